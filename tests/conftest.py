@@ -1,0 +1,133 @@
+"""Fixtures only: one embedded stack per run, and a database, a Redis prefix and queues per test."""
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import boto3
+import pytest
+from alembic import command
+from alembic.config import Config
+
+from ops.local.stack import LocalStack, down, up
+from turns.database import Database
+from turns.message_queue import MessageQueues
+from turns.settings import QueueSettings, Settings
+
+LEASE_SECONDS = 1.5
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[LocalStack]:
+    """The embedded stack of this run. A test may stop and restart its services, and must leave them running."""
+    home = Path(tempfile.mkdtemp(prefix="turnstile-tests-"))
+    running = up(home, durable=False)
+    yield running
+    down(home, purge=True)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def template(stack: LocalStack) -> str:
+    """A migrated database that each test's own is cloned from."""
+    name = "template_turnstile"
+    migrate(stack.postgres.create_database(name))
+    return name
+
+
+def migrate(url: str, revision: str = "head") -> None:
+    """Brings a database to a revision."""
+    config = Config()
+    config.set_main_option("script_location", str(ROOT / "migrations"))
+    config.set_main_option("sqlalchemy.url", url.replace("postgresql://", "postgresql+psycopg://"))
+    command.upgrade(config, revision)
+
+
+@pytest.fixture
+def database_url(stack: LocalStack, template: str) -> Iterator[str]:
+    """An empty, migrated database of the test's own."""
+    name = f"test_{uuid4().hex}"
+    yield stack.postgres.create_database(name, template=template)
+    stack.postgres.drop_database(name)
+
+
+@pytest.fixture
+def fifo() -> bool:
+    """Whether the test's queue is FIFO; parametrise it for both kinds."""
+    return False
+
+
+@pytest.fixture
+def queue(stack: LocalStack, fifo: bool) -> Iterator[QueueSettings]:
+    """A queue and its DLQ of the test's own."""
+    name = f"turns-{uuid4().hex[:12]}"
+    declared = QueueSettings.model_validate(
+        {"name": name, "sqs": f"{name}.fifo" if fifo else name, "visibility_seconds": 4.0, "timeout_seconds": 20.0}
+    )
+    client = sqs_client(stack)
+    attributes: Any = {"FifoQueue": "true"} if fifo else {}
+    urls = [
+        client.create_queue(QueueName=each, Attributes=attributes)["QueueUrl"] for each in (declared.sqs, declared.dlq)
+    ]
+    yield declared
+    for url in urls:
+        client.delete_queue(QueueUrl=url)
+
+
+def sqs_client(stack: LocalStack) -> Any:
+    """A plain boto3 client of the stack's SQS API, for looking from outside."""
+    environment = stack.environment()
+    return boto3.client(
+        "sqs",
+        endpoint_url=environment["AWS_ENDPOINT_URL_SQS"],
+        region_name=environment["AWS_REGION"],
+        aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
+@pytest.fixture
+def settings(stack: LocalStack, database_url: str, queue: QueueSettings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Short leases and ticks, so that what takes half a minute in production takes a second here."""
+    for name, value in stack.environment().items():
+        monkeypatch.setenv(name, value)
+    for name in ("TURNSTILE_API_KEYS", "TURNSTILE_API_KEY", "TURNSTILE_HOME"):
+        monkeypatch.delenv(name)
+    return Settings(
+        database_url=database_url,
+        redis_url=stack.redis.url,
+        aws_region="us-east-1",
+        sqs_endpoint_url=stack.sqs.address,
+        queues=(queue,),
+        queue=queue.name,
+        redis_prefix=f"{uuid4().hex[:8]}:",
+        lease_seconds=LEASE_SECONDS,
+        relay_tick_seconds=0.2,
+        takeover_resend_seconds=1.0,
+        net_seconds=5.0,
+        receive_wait_seconds=1,
+        grace_seconds=1.0,
+        cancel_grace_seconds=0.5,
+        retry_base_seconds=0.05,
+        retry_cap_seconds=0.2,
+        log_format="json",
+    )
+
+
+@pytest.fixture
+async def database(settings: Settings) -> AsyncIterator[Database]:
+    """A pool as the product opens it."""
+    async with Database(settings.database_url, "test", size=4, pinned=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def queues(settings: Settings) -> AsyncIterator[MessageQueues]:
+    """The product's own hand on SQS."""
+    opened = MessageQueues(settings)
+    yield opened
+    opened.close()

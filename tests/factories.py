@@ -1,0 +1,48 @@
+"""Builders of the values that tests need many of; every argument that a test does not care about has a default."""
+
+import hashlib
+import itertools
+import json
+import secrets
+import time
+from typing import Any
+from uuid import UUID, uuid4
+
+from turns.claim import ClaimRequest, ClaimTerms
+from turns.identifiers import start_trace, uuid7
+from turns.settings import Settings
+from turns.submission import Submission
+
+_numbers = itertools.count()
+
+
+def make_submission(
+    queue: str, session_id: str = "s", content: Any = "hello", *, tenant_id: str = "t", **fields: Any
+) -> Submission:
+    """A submit request as the API would make it."""
+    turn_id = fields.pop("turn_id", None) or uuid7(time.time_ns() // 1_000_000, next(_numbers))
+    return Submission(
+        turn_id=turn_id,
+        tenant_id=tenant_id,
+        session_id=session_id,
+        queue=queue,
+        content=content,
+        fingerprint=hashlib.sha256(json.dumps([session_id, content]).encode()).digest(),
+        trace=start_trace(secrets.randbits(192)),
+        **fields,
+    )
+
+
+def make_terms(settings: Settings, worker_id: str = "worker-a", **fields: Any) -> ClaimTerms:
+    """The claim terms of one worker."""
+    return ClaimTerms(
+        queue=fields.pop("queue", settings.queue),
+        worker_id=worker_id,
+        lease_seconds=settings.lease_seconds,
+        max_crashes=fields.pop("max_crashes", 3),
+    )
+
+
+def make_claim(session_id: str = "s", tenant_id: str = "t", claim_id: UUID | None = None) -> ClaimRequest:
+    """A request for one session's head."""
+    return ClaimRequest(tenant_id=tenant_id, session_id=session_id, claim_id=claim_id or uuid4())

@@ -1,0 +1,24 @@
+"""Waiting on conditions. The only place in the tests that sleeps."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+
+async def until(
+    condition: Callable[[], Value | Awaitable[Value]], *, within: float = 30.0, every: float = 0.02
+) -> Value:
+    """Waits until `condition` is truthy and returns its value. `within` is a bound that only a hang would break."""
+    deadline = time.monotonic() + within
+    while True:
+        found = condition()
+        value: Value = await found if inspect.isawaitable(found) else found
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within:g} s: {inspect.getsource(condition).strip()}")
+        await asyncio.sleep(every)

@@ -1,0 +1,77 @@
+"""Coalescing: calls that are made while an earlier one is under way go out together, as one.
+
+No timer: an idle system pays no delay, a busy one makes its own batches. (The group commit of databases.)
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from turns.errors import TurnstileError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Batcher(Generic[Item, Result]):
+    """Turns `flush`, which serves many items at once, into a call for one.
+
+    `flush` gets 1 to `limit` items and returns as many results, in their order. When it raises anything but an outage
+    (TurnstileError), its items are tried again one by one, so that one bad item fails alone; it must bear that.
+    Up to `lanes` flushes run at a time.
+    """
+
+    def __init__(
+        self, flush: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]], *, limit: int, lanes: int = 1
+    ) -> None:
+        self._flush = flush
+        self._limit = limit
+        self._lanes = lanes
+        self._waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
+        # asyncio itself keeps only weak references: a task that nobody holds may vanish with its items.
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._busy_lanes = 0
+
+    async def __call__(self, item: Item) -> Result:
+        """The result for `item`. A caller that is cancelled leaves the item in the batch: its effect still happens."""
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if self._busy_lanes < self._lanes:
+            self._busy_lanes += 1
+            task = asyncio.create_task(self._drain())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await future
+
+    async def _drain(self) -> None:
+        try:
+            # Lets every caller that is ready in this turn of the loop join the first batch.
+            await asyncio.sleep(0)
+            while self._waiting:
+                batch = [self._waiting.popleft() for _ in range(min(self._limit, len(self._waiting)))]
+                await self._serve(batch)
+        finally:
+            # In the same step of the loop as the last look at the waiting line, not in a done callback: an item that
+            # came in between would find the lane busy and nobody to serve it.
+            self._busy_lanes -= 1
+
+    async def _serve(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+        try:
+            results = await self._flush([item for item, _ in batch])
+        except asyncio.CancelledError:
+            for _, future in batch:
+                future.cancel()
+            raise
+        except Exception as error:
+            if len(batch) > 1 and not isinstance(error, TurnstileError):
+                for one in batch:
+                    await self._serve([one])
+                return
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        for (_, future), result in zip(batch, results, strict=True):
+            if not future.done():
+                future.set_result(result)

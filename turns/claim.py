@@ -1,0 +1,229 @@
+"""Claim: a session's head becomes RUNNING under a new fence and a lease. One statement for many sessions.
+
+What the claim buys, and where:
+
+- order: it takes the session's head or nothing, whoever asks and in whatever order the messages came;
+- exclusion: the partial unique index `turns_running` refuses a second RUNNING turn in a session (L4);
+- fencing: `fence` rises with every claim, and every later write of that claim names it (L3);
+- attempts are counted here, before the handler runs, so that a turn that kills its worker has been charged for it.
+
+What the statement learnt under concurrency: the head is first picked with a plain LIMIT 1, then locked by id and in id
+order. (ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED would claim seq 2 while somebody holds seq 1.) Locked rows are
+skipped, and a due head that was skipped is answered "look again", never "nothing there". Leases run by the database's
+clock. An answer that got lost is found again by `claim_id`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, LiteralString
+from uuid import UUID
+
+from psycopg.rows import DictRow
+
+from turns.database import Database
+from turns.head import DUE, OPEN_HEAD
+from turns.status import TurnStatus
+
+# Taking over asks for a server that has been up for a lease, so that after a failover the living renew first.
+EXPIRED: LiteralString = """t.status = 'RUNNING' AND t.lease_until < now() AND %(takeover)s
+    AND pg_postmaster_start_time() < now() - make_interval(secs => %(lease)s)"""
+
+CLAIM: LiteralString = f"""
+WITH want AS MATERIALIZED (
+    SELECT *
+      FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
+), head AS MATERIALIZED (
+    SELECT w.claim_id, s.tenant_id IS NOT NULL AS known, s.halted_by, h.id, h.queue, h.status, h.execute_at
+      FROM want w
+      LEFT JOIN sessions s ON s.tenant_id = w.tenant_id AND s.session_id = w.session_id
+      LEFT JOIN LATERAL ({OPEN_HEAD.format(of="w")}) h ON true
+), due AS MATERIALIZED (
+    SELECT h.claim_id, t.id, t.status AS was, t.fence AS lost_fence, t.attempt AS lost_attempt,
+           t.worker_id AS lost_worker, t.started_at AS lost_start,
+           CASE WHEN t.status = 'PENDING' THEN 'RUNNING'
+                WHEN t.cancel_requested_at IS NOT NULL THEN 'CANCELED'
+                WHEN t.crashes + 1 >= %(max_crashes)s OR t.expires_at < now() THEN 'FAILED'
+                ELSE 'RUNNING' END AS verdict,
+           CASE WHEN t.crashes + 1 >= %(max_crashes)s THEN 'crash_loop' ELSE 'expired' END AS blame
+      FROM head h JOIN turns t ON t.id = h.id
+     WHERE h.halted_by IS NULL AND t.queue = %(queue)s AND ({DUE} OR {EXPIRED})
+     ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
+), claimed AS (
+    UPDATE turns t
+       SET status = due.verdict,
+           attempt = t.attempt + (due.verdict = 'RUNNING')::int,
+           crashes = t.crashes + (due.was = 'RUNNING')::int,
+           fence = nextval('fence_seq'),
+           claim_id = due.claim_id,
+           worker_id = %(worker)s,
+           lease_until = CASE WHEN due.verdict = 'RUNNING'
+                              THEN clock_timestamp() + make_interval(secs => %(lease)s) END,
+           started_at = CASE WHEN due.verdict = 'RUNNING' THEN clock_timestamp() ELSE t.started_at END,
+           finished_at = CASE WHEN due.verdict <> 'RUNNING' THEN clock_timestamp() END,
+           send_at = CASE WHEN due.verdict = 'FAILED' THEN clock_timestamp() END,
+           error_class = CASE WHEN due.verdict = 'FAILED' THEN due.blame ELSE t.error_class END,
+           error = CASE WHEN due.verdict = 'FAILED' THEN 'its worker was lost in attempt ' || t.attempt ELSE t.error END
+      FROM due
+     WHERE t.id = due.id AND ({DUE} OR {EXPIRED})
+    RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.generation, t.error_class, t.trace_id,
+              due.claim_id, due.was, due.lost_fence, due.lost_attempt, due.lost_worker, due.lost_start
+), lost AS (
+    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, started_at, outcome)
+    SELECT id, lost_attempt, lost_fence, generation, lost_worker, lost_start, 'lost' FROM claimed WHERE was = 'RUNNING'
+), heir AS MATERIALIZED (
+    -- The claimer goes on to the next head by itself; this is for the case that it dies before it does.
+    SELECT n.id FROM claimed e CROSS JOIN LATERAL (
+        SELECT h.id FROM turns h
+         WHERE h.tenant_id = e.tenant_id AND h.session_id = e.session_id AND h.seq > e.seq
+           AND h.status = 'PENDING' ORDER BY h.seq LIMIT 1) first
+      JOIN turns n ON n.id = first.id
+     WHERE e.status <> 'RUNNING' AND n.status = 'PENDING' AND (n.execute_at IS NULL OR n.execute_at <= now())
+     FOR NO KEY UPDATE OF n SKIP LOCKED
+), woken AS (
+    UPDATE turns t SET send_at = clock_timestamp() FROM heir WHERE t.id = heir.id
+)
+SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id, c.status, c.error_class,
+       c.lost_worker, c.was = 'RUNNING' AS taken_over, h.known,
+       c.id IS NULL AND h.halted_by IS NULL AND h.queue = %(queue)s AND h.status = 'PENDING'
+           AND (h.execute_at IS NULL OR h.execute_at <= now()) AS look_again
+  FROM head h LEFT JOIN claimed c USING (claim_id)
+"""
+
+# Read by a statement of its own, after the claim: input that was merged in meanwhile would be missed by a join.
+READ_CLAIMS: LiteralString = """
+SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t.failures, t.crashes, t.max_attempts,
+       t.generation, t.fence, t.timeout_seconds, t.metadata, t.trace_id, t.span_id, t.created_at,
+       extract(epoch FROM t.expires_at - clock_timestamp())::float8 AS expires_in_seconds,
+       extract(epoch FROM t.started_at - greatest(t.created_at, t.execute_at))::float8 AS dwell_seconds,
+       (SELECT jsonb_agg(m.content ORDER BY m.ordinal) FROM messages m
+         WHERE m.turn_id = t.id AND m.role = 'user' AND m.kind = 'message') AS inputs
+  FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
+  JOIN turns t ON t.tenant_id = w.tenant_id AND t.session_id = w.session_id AND t.status = 'RUNNING'
+ WHERE t.claim_id = w.claim_id
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRequest:
+    """Asks for the head of one session. `claim_id` is fresh for every request: it finds a claim whose answer was lost."""
+
+    tenant_id: str
+    session_id: str
+    claim_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedTurn:
+    """A turn that is ours to answer, until `fence` is overtaken."""
+
+    claim_id: UUID
+    id: UUID
+    tenant_id: str
+    session_id: str
+    seq: int
+    queue: str
+    attempt: int
+    failures: int
+    crashes: int
+    max_attempts: int | None
+    generation: int
+    fence: int
+    timeout_seconds: float | None
+    expires_in_seconds: float
+    dwell_seconds: float
+    metadata: Mapping[str, Any]
+    trace_id: str
+    span_id: str
+    created_at: datetime
+    inputs: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndedAtClaim:
+    """The head was ended instead of claimed: its worker was lost once too often, or it had been cancelled meanwhile."""
+
+    turn_id: UUID
+    tenant_id: str
+    session_id: str
+    seq: int
+    trace_id: str
+    status: TurnStatus
+    error_class: str | None
+
+
+class NoClaim(StrEnum):
+    """Why a session gave nothing to do."""
+
+    LOOK_AGAIN = "look again"
+    """A due head is in somebody's hand for this moment."""
+    IDLE = "idle"
+    """Nothing is due here, or it is being answered, or it is another queue's."""
+    UNKNOWN = "unknown"
+    """No such session: the message is a phantom (G4)."""
+
+
+Claim = ClaimedTurn | EndedAtClaim | NoClaim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimTerms:
+    """What all claims of one worker process have in common."""
+
+    queue: str
+    worker_id: str
+    lease_seconds: float
+    max_crashes: int
+
+
+async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimRequest]) -> list[Claim]:
+    """Claims the heads of many sessions; answers in the order of `requests`.
+
+    Raises DatabaseUnavailableError; may then be called again with the same requests, whose claims may have been made.
+    """
+    wanted = claims_by_column(requests)
+    parameters = {
+        **wanted,
+        "queue": terms.queue,
+        "worker": terms.worker_id,
+        "lease": terms.lease_seconds,
+        "max_crashes": terms.max_crashes,
+        # After an outage of ours the living may not have renewed yet; a takeover now would run their turns twice.
+        "takeover": database.unbroken_seconds() > terms.lease_seconds,
+    }
+    found, rows = await database.fetch_pipelined([(CLAIM, parameters), (READ_CLAIMS, wanted)])
+    turns = {row["claim_id"]: claimed_turn(row) for row in rows}
+    answers = {row["claim_id"]: row for row in found}
+    # A claim that an earlier, unanswered call made is found by READ_CLAIMS alone, and is as good as any.
+    return [turns.get(request.claim_id) or _no_turn(answers[request.claim_id]) for request in requests]
+
+
+def claims_by_column(requests: Sequence[ClaimRequest]) -> dict[str, Any]:
+    """The parameters of READ_CLAIMS."""
+    return {
+        "tenants": [request.tenant_id for request in requests],
+        "sessions": [request.session_id for request in requests],
+        "claims": [request.claim_id for request in requests],
+    }
+
+
+def claimed_turn(row: DictRow) -> ClaimedTurn:
+    """One row of READ_CLAIMS."""
+    return ClaimedTurn(**{**row, "inputs": tuple(row["inputs"] or ())})
+
+
+def _no_turn(row: DictRow) -> EndedAtClaim | NoClaim:
+    if row["turn_id"] is not None and row["status"] != TurnStatus.RUNNING:
+        return EndedAtClaim(
+            turn_id=row["turn_id"],
+            tenant_id=row["tenant_id"],
+            session_id=row["session_id"],
+            seq=row["seq"],
+            trace_id=row["trace_id"],
+            status=TurnStatus(row["status"]),
+            error_class=row["error_class"],
+        )
+    if not row["known"]:
+        return NoClaim.UNKNOWN
+    return NoClaim.LOOK_AGAIN if row["look_again"] else NoClaim.IDLE

@@ -1,0 +1,155 @@
+"""Connections to Postgres, and what it means when one breaks.
+
+Every hot step of Turnstile is a single autocommit statement, so no connection is ever idle in a transaction and a
+process that is stopped in its tracks holds no row locks for longer than the one statement it is in.
+"""
+
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, LiteralString, cast
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from sqlalchemy import ClauseElement
+from sqlalchemy.dialects import postgresql
+
+from turns.errors import DatabaseUnavailableError
+
+_DIALECT = postgresql.psycopg.dialect()  # type: ignore[no-untyped-call]
+
+STATEMENT_TIMEOUT_SECONDS = 15
+LOCK_TIMEOUT_SECONDS = 5
+CONNECT_TIMEOUT_SECONDS = 3
+
+Connection = psycopg.AsyncConnection[DictRow]
+Parameters = Mapping[str, Any]
+
+PINNED = {
+    # The hot statements are prepared once per connection and planned once, for tables of any size: by index, row by
+    # row. Left alone, a plan made while the table was empty scans it sequentially ever after, and a plan made anew
+    # for each call costs more than the call.
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_material": "off",
+    "jit": "off",
+}
+
+
+def conninfo(url: str, application: str, *, pinned: bool = False) -> str:
+    """The libpq connection string: `url` with time-outs that notice a silent server within seconds."""
+    given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
+    options = {
+        "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s",
+        "lock_timeout": f"{LOCK_TIMEOUT_SECONDS}s",
+        "idle_in_transaction_session_timeout": "10s",
+        "timezone": "UTC",
+        **(PINNED if pinned else {}),
+    }
+    flags = " ".join(f"-c {name}={value}" for name, value in options.items())
+    defaults = {
+        "application_name": application,
+        "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+        "keepalives_idle": 10,
+        "keepalives_interval": 3,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 15_000,
+        # After a failover the old primary may still answer: only a server that takes writes will do.
+        "target_session_attrs": "read-write",
+    }
+    merged = {**defaults, **given, "options": f"{given.get('options') or ''} {flags}".strip()}
+    return make_conninfo(**cast("dict[str, Any]", merged))
+
+
+def is_outage(error: psycopg.Error) -> bool:
+    """Whether the server or the way to it failed, rather than the statement.
+
+    25006 (read-only transaction) is what a demoted primary answers after a failover; 40001 and 40P01 are asked again
+    like an outage, because nothing was done.
+    """
+    if isinstance(error, psycopg.InterfaceError):
+        return True
+    return isinstance(error, psycopg.OperationalError) or error.sqlstate == "25006"
+
+
+class Database:
+    """A pool of autocommit connections that turns every way of being unreachable into DatabaseUnavailableError."""
+
+    def __init__(
+        self, url: str, application: str, *, size: int, pinned: bool = False, wait_seconds: float = 5.0
+    ) -> None:
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            conninfo(url, application, pinned=pinned),
+            connection_class=cast("type[Connection]", psycopg.AsyncConnection),
+            kwargs={"autocommit": True, "row_factory": dict_row},
+            min_size=1,
+            max_size=size,
+            open=False,
+            timeout=wait_seconds,
+            max_waiting=1000,
+            # An outage must not leave the pool in a backoff of minutes when the server is back.
+            reconnect_timeout=2.0,
+            name=application,
+        )
+        self._broken_at: float | None = None
+
+    async def open(self) -> None:
+        """Starts the pool; does not wait for the server, which may be away just now."""
+        await self._pool.open(wait=False)
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self._pool.close(timeout=2.0)
+
+    async def __aenter__(self) -> "Database":
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def unbroken_seconds(self) -> float:
+        """How long no call has failed by an outage; infinite if none ever has."""
+        return float("inf") if self._broken_at is None else time.monotonic() - self._broken_at
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection of the pool; raises DatabaseUnavailableError for an outage before or inside the block."""
+        try:
+            async with self._pool.connection() as connection:
+                yield connection
+        except PoolTimeout as error:
+            raise self._outage(error) from error
+        except psycopg.Error as error:
+            if not is_outage(error):
+                raise
+            raise self._outage(error) from error
+
+    def _outage(self, error: Exception) -> DatabaseUnavailableError:
+        self._broken_at = time.monotonic()
+        # Only the first line: the DETAIL that may follow carries row values.
+        return DatabaseUnavailableError(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+
+    async def fetch(self, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
+        """Runs one hot statement, prepared at once, and returns its rows."""
+        async with self.connection() as connection:
+            cursor = await connection.execute(statement, parameters, prepare=True)
+            return await cursor.fetchall() if cursor.description else []
+
+    async def fetch_pipelined(self, statements: Sequence[tuple[LiteralString, Parameters]]) -> list[list[DictRow]]:
+        """Runs several statements in one round trip and one commit; each sees what those before it wrote."""
+        async with self.connection() as connection, connection.pipeline():
+            cursors = [await connection.execute(statement, values, prepare=True) for statement, values in statements]
+            return [await cursor.fetchall() for cursor in cursors]
+
+    async def query(self, statement: ClauseElement) -> list[DictRow]:
+        """Runs a SQLAlchemy Core statement: for the reads whose shape depends on the caller's filters."""
+        compiled = statement.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
+        async with self.connection() as connection:
+            # Core quotes every value as a bound parameter; the text is made of our own table and column names.
+            cursor = await connection.execute(str(compiled), compiled.params)
+            return await cursor.fetchall()

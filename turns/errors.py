@@ -1,0 +1,57 @@
+"""The exceptions of the shared vocabulary. Each docstring is the meaning; data travels as attributes."""
+
+from uuid import UUID
+
+
+class TurnstileError(Exception):
+    """Root of all errors that Turnstile itself raises."""
+
+
+class SettingsError(TurnstileError):
+    """The environment or the queue declarations are refused; the message names every offending setting."""
+
+
+class UnknownQueueError(TurnstileError):
+    """A queue that is not declared, or that SQS does not have."""
+
+    def __init__(self, queue: str, known: tuple[str, ...] = ()) -> None:
+        hint = f"; declared: {', '.join(known)}" if known else ""
+        super().__init__(f"queue {queue!r} is not known{hint}")
+        self.queue = queue
+        self.known = known
+
+
+class MalformedMessageError(TurnstileError):
+    """A message body that is not ours to understand. Goes to the dead-letter queue as it is."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class DatabaseUnavailableError(TurnstileError):
+    """Postgres could not be reached, or broke off; what was asked has either not happened or has been re-read."""
+
+
+class QueueUnavailableError(TurnstileError):
+    """SQS could not be reached or refused for the moment. Nothing is lost: `send_at` on the row has the wake-up."""
+
+
+class SubmissionRefusedError(TurnstileError):
+    """A submit that can't be accepted as it is; `status` table unchanged."""
+
+
+class IdempotencyMismatchError(SubmissionRefusedError):
+    """The same Idempotency-Key (or client-chosen turn id) came before with another body."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key!r} was used before with another request")
+        self.key = key
+
+
+class TurnIdTakenError(SubmissionRefusedError):
+    """The client-chosen turn id belongs to another submission."""
+
+    def __init__(self, turn_id: UUID) -> None:
+        super().__init__(f"turn id {turn_id} is taken")
+        self.turn_id = turn_id

@@ -1,0 +1,25 @@
+"""The head of a session, its lowest open `seq`: the only turn that may be claimed. SQL that several statements share."""
+
+from typing import LiteralString
+
+OPEN_HEAD: LiteralString = """
+    SELECT h.* FROM turns h
+     WHERE h.tenant_id = {of}.tenant_id AND h.session_id = {of}.session_id
+       AND h.seq IS NOT NULL AND h.status IN ('PENDING', 'RUNNING')
+     ORDER BY h.seq LIMIT 1
+"""
+"""`{of}` is whatever has the session's `tenant_id` and `session_id`. A plain LIMIT 1: lock by id afterwards."""
+
+DUE: LiteralString = "t.status = 'PENDING' AND (t.execute_at IS NULL OR t.execute_at <= now())"
+"""Whether turn `t` may be claimed by now. Repeated on the UPDATE's own target, whatever a CTE saw before it."""
+
+WAKE_HEAD: LiteralString = f"""
+WITH session AS (SELECT %(tenant)s::text AS tenant_id, %(session)s::text AS session_id),
+head AS MATERIALIZED (
+    SELECT h.id FROM session CROSS JOIN LATERAL ({OPEN_HEAD.format(of="session")}) h
+     WHERE h.status = 'PENDING' AND (h.execute_at IS NULL OR h.execute_at <= now())
+)
+UPDATE turns t SET send_at = clock_timestamp() FROM head WHERE t.id = head.id AND {DUE}
+RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id
+"""
+"""Owes the session's head a wake-up now, if it is due: for whoever leaves a session, or ends its head from outside."""

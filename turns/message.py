@@ -1,0 +1,78 @@
+"""The wire format: what an SQS message says, and what it refuses to say.
+
+A message carries ids only and means "look at this session" (G23: no personal data in the payload). The trace context
+travels in the message attributes, never in the body (G24). `docs/asyncapi.yaml` is generated from this file.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from turns.errors import MalformedMessageError
+
+VERSION = 1
+MAX_BODY_CHARACTERS = 1024
+"""Ids only: a longer body is somebody else's message."""
+
+ID_PATTERN = r"[A-Za-z0-9._:-]{1,128}"
+_ID = re.compile(ID_PATTERN)
+
+TRACEPARENT = "traceparent"
+DEAD_LETTER_REASON = "turnstile.reason"
+DEAD_LETTER_GENERATION = "turnstile.generation"
+
+
+def is_valid_id(text: str) -> bool:
+    """Whether `text` may name a tenant or a session."""
+    return _ID.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUp:
+    """One message's body. The turn is named for logs and redrive; nothing is decided from it."""
+
+    tenant_id: str
+    session_id: str
+    turn_id: UUID
+
+    def encode(self) -> str:
+        """The JSON body, without white space."""
+        body = {"v": VERSION, "tenant_id": self.tenant_id, "session_id": self.session_id, "turn_id": str(self.turn_id)}
+        return json.dumps(body, separators=(",", ":"))
+
+
+def decode(body: str) -> WakeUp:
+    """Reads a message body.
+
+    Raises MalformedMessageError, which names what is wrong, for anything that `WakeUp.encode` could not have written.
+    """
+    if len(body) > MAX_BODY_CHARACTERS:
+        raise MalformedMessageError(f"body has {len(body)} characters, more than {MAX_BODY_CHARACTERS}")
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        raise MalformedMessageError("body is not JSON") from None
+    if not isinstance(fields, dict):
+        raise MalformedMessageError("body is not a JSON object")
+    if fields.get("v") != VERSION or isinstance(fields["v"], bool):
+        raise MalformedMessageError("unknown message version")
+    return WakeUp(_id(fields, "tenant_id"), _id(fields, "session_id"), _turn_id(fields))
+
+
+def _id(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str) or not is_valid_id(value):
+        raise MalformedMessageError(f"{name} is missing or not an id")
+    return value
+
+
+def _turn_id(fields: dict[str, Any]) -> UUID:
+    value = fields.get("turn_id")
+    if not isinstance(value, str):
+        raise MalformedMessageError("turn_id is missing")
+    try:
+        return UUID(value)
+    except ValueError:
+        raise MalformedMessageError("turn_id is not a UUID") from None

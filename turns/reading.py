@@ -1,0 +1,150 @@
+"""Reads: what the API and the command line show of a turn and a session. Always within one tenant.
+
+The shape of these statements depends on the caller's filters, so SQLAlchemy Core makes them. They go to the writer
+(never a replica): whoever was answered 202 finds the turn.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+from uuid import UUID
+
+from sqlalchemy import Select, literal_column, select
+
+from turns.database import Database
+from turns.schema import messages, turns
+from turns.status import TurnStatus
+
+# The newest `limit` messages of answered turns, plus the input of the turn that asks: read from the newest seq back, so
+# that a session of any length costs the same.
+HISTORY: LiteralString = """
+SELECT m.turn_id, t.seq, m.ordinal, m.role, m.content, m.created_at
+  FROM turns t JOIN messages m ON m.turn_id = t.id AND m.kind = 'message'
+ WHERE t.tenant_id = %(tenant)s AND t.session_id = %(session)s AND t.seq < %(before)s AND t.status = 'SUCCEEDED'
+ ORDER BY t.seq DESC, m.ordinal DESC LIMIT %(limit)s
+"""
+
+SESSION_EXISTS: LiteralString = "SELECT 1 FROM sessions WHERE tenant_id = %(tenant)s AND session_id = %(session)s"
+
+PING: LiteralString = "SELECT 1"
+
+END_OF_SESSION = 2**62
+"""Above every `seq`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRecord:
+    """One row of the status table, with its reply."""
+
+    id: UUID
+    tenant_id: str
+    session_id: str
+    seq: int | None
+    queue: str
+    status: TurnStatus
+    attempt: int
+    failures: int
+    crashes: int
+    max_attempts: int | None
+    generation: int
+    worker_id: str | None
+    execute_at: datetime | None
+    expires_at: datetime
+    timeout_seconds: float | None
+    cancel_requested_at: datetime | None
+    cancel_reason: str | None
+    error_class: str | None
+    error: str | None
+    dead_lettered_at: datetime | None
+    trace_id: str
+    span_id: str
+    parent_span_id: str | None
+    metadata: Mapping[str, Any]
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    output: Any
+    """The reply's content; None until SUCCEEDED."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One thing that was said."""
+
+    turn_id: UUID
+    seq: int
+    ordinal: int
+    role: str
+    content: Any
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFilter:
+    """Which turns to list. Everything left out matches."""
+
+    tenant_id: str
+    session_id: str | None = None
+    status: TurnStatus | None = None
+    queue: str | None = None
+
+
+_COLUMNS = [turns.c[name] for name in TurnRecord.__dataclass_fields__ if name != "output"]
+_OUTPUT = (
+    select(messages.c.content)
+    .where(messages.c.turn_id == turns.c.id, messages.c.role == "assistant", messages.c.kind == "message")
+    .order_by(messages.c.ordinal.desc())
+    .limit(1)
+    .scalar_subquery()
+    .label("output")
+)
+
+
+async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRecord | None:
+    """One turn with its reply; None if the tenant has no such turn."""
+    statement = select(*_COLUMNS, _OUTPUT).where(turns.c.id == turn_id, turns.c.tenant_id == tenant_id)
+    rows = await database.query(statement)
+    return _record(rows[0]) if rows else None
+
+
+async def list_turns(
+    database: Database, wanted: TurnFilter, *, limit: int, before: UUID | None = None
+) -> list[TurnRecord]:
+    """Turns newest first, without their replies, `limit` of them from behind `before`."""
+    # NULL for the output: a list of 100 replies of 1 MiB is nobody's wish.
+    statement: Select[Any] = select(*_COLUMNS, literal_column("NULL").label("output"))
+    statement = statement.where(turns.c.tenant_id == wanted.tenant_id)
+    if wanted.session_id is not None:
+        statement = statement.where(turns.c.session_id == wanted.session_id)
+    if wanted.status is not None:
+        statement = statement.where(turns.c.status == wanted.status.value)
+    if wanted.queue is not None:
+        statement = statement.where(turns.c.queue == wanted.queue)
+    if before is not None:
+        statement = statement.where(turns.c.id < before)
+    rows = await database.query(statement.order_by(turns.c.id.desc()).limit(limit))
+    return [_record(row) for row in rows]
+
+
+async def read_history(
+    database: Database, tenant_id: str, session_id: str, *, limit: int, before_seq: int = END_OF_SESSION
+) -> list[Message]:
+    """The last `limit` messages of the session's answered turns before `before_seq`, oldest first."""
+    parameters = {"tenant": tenant_id, "session": session_id, "limit": limit, "before": before_seq}
+    rows = await database.fetch(HISTORY, parameters)
+    return [Message(**row) for row in reversed(rows)]
+
+
+async def session_exists(database: Database, tenant_id: str, session_id: str) -> bool:
+    """Whether the tenant has such a session."""
+    return bool(await database.fetch(SESSION_EXISTS, {"tenant": tenant_id, "session": session_id}))
+
+
+async def ping(database: Database) -> None:
+    """Raises DatabaseUnavailableError if Postgres does not answer."""
+    await database.fetch(PING, {})
+
+
+def _record(row: Mapping[str, Any]) -> TurnRecord:
+    return TurnRecord(**{**row, "status": TurnStatus(row["status"])})

@@ -1,0 +1,42 @@
+"""Who works: one row per living worker process, written with its heartbeat. For people, and for the length of the nets."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, LiteralString
+
+import psycopg
+
+ANNOUNCE: LiteralString = """
+INSERT INTO workers AS w (worker_id, queue, host, pid, slots, busy, dwell_seconds, draining)
+VALUES (%(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(slots)s, %(busy)s, %(dwell_seconds)s, %(draining)s)
+ON CONFLICT (worker_id) DO UPDATE
+   SET busy = excluded.busy, dwell_seconds = excluded.dwell_seconds, draining = excluded.draining,
+       seen_at = clock_timestamp()
+"""
+
+WITHDRAW: LiteralString = """
+DELETE FROM workers WHERE worker_id = %(worker_id)s OR seen_at < clock_timestamp() - interval '1 day'
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRecord:
+    """A worker process, as it describes itself. `worker_id` is new at every start: a restarted pod keeps its host name."""
+
+    worker_id: str
+    queue: str
+    host: str
+    pid: int
+    slots: int
+    busy: int
+    dwell_seconds: float
+    draining: bool
+
+
+def announce(connection: psycopg.Connection[Any], record: WorkerRecord) -> None:
+    """Writes that the worker is alive and how busy it is. Synchronous: for the heartbeat's thread."""
+    connection.execute(ANNOUNCE, asdict(record), prepare=True)
+
+
+def withdraw(connection: psycopg.Connection[Any], worker_id: str) -> None:
+    """Removes a worker that stops in good order, and those that did not, a day after they were last seen."""
+    connection.execute(WITHDRAW, {"worker_id": worker_id})

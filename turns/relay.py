@@ -1,0 +1,248 @@
+"""The relay: sends what is due by `send_at`. Wake-ups whose message was lost, scheduled turns, retries, hand-backs, dead
+letters, and turns whose lease ran out all go through here; there is no other timer (rule 3).
+
+Any number of relays may run at once. A round takes due rows with SKIP LOCKED and stamps `send_at` ahead, so that a relay
+that dies before it has sent loses nothing; after the send it puts the net in place, only where the stamp still stands:
+a claim or a retry that came between is not overwritten. Whatever is sent twice costs a look, never more.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString, Protocol
+from uuid import UUID
+
+import structlog
+
+from turns.database import Database
+from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turns.identifiers import TraceContext
+from turns.message import WakeUp
+from turns.message_queue import DeadLetter, OutgoingMessage
+from turns.settings import Settings
+from turns.status import TurnStatus
+from turns.submission import DWELL, forget_submissions
+
+BATCH = 200
+MAX_NET_SECONDS = 3600
+FORGET_EVERY_SECONDS = 60.0
+FULL_SCAN_EVERY_SECONDS = 60.0
+EVER_SECONDS = 1e9
+
+# A scheduled turn gets its place in the session when it falls due, so that it holds up nobody before (G14).
+# Lock order: sessions, then turns.
+PLACE_SCHEDULED: LiteralString = """
+WITH due AS MATERIALIZED (
+    SELECT id, tenant_id, session_id FROM turns
+     WHERE send_at <= now() AND seq IS NULL AND status = 'PENDING' ORDER BY send_at LIMIT %(limit)s
+), locked AS MATERIALIZED (
+    SELECT s.tenant_id, s.session_id FROM sessions s
+     WHERE (s.tenant_id, s.session_id) IN (SELECT tenant_id, session_id FROM due)
+     ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE
+), unplaced AS MATERIALIZED (
+    SELECT t.id, t.tenant_id, t.session_id, t.execute_at
+      FROM due JOIN locked USING (tenant_id, session_id) JOIN turns t ON t.id = due.id
+     WHERE t.seq IS NULL AND t.status = 'PENDING' ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
+), place AS (
+    UPDATE sessions s SET last_seq = s.last_seq + u.many, updated_at = clock_timestamp()
+      FROM (SELECT tenant_id, session_id, count(*) AS many FROM unplaced GROUP BY 1, 2) u
+     WHERE s.tenant_id = u.tenant_id AND s.session_id = u.session_id
+    RETURNING s.tenant_id, s.session_id, s.last_seq - u.many AS before
+)
+UPDATE turns t SET seq = n.seq
+  FROM (SELECT u.id, p.before + row_number() OVER (PARTITION BY tenant_id, session_id ORDER BY u.execute_at, u.id) AS seq
+          FROM unplaced u JOIN place p USING (tenant_id, session_id)) n
+ WHERE t.id = n.id AND t.seq IS NULL AND t.status = 'PENDING'
+"""
+
+WAKE_EXPIRED: LiteralString = """
+WITH lost AS MATERIALIZED (
+    SELECT id FROM turns WHERE status = 'RUNNING' AND lease_until < now() AND send_at IS NULL
+     LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE turns t SET send_at = clock_timestamp() FROM lost
+ WHERE t.id = lost.id AND t.status = 'RUNNING' AND t.lease_until < now()
+"""
+
+# A RUNNING row whose worker came back and renewed is owed nothing any more. The scan starts at a floor and is full once a
+# minute: under a long transaction elsewhere, dead index entries pile up at the old end and each scan would read them.
+TAKE_DUE: LiteralString = """
+WITH due AS MATERIALIZED (
+    SELECT id FROM turns WHERE send_at <= now() AND send_at > now() - make_interval(secs => %(reach)s)
+       AND NOT (status = 'PENDING' AND seq IS NULL)
+     ORDER BY send_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE turns t
+   SET send_at = CASE WHEN t.status <> 'RUNNING' THEN clock_timestamp() + make_interval(secs => %(stamp)s)
+                      WHEN t.lease_until < now() THEN clock_timestamp() + make_interval(secs => %(resend)s) END
+  FROM due WHERE t.id = due.id
+RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.status, t.attempt, t.fence, t.generation, t.error_class, t.error,
+          t.trace_id, t.span_id, t.send_at
+"""
+
+# SKIP LOCKED: a cancel may hold one of these rows and want another. The row that is skipped is sent once more.
+PUT_NET: LiteralString = f"""
+WITH sent AS MATERIALIZED (
+    SELECT t.id FROM unnest(%(ids)s::uuid[], %(stamps)s::timestamptz[]) x (id, stamp) JOIN turns t ON t.id = x.id
+     WHERE t.send_at = x.stamp AND t.status = 'PENDING' ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
+)
+UPDATE turns t
+   SET sends = t.sends + 1,
+       send_at = clock_timestamp() + make_interval(secs => least({MAX_NET_SECONDS},
+                     greatest(%(net)s, 2 * {DWELL.format(queue="t.queue")}) * power(2, least(t.sends, 10))))
+  FROM sent WHERE t.id = sent.id
+"""
+
+DEAD_LETTERED: LiteralString = """
+WITH sent AS MATERIALIZED (
+    SELECT t.id FROM unnest(%(ids)s::uuid[], %(generations)s::int[]) x (id, generation) JOIN turns t ON t.id = x.id
+     WHERE t.status = 'FAILED' AND t.generation = x.generation ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
+)
+UPDATE turns t SET send_at = NULL, dead_lettered_at = clock_timestamp() FROM sent WHERE t.id = sent.id
+"""
+
+log = structlog.get_logger("turnstile.relay")
+
+
+class Sender(Protocol):
+    """What the relay needs of SQS; `message_queue.MessageQueues` is the real one."""
+
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
+        """Sends; returns those that SQS took. Raises QueueUnavailableError if it took none for being away."""
+        ...
+
+    async def send_dead_letters(self, queue: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+        """The same, to the queue's DLQ."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DueRow:
+    """A row that is owed a message, stamped so that no other relay sends it in this moment."""
+
+    id: UUID
+    tenant_id: str
+    session_id: str
+    queue: str
+    status: TurnStatus
+    attempt: int
+    fence: int
+    generation: int
+    error_class: str | None
+    error: str | None
+    trace_id: str
+    span_id: str
+    send_at: datetime | None
+
+    @property
+    def message(self) -> OutgoingMessage:
+        """Its wake-up."""
+        trace = TraceContext(self.trace_id, self.span_id)
+        return OutgoingMessage(WakeUp(self.tenant_id, self.session_id, self.id), trace.traceparent)
+
+    @property
+    def dead_letter(self) -> DeadLetter:
+        """Its dead letter."""
+        return DeadLetter(
+            message=self.message,
+            error_class=self.error_class or "unknown",
+            attempts=self.attempt,
+            fence=self.fence,
+            generation=self.generation,
+        )
+
+
+class Relay:
+    """The loop. `nudge` makes it look at once, for what its own process has just made due."""
+
+    def __init__(self, database: Database, sender: Sender, settings: Settings) -> None:
+        self._database = database
+        self._sender = sender
+        self._settings = settings
+        self._nudged = asyncio.Event()
+        self._full_scan_at = -math.inf
+        self._forgot_at = -math.inf
+
+    def nudge(self) -> None:
+        """Something has become due: don't wait for the tick."""
+        self._nudged.set()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Rounds until `stopping`; an outage of Postgres or SQS ends a round, never the loop."""
+        while not stopping.is_set():
+            self._nudged.clear()
+            try:
+                full = await self.round()
+            except (DatabaseUnavailableError, QueueUnavailableError) as error:
+                log.warning("relay.round_failed", error=str(error))
+                full = False
+            if not full:
+                await self._pause(stopping)
+
+    async def _pause(self, stopping: asyncio.Event) -> None:
+        waits = {asyncio.create_task(self._nudged.wait()), asyncio.create_task(stopping.wait())}
+        try:
+            await asyncio.wait(waits, timeout=self._settings.relay_tick_seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def round(self) -> bool:
+        """Places, wakes, takes and sends once. True if there may be more that is due already."""
+        limit = {"limit": BATCH}
+        await self._database.fetch(PLACE_SCHEDULED, limit)
+        await self._database.fetch(WAKE_EXPIRED, limit)
+        due = await self._take_due()
+        queues = {row.queue for row in due}
+        for queue in sorted(queues):
+            rows = [row for row in due if row.queue == queue]
+            try:
+                await self._send_wake_ups(queue, [row for row in rows if row.status.is_open and row.send_at])
+                await self._send_dead_letters(queue, [row for row in rows if row.status is TurnStatus.FAILED])
+            except UnknownQueueError as error:
+                log.warning("relay.unknown_queue", queue=queue, turns=len(rows), error=str(error))
+        if time.monotonic() - self._forgot_at > FORGET_EVERY_SECONDS:
+            self._forgot_at = time.monotonic()
+            await forget_submissions(self._database, self._settings.idempotency_days * 86_400)
+        return len(due) == BATCH
+
+    async def _take_due(self) -> list[DueRow]:
+        full = time.monotonic() - self._full_scan_at > FULL_SCAN_EVERY_SECONDS
+        if full:
+            self._full_scan_at = time.monotonic()
+        parameters = {
+            "limit": BATCH,
+            "reach": EVER_SECONDS if full else 2 * FULL_SCAN_EVERY_SECONDS,
+            "stamp": self._settings.relay_stamp_seconds,
+            "resend": self._settings.takeover_resend_seconds,
+        }
+        rows = await self._database.fetch(TAKE_DUE, parameters)
+        return [DueRow(**{**row, "status": TurnStatus(row["status"])}) for row in rows]
+
+    async def _send_wake_ups(self, queue: str, rows: Sequence[DueRow]) -> None:
+        if not rows:
+            return
+        sent = await self._sender.send(queue, [row.message for row in rows])
+        ids = {message.wake_up.turn_id for message in sent}
+        stamped = [row for row in rows if row.id in ids and row.status is TurnStatus.PENDING]
+        parameters: dict[str, Any] = {
+            "ids": [row.id for row in stamped],
+            "stamps": [row.send_at for row in stamped],
+            "net": self._settings.net_seconds,
+        }
+        await self._database.fetch(PUT_NET, parameters)
+        log.debug("relay.sent", queue=queue, messages=len(sent))
+
+    async def _send_dead_letters(self, queue: str, rows: Sequence[DueRow]) -> None:
+        if not rows:
+            return
+        sent = await self._sender.send_dead_letters(queue, [row.dead_letter for row in rows])
+        parameters: dict[str, Any] = {
+            "ids": [letter.message.wake_up.turn_id for letter in sent],
+            "generations": [letter.generation for letter in sent],
+        }
+        await self._database.fetch(DEAD_LETTERED, parameters)
+        log.info("relay.dead_lettered", queue=queue, turns=[str(turn_id) for turn_id in parameters["ids"]])

@@ -1,0 +1,193 @@
+"""The tables, as SQLAlchemy sees them: for alembic to compare with the migrations, and for the cold reads.
+
+No foreign keys: they would lock the parent row on every insert of the hot path, and every row here is written by a
+statement that has just seen or made its parent.
+
+What is indexed is all that is looked up by, and nothing else: an index that names a changed column, be it only in its
+WHERE clause, makes the update non-HOT. `lease_until` is never indexed, or every heartbeat would write to an index.
+"""
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Float,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Sequence,
+    Table,
+    Text,
+    Uuid,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pkey",
+        "ck": "%(table_name)s_%(constraint_name)s",
+        "ix": "%(table_name)s_%(column_0_name)s",
+    }
+)
+
+Time = DateTime(timezone=True)
+NOW = text("clock_timestamp()")
+
+fence_seq = Sequence("fence_seq", metadata=metadata, data_type=BigInteger)
+"""One sequence for all turns: rising is all that a fence needs."""
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("tenant_id", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("last_seq", BigInteger, nullable=False, server_default="0"),
+    Column("halted_by", Uuid),
+    Column("created_at", Time, nullable=False, server_default=NOW),
+    Column("updated_at", Time, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("tenant_id", "session_id"),
+)
+
+turns = Table(
+    "turns",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("tenant_id", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("seq", BigInteger),
+    Column("queue", Text, nullable=False),
+    Column("status", Text, nullable=False, server_default="PENDING"),
+    Column("attempt", Integer, nullable=False, server_default="0"),
+    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("crashes", Integer, nullable=False, server_default="0"),
+    Column("max_attempts", Integer),
+    Column("generation", Integer, nullable=False, server_default="1"),
+    Column("fence", BigInteger, nullable=False, server_default="0"),
+    Column("claim_id", Uuid),
+    Column("lease_until", Time),
+    Column("worker_id", Text),
+    Column("execute_at", Time),
+    Column("send_at", Time),
+    Column("sends", Integer, nullable=False, server_default="0"),
+    Column("expires_at", Time, nullable=False),
+    Column("timeout_seconds", Float),
+    Column("cancel_requested_at", Time),
+    Column("cancel_reason", Text),
+    Column("error_class", Text),
+    Column("error", Text),
+    Column("dead_lettered_at", Time),
+    Column("trace_id", Text, nullable=False),
+    Column("span_id", Text, nullable=False),
+    Column("parent_span_id", Text),
+    Column("parent_turn_id", Uuid),
+    Column("metadata", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("created_at", Time, nullable=False, server_default=NOW),
+    Column("started_at", Time),
+    Column("finished_at", Time),
+    CheckConstraint("status IN ('PENDING', 'RUNNING', 'SUCCEEDED', 'FAILED', 'CANCELED')", name="status_known"),
+    CheckConstraint("(status = 'RUNNING') = (lease_until IS NOT NULL)", name="lease_while_running"),
+    CheckConstraint("(status IN ('PENDING', 'RUNNING')) = (finished_at IS NULL)", name="finished_when_ended"),
+    # Rule 3 of the design, enforced: a PENDING turn is always going to be looked at again.
+    CheckConstraint("status <> 'PENDING' OR send_at IS NOT NULL", name="pending_has_send_at"),
+    CheckConstraint("status <> 'RUNNING' OR seq IS NOT NULL", name="running_has_seq"),
+    Index("turns_session_seq", "tenant_id", "session_id", "seq", unique=True),
+    # One turn at a time per session (L4): this index, not the Redis lock, is what makes it so.
+    Index("turns_running", "tenant_id", "session_id", unique=True, postgresql_where=text("status = 'RUNNING'")),
+    # The head of a 10,000-turn session.
+    Index(
+        "turns_open",
+        "tenant_id",
+        "session_id",
+        "seq",
+        postgresql_where=text("status IN ('PENDING', 'RUNNING') AND seq IS NOT NULL"),
+    ),
+    Index("turns_send_at", "send_at", postgresql_where=text("send_at IS NOT NULL")),
+    # `dlq list` and redrive; its predicate costs nothing extra, every status change is non-HOT already.
+    Index("turns_failed", "queue", "id", postgresql_where=text("status = 'FAILED'")),
+    Index("turns_trace_id", "trace_id"),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("turn_id", Uuid, nullable=False),
+    Column("ordinal", Integer, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("kind", Text, nullable=False, server_default="message"),
+    Column("content", JSONB, nullable=False),
+    Column("created_at", Time, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("turn_id", "ordinal"),
+    CheckConstraint("role IN ('user', 'assistant')", name="role_known"),
+)
+
+turn_attempts = Table(
+    "turn_attempts",
+    metadata,
+    Column("turn_id", Uuid, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("worker_id", Text),
+    Column("started_at", Time),
+    Column("finished_at", Time, nullable=False, server_default=NOW),
+    Column("outcome", Text, nullable=False),
+    Column("error_class", Text),
+    Column("error", Text),
+    PrimaryKeyConstraint("turn_id", "attempt", "fence"),
+)
+
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("tenant_id", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("fingerprint", LargeBinary, nullable=False),
+    Column("turn_id", Uuid, nullable=False),
+    Column("answer", JSONB, nullable=False),
+    Column("created_at", Time, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("tenant_id", "key"),
+    Index("submissions_created_at", "created_at"),
+)
+
+queues = Table(
+    "queues",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("paused_at", Time),
+    Column("paused_by", Text),
+    Column("updated_at", Time, nullable=False, server_default=NOW),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("worker_id", Text, primary_key=True),
+    Column("queue", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("slots", Integer, nullable=False),
+    Column("busy", Integer, nullable=False, server_default="0"),
+    Column("dwell_seconds", Float, nullable=False, server_default="0"),
+    Column("draining", Boolean, nullable=False, server_default=text("false")),
+    Column("started_at", Time, nullable=False, server_default=NOW),
+    Column("seen_at", Time, nullable=False, server_default=NOW),
+)
+
+redrives = Table(
+    "redrives",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("queue", Text),
+    Column("requested_by", Text, nullable=False),
+    Column("filter", JSONB, nullable=False),
+    Column("turn_ids", ARRAY(Uuid), nullable=False, server_default=text("'{}'::uuid[]")),
+    Column("started_at", Time, nullable=False, server_default=NOW),
+    Column("finished_at", Time),
+)

@@ -1,0 +1,226 @@
+"""The one place that reads the environment: parsed, completed and refused whole, then frozen.
+
+Nothing else in the project looks at `os.environ` for a setting of its own. Durations are seconds, and their names say
+so. The rules that span several settings (timeouts must nest) stand in `Settings._nest`.
+"""
+
+import json
+import re
+import tomllib
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from turns.errors import SettingsError, UnknownQueueError
+from turns.message import ID_PATTERN
+
+Seconds = Annotated[float, Field(gt=0, le=14 * 86_400)]
+
+MAX_VISIBILITY_SECONDS = 12 * 3600
+"""SQS refuses to keep a message invisible for longer than 12 h in all."""
+
+LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class QueueSettings(BaseModel):
+    """A queue as it is declared in `turnstile.toml` or TURNSTILE_QUEUES."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, Field(pattern=rf"^{ID_PATTERN}$")]
+    sqs: str = ""
+    """SQS queue name or URL; the queue's own name when left out."""
+    dlq: str = ""
+    """Name or URL of its dead-letter queue; `<name>-dlq` (`.fifo` kept) when left out."""
+    handler: str | None = None
+    """`module:function`, for workers that are not told otherwise."""
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
+    max_crashes: Annotated[int, Field(ge=1, le=100)] = 3
+    timeout_seconds: Seconds = 300.0
+    visibility_seconds: Annotated[float, Field(ge=1, le=MAX_VISIBILITY_SECONDS)] = 60.0
+    expires_in_seconds: Seconds = 900.0
+    """Retries, snoozes and takeovers end here; a first attempt is made however late it comes."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and isinstance(fields.get("name"), str):
+            sqs = fields.get("sqs") or fields["name"]
+            stem = sqs.removesuffix(".fifo")
+            fields = {"dlq": f"{stem}-dlq{sqs[len(stem) :]}", **fields, "sqs": sqs}
+        return fields
+
+
+class Settings(BaseSettings):
+    """Everything a process needs to know from outside. Build it with `load`."""
+
+    model_config = SettingsConfigDict(env_prefix="TURNSTILE_", frozen=True, extra="ignore", populate_by_name=True)
+
+    database_url: str = Field("postgresql://localhost/turnstile", validation_alias="DATABASE_URL")
+    redis_url: str = Field("redis://localhost:6379/0", validation_alias="REDIS_URL")
+    aws_region: str | None = Field(None, validation_alias="AWS_REGION")
+    sqs_endpoint_url: str | None = Field(None, validation_alias="AWS_ENDPOINT_URL_SQS")
+
+    config: Path = Path("turnstile.toml")
+    queues: Annotated[tuple[QueueSettings, ...], NoDecode] = ()
+    """JSON list in TURNSTILE_QUEUES, else `[[queues]]` of the config file, else the single queue `turns`."""
+    queue: str = "turns"
+    handler: str | None = None
+    concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
+    redis_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]{0,64}$")] = ""
+
+    api_host: str = "127.0.0.1"
+    api_port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    api_keys: Annotated[tuple[tuple[str, str], ...], NoDecode, Field(repr=False)] = ()
+    """`tenant:key` pairs, separated by commas. None: tenant `default`, on the loopback address only."""
+    api_url: str = "http://127.0.0.1:8080"
+    api_key: Annotated[str | None, Field(repr=False)] = None
+    max_body_bytes: Annotated[int, Field(ge=1024, le=900_000)] = 65_536
+
+    lease_seconds: Seconds = 30.0
+    """Of the row and of the session lock: one number, because each makes sense only with the other."""
+    heartbeat_seconds: Seconds | None = None
+    net_seconds: Seconds = 60.0
+    """How long a PENDING row waits for its message before the relay sends another."""
+    relay: bool = True
+    """Whether a worker runs the relay loop too."""
+    relay_tick_seconds: Seconds = 1.0
+    relay_stamp_seconds: Seconds = 15.0
+    takeover_resend_seconds: Seconds = 5.0
+    receive_wait_seconds: Annotated[int, Field(ge=0, le=20)] = 20
+    pollers: Annotated[int, Field(ge=1, le=16)] = 1
+    hold_turns: Annotated[int, Field(ge=1)] = 20
+    hold_seconds: Seconds = 30.0
+    grace_seconds: Annotated[float, Field(ge=0, le=7_200)] = 90.0
+    """From the first SIGTERM to handing turns back. ECS kills at stopTimeout (120 s at most on Fargate)."""
+    cancel_grace_seconds: Annotated[float, Field(ge=0, le=600)] = 5.0
+    """How long a cancelled handler may take to come to its end before it is left behind."""
+    watchdog_seconds: Seconds = 60.0
+    """The process exits when its event loop has been stuck this long."""
+    deaf_seconds: Seconds = 120.0
+    """Not live any more when the last good receive is older than this although slots are free."""
+    health_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    """Where a worker answers /healthz and /readyz; none by default, 0 picks a free port."""
+    retry_base_seconds: Seconds = 1.0
+    retry_cap_seconds: Seconds = 120.0
+    idempotency_days: Annotated[float, Field(gt=0, le=365)] = 1.0
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["json", "console", "auto"] = "auto"
+
+    @field_validator("queues", mode="before")
+    @classmethod
+    def _parse_queues(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return json.loads(value)
+
+    @field_validator("api_keys", mode="before")
+    @classmethod
+    def _parse_api_keys(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        pairs = [pair.strip().partition(":") for pair in value.split(",") if pair.strip()]
+        if any(not tenant or len(key) < 8 for tenant, _, key in pairs):
+            raise ValueError("must be tenant:key pairs separated by commas, each key of 8 characters or more")
+        return tuple((tenant, key) for tenant, _, key in pairs)
+
+    @field_validator("api_keys")
+    @classmethod
+    def _check_tenants(cls, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        if any(re.fullmatch(ID_PATTERN, tenant) is None for tenant, _ in pairs):
+            raise ValueError(f"each tenant must match {ID_PATTERN}")
+        if len({key for _, key in pairs}) != len(pairs):
+            raise ValueError("each key may stand only once")
+        return pairs
+
+    @model_validator(mode="after")
+    def _nest(self) -> Self:
+        problems = []
+        if not self.heartbeat < self.lease_seconds:
+            problems.append(
+                f"heartbeat ({self.heartbeat:g} s) must be shorter than the lease ({self.lease_seconds:g} s)"
+            )
+        if not self.watchdog_seconds > 2 * self.heartbeat:
+            problems.append(f"watchdog ({self.watchdog_seconds:g} s) must be longer than two heartbeats")
+        for queue in self.queues:
+            if self.lease_seconds > queue.visibility_seconds:
+                problems.append(
+                    f"lease ({self.lease_seconds:g} s) must not be longer than the visibility timeout of queue "
+                    f"{queue.name!r} ({queue.visibility_seconds:g} s)"
+                )
+        if len({queue.name for queue in self.queues}) != len(self.queues):
+            problems.append("each queue may be declared only once")
+        if len({queue.sqs for queue in self.queues} | {queue.dlq for queue in self.queues}) != 2 * len(self.queues):
+            problems.append("each queue needs an SQS queue and a dead-letter queue of its own")
+        if not self.api_keys and self.api_host not in LOCAL_HOSTS:
+            problems.append("without api_keys the API serves the loopback address only; set TURNSTILE_API_KEYS")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    @property
+    def heartbeat(self) -> float:
+        """Seconds between heartbeats: a third of the lease, so that one may be missed."""
+        return self.heartbeat_seconds or self.lease_seconds / 3
+
+    @property
+    def redis_timeout_seconds(self) -> float:
+        """At most a tenth of the lock's time to live, so that a silent Redis can't eat a lease."""
+        return min(1.0, self.lease_seconds / 10)
+
+    @cached_property
+    def queues_by_name(self) -> dict[str, QueueSettings]:
+        """The declared queues."""
+        return {queue.name: queue for queue in self.queues}
+
+    def find_queue(self, name: str) -> QueueSettings:
+        """The declaration of queue `name`; raises UnknownQueueError."""
+        try:
+            return self.queues_by_name[name]
+        except KeyError:
+            raise UnknownQueueError(name, tuple(self.queues_by_name)) from None
+
+
+def load(**overrides: Any) -> Settings:
+    """The settings of this process: `overrides` (from the command line), then the environment, then the config file.
+
+    Raises SettingsError with every offending setting in one message.
+    """
+    given = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        settings = Settings(**given)
+        if settings.queues:
+            return settings
+        # Validated again whole: the rules that span settings must see the queues.
+        return Settings(**given, queues=_declared(settings.config, settings.queue))
+    except ValidationError as error:
+        raise SettingsError("; ".join(map(_explain, error.errors()))) from None
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+
+
+def _declared(config: Path, only: str) -> tuple[dict[str, Any], ...]:
+    try:
+        document = tomllib.loads(config.read_text())
+    except FileNotFoundError:
+        # Nothing declared: one queue, whatever it is called, needs no file.
+        return ({"name": only},)
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{config}: {error}") from None
+    queues = document.get("queues")
+    if not isinstance(queues, list) or not queues:
+        raise SettingsError(f"{config}: declares no [[queues]]")
+    return tuple(queues)
+
+
+def _explain(error: Any) -> str:
+    name = ".".join(str(part) for part in error["loc"])
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if not name:
+        return message
+    variable = name if name.isupper() else f"TURNSTILE_{name.upper()}"
+    return f"{variable}: {message}"

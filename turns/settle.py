@@ -1,0 +1,237 @@
+"""Settle: the one statement that ends a claim, and claims the session's next turn in the same round trip.
+
+At most one settlement per claim, and only by the newest claim: the row changes only where fence and RUNNING still
+match. (Rows guarded by status alone let a stalled worker settle its successor's run.) Status, reply, attempt record and
+what is owed next (`send_at`) commit together, so nothing can be half done (G5).
+
+The next claim reads what the settle RETURNs: the partial unique index would otherwise still see the old RUNNING row. It
+skips locked rows, the settle itself waits. An answer that got lost is re-read in `turn_attempts`, never guessed.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, LiteralString
+from uuid import UUID
+
+from turns.claim import READ_CLAIMS, Claim, ClaimedTurn, ClaimTerms, NoClaim, claimed_turn
+from turns.database import Database
+from turns.head import DUE
+from turns.status import TurnStatus
+
+SETTLE: LiteralString = f"""
+WITH s AS MATERIALIZED (
+    SELECT * FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[], %(statuses)s::text[], %(outcomes)s::text[],
+                         %(replies)s::jsonb[], %(afters)s::float8[], %(refunds)s::bool[], %(faults)s::bool[],
+                         %(error_classes)s::text[], %(errors)s::text[], %(dead_letters)s::bool[], %(mores)s::bool[],
+                         %(claims)s::uuid[])
+        s (id, fence, status, outcome, reply, after, refund, fault, error_class, error, dead_letter, more,
+           next_claim_id)
+), mine AS MATERIALIZED (
+    SELECT t.id, t.cancel_requested_at IS NOT NULL AS canceled FROM turns t JOIN s USING (id)
+     WHERE t.fence = s.fence AND t.status = 'RUNNING' ORDER BY t.id FOR NO KEY UPDATE OF t
+), verdict AS MATERIALIZED (
+    -- An acknowledged cancel wins over whatever the handler came to (G15): it may have finished a moment earlier.
+    SELECT s.*, CASE WHEN canceled THEN 'CANCELED' ELSE status END AS final,
+           CASE WHEN canceled THEN 'canceled' ELSE outcome END AS final_outcome
+      FROM s JOIN mine USING (id)
+), done AS (
+    UPDATE turns t
+       SET status = v.final,
+           attempt = t.attempt - (v.refund AND v.final = 'PENDING')::int,
+           failures = t.failures + v.fault::int,
+           lease_until = NULL,
+           execute_at = CASE WHEN v.final = 'PENDING' AND v.after > 0
+                             THEN clock_timestamp() + make_interval(secs => v.after)
+                             ELSE t.execute_at END,
+           send_at = CASE WHEN v.final = 'PENDING' THEN clock_timestamp() + make_interval(secs => v.after)
+                          WHEN v.final = 'FAILED' AND v.dead_letter THEN clock_timestamp() END,
+           sends = 0,
+           finished_at = CASE WHEN v.final <> 'PENDING' THEN clock_timestamp() END,
+           error_class = v.error_class,
+           error = v.error
+      FROM verdict v
+     WHERE t.id = v.id AND t.fence = v.fence AND t.status = 'RUNNING'
+    RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.fence, t.generation, t.worker_id, t.started_at,
+              old.attempt AS attempt, v.final_outcome, v.error_class, v.error, v.reply, v.more, v.next_claim_id
+), answered AS (
+    INSERT INTO messages (turn_id, ordinal, role, content)
+    SELECT id, (SELECT coalesce(max(m.ordinal), -1) + 1 FROM messages m WHERE m.turn_id = done.id), 'assistant', reply
+      FROM done WHERE status = 'SUCCEEDED'
+), attempted AS (
+    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, started_at, outcome, error_class, error)
+    SELECT id, attempt, fence, generation, worker_id, started_at, final_outcome, error_class, error FROM done
+), head AS MATERIALIZED (
+    SELECT d.next_claim_id, d.more AND h.queue = %(queue)s AS mine, h.id
+      FROM done d
+      JOIN sessions ss ON ss.tenant_id = d.tenant_id AND ss.session_id = d.session_id
+      CROSS JOIN LATERAL (
+          SELECT h.id, h.queue FROM turns h
+           WHERE h.tenant_id = d.tenant_id AND h.session_id = d.session_id AND h.seq IS NOT NULL
+             AND h.status IN ('PENDING', 'RUNNING') AND h.id <> d.id ORDER BY h.seq LIMIT 1) h
+     WHERE d.status <> 'PENDING' AND ss.halted_by IS NULL
+), next AS MATERIALIZED (
+    SELECT head.next_claim_id, head.mine, t.id FROM head JOIN turns t ON t.id = head.id
+     WHERE {DUE} ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
+), claimed AS (
+    UPDATE turns t
+       SET status = 'RUNNING', attempt = t.attempt + 1, fence = nextval('fence_seq'), claim_id = next.next_claim_id,
+           worker_id = %(worker)s, lease_until = clock_timestamp() + make_interval(secs => %(lease)s),
+           started_at = clock_timestamp(), send_at = NULL
+      FROM next WHERE t.id = next.id AND next.mine AND {DUE}
+), handed_on AS (
+    UPDATE turns t SET send_at = clock_timestamp() FROM next WHERE t.id = next.id AND NOT next.mine AND {DUE}
+)
+SELECT d.id, d.status,
+       EXISTS (SELECT FROM head JOIN turns t ON t.id = head.id
+                WHERE head.next_claim_id = d.next_claim_id AND head.mine AND {DUE}
+                  AND NOT EXISTS (SELECT FROM next WHERE next.id = head.id)) AS look_again
+  FROM done d
+"""
+
+REREAD_SETTLED: LiteralString = """
+SELECT s.id, a.outcome
+  FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[], %(attempts)s::int[]) s (id, fence, attempt)
+  LEFT JOIN turn_attempts a ON a.turn_id = s.id AND a.attempt = s.attempt AND a.fence = s.fence
+"""
+
+
+class AttemptOutcome(StrEnum):
+    """How one attempt ended; the words of `turn_attempts.outcome`."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    RETRIED = "retried"
+    SNOOZED = "snoozed"
+    CANCELED = "canceled"
+    RELEASED = "released"
+    LOST = "lost"
+
+    @property
+    def status(self) -> TurnStatus | None:
+        """The status the turn was given with it; None for a lost attempt, whose turn was somebody else's by then."""
+        return _STATUS_AFTER[self]
+
+
+_STATUS_AFTER = {
+    AttemptOutcome.SUCCEEDED: TurnStatus.SUCCEEDED,
+    AttemptOutcome.FAILED: TurnStatus.FAILED,
+    AttemptOutcome.RETRIED: TurnStatus.PENDING,
+    AttemptOutcome.SNOOZED: TurnStatus.PENDING,
+    AttemptOutcome.CANCELED: TurnStatus.CANCELED,
+    AttemptOutcome.RELEASED: TurnStatus.PENDING,
+    AttemptOutcome.LOST: None,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What is to become of a claimed turn; made by `worker.decision`, which knows why."""
+
+    status: TurnStatus
+    outcome: AttemptOutcome
+    reply: Any = None
+    after_seconds: float = 0.0
+    """PENDING only: how long the turn waits."""
+    refund: bool = False
+    """The attempt is not charged: a release, a snooze."""
+    fault: bool = False
+    """Counts against the handler's budget of failures."""
+    error_class: str | None = None
+    error: str | None = None
+    dead_letter: bool = False
+    """FAILED only: whether a dead letter is owed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettleRequest:
+    """One claim's end. `more`: claim the session's next turn under `next_claim_id` in the same round trip."""
+
+    turn: ClaimedTurn
+    settlement: Settlement
+    more: bool
+    next_claim_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """It is committed. `status` may be CANCELED where something else was asked for: a cancel came first."""
+
+    status: TurnStatus
+    next: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """The fence was overtaken: the turn is somebody else's, and nothing was changed."""
+
+
+async def settle(
+    database: Database, terms: ClaimTerms, requests: Sequence[SettleRequest], encode: Callable[[Any], str]
+) -> list[Settled | Superseded]:
+    """Ends many claims; answers in the order of `requests`. `encode` makes the JSON text of a reply.
+
+    Raises DatabaseUnavailableError; may then be called again with the same requests, which may have been committed.
+    """
+    settled, rows = await database.fetch_pipelined(
+        [(SETTLE, _settle_parameters(terms, requests, encode)), (READ_CLAIMS, _next_claims(requests))]
+    )
+    following = {row["claim_id"]: claimed_turn(row) for row in rows}
+    by_id = {row["id"]: row for row in settled}
+    missing = [request for request in requests if request.turn.id not in by_id]
+    reread = await _reread(database, missing) if missing else {}
+    results: list[Settled | Superseded] = []
+    for request in requests:
+        row = by_id.get(request.turn.id)
+        if row is not None:
+            idle = NoClaim.LOOK_AGAIN if row["look_again"] else NoClaim.IDLE
+            next_turn = following.get(request.next_claim_id)
+            results.append(Settled(TurnStatus(row["status"]), next_turn or idle))
+        else:
+            status = reread[request.turn.id]
+            next_turn = following.get(request.next_claim_id)
+            results.append(Settled(status, next_turn or NoClaim.LOOK_AGAIN) if status else Superseded())
+    return results
+
+
+async def _reread(database: Database, requests: Sequence[SettleRequest]) -> dict[UUID, TurnStatus | None]:
+    """For settles that changed no row: the status they had set earlier, or None where they are superseded."""
+    parameters = {
+        "ids": [request.turn.id for request in requests],
+        "fences": [request.turn.fence for request in requests],
+        "attempts": [request.turn.attempt for request in requests],
+    }
+    rows = await database.fetch(REREAD_SETTLED, parameters)
+    return {row["id"]: AttemptOutcome(row["outcome"]).status if row["outcome"] else None for row in rows}
+
+
+def _settle_parameters(
+    terms: ClaimTerms, requests: Sequence[SettleRequest], encode: Callable[[Any], str]
+) -> dict[str, Any]:
+    settlements = [request.settlement for request in requests]
+    return {
+        "ids": [request.turn.id for request in requests],
+        "fences": [request.turn.fence for request in requests],
+        "statuses": [settlement.status.value for settlement in settlements],
+        "outcomes": [settlement.outcome.value for settlement in settlements],
+        "replies": [encode(settlement.reply) for settlement in settlements],
+        "afters": [settlement.after_seconds for settlement in settlements],
+        "refunds": [settlement.refund for settlement in settlements],
+        "faults": [settlement.fault for settlement in settlements],
+        "error_classes": [settlement.error_class for settlement in settlements],
+        "errors": [settlement.error for settlement in settlements],
+        "dead_letters": [settlement.dead_letter for settlement in settlements],
+        "mores": [request.more for request in requests],
+        "claims": [request.next_claim_id for request in requests],
+        "queue": terms.queue,
+        "worker": terms.worker_id,
+        "lease": terms.lease_seconds,
+    }
+
+
+def _next_claims(requests: Sequence[SettleRequest]) -> dict[str, Any]:
+    return {
+        "tenants": [request.turn.tenant_id for request in requests],
+        "sessions": [request.turn.session_id for request in requests],
+        "claims": [request.next_claim_id for request in requests],
+    }
