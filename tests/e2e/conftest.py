@@ -1,0 +1,47 @@
+"""Real worker processes, started and ended by the tests."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import psycopg
+import pytest
+
+from tests.e2e.rig import Product, WorkerProcess
+from turns.settings import Settings
+
+EVIDENCE = """
+CREATE TABLE evidence (
+    id bigint GENERATED ALWAYS AS IDENTITY, turn_id uuid, session_id text, seq bigint, attempt int, fence bigint,
+    pid int, what text, at timestamptz)
+"""
+
+
+@pytest.fixture
+def evidence(settings: Settings) -> None:
+    """A table in which the test's handler says what it did."""
+    with psycopg.connect(settings.database_url, autocommit=True) as connection:
+        connection.execute(EVIDENCE)
+
+
+@pytest.fixture
+async def product(settings: Settings, evidence: None) -> AsyncIterator[Product]:
+    """The product, as its users have it: submit on one side, look at the rows on the other."""
+    async with Product.open(settings) as opened:
+        yield opened
+
+
+StartWorker = Callable[..., WorkerProcess]
+
+
+@pytest.fixture
+def start_worker(product: Product) -> Iterator[StartWorker]:
+    """Starts worker processes; what still runs at the end of the test is killed."""
+    started: list[WorkerProcess] = []
+
+    def start(**environment: str) -> WorkerProcess:
+        worker = WorkerProcess(product.settings, environment)
+        started.append(worker)
+        return worker
+
+    yield start
+    for worker in started:
+        worker.kill()

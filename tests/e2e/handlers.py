@@ -1,0 +1,93 @@
+"""The handler of the end-to-end tests: each turn says what shall happen to it. What it did goes to a table as evidence.
+
+`{"do": "echo"}` answers; `sleep` takes `seconds`; `fail` raises; `flaky` fails `times` times; `die` kills its worker;
+`nul` answers with what Postgres refuses; `deaf` ignores its cancellation; `block` blocks the event loop; `history`
+answers with what was said before.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from typing import Any
+
+import psycopg
+
+from worker import Context, Reject, Retry, Snooze, Turn, handler
+
+
+def record(turn: Turn, ctx: Context, what: str) -> None:
+    """Evidence that can't be lost with the process: one committed row."""
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO evidence (turn_id, session_id, seq, attempt, fence, pid, what, at)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, clock_timestamp())",
+            (turn.id, turn.session_id, turn.seq, ctx.attempt, ctx.fence, os.getpid(), what),
+        )
+
+
+@handler()
+async def act(turn: Turn, ctx: Context) -> Any:
+    """Does what the turn's input says."""
+    order = turn.input if isinstance(turn.input, dict) else {"do": "echo", "say": turn.input}
+    await asyncio.to_thread(record, turn, ctx, "began")
+    try:
+        reply = await _act(order, ctx)
+    except asyncio.CancelledError:
+        await asyncio.to_thread(record, turn, ctx, "cancelled")
+        raise
+    await asyncio.to_thread(record, turn, ctx, "ended")
+    return reply
+
+
+async def _act(order: dict[str, Any], ctx: Context) -> Any:
+    match order["do"]:
+        case "echo":
+            return order.get("say", "ok")
+        case "sleep":
+            await asyncio.sleep(order["seconds"])
+            return "slept"
+        case "fail":
+            raise ConnectionError("the provider is away")
+        case "bug":
+            raise ValueError("not worth a retry")
+        case "reject":
+            raise Reject("no", dead_letter=order.get("dead_letter", True))
+        case "flaky":
+            if ctx.attempt <= order["times"]:
+                raise Retry(after=0.05)
+            return f"after {ctx.attempt}"
+        case "snooze":
+            if not os.path.exists(order["until"]):  # noqa: ASYNC240, PTH110 - a test handler
+                raise Snooze(after=0.1)
+            return "awake"
+        case "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "nul":
+            return "a\x00b\ud800c"
+        case "unfit":
+            return {1, 2}
+        case "deaf":
+            for _ in range(int(order["seconds"] * 20)):
+                try:
+                    await asyncio.sleep(0.05)
+                except asyncio.CancelledError:
+                    continue
+            return "too late"
+        case "block":
+            time.sleep(order["seconds"])  # noqa: ASYNC251 - that is the fault
+            return "unblocked"
+        case "history":
+            return [remark.content for remark in await ctx.history(limit=order.get("limit", 20))]
+    raise AssertionError(order)
+
+
+@handler()
+def act_in_thread(turn: Turn, ctx: Context) -> str:
+    """A plain function: cancelled by looking."""
+    for _ in range(200):
+        if ctx.cancelled:
+            record(turn, ctx, "saw its cancellation")
+            return "cancelled"
+        time.sleep(0.05)
+    return "never cancelled"

@@ -1,0 +1,176 @@
+"""The worker process: everything is made here, in order, and ended in reverse."""
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+
+import structlog
+
+from turns import logs
+from turns.database import Database
+from turns.errors import DatabaseUnavailableError, QueueUnavailableError
+from turns.message_queue import MessageQueues, QueueAddress, ReceivedMessage
+from turns.reading import ping
+from turns.registry import WorkerRecord
+from turns.relay import Relay
+from turns.settings import Settings
+from worker.consumer import Consumer
+from worker.handler import Handler, load
+from worker.health import Health, serve_health
+from worker.heartbeat import Heartbeat
+from worker.processor import Collaborators, Processor
+from worker.session_lock import SessionLock
+from worker.shutdown import Shutdown, drain
+from worker.watchdog import Watchdog
+
+DATABASE_CONNECTIONS = 6
+"""Few, whatever the number of slots: claims and settles of all slots share theirs (G20: caps protect the database)."""
+
+log = structlog.get_logger("turnstile.worker")
+
+
+def serve(settings: Settings) -> int:
+    """Runs a worker until it is told to stop; the exit code. Raises SettingsError, UnknownQueueError before it begins."""
+    logs.configure(settings)
+    handler = load(settings.handler or settings.find_queue(settings.queue).handler)
+    status = asyncio.run(_run(settings, handler))
+    # A long poll that was left behind, or a handler in a thread that can't be stopped, must not keep the process.
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+async def _run(settings: Settings, handler: Handler) -> int:
+    shutdown = Shutdown()
+    shutdown.install()
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(
+            Database(settings.database_url, "turnstile-worker", size=DATABASE_CONNECTIONS, pinned=True)
+        )
+        queues = MessageQueues(settings)
+        stack.callback(queues.close)
+        address = await _find_queue(queues, settings.queue, shutdown.stopping)
+        if address is None:
+            return 0
+        return await _Worker(settings, handler, database, queues, address, shutdown).run(stack)
+
+
+async def _find_queue(queues: MessageQueues, queue: str, stopping: asyncio.Event) -> QueueAddress | None:
+    while not stopping.is_set():
+        try:
+            return await queues.find(queue)
+        except QueueUnavailableError as error:
+            log.warning("worker.waits_for_sqs", error=str(error))
+            try:
+                await asyncio.wait_for(stopping.wait(), 1.0)
+            except TimeoutError:
+                continue
+    return None
+
+
+class _Worker:
+    """The parts of one worker process, and what they ask of one another."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        handler: Handler,
+        database: Database,
+        queues: MessageQueues,
+        address: QueueAddress,
+        shutdown: Shutdown,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        # Random at every start: a restarted pod keeps its host name and would look as if it had never died.
+        self.worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.settings = settings
+        self.database = database
+        self.shutdown = shutdown
+        self.watchdog = Watchdog(loop, settings.watchdog_seconds)
+        self.lock = SessionLock(settings)
+        self.heartbeat = Heartbeat(
+            settings, queues, address, loop.call_soon_threadsafe, self._describe, self.watchdog.look
+        )
+        self.relay = Relay(database, queues, settings)
+        self.threads = ThreadPoolExecutor(settings.concurrency, "handler")
+        self.processor = Processor(
+            settings,
+            Collaborators(
+                database=database,
+                queues=queues,
+                lock=self.lock,
+                heartbeat=self.heartbeat,
+                handler=handler,
+                worker_id=self.worker_id,
+                threads=self.threads,
+                nudge_relay=self.relay.nudge,
+                stopping=shutdown.stopping,
+                given_up=shutdown.given_up,
+            ),
+        )
+        self.consumer = Consumer(queues, settings.queue, settings.concurrency, self._process, shutdown.stopping)
+
+    async def run(self, stack: AsyncExitStack) -> int:
+        """Works until told to stop. 1 if a part of the worker ended by itself, which none should."""
+        stack.push_async_callback(self.lock.close)
+        stack.callback(self.threads.shutdown, wait=False, cancel_futures=True)
+        self.heartbeat.start()
+        stack.push_async_callback(asyncio.to_thread, self.heartbeat.stop, 2.0)
+        if self.settings.health_port is not None:
+            server = await serve_health(Health(self._live, self._ready), self.settings.health_port)
+            stack.callback(server.close)
+        relay_stop = asyncio.Event()
+        polling = asyncio.create_task(self.consumer.run(), name="consumer")
+        stopped = asyncio.create_task(self.shutdown.stopping.wait(), name="stopping")
+        tasks = {polling, stopped}
+        if self.settings.relay:
+            tasks.add(asyncio.create_task(self.relay.run(relay_stop), name="relay"))
+        log.info("worker.started", worker_id=self.worker_id, queue=self.settings.queue, slots=self.consumer.slots)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        broken = [task for task in done if task is not stopped and task.exception() is not None]
+        for task in broken:
+            log.critical("worker.part_ended", part=task.get_name(), exc_info=task.exception())
+        self.shutdown.stopping.set()
+        await drain(self.shutdown, self.consumer, polling, self.processor, self.settings.grace_seconds)
+        relay_stop.set()
+        await asyncio.wait(tasks, timeout=0.5)
+        for task in tasks:
+            task.cancel()
+        log.info("worker.stopped", worker_id=self.worker_id)
+        return 1 if broken else 0
+
+    async def _process(self, message: ReceivedMessage) -> "asyncio.Future[object] | None":
+        return await self.processor.process(message)
+
+    def _describe(self) -> WorkerRecord:
+        return WorkerRecord(
+            worker_id=self.worker_id,
+            queue=self.settings.queue,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            slots=self.consumer.slots,
+            busy=self.consumer.busy,
+            dwell_seconds=self.processor.dwell_seconds,
+            draining=self.shutdown.stopping.is_set(),
+        )
+
+    def _live(self) -> Mapping[str, bool]:
+        return {
+            "loop": self.watchdog.stuck_for() < self.settings.watchdog_seconds,
+            "receiving": self.shutdown.stopping.is_set() or self.consumer.deaf_for() < self.settings.deaf_seconds,
+        }
+
+    async def _ready(self) -> Mapping[str, bool]:
+        try:
+            await ping(self.database)
+            postgres = True
+        except DatabaseUnavailableError:
+            postgres = False
+        return {"postgres": postgres, "redis": await self.lock.ping()}

@@ -1,0 +1,154 @@
+"""The consumer: a long poll, only into free slots, and a task for each message it brings.
+
+Nothing that a message holds and nothing that a handler does may end the poll: a worker that looks healthy and is deaf is
+the failure that operators of queue workers report most. `deaf_for` is what the health check goes by.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+
+from turns.backoff import full_jitter
+from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turns.message_queue import BATCH, MessageQueues, ReceivedMessage
+
+BACKOFF_BASE_SECONDS = 0.25
+BACKOFF_CAP_SECONDS = 5.0
+
+log = structlog.get_logger("turnstile.consumer")
+
+Process = Callable[[ReceivedMessage], Awaitable["asyncio.Future[Any] | None"]]
+
+
+class Consumer:
+    """Receives for `slots` turns at a time. `process` answers one message."""
+
+    def __init__(
+        self, queues: MessageQueues, queue: str, slots: int, process: Process, stopping: asyncio.Event
+    ) -> None:
+        self._queues = queues
+        self._queue = queue
+        self._process = process
+        self._stopping = stopping
+        self._free = slots
+        self._room = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._left_behind: set[asyncio.Future[Any]] = set()
+        self._received_at = time.monotonic()
+        self.slots = slots
+
+    @property
+    def busy(self) -> int:
+        """Messages being worked on."""
+        return len(self._tasks)
+
+    @property
+    def free(self) -> int:
+        """Slots that a poll may fill; less than all while handlers run that ignored their cancellation."""
+        return self._free
+
+    def deaf_for(self) -> float:
+        """Seconds since the last good receive, or 0 while all slots are busy with work and there is nothing to receive for.
+
+        Slots that handlers keep after their cancellation are not work: with all slots lost to them, the worker is deaf.
+        """
+        if self._free <= 0 and len(self._left_behind) < self.slots:
+            return 0.0
+        return time.monotonic() - self._received_at
+
+    async def run(self) -> None:
+        """Polls until `stopping`. A poll that is under way then is finished, and what it brings is given back."""
+        failures = 0
+        while not self._stopping.is_set():
+            most = await self._reserve()
+            if not most:
+                return
+            received: list[ReceivedMessage] = []
+            try:
+                received = await self._queues.receive(self._queue, most)
+                failures = 0
+                self._received_at = time.monotonic()
+            except (QueueUnavailableError, UnknownQueueError) as error:
+                failures += 1
+                log.warning("consumer.receive_failed", error=str(error), failures=failures)
+            finally:
+                self._free += most - len(received)
+            if self._stopping.is_set():
+                await self._give_back(received)
+                return
+            for message in received:
+                self._begin(message)
+            if failures:
+                await self._pause(failures)
+
+    async def finished(self) -> None:
+        """Returns when nothing is being worked on."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def abandon(self) -> None:
+        """Cancels what is still being worked on: the last step of a shutdown."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _reserve(self) -> int:
+        """Takes up to ten free slots for one poll; 0 when stopping."""
+        while self._free <= 0:
+            self._room.clear()
+            waits = [asyncio.ensure_future(self._room.wait()), asyncio.ensure_future(self._stopping.wait())]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+            if self._stopping.is_set():
+                return 0
+        most = min(BATCH, self._free)
+        self._free -= most
+        return most
+
+    def _begin(self, message: ReceivedMessage) -> None:
+        task = asyncio.create_task(self._serve(message))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, message: ReceivedMessage) -> None:
+        left_behind: asyncio.Future[Any] | None = None
+        try:
+            left_behind = await self._process(message)
+        except (DatabaseUnavailableError, QueueUnavailableError) as error:
+            log.warning("consumer.not_processed", message_id=message.message_id, error=str(error))
+        except Exception:
+            # A bug of ours. The message comes back by itself; the poll goes on.
+            log.exception("consumer.failed", message_id=message.message_id)
+        if left_behind is None or left_behind.done():
+            self._release(None)
+        else:
+            self._left_behind.add(left_behind)
+            left_behind.add_done_callback(self._release)
+
+    def _release(self, left_behind: "asyncio.Future[Any] | None") -> None:
+        if left_behind is not None:
+            self._left_behind.discard(left_behind)
+            if not left_behind.cancelled():
+                left_behind.exception()  # looked at, so that asyncio does not complain of it
+        self._free += 1
+        self._room.set()
+
+    async def _give_back(self, messages: list[ReceivedMessage]) -> None:
+        if not messages:
+            return
+        try:
+            await self._queues.give_back(self._queue, messages)
+        except QueueUnavailableError as error:
+            log.info("consumer.not_given_back", messages=len(messages), error=str(error))
+
+    async def _pause(self, failures: int) -> None:
+        jitter = random.uniform(0.5, 1)  # noqa: S311 - not a secret
+        wait = full_jitter(failures, jitter, BACKOFF_BASE_SECONDS, BACKOFF_CAP_SECONDS)
+        try:
+            await asyncio.wait_for(self._stopping.wait(), wait)
+        except TimeoutError:
+            return

@@ -1,0 +1,92 @@
+"""What a handler is given: the turn, and a context that is fenced, timed and can be cancelled."""
+
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import structlog
+
+from turns.claim import ClaimedTurn
+from turns.database import Database
+from turns.identifiers import TraceContext
+from turns.reading import Message, read_history
+from worker.handler import Turn
+
+MAX_HISTORY = 1000
+
+Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""Repeats a call for as long as the database is away; see `worker.outage`."""
+
+
+def turn_for_handler(turn: ClaimedTurn) -> Turn:
+    """The handler's view of a claimed turn."""
+    return Turn(
+        id=turn.id,
+        tenant_id=turn.tenant_id,
+        session_id=turn.session_id,
+        seq=turn.seq,
+        queue=turn.queue,
+        inputs=turn.inputs,
+        metadata=turn.metadata,
+        created_at=turn.created_at,
+        trace_id=turn.trace_id,
+        traceparent=TraceContext(turn.trace_id, turn.span_id).traceparent,
+    )
+
+
+class TurnContext:
+    """The real `worker.handler.Context` of one attempt."""
+
+    def __init__(self, turn: ClaimedTurn, timeout_seconds: float, database: Database, outlast: Outlast) -> None:
+        self._turn = turn
+        self._database = database
+        self._outlast = outlast
+        self._cancelled = threading.Event()
+        self.deadline = datetime.now(UTC) + timedelta(seconds=timeout_seconds)
+        self.log = structlog.get_logger("turnstile.handler").bind(
+            turn_id=str(turn.id), session_id=turn.session_id, attempt=turn.attempt, trace_id=turn.trace_id
+        )
+
+    @property
+    def fence(self) -> int:
+        return self._turn.fence
+
+    @property
+    def idempotency_key(self) -> str:
+        return str(self._turn.id)
+
+    @property
+    def attempt(self) -> int:
+        return self._turn.attempt
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Tells the handler, in whatever thread it is, to come to an end."""
+        self._cancelled.set()
+
+    async def history(self, limit: int = 20) -> Sequence[Message]:
+        if not 1 <= limit <= MAX_HISTORY:
+            raise ValueError(f"limit must be 1 to {MAX_HISTORY}, got {limit}")
+        turn = self._turn
+        said_now = [
+            Message(
+                turn_id=turn.id, seq=turn.seq, ordinal=place, role="user", content=content, created_at=turn.created_at
+            )
+            for place, content in enumerate(turn.inputs)
+        ][-limit:]
+        before: list[Message] = []
+        if limit > len(said_now):
+            before = await self._outlast(
+                lambda: read_history(
+                    self._database,
+                    turn.tenant_id,
+                    turn.session_id,
+                    limit=limit - len(said_now),
+                    before_seq=turn.seq,
+                )
+            )
+        return [*before, *said_now]

@@ -1,0 +1,92 @@
+"""Decide: outcome, attempt and policy become a settlement. Pure: the time left and the jitter are arguments."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from turns.backoff import full_jitter
+from turns.claim import ClaimedTurn
+from turns.settle import AttemptOutcome, Settlement
+from turns.status import TurnStatus
+from worker.outcome import Failed, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
+
+EXPIRED = "expired"
+TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How often and how soon a turn is tried again."""
+
+    max_attempts: int
+    base_seconds: float
+    cap_seconds: float
+
+
+def decide(
+    outcome: Outcome, turn: ClaimedTurn, policy: Policy, *, seconds_left: float, jitter: float
+) -> Settlement | None:
+    """What becomes of the turn; None if it is no longer ours to decide.
+
+    `seconds_left` until the turn expires, where retries and snoozes end; `jitter` is drawn from 0 to 1.
+    """
+    match outcome:
+        case Succeeded(reply):
+            return Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=reply)
+        case TimedOut(seconds):
+            failed = Failed(TIMEOUT, f"took longer than {seconds:g} s", may_heal=True)
+            return _after_failure(failed, turn, policy, seconds_left, jitter)
+        case Failed():
+            return _after_failure(outcome, turn, policy, seconds_left, jitter)
+        case Snoozed(after):
+            if after > seconds_left:
+                return _give_up(EXPIRED, f"asked to wait {after:g} s, but expires before", dead_letter=True)
+            return Settlement(
+                status=TurnStatus.PENDING, outcome=AttemptOutcome.SNOOZED, after_seconds=after, refund=True
+            )
+        case Stopped(reason):
+            return _after_stop(reason)
+        case _:
+            assert_never(outcome)
+
+
+def _after_stop(reason: StopReason) -> Settlement | None:
+    match reason:
+        case StopReason.CANCELED:
+            return Settlement(status=TurnStatus.CANCELED, outcome=AttemptOutcome.CANCELED)
+        case StopReason.SHUTDOWN:
+            # A shutdown costs a turn no attempt: it is the worker that failed, not the turn.
+            return Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RELEASED, refund=True)
+        case StopReason.SUPERSEDED:
+            return None
+        case _:
+            assert_never(reason)
+
+
+def _after_failure(failed: Failed, turn: ClaimedTurn, policy: Policy, seconds_left: float, jitter: float) -> Settlement:
+    failures = turn.failures + 1
+    if not failed.may_heal or failures >= policy.max_attempts:
+        return _give_up(failed.error_class, failed.error, dead_letter=failed.dead_letter)
+    wait = failed.after
+    if wait is None:
+        wait = full_jitter(failures, jitter, policy.base_seconds, policy.cap_seconds)
+    if wait > seconds_left:
+        return _give_up(failed.error_class, f"{failed.error} (expired before its next attempt)", dead_letter=True)
+    return Settlement(
+        status=TurnStatus.PENDING,
+        outcome=AttemptOutcome.RETRIED,
+        after_seconds=max(0.0, wait),
+        fault=True,
+        error_class=failed.error_class,
+        error=failed.error,
+    )
+
+
+def _give_up(error_class: str, error: str, *, dead_letter: bool) -> Settlement:
+    return Settlement(
+        status=TurnStatus.FAILED,
+        outcome=AttemptOutcome.FAILED,
+        fault=True,
+        error_class=error_class,
+        error=error,
+        dead_letter=dead_letter,
+    )

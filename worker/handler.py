@@ -1,0 +1,174 @@
+"""What a user of Turnstile writes and sees: a function, its options, and the exceptions that say what should happen.
+
+    from worker import Retry, handler
+
+    @handler(timeout=120, retry_on=(ProviderUnavailable,))
+    async def respond(turn, ctx):
+        return await model.reply(await ctx.history(limit=20))
+
+A handler runs at least once per turn, and by returning it answers. `ctx.fence` and `ctx.idempotency_key` protect what it
+does outside.
+"""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import UUID
+
+from turns.errors import SettingsError
+
+
+class Retry(Exception):  # noqa: N818 - reads as an instruction: `raise Retry(after=5)`
+    """Try this turn again: after `after` seconds, or after the queue's backoff. Spends an attempt."""
+
+    def __init__(self, message: str = "", *, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class Snooze(Exception):  # noqa: N818
+    """Come back in `after` seconds without spending an attempt: for a provider that says 429 or 529."""
+
+    def __init__(self, message: str = "", *, after: float) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class Reject(Exception):  # noqa: N818
+    """Give this turn up at once. `dead_letter=False`: not worth rerunning, so not worth a dead letter (G27)."""
+
+    def __init__(self, reason: str, *, dead_letter: bool = True) -> None:
+        super().__init__(reason)
+        self.dead_letter = dead_letter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """The turn to answer."""
+
+    id: UUID
+    tenant_id: str
+    session_id: str
+    seq: int
+    queue: str
+    inputs: tuple[Any, ...]
+    """What the user said: usually one item, each a string or a JSON object."""
+    metadata: Mapping[str, Any]
+    created_at: datetime
+    trace_id: str
+    traceparent: str
+    """For calls to others, so that the trace goes on."""
+
+    @property
+    def input(self) -> Any:
+        """What the user said; several strings are joined by a line break."""
+        if len(self.inputs) == 1:
+            return self.inputs[0]
+        return "\n".join(self.inputs) if all(isinstance(one, str) for one in self.inputs) else list(self.inputs)
+
+
+class Remark(Protocol):
+    """One message of the history."""
+
+    @property
+    def role(self) -> str:
+        """`user` or `assistant`."""
+        ...
+
+    @property
+    def content(self) -> Any:
+        """What was said."""
+        ...
+
+
+class Context(Protocol):
+    """What a handler may ask and do while it answers; `worker.context` is the real one."""
+
+    @property
+    def fence(self) -> int:
+        """Rises with every claim of any turn. Give it to whatever you write to, and let that refuse a lower one (L3)."""
+        ...
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt at this turn, redrives included: for providers that take one."""
+        ...
+
+    @property
+    def attempt(self) -> int:
+        """From 1; starts anew after a redrive."""
+        ...
+
+    @property
+    def deadline(self) -> datetime:
+        """When this attempt is cancelled."""
+        ...
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether to come to an end: cancelled by the user, timed out, shut down. For functions that run in a thread."""
+        ...
+
+    @property
+    def log(self) -> Any:
+        """A structlog logger that is bound to the turn."""
+        ...
+
+    async def history(self, limit: int = 20) -> Sequence[Remark]:
+        """The last `limit` messages of the session, oldest first; the last is this turn's input."""
+        ...
+
+
+@dataclass(frozen=True)
+class Handler:
+    """A function with its options. Options left out come from the submit, then from the queue."""
+
+    function: Callable[[Any, Any], Any]
+    timeout: float | None = None
+    """Seconds an attempt may take."""
+    max_attempts: int | None = None
+    retry_on: tuple[type[BaseException], ...] = ()
+    """Exceptions that may heal. ConnectionError and TimeoutError are always among them."""
+
+    @property
+    def is_async(self) -> bool:
+        """Async handlers run on the event loop, others in a thread."""
+        return inspect.iscoroutinefunction(self.function)
+
+    def __call__(self, turn: Any, ctx: Any) -> Any:
+        return self.function(turn, ctx)
+
+
+def handler(
+    *, timeout: float | None = None, max_attempts: int | None = None, retry_on: tuple[type[BaseException], ...] = ()
+) -> Callable[[Callable[[Any, Any], Any]], Handler]:
+    """Makes a function (turn, ctx) -> reply a handler. The reply is a string or anything that JSON can say."""
+    if timeout is not None and timeout <= 0:
+        raise ValueError(f"timeout must be positive, got {timeout:g}")
+    if max_attempts is not None and max_attempts < 1:
+        raise ValueError(f"max_attempts must be at least 1, got {max_attempts}")
+    return lambda function: Handler(function, timeout, max_attempts, retry_on)
+
+
+def load(name: str | None) -> Handler:
+    """The handler `module:function`, found from the working directory. Raises SettingsError, which says what is wrong."""
+    module_name, colon, attribute = (name or "").partition(":")
+    if not (module_name and colon and attribute):
+        raise SettingsError(f"TURNSTILE_HANDLER: expected module:function, got {name!r}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise SettingsError(f"TURNSTILE_HANDLER: {name}: {error}") from error
+    if isinstance(found, Handler):
+        return found
+    if not callable(found):
+        raise SettingsError(f"TURNSTILE_HANDLER: {name} is not a function")
+    return Handler(found)

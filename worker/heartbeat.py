@@ -1,0 +1,178 @@
+"""The heartbeat: one OS thread per process that keeps alive what the process holds.
+
+On a thread of its own, with connections of its own, because a handler may block the event loop for longer than a lease.
+Every third of the lease, in this order and in batches:
+
+1. session locks are extended, but only while the last renewal of their row is younger than a lease, so that a worker
+   that is cut off from Postgres does not keep a session to itself;
+2. the rows' leases are renewed, and cancel requests come home with the answer;
+3. the messages' visibility is extended.
+
+Only a refused row renewal stops a handler. A lost lock does not, an outage does not: a lease that ran out and that nobody
+took is renewed when the database is back. A turn that is past its deadline and grace is renewed no more, also when its
+handler ignores its cancellation: others may take it over. The beat goes on through the drain of a shutdown.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import psycopg
+import structlog
+from psycopg.rows import DictRow, dict_row
+
+from turns.claim import ClaimedTurn
+from turns.database import conninfo
+from turns.message_queue import MessageQueues, QueueAddress, ReceivedMessage
+from turns.registry import WorkerRecord, announce, withdraw
+from turns.renew import Renewal, renew
+from turns.settings import Settings
+from worker.outcome import StopReason
+from worker.session_lock import LockedSession, LockExtender
+
+log = structlog.get_logger("turnstile.heartbeat")
+
+
+@dataclass(slots=True)
+class Held:
+    """What one hold has in its hands; written by the event loop, read by the heartbeat."""
+
+    lock: LockedSession | None
+    message: ReceivedMessage | None
+    turn: ClaimedTurn | None = None
+    stop: Callable[[StopReason], None] | None = None
+    """Stops the attempt at `turn`; called through the event loop."""
+    renewed_at: float = field(default_factory=time.monotonic)
+    begun_at: float = 0.0
+    renew_until: float = 0.0
+
+    def begin(self, turn: ClaimedTurn, stop: Callable[[StopReason], None], renew_until: float) -> None:
+        """A turn was claimed just now."""
+        self.begun_at = self.renewed_at = time.monotonic()
+        self.renew_until = renew_until
+        self.stop = stop
+        self.turn = turn
+
+    def end(self) -> None:
+        """Its claim is settled."""
+        self.turn = None
+        self.stop = None
+
+
+class Heartbeat:
+    """Start it once per process. `call_soon` runs a function on the event loop from this thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        queues: MessageQueues,
+        address: QueueAddress,
+        call_soon: Callable[..., object],
+        describe: Callable[[], WorkerRecord],
+        beat_on: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._queues = queues
+        self._address = address
+        self._call_soon = call_soon
+        self._describe = describe
+        self._beat_on = beat_on
+        self._holds: dict[int, Held] = {}
+        self._guard = threading.Lock()
+        self._stop = threading.Event()
+        self._extender = LockExtender(settings)
+        self._connection: psycopg.Connection[DictRow] | None = None
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self, timeout_seconds: float) -> None:
+        """Ends the thread and withdraws the worker from the registry. Blocks."""
+        self._stop.set()
+        self._thread.join(timeout_seconds)
+
+    def take(self, held: Held) -> None:
+        """From now on keep this alive."""
+        with self._guard:
+            self._holds[id(held)] = held
+
+    def drop(self, held: Held) -> None:
+        """No more."""
+        with self._guard:
+            self._holds.pop(id(held), None)
+
+    def _run(self) -> None:
+        next_beat = time.monotonic() + self._settings.heartbeat
+        while not self._stop.wait(max(0.01, next_beat - time.monotonic())):
+            self._beat_on()
+            pause = self._settings.heartbeat if self._beat() else min(1.0, self._settings.heartbeat)
+            next_beat = time.monotonic() + pause
+        self._withdraw()
+
+    def _beat(self) -> bool:
+        """One beat; False if the database was away, so that the next comes sooner."""
+        with self._guard:
+            holds = list(self._holds.values())
+        now = time.monotonic()
+        fresh = [held.lock for held in holds if held.lock and now - held.renewed_at < self._settings.lease_seconds]
+        lost = self._extender.extend(fresh)
+        if lost:
+            log.info("heartbeat.locks_lost", sessions=lost)
+        renewed = self._renew_rows(holds)
+        self._queues.extend(self._address, [held.message for held in holds if held.message])
+        return renewed
+
+    def _renew_rows(self, holds: list[Held]) -> bool:
+        now = time.monotonic()
+        wanted = {
+            (turn.id, turn.fence): held for held in holds if (turn := held.turn) is not None and now < held.renew_until
+        }
+        try:
+            connection = self._connect()
+            announce(connection, self._describe())
+            renewals = renew(connection, list(wanted), self._settings.lease_seconds) if wanted else []
+        except psycopg.Error as error:
+            log.warning("heartbeat.database_away", error=f"{type(error).__name__}: {error}", turns=len(wanted))
+            self._disconnect()
+            return False
+        for renewal in renewals:
+            self._heed(wanted[renewal.id, renewal.fence], renewal, now)
+        return True
+
+    def _heed(self, held: Held, renewal: Renewal, beat_at: float) -> None:
+        turn, stop = held.turn, held.stop
+        if turn is None or stop is None or turn.fence != renewal.fence:
+            # The hold has settled it meanwhile; that is why the renewal was refused.
+            return
+        if not renewal.ours:
+            log.info("heartbeat.superseded", turn_id=str(turn.id), session_id=turn.session_id, fence=turn.fence)
+            self._call_soon(stop, StopReason.SUPERSEDED)
+        elif renewal.cancel_requested:
+            self._call_soon(stop, StopReason.CANCELED)
+        if renewal.renewed:
+            held.renewed_at = beat_at
+
+    def _connect(self) -> psycopg.Connection[DictRow]:
+        if self._connection is None or self._connection.closed:
+            self._connection = psycopg.connect(
+                conninfo(self._settings.database_url, "turnstile-heartbeat", pinned=True),
+                autocommit=True,
+                row_factory=dict_row,
+            )
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _withdraw(self) -> None:
+        try:
+            withdraw(self._connect(), self._describe().worker_id)
+        except psycopg.Error as error:
+            log.info("heartbeat.not_withdrawn", error=f"{type(error).__name__}: {error}")
+        self._disconnect()
+        self._extender.close()

@@ -1,0 +1,33 @@
+"""A hold: what one worker does from taking a session's lock to giving it back. One turn, or a few."""
+
+import time
+from dataclasses import dataclass, field
+
+from turns.message import WakeUp
+from turns.message_queue import ReceivedMessage
+from turns.settings import Settings
+from worker.heartbeat import Held
+from worker.session_lock import LockedSession
+
+
+@dataclass(slots=True)
+class Hold:
+    """The state of one hold; touched by its own task only."""
+
+    wake_up: WakeUp
+    message: ReceivedMessage
+    lock: LockedSession | None
+    """None: Redis is away, and the claim decides alone."""
+    held: Held
+    started_at: float = field(default_factory=time.monotonic)
+    turns: int = 0
+    worked_since_look: bool = False
+    message_deleted: bool = False
+    exhausted: bool = False
+    """It must end for a reason of its own: superseded, or a handler that was left behind."""
+
+    def may_go_on(self, settings: Settings, now: float) -> bool:
+        """Whether it may claim another turn. Bounded, or one tenant's long session would starve the rest."""
+        if self.exhausted:
+            return False
+        return self.turns < settings.hold_turns and now - self.started_at < settings.hold_seconds

@@ -1,0 +1,85 @@
+"""How an attempt ended: a closed set of values, and the one function that turns an exception into one. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from turns.errors import DatabaseUnavailableError
+from worker.handler import Reject, Retry, Snooze
+
+HEALING: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError, DatabaseUnavailableError)
+"""What may heal by itself, whoever wrote the handler."""
+
+MAX_ERROR_CHARACTERS = 2000
+
+
+class StopReason(StrEnum):
+    """Why a handler is told to come to an end."""
+
+    CANCELED = "canceled"
+    """Somebody cancelled the turn."""
+    SHUTDOWN = "shutdown"
+    """The process must go; the turn is handed back."""
+    SUPERSEDED = "superseded"
+    """The lease was refused: another worker has the turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The handler returned."""
+
+    reply: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The handler raised. `after`: the wait that it asked for, in seconds."""
+
+    error_class: str
+    error: str
+    may_heal: bool
+    after: float | None = None
+    dead_letter: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Snoozed:
+    """The handler asked to be called again later, free of charge."""
+
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """The attempt took longer than it may."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """It was stopped from outside: a cancel, a shutdown, or a lost lease."""
+
+    reason: StopReason
+
+
+Outcome = Succeeded | Failed | Snoozed | TimedOut | Stopped
+
+
+def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = ()) -> Outcome:
+    """What a handler's exception means. Retried is only what may heal (G10); all else fails at once (G11)."""
+    match error:
+        case Snooze():
+            return Snoozed(max(0.0, error.after))
+        case Retry():
+            return Failed("Retry", _text(error), may_heal=True, after=error.after)
+        case Reject():
+            return Failed("Reject", _text(error), may_heal=False, dead_letter=error.dead_letter)
+        case _:
+            return Failed(type(error).__name__, _text(error), may_heal=isinstance(error, (*HEALING, *retry_on)))
+
+
+def _text(error: BaseException) -> str:
+    # Postgres takes no U+0000 and UTF-8 no lone surrogate: an error that can't be stored would hold its turn for ever.
+    text = str(error).replace("\x00", "").encode("utf-8", "replace").decode()
+    return text[:MAX_ERROR_CHARACTERS]

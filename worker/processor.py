@@ -1,0 +1,345 @@
+"""The way of a turn, from a received message to its deletion. The file to read first.
+
+    read -> lock -> claim -> handle -> decide -> settle (and claim the next) -> unlock -> delete
+
+Commit first, then delete (rule 4): until the first settle is committed the message is still there; after it, the row has
+a lease or a `send_at` at every instant, so a worker that dies anywhere leaves something that brings the turn back.
+"""
+
+import asyncio
+import math
+import random
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, assert_never
+from uuid import uuid4
+
+import psycopg
+import structlog
+
+from turns.batching import Batcher
+from turns.claim import Claim, ClaimedTurn, ClaimRequest, ClaimTerms, EndedAtClaim, NoClaim, claim
+from turns.database import Database
+from turns.dead_letters import revive
+from turns.errors import MalformedMessageError, QueueUnavailableError
+from turns.head import WAKE_HEAD
+from turns.identifiers import start_trace
+from turns.message import WakeUp, decode
+from turns.message_queue import MessageQueues, ReceivedMessage
+from turns.settings import Settings
+from turns.settle import Settled, Settlement, SettleRequest, Superseded, settle
+from turns.status import TurnStatus
+from worker.attempt import Attempt
+from worker.context import TurnContext, turn_for_handler
+from worker.decision import Policy, decide
+from worker.handler import Handler
+from worker.heartbeat import Heartbeat, Held
+from worker.hold import Hold
+from worker.outage import outlast
+from worker.outcome import Failed, Outcome, StopReason, Succeeded
+from worker.reply import UnfitReplyError, clean, encode
+from worker.report import report_ended, report_settled
+from worker.session_lock import Guard, Release, SessionLock, name_lock
+
+CLAIM_BATCH = 50
+SETTLE_BATCH = 50
+MAX_LOOKS = 20
+LOOK_AGAIN_SECONDS = 0.002
+
+log = structlog.get_logger("turnstile.worker")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collaborators:
+    """What a processor works with; made and ended by `worker.app`."""
+
+    database: Database
+    queues: MessageQueues
+    lock: SessionLock
+    heartbeat: Heartbeat
+    handler: Handler
+    worker_id: str
+    threads: Executor
+    nudge_relay: Callable[[], None]
+    stopping: asyncio.Event
+    """Set: no more turns are begun."""
+    given_up: asyncio.Event
+    """Set: the database is not waited for any longer."""
+
+
+class Processor:
+    """Answers the turns of one queue. `process` may run as often at a time as the worker has slots."""
+
+    def __init__(self, settings: Settings, with_: Collaborators) -> None:
+        self._settings = settings
+        self._queue = settings.find_queue(settings.queue)
+        self._with = with_
+        self._terms = ClaimTerms(
+            queue=self._queue.name,
+            worker_id=with_.worker_id,
+            lease_seconds=settings.lease_seconds,
+            max_crashes=self._queue.max_crashes,
+        )
+        self._claims: Batcher[ClaimRequest, Claim] = Batcher(
+            lambda requests: claim(with_.database, self._terms, requests), limit=CLAIM_BATCH
+        )
+        self._settles: Batcher[SettleRequest, Settled | Superseded] = Batcher(
+            lambda requests: settle(with_.database, self._terms, requests, encode), limit=SETTLE_BATCH
+        )
+        self._deletes: Batcher[ReceivedMessage, None] = Batcher(self._delete_many, limit=10, lanes=2)
+        # A turn that has crashed a worker before runs alone among its kind: it takes down one neighbour at most once.
+        self._suspects = asyncio.Semaphore(1)
+        self._attempts: set[Attempt] = set()
+        self._handing_back = False
+        self.dwell_seconds = 0.0
+        """How long turns wait at present, smoothed; published with the heartbeat."""
+
+    async def process(self, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
+        """Does all that one message asks for. Returns a handler that ignored its cancellation and still runs, if any.
+
+        Raises DatabaseUnavailableError only after `given_up`; the message then comes back by itself.
+        """
+        wake_up = await self._read(message)
+        if wake_up is None:
+            return None
+        hold = await self._lock(wake_up, message)
+        if hold is None:
+            await self._deletes(message)
+            return None
+        self._with.heartbeat.take(hold.held)
+        try:
+            left_behind = await self._work(hold)
+        finally:
+            self._with.heartbeat.drop(hold.held)
+        await self._delete(hold)
+        return left_behind
+
+    def hand_back(self) -> None:
+        """Stops every handler; its turn goes back to PENDING, free of charge and due at once."""
+        self._handing_back = True
+        for attempt in self._attempts:
+            attempt.stop(StopReason.SHUTDOWN)
+
+    # --- read
+
+    async def _read(self, message: ReceivedMessage) -> WakeUp | None:
+        try:
+            wake_up = decode(message.body)
+        except MalformedMessageError as error:
+            # Case zero: what can't be understood goes to the DLQ as it is, at once; deleted only when it is there.
+            log.warning("message.malformed", message_id=message.message_id, reason=error.reason)
+            await self._with.queues.dead_letter_malformed(self._queue.name, message, error.reason)
+            await self._deletes(message)
+            return None
+        generation = message.dead_letter_generation
+        if generation is not None:
+            await self._revive(wake_up, generation)
+        return wake_up
+
+    async def _revive(self, wake_up: WakeUp, generation: int) -> None:
+        """A dead letter that somebody moved back with AWS's own tools counts as a redrive."""
+        trace = start_trace(secrets.randbits(192))
+        revived = await self._outlast(
+            lambda: revive(
+                self._with.database,
+                [(wake_up.turn_id, generation)],
+                [trace],
+                expires_in_seconds=[self._queue.expires_in_seconds],
+                net_seconds=self._settings.net_seconds,
+            )
+        )
+        log.info("turn.redriven_by_move", turn_id=str(wake_up.turn_id), generation=generation, revived=bool(revived))
+
+    # --- lock
+
+    async def _lock(self, wake_up: WakeUp, message: ReceivedMessage) -> Hold | None:
+        lock = name_lock(self._settings, wake_up.tenant_id, wake_up.session_id, f"{self._with.worker_id}:{uuid4().hex}")
+        began = time.monotonic()
+        guard = await self._with.lock.acquire(lock)
+        waited = round(time.monotonic() - began, 4)
+        log.debug("lock.acquire", session_id=wake_up.session_id, result=guard.value, seconds=waited)
+        match guard:
+            case Guard.LOCKED:
+                return Hold(wake_up, message, lock, Held(lock, message))
+            case Guard.UNGUARDED:
+                return Hold(wake_up, message, None, Held(None, message))
+            case Guard.BUSY:
+                # Normal, not an error (G3): its holder has been told to look once more.
+                log.info("session.busy", session_id=wake_up.session_id, turn_id=str(wake_up.turn_id))
+                return None
+            case _:
+                assert_never(guard)
+
+    # --- claim, handle, decide, settle; until the session has nothing due
+
+    async def _work(self, hold: Hold) -> "asyncio.Future[Any] | None":
+        left_behind: asyncio.Future[Any] | None = None
+        while True:
+            claimed = await self._claim(hold)
+            while isinstance(claimed, ClaimedTurn):
+                outcome, left_behind = await self._handle(hold, claimed)
+                claimed = await self._settle(hold, claimed, outcome)
+            if not await self._unlock(hold):
+                return left_behind
+
+    async def _claim(self, hold: Hold) -> Claim:
+        for look in range(MAX_LOOKS):
+            request = ClaimRequest(
+                tenant_id=hold.wake_up.tenant_id, session_id=hold.wake_up.session_id, claim_id=uuid4()
+            )
+            found = await self._outlast(partial(self._claims, request))
+            match found:
+                case EndedAtClaim():
+                    report_ended(found)
+                    self._with.nudge_relay()
+                case NoClaim.LOOK_AGAIN:
+                    await asyncio.sleep(min(0.1, LOOK_AGAIN_SECONDS * 2**look))
+                case NoClaim.UNKNOWN:
+                    # The row is committed before its message is sent, so this message is not ours (G4).
+                    log.warning(
+                        "message.phantom", message_id=hold.message.message_id, turn_id=str(hold.wake_up.turn_id)
+                    )
+                    return found
+                case _:
+                    return found
+        return NoClaim.IDLE
+
+    async def _handle(self, hold: Hold, turn: ClaimedTurn) -> tuple[Outcome, "asyncio.Future[Any] | None"]:
+        timeout = turn.timeout_seconds or self._with.handler.timeout or self._queue.timeout_seconds
+        grace = self._settings.cancel_grace_seconds
+        context = TurnContext(turn, timeout, self._with.database, self._outlast)
+        attempt = Attempt(self._with.handler, turn_for_handler(turn), context, self._with.threads)
+        hold.turns += 1
+        hold.worked_since_look = True
+        self._note_dwell(turn)
+        # Until its own deadline and grace are over, and then no more, whatever the handler does.
+        reach = timeout + grace + self._settings.lease_seconds
+        hold.held.begin(turn, attempt.stop, math.inf if turn.crashes else time.monotonic() + reach)
+        self._attempts.add(attempt)
+        if self._handing_back:
+            attempt.stop(StopReason.SHUTDOWN)
+        context.log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes)
+        try:
+            if not turn.crashes:
+                return await attempt.run(timeout, grace), attempt.left_behind
+            async with self._suspects:
+                hold.held.renew_until = time.monotonic() + reach
+                return await attempt.run(timeout, grace), attempt.left_behind
+        finally:
+            self._attempts.discard(attempt)
+            hold.exhausted |= attempt.left_behind is not None
+
+    async def _settle(self, hold: Hold, turn: ClaimedTurn, outcome: Outcome) -> Claim:
+        outcome = _storable(outcome, turn)
+        settlement = self._decide(turn, outcome, time.monotonic() - hold.held.begun_at)
+        if settlement is None:
+            log.info("turn.superseded", turn_id=str(turn.id), session_id=turn.session_id, fence=turn.fence)
+            hold.exhausted = True
+            return NoClaim.IDLE
+        more = hold.may_go_on(self._settings, time.monotonic()) and not self._with.stopping.is_set()
+        request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
+        try:
+            settled = await self._outlast(lambda: self._settles(request))
+        except psycopg.Error as error:
+            settled = await self._settle_refused(request, error)
+        match settled:
+            case Superseded():
+                # The rows it would have changed are another claim's by now: discard, touch nothing.
+                log.info("turn.superseded", turn_id=str(turn.id), session_id=turn.session_id, fence=turn.fence)
+                hold.exhausted = True
+                return NoClaim.IDLE
+            case Settled(status, following):
+                hold.held.end()
+                report_settled(turn, status, settlement, time.monotonic() - hold.held.begun_at)
+                if status is TurnStatus.FAILED or not more:
+                    self._with.nudge_relay()
+                await self._delete(hold)
+                return following
+            case _:
+                assert_never(settled)
+
+    def _decide(self, turn: ClaimedTurn, outcome: Outcome, elapsed: float) -> Settlement | None:
+        policy = Policy(
+            max_attempts=turn.max_attempts or self._with.handler.max_attempts or self._queue.max_attempts,
+            base_seconds=self._settings.retry_base_seconds,
+            cap_seconds=self._settings.retry_cap_seconds,
+        )
+        jitter = random.random()  # noqa: S311 - not a secret
+        return decide(outcome, turn, policy, seconds_left=turn.expires_in_seconds - elapsed, jitter=jitter)
+
+    async def _settle_refused(self, request: SettleRequest, error: psycopg.Error) -> Settled | Superseded:
+        """Postgres refuses the reply itself: without this the turn would crash every worker that answers it."""
+        log.error("settle.refused", turn_id=str(request.turn.id), sqlstate=error.sqlstate)
+        failed = Failed("unstorable_reply", f"Postgres refused the reply ({error.sqlstate})", may_heal=False)
+        settlement = self._decide(request.turn, failed, 0.0)
+        assert settlement is not None  # noqa: S101 - a failure always has a settlement
+        instead = SettleRequest(
+            turn=request.turn, settlement=settlement, more=request.more, next_claim_id=request.next_claim_id
+        )
+        return await self._outlast(lambda: self._settles(instead))
+
+    # --- unlock
+
+    async def _unlock(self, hold: Hold) -> bool:
+        """Gives the session back; True if it must be looked at once more before."""
+        while True:
+            released = Release.LOST if hold.lock is None else await self._with.lock.release(hold.lock)
+            if released is Release.RELEASED:
+                return False
+            # Without a lock there is no mark. A turn that was committed while the last settle was under way has had a
+            # wake-up that found the session RUNNING, so after each stretch of work the session is looked at once more.
+            again = released is Release.LOOK_AGAIN or hold.worked_since_look
+            hold.worked_since_look = False
+            if not again:
+                return False
+            if hold.may_go_on(self._settings, time.monotonic()) and not self._with.stopping.is_set():
+                return True
+            await self._leave_to_others(hold)
+
+    async def _leave_to_others(self, hold: Hold) -> None:
+        """What is due here is owed a wake-up: this hold must end, and somebody waits."""
+        session = {"tenant": hold.wake_up.tenant_id, "session": hold.wake_up.session_id}
+        await self._outlast(lambda: self._with.database.fetch(WAKE_HEAD, session))
+        self._with.nudge_relay()
+
+    # --- delete
+
+    async def _delete(self, hold: Hold) -> None:
+        if not hold.message_deleted:
+            hold.message_deleted = True
+            hold.held.message = None
+            await self._deletes(hold.message)
+
+    async def _delete_many(self, messages: Sequence[ReceivedMessage]) -> list[None]:
+        try:
+            await self._with.queues.delete(self._queue.name, messages)
+        except QueueUnavailableError as error:
+            # It is delivered again and finds nothing to do.
+            log.info("message.not_deleted", messages=len(messages), error=str(error))
+        return [None] * len(messages)
+
+    # ---
+
+    async def _outlast(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        return await outlast(call, given_up=self._with.given_up)
+
+    def _note_dwell(self, turn: ClaimedTurn) -> None:
+        if turn.attempt == 1:
+            self.dwell_seconds += 0.1 * (max(0.0, turn.dwell_seconds) - self.dwell_seconds)
+
+
+def _storable(outcome: Outcome, turn: ClaimedTurn) -> Outcome:
+    if not isinstance(outcome, Succeeded):
+        return outcome
+    try:
+        cleaned = clean(outcome.reply)
+    except UnfitReplyError as error:
+        return Failed("unfit_reply", str(error), may_heal=False)
+    if cleaned.removed:
+        log.warning("reply.cleaned", turn_id=str(turn.id), session_id=turn.session_id, characters=cleaned.removed)
+    return Succeeded(cleaned.value)

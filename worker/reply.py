@@ -1,0 +1,66 @@
+"""What a handler returned, made fit for storage. Pure.
+
+A reply that Postgres refuses would fail its own settle again and again and turn an answered turn into a poison pill, so
+it is cleaned here, and what can't be cleaned fails the turn with a reason.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+MAX_REPLY_CHARACTERS = 1_000_000
+
+
+class UnfitReplyError(ValueError):
+    """The handler returned something that is not JSON, or too much of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanReply:
+    """The reply, and how many characters had to be taken out of it."""
+
+    value: Any
+    removed: int
+
+
+def clean(reply: Any) -> CleanReply:
+    """Removes U+0000, which Postgres refuses, and lone surrogates, which UTF-8 does. Raises UnfitReplyError."""
+    try:
+        text = json.dumps(reply, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UnfitReplyError(f"the reply is not JSON: {error}") from None
+    if len(text) > MAX_REPLY_CHARACTERS:
+        raise UnfitReplyError(f"the reply has {len(text)} characters, more than {MAX_REPLY_CHARACTERS}")
+    # The common case costs one look at the text that was made anyway.
+    if "\\u0000" not in text and not _has_surrogate(text):
+        return CleanReply(reply, 0)
+    value, removed = _scrub(json.loads(text))
+    return CleanReply(value, removed)
+
+
+def encode(value: Any) -> str:
+    """The JSON text of a reply, for Postgres."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _scrub(value: Any) -> tuple[Any, int]:
+    if isinstance(value, str):
+        kept = "".join(
+            character for character in value if character != "\x00" and not "\ud800" <= character <= "\udfff"
+        )
+        return kept, len(value) - len(kept)
+    if isinstance(value, list):
+        items = [_scrub(item) for item in value]
+        return [item for item, _ in items], sum(removed for _, removed in items)
+    if isinstance(value, dict):
+        pairs = [(_scrub(key), _scrub(item)) for key, item in value.items()]
+        return {key[0]: item[0] for key, item in pairs}, sum(key[1] + item[1] for key, item in pairs)
+    return value, 0

@@ -1,0 +1,200 @@
+"""The session lock: one Redis key that says which worker is on a session right now (A1, L1). All Redis calls of it.
+
+    SET lock:session:{<tenant>/<session>} <token> NX PX <lease>
+
+It saves duplicate work and nothing depends on it: order, exclusion and one settlement per claim are Postgres's (see
+`turns.claim`). So Redlock would buy nothing (ADR 0007), and when Redis is away a hold goes on unguarded.
+
+A session that is busy is not waited for (L5). Whoever comes second leaves a *waiting* mark beside the lock in the same
+script and goes; the holder finds it at its unlock and looks at the session once more before it lets go. Lock and mark
+share a hash tag, so that they live in one cluster slot.
+
+Every call may have been executed although its answer got lost. So taking a lock that has our own token is taking it, and
+releasing compares first.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, cast
+
+import redis
+import redis.asyncio
+import structlog
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+from turns.batching import Batcher
+from turns.circuit import Circuit
+from turns.settings import Settings
+
+BATCH = 50
+
+ACQUIRE = """
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+    return 1
+end
+redis.call('SET', KEYS[2], '1', 'PX', ARGV[2])
+return 0
+"""
+
+RELEASE = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
+if redis.call('DEL', KEYS[2]) == 1 then
+    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+    return 1
+end
+redis.call('DEL', KEYS[1])
+return 0
+"""
+
+# Retaken where it is free: a flush must not let a second worker in while the first is at work.
+EXTEND = """
+local holder = redis.call('GET', KEYS[1])
+if holder == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+if not holder then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1 end
+return 0
+"""
+
+log = structlog.get_logger("turnstile.lock")
+
+
+class Guard(StrEnum):
+    """What became of an attempt to lock a session."""
+
+    LOCKED = "locked"
+    BUSY = "busy"
+    """Another worker is on it, and has been told to look again."""
+    UNGUARDED = "unguarded"
+    """Redis is away: the claim decides alone."""
+
+
+class Release(StrEnum):
+    """What became of an unlock."""
+
+    RELEASED = "released"
+    LOOK_AGAIN = "look again"
+    """Somebody waits: the lock is still ours, the mark is cleared."""
+    LOST = "lost"
+    """It was not ours any more, or Redis is away."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockedSession:
+    """The keys of a session's lock, and the token that makes it ours."""
+
+    key: str
+    waiting_key: str
+    token: str
+
+
+def name_lock(settings: Settings, tenant_id: str, session_id: str, token: str) -> LockedSession:
+    """The keys for a session. `token` is fresh for every hold."""
+    key = f"{settings.redis_prefix}lock:session:{{{tenant_id}/{session_id}}}"
+    return LockedSession(key, f"{key}:waiting", token)
+
+
+class SessionLock:
+    """Takes and gives back session locks; calls that are made at the same moment share a round trip."""
+
+    def __init__(self, settings: Settings) -> None:
+        # redis-py would retry ten times with a five second time-out each: a minute, twice the life of a lock.
+        self._redis = redis.asyncio.Redis.from_url(
+            settings.redis_url,
+            socket_timeout=settings.redis_timeout_seconds,
+            socket_connect_timeout=settings.redis_timeout_seconds,
+            retry=AsyncRetry(NoBackoff(), 1),
+            decode_responses=True,
+        )
+        self._milliseconds = int(settings.lease_seconds * 1000)
+        self._circuit = Circuit()
+        self._acquire = Batcher(self._acquire_many, limit=BATCH)
+        self._release = Batcher(self._release_many, limit=BATCH)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._redis.aclose()
+
+    async def ping(self) -> bool:
+        """Whether Redis answers."""
+        try:
+            return bool(await cast("Any", self._redis.ping()))
+        except RedisError:
+            return False
+
+    async def acquire(self, lock: LockedSession) -> Guard:
+        """Takes the lock or leaves the waiting mark."""
+        return await self._acquire(lock)
+
+    async def release(self, lock: LockedSession) -> Release:
+        """Gives the lock back, unless somebody waits."""
+        return await self._release(lock)
+
+    async def _acquire_many(self, locks: Sequence[LockedSession]) -> Sequence[Guard]:
+        answers = await self._run(ACQUIRE, locks)
+        if answers is None:
+            return [Guard.UNGUARDED] * len(locks)
+        return [Guard.LOCKED if answer == 1 else Guard.BUSY for answer in answers]
+
+    async def _release_many(self, locks: Sequence[LockedSession]) -> Sequence[Release]:
+        answers = await self._run(RELEASE, locks)
+        if answers is None:
+            return [Release.LOST] * len(locks)
+        meaning = {1: Release.LOOK_AGAIN, 0: Release.RELEASED, -1: Release.LOST}
+        return [meaning[answer] for answer in answers]
+
+    async def _run(self, script: str, locks: Sequence[LockedSession]) -> list[int] | None:
+        if not self._circuit.allows(time.monotonic()):
+            return None
+        pipeline = self._redis.pipeline(transaction=False)
+        for lock in locks:
+            # EVAL, not EVALSHA: the server keeps the compiled script either way, and there is no NOSCRIPT to handle.
+            pipeline.eval(script, 2, lock.key, lock.waiting_key, lock.token, self._milliseconds)
+        try:
+            answers = await pipeline.execute()
+        except (RedisError, OSError) as error:
+            self._circuit.failed(time.monotonic())
+            log.warning("lock.redis_away", error=f"{type(error).__name__}: {error}", sessions=len(locks))
+            return None
+        self._circuit.succeeded()
+        return [int(answer) for answer in answers]
+
+
+class LockExtender:
+    """The heartbeat's own, synchronous hand on the locks: it works while the event loop is blocked."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._redis = redis.Redis.from_url(
+            settings.redis_url,
+            socket_timeout=settings.redis_timeout_seconds,
+            socket_connect_timeout=settings.redis_timeout_seconds,
+            retry=Retry(NoBackoff(), 0),
+            decode_responses=True,
+        )
+        self._milliseconds = int(settings.lease_seconds * 1000)
+        self._circuit = Circuit()
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._redis.close()
+
+    def extend(self, locks: Sequence[LockedSession]) -> int:
+        """Extends what is ours, retakes what is free; returns how many others hold. A lost lock stops nobody."""
+        if not locks or not self._circuit.allows(time.monotonic()):
+            return 0
+        pipeline = self._redis.pipeline(transaction=False)
+        for lock in locks:
+            pipeline.eval(EXTEND, 1, lock.key, lock.token, self._milliseconds)
+        try:
+            answers = pipeline.execute()
+        except (RedisError, OSError) as error:
+            self._circuit.failed(time.monotonic())
+            log.warning("lock.extend_failed", error=f"{type(error).__name__}: {error}")
+            return 0
+        self._circuit.succeeded()
+        return sum(answer == 0 for answer in answers)
