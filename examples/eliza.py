@@ -1,0 +1,24 @@
+"""The bundled handler: answers a turn offline, from the session's own history and nothing else.
+
+turnstile worker --handler examples.eliza:respond
+"""
+
+import json
+
+from examples.eliza_engine import Said, reply
+from worker import Context, Turn, handler
+
+
+@handler(timeout=30)
+async def respond(turn: Turn, ctx: Context) -> str:
+    history = await ctx.history(limit=100)
+    # The last message is this turn's own input.
+    earlier = [Said(message.role, plain_text(message.content)) for message in history[:-1]]
+    return reply(earlier, plain_text(turn.input))
+
+
+def plain_text(content: object) -> str:
+    """A turn's input is any JSON: a string, an object that carries one as `text`, or something we can only quote."""
+    if isinstance(content, dict):
+        content = content.get("text", content)
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
