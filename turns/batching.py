@@ -59,6 +59,8 @@ class Batcher(Generic[Item, Result]):
     async def _serve(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
         try:
             results = await self._flush([item for item, _ in batch])
+            if len(results) != len(batch):
+                raise AssertionError(f"{len(results)} results for {len(batch)} items")
         except asyncio.CancelledError:
             for _, future in batch:
                 future.cancel()

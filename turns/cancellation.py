@@ -10,14 +10,14 @@ transaction, and its row is returned, so that the caller can send the wake-up wi
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import LiteralString
+from typing import LiteralString, assert_never
 from uuid import UUID
 
 from turns.database import Database
+from turns.envelope import OutgoingMessage
 from turns.head import WAKE_HEAD
 from turns.identifiers import TraceContext
 from turns.message import WakeUp
-from turns.message_queue import OutgoingMessage
 from turns.status import TurnStatus
 
 # The session's row first (lock order: sessions, then turns), so that two cancels do not each miss the other's new head.
@@ -26,18 +26,24 @@ SELECT s.session_id FROM turns t JOIN sessions s USING (tenant_id, session_id)
  WHERE t.id = %(id)s AND t.tenant_id = %(tenant)s FOR NO KEY UPDATE OF s
 """
 
-CANCEL: LiteralString = """
-UPDATE turns t
-   SET status = CASE WHEN t.status = 'PENDING' THEN 'CANCELED' ELSE t.status END,
-       finished_at = CASE WHEN t.status = 'PENDING' THEN clock_timestamp() END,
-       send_at = CASE WHEN t.status = 'PENDING' THEN NULL ELSE t.send_at END,
-       cancel_requested_at = coalesce(t.cancel_requested_at, clock_timestamp()),
-       cancel_reason = coalesce(t.cancel_reason, %(reason)s)
- WHERE t.id = %(id)s AND t.tenant_id = %(tenant)s AND t.status IN ('PENDING', 'RUNNING')
-RETURNING t.tenant_id, t.session_id, t.status
+LOCK_TURN: LiteralString = """
+SELECT t.session_id, t.status FROM turns t WHERE t.id = %(id)s AND t.tenant_id = %(tenant)s FOR NO KEY UPDATE
 """
 
-READ: LiteralString = "SELECT session_id, status, worker_id FROM turns WHERE id = %(id)s AND tenant_id = %(tenant)s"
+CANCEL_PENDING: LiteralString = """
+UPDATE turns t
+   SET status = 'CANCELED', finished_at = clock_timestamp(), send_at = NULL, cancel_requested_at = clock_timestamp(),
+       cancel_reason = %(reason)s
+ WHERE t.id = %(id)s AND t.status = 'PENDING'
+"""
+
+# Without touching `status`: that would be taken for another claim.
+REQUEST_CANCEL: LiteralString = """
+UPDATE turns t
+   SET cancel_requested_at = coalesce(t.cancel_requested_at, clock_timestamp()),
+       cancel_reason = coalesce(t.cancel_reason, %(reason)s)
+ WHERE t.id = %(id)s AND t.status = 'RUNNING'
+"""
 
 
 class CancelReason(StrEnum):
@@ -65,19 +71,24 @@ async def cancel(database: Database, tenant_id: str, turn_id: UUID, reason: Canc
     whose = {"id": turn_id, "tenant": tenant_id}
     async with database.connection() as connection, connection.transaction():
         await connection.execute(LOCK_SESSION, whose)
-        changed = await (await connection.execute(CANCEL, {**whose, "reason": reason.value})).fetchone()
-        if changed is None:
-            row = await (await connection.execute(READ, whose)).fetchone()
-            if row is None:
-                return None
-            return CanceledTurn(TurnStatus(row["status"]), requested=False, session_id=row["session_id"])
-        status = TurnStatus(changed["status"])
-        if status is TurnStatus.RUNNING:
-            return CanceledTurn(status, requested=True, session_id=changed["session_id"])
-        session = {"tenant": tenant_id, "session": changed["session_id"]}
-        head = await (await connection.execute(WAKE_HEAD, session)).fetchone()
+        turn = await (await connection.execute(LOCK_TURN, whose)).fetchone()
+        if turn is None:
+            return None
+        session_id, status = turn["session_id"], TurnStatus(turn["status"])
+        match status:
+            case TurnStatus.PENDING:
+                await connection.execute(CANCEL_PENDING, {**whose, "reason": reason.value})
+                session = {"tenant": tenant_id, "session": session_id}
+                head = await (await connection.execute(WAKE_HEAD, session)).fetchone()
+            case TurnStatus.RUNNING:
+                await connection.execute(REQUEST_CANCEL, {**whose, "reason": reason.value})
+                return CanceledTurn(status, requested=True, session_id=session_id)
+            case TurnStatus.SUCCEEDED | TurnStatus.FAILED | TurnStatus.CANCELED:
+                return CanceledTurn(status, requested=False, session_id=session_id)
+            case _:
+                assert_never(status)
     if head is None:
-        return CanceledTurn(status, requested=True, session_id=changed["session_id"])
+        return CanceledTurn(TurnStatus.CANCELED, requested=True, session_id=session_id)
     trace = TraceContext(head["trace_id"], head["span_id"])
     message = OutgoingMessage(WakeUp(tenant_id, head["session_id"], head["id"]), trace.traceparent)
-    return CanceledTurn(status, requested=True, session_id=changed["session_id"], woken=(head["queue"], message))
+    return CanceledTurn(TurnStatus.CANCELED, requested=True, session_id=session_id, woken=(head["queue"], message))

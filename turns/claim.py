@@ -13,15 +13,15 @@ skipped, and a due head that was skipped is answered "look again", never "nothin
 clock. An answer that got lost is found again by `claim_id`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg.rows import DictRow
 
+from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.head import DUE, OPEN_HEAD
 from turns.status import TurnStatus
@@ -112,32 +112,6 @@ class ClaimRequest:
     tenant_id: str
     session_id: str
     claim_id: UUID
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimedTurn:
-    """A turn that is ours to answer, until `fence` is overtaken."""
-
-    claim_id: UUID
-    id: UUID
-    tenant_id: str
-    session_id: str
-    seq: int
-    queue: str
-    attempt: int
-    failures: int
-    crashes: int
-    max_attempts: int | None
-    generation: int
-    fence: int
-    timeout_seconds: float | None
-    expires_in_seconds: float
-    dwell_seconds: float
-    metadata: Mapping[str, Any]
-    trace_id: str
-    span_id: str
-    created_at: datetime
-    inputs: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)

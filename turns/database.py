@@ -68,12 +68,13 @@ def conninfo(url: str, application: str, *, pinned: bool = False) -> str:
 def is_outage(error: psycopg.Error) -> bool:
     """Whether the server or the way to it failed, rather than the statement.
 
-    25006 (read-only transaction) is what a demoted primary answers after a failover; 40001 and 40P01 are asked again
-    like an outage, because nothing was done.
+    25006 (read-only transaction) is what a demoted primary answers after a failover. Deadlocks and time-outs (40P01,
+    55P03, 57014) are asked again like an outage, because nothing was done. Class 54 is an OperationalError too, but
+    means that the statement asks for more than the server will ever do.
     """
-    if isinstance(error, psycopg.InterfaceError):
+    if isinstance(error, psycopg.InterfaceError) or error.sqlstate == "25006":
         return True
-    return isinstance(error, psycopg.OperationalError) or error.sqlstate == "25006"
+    return isinstance(error, psycopg.OperationalError) and not (error.sqlstate or "").startswith("54")
 
 
 class Database:

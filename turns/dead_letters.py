@@ -14,9 +14,9 @@ from uuid import UUID
 from sqlalchemy import Select, select
 
 from turns.database import Database
+from turns.envelope import OutgoingMessage
 from turns.identifiers import TraceContext
 from turns.message import WakeUp
-from turns.message_queue import OutgoingMessage
 from turns.schema import turns
 
 REVIVE: LiteralString = """

@@ -4,7 +4,9 @@ import re
 from dataclasses import dataclass
 from uuid import UUID
 
-_TRACEPARENT = re.compile(r"(?P<version>[0-9a-f]{2})-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
+_TRACEPARENT = re.compile(
+    r"(?P<version>[0-9a-f]{2})-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-[0-9a-f]{2}(?P<more>-.*)?"
+)
 
 
 def uuid7(unix_milliseconds: int, random_bits: int) -> UUID:
@@ -44,6 +46,9 @@ def continue_trace(traceparent: str | None, random_bits: int) -> TraceContext:
     """
     match = _TRACEPARENT.fullmatch(traceparent.strip()) if traceparent else None
     if match is None or match["version"] == "ff" or not int(match["trace"], 16) or not int(match["span"], 16):
+        return start_trace(random_bits)
+    if match["version"] == "00" and match["more"]:
+        # Only a later version may have more to say.
         return start_trace(random_bits)
     return TraceContext(match["trace"], _nonzero_hex(random_bits, 16), parent_span_id=match["span"])
 

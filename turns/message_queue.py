@@ -13,7 +13,6 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -23,96 +22,25 @@ import structlog
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from turns.envelope import (
+    Attributes,
+    DeadLetter,
+    OutgoingMessage,
+    QueueAddress,
+    ReceivedMessage,
+    string_attributes,
+)
 from turns.errors import QueueUnavailableError, UnknownQueueError
-from turns.message import DEAD_LETTER_GENERATION, DEAD_LETTER_REASON, TRACEPARENT, WakeUp
-from turns.settings import MAX_VISIBILITY_SECONDS, Settings
+from turns.message import DEAD_LETTER_REASON, WakeUp
+from turns.settings import Settings
 
 BATCH = 10
 """SQS takes and gives ten messages a call."""
 
 COMMAND_THREADS = 8
-MAX_ATTRIBUTE_CHARACTERS = 200
 
 log = structlog.get_logger("turnstile.queue")
 Answer = TypeVar("Answer")
-Attributes = dict[str, dict[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class OutgoingMessage:
-    """A wake-up on its way."""
-
-    wake_up: WakeUp
-    traceparent: str
-
-    @property
-    def attributes(self) -> Attributes:
-        """Its message attributes: the trace, which never travels in the body (G24)."""
-        return _strings({TRACEPARENT: self.traceparent})
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A FAILED turn's message to the people: what a redrive, or AWS's own tools, may bring back."""
-
-    message: OutgoingMessage
-    error_class: str
-    attempts: int
-    fence: int
-    generation: int
-    source_queue: str = ""
-
-    @property
-    def attributes(self) -> Attributes:
-        """Class and counts, never the error's text: it may quote what the user said."""
-        return self.message.attributes | _strings(
-            {
-                DEAD_LETTER_REASON: self.error_class,
-                DEAD_LETTER_GENERATION: str(self.generation),
-                "turnstile.attempts": str(self.attempts),
-                "turnstile.fence": str(self.fence),
-                "turnstile.source_queue": self.source_queue,
-            }
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedMessage:
-    """One delivery of a message."""
-
-    message_id: str
-    body: str
-    receipt_handle: str
-    receive_count: int
-    attributes: dict[str, str]
-    moved_by_sqs: bool
-    """SQS itself put it on this (dead-letter) queue, by the RedrivePolicy."""
-    received_at: float = field(default_factory=time.monotonic)
-
-    @property
-    def dead_letter_generation(self) -> int | None:
-        """The generation of the dead letter that this message is, or None for an ordinary wake-up."""
-        text = self.attributes.get(DEAD_LETTER_GENERATION, "")
-        return int(text) if text.isdecimal() and len(text) < 10 else None
-
-    def visibility_left(self, wanted_seconds: float, now: float) -> int:
-        """Whole seconds it may be kept invisible from `now` (monotonic); SQS refuses more than 12 h in all."""
-        return max(0, min(int(wanted_seconds), int(MAX_VISIBILITY_SECONDS - (now - self.received_at)) - 60))
-
-
-@dataclass(frozen=True, slots=True)
-class QueueAddress:
-    """Where a declared queue is in SQS."""
-
-    name: str
-    url: str
-    dlq_url: str
-    visibility_seconds: float
-
-    @property
-    def fifo(self) -> bool:
-        """AWS demands the suffix of every FIFO queue and of no other."""
-        return self.url.endswith(".fifo")
 
 
 class MessageQueues:
@@ -161,7 +89,7 @@ class MessageQueues:
     async def dead_letter_malformed(self, queue: str, message: ReceivedMessage, reason: str) -> None:
         """Puts a message that can't be understood on the DLQ as it came, with the reason. Delete it only afterwards."""
         address = await self.find(queue)
-        attributes = _strings({DEAD_LETTER_REASON: f"malformed: {reason}", "turnstile.source_queue": queue})
+        attributes = string_attributes({DEAD_LETTER_REASON: f"malformed: {reason}", "turnstile.source_queue": queue})
         entry: dict[str, Any] = {"MessageBody": message.body, "MessageAttributes": attributes}
         if address.fifo:
             entry |= {"MessageGroupId": "malformed", "MessageDeduplicationId": message.message_id}
@@ -289,15 +217,6 @@ def _group(wake_up: WakeUp) -> str:
 
 def _signed(letter: DeadLetter, queue: str) -> DeadLetter:
     return DeadLetter(letter.message, letter.error_class, letter.attempts, letter.fence, letter.generation, queue)
-
-
-def _strings(values: dict[str, str]) -> Attributes:
-    # SQS refuses an attribute whose value is empty.
-    return {
-        name: {"DataType": "String", "StringValue": value[:MAX_ATTRIBUTE_CHARACTERS]}
-        for name, value in values.items()
-        if value
-    }
 
 
 def _received(message: dict[str, Any]) -> ReceivedMessage:

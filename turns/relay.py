@@ -18,10 +18,10 @@ from uuid import UUID
 import structlog
 
 from turns.database import Database
+from turns.envelope import DeadLetter, OutgoingMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turns.identifiers import TraceContext
 from turns.message import WakeUp
-from turns.message_queue import DeadLetter, OutgoingMessage
 from turns.settings import Settings
 from turns.status import TurnStatus
 from turns.submission import DWELL, forget_submissions

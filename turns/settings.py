@@ -59,8 +59,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="TURNSTILE_", frozen=True, extra="ignore", populate_by_name=True)
 
-    database_url: str = Field("postgresql://localhost/turnstile", validation_alias="DATABASE_URL")
-    redis_url: str = Field("redis://localhost:6379/0", validation_alias="REDIS_URL")
+    # Not in the representation: they may hold passwords.
+    database_url: str = Field("postgresql://localhost/turnstile", validation_alias="DATABASE_URL", repr=False)
+    redis_url: str = Field("redis://localhost:6379/0", validation_alias="REDIS_URL", repr=False)
     aws_region: str | None = Field(None, validation_alias="AWS_REGION")
     sqs_endpoint_url: str | None = Field(None, validation_alias="AWS_ENDPOINT_URL_SQS")
 
@@ -147,6 +148,11 @@ class Settings(BaseSettings):
         if not self.watchdog_seconds > 2 * self.heartbeat:
             problems.append(f"watchdog ({self.watchdog_seconds:g} s) must be longer than two heartbeats")
         for queue in self.queues:
+            if self.heartbeat > queue.visibility_seconds / 2:
+                problems.append(
+                    f"heartbeat ({self.heartbeat:g} s) must be at most half the visibility timeout of queue "
+                    f"{queue.name!r} ({queue.visibility_seconds:g} s)"
+                )
             if self.lease_seconds > queue.visibility_seconds:
                 problems.append(
                     f"lease ({self.lease_seconds:g} s) must not be longer than the visibility timeout of queue "

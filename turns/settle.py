@@ -10,13 +10,14 @@ skips locked rows, the settle itself waits. An answer that got lost is re-read i
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, LiteralString
 from uuid import UUID
 
-from turns.claim import READ_CLAIMS, Claim, ClaimedTurn, ClaimTerms, NoClaim, claimed_turn
+from turns.claim import READ_CLAIMS, Claim, ClaimTerms, NoClaim, claimed_turn
+from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.head import DUE
+from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
 
 SETTLE: LiteralString = f"""
@@ -94,53 +95,6 @@ SELECT s.id, a.outcome
   FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[], %(attempts)s::int[]) s (id, fence, attempt)
   LEFT JOIN turn_attempts a ON a.turn_id = s.id AND a.attempt = s.attempt AND a.fence = s.fence
 """
-
-
-class AttemptOutcome(StrEnum):
-    """How one attempt ended; the words of `turn_attempts.outcome`."""
-
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    RETRIED = "retried"
-    SNOOZED = "snoozed"
-    CANCELED = "canceled"
-    RELEASED = "released"
-    LOST = "lost"
-
-    @property
-    def status(self) -> TurnStatus | None:
-        """The status the turn was given with it; None for a lost attempt, whose turn was somebody else's by then."""
-        return _STATUS_AFTER[self]
-
-
-_STATUS_AFTER = {
-    AttemptOutcome.SUCCEEDED: TurnStatus.SUCCEEDED,
-    AttemptOutcome.FAILED: TurnStatus.FAILED,
-    AttemptOutcome.RETRIED: TurnStatus.PENDING,
-    AttemptOutcome.SNOOZED: TurnStatus.PENDING,
-    AttemptOutcome.CANCELED: TurnStatus.CANCELED,
-    AttemptOutcome.RELEASED: TurnStatus.PENDING,
-    AttemptOutcome.LOST: None,
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
-    """What is to become of a claimed turn; made by `worker.decision`, which knows why."""
-
-    status: TurnStatus
-    outcome: AttemptOutcome
-    reply: Any = None
-    after_seconds: float = 0.0
-    """PENDING only: how long the turn waits."""
-    refund: bool = False
-    """The attempt is not charged: a release, a snooze."""
-    fault: bool = False
-    """Counts against the handler's budget of failures."""
-    error_class: str | None = None
-    error: str | None = None
-    dead_letter: bool = False
-    """FAILED only: whether a dead letter is owed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,9 @@ import structlog
 
 from turns import logs
 from turns.database import Database
+from turns.envelope import QueueAddress, ReceivedMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError
-from turns.message_queue import MessageQueues, QueueAddress, ReceivedMessage
+from turns.message_queue import MessageQueues
 from turns.reading import ping
 from turns.registry import WorkerRecord
 from turns.relay import Relay
@@ -24,10 +25,11 @@ from worker.consumer import Consumer
 from worker.handler import Handler, load
 from worker.health import Health, serve_health
 from worker.heartbeat import Heartbeat
-from worker.processor import Collaborators, Processor
+from worker.processor import Processor
 from worker.session_lock import SessionLock
 from worker.shutdown import Shutdown, drain
 from worker.watchdog import Watchdog
+from worker.workbench import Workbench
 
 DATABASE_CONNECTIONS = 6
 """Few, whatever the number of slots: claims and settles of all slots share theirs (G20: caps protect the database)."""
@@ -39,8 +41,9 @@ def serve(settings: Settings) -> int:
     """Runs a worker until it is told to stop; the exit code. Raises SettingsError, UnknownQueueError before it begins."""
     logs.configure(settings)
     handler = load(settings.handler or settings.find_queue(settings.queue).handler)
-    status = asyncio.run(_run(settings, handler))
-    # A long poll that was left behind, or a handler in a thread that can't be stopped, must not keep the process.
+    # Not asyncio.run: it waits for every task that is left, and a handler that ignores its cancellation, in a task or in
+    # a thread, must not keep the process. Neither must a long poll that was left behind.
+    status = asyncio.new_event_loop().run_until_complete(_run(settings, handler))
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -102,7 +105,7 @@ class _Worker:
         self.threads = ThreadPoolExecutor(settings.concurrency, "handler")
         self.processor = Processor(
             settings,
-            Collaborators(
+            Workbench(
                 database=database,
                 queues=queues,
                 lock=self.lock,

@@ -13,9 +13,14 @@ import structlog
 
 from worker.context import TurnContext
 from worker.handler import Handler, Turn
-from worker.outcome import Outcome, Stopped, StopReason, Succeeded, TimedOut, classify
+from worker.outcome import Failed, Outcome, Stopped, StopReason, Succeeded, TimedOut, classify
+from worker.reply import UnfitReplyError, clean
 
 log = structlog.get_logger("turnstile.attempt")
+
+
+class HandlerExitedError(Exception):
+    """The handler raised SystemExit or KeyboardInterrupt, which would end the process and all its other turns."""
 
 
 class Attempt:
@@ -49,6 +54,9 @@ class Attempt:
         if not running.done():
             self.left_behind = running
             self._context.log.warning("attempt.left_behind", grace_seconds=cancel_grace_seconds)
+        elif not running.cancelled():
+            # Looked at, or asyncio would print it, text and all, when it is forgotten.
+            running.exception()
         if not self._stopped.done():
             return TimedOut(timeout_seconds)
         reason = self._stopped.result()
@@ -58,6 +66,12 @@ class Attempt:
         return Stopped(reason)
 
     async def _call(self) -> Any:
+        try:
+            return await self._reply()
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise HandlerExitedError(f"{type(error).__name__}: {error}") from error
+
+    async def _reply(self) -> Any:
         if self._handler.is_async:
             return await self._handler(self._turn, self._context)
         reply = await asyncio.get_running_loop().run_in_executor(
@@ -71,7 +85,16 @@ class Attempt:
             return classify(asyncio.CancelledError("the handler cancelled itself"), self._handler.retry_on)
         error = running.exception()
         if error is None:
-            return Succeeded(running.result())
+            return self._answered(running.result())
         # The traceback is for the developer's log; its text is not, it may quote what the user said.
         self._context.log.info("attempt.raised", error_class=type(error).__name__)
         return classify(error, self._handler.retry_on)
+
+    def _answered(self, reply: Any) -> Outcome:
+        try:
+            cleaned = clean(reply)
+        except UnfitReplyError as error:
+            return Failed("unfit_reply", str(error), may_heal=False)
+        if cleaned.removed:
+            self._context.log.warning("reply.cleaned", characters=cleaned.removed)
+        return Succeeded(cleaned.value)

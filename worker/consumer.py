@@ -13,8 +13,9 @@ from typing import Any
 import structlog
 
 from turns.backoff import full_jitter
+from turns.envelope import ReceivedMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
-from turns.message_queue import BATCH, MessageQueues, ReceivedMessage
+from turns.message_queue import BATCH, MessageQueues
 
 BACKOFF_BASE_SECONDS = 0.25
 BACKOFF_CAP_SECONDS = 5.0

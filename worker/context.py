@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from turns.claim import ClaimedTurn
+from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.identifiers import TraceContext
 from turns.reading import Message, read_history

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from turns.backoff import full_jitter
-from turns.claim import ClaimedTurn
-from turns.settle import AttemptOutcome, Settlement
+from turns.claimed_turn import ClaimedTurn
+from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
 from worker.outcome import Failed, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
 

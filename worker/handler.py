@@ -28,7 +28,8 @@ class Retry(Exception):  # noqa: N818 - reads as an instruction: `raise Retry(af
 
     def __init__(self, message: str = "", *, after: float | None = None) -> None:
         super().__init__(message)
-        self.after = after
+        # Refused here, where the handler's author sees it, and not when the turn is to be settled.
+        self.after = None if after is None else float(after)
 
 
 class Snooze(Exception):  # noqa: N818
@@ -36,7 +37,7 @@ class Snooze(Exception):  # noqa: N818
 
     def __init__(self, message: str = "", *, after: float) -> None:
         super().__init__(message)
-        self.after = after
+        self.after = float(after)
 
 
 class Reject(Exception):  # noqa: N818

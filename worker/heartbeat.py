@@ -22,9 +22,10 @@ import psycopg
 import structlog
 from psycopg.rows import DictRow, dict_row
 
-from turns.claim import ClaimedTurn
+from turns.claimed_turn import ClaimedTurn
 from turns.database import conninfo
-from turns.message_queue import MessageQueues, QueueAddress, ReceivedMessage
+from turns.envelope import QueueAddress, ReceivedMessage
+from turns.message_queue import MessageQueues
 from turns.registry import WorkerRecord, announce, withdraw
 from turns.renew import Renewal, renew
 from turns.settings import Settings

@@ -3,8 +3,8 @@
 import time
 from dataclasses import dataclass, field
 
+from turns.envelope import ReceivedMessage
 from turns.message import WakeUp
-from turns.message_queue import ReceivedMessage
 from turns.settings import Settings
 from worker.heartbeat import Held
 from worker.session_lock import LockedSession
@@ -23,6 +23,7 @@ class Hold:
     turns: int = 0
     worked_since_look: bool = False
     message_deleted: bool = False
+    unlocked: bool = False
     exhausted: bool = False
     """It must end for a reason of its own: superseded, or a handler that was left behind."""
 

@@ -81,5 +81,9 @@ def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
 
 def _text(error: BaseException) -> str:
     # Postgres takes no U+0000 and UTF-8 no lone surrogate: an error that can't be stored would hold its turn for ever.
-    text = str(error).replace("\x00", "").encode("utf-8", "replace").decode()
-    return text[:MAX_ERROR_CHARACTERS]
+    try:
+        text = str(error)
+    except Exception:
+        # Somebody's own __str__. It shall not keep the turn from being settled.
+        return "(an error without a text)"
+    return text.replace("\x00", "").encode("utf-8", "replace").decode()[:MAX_ERROR_CHARACTERS]

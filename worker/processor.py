@@ -9,11 +9,8 @@ a lease or a `send_at` at every instant, so a worker that dies anywhere leaves s
 import asyncio
 import math
 import random
-import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar, assert_never
 from uuid import uuid4
@@ -22,28 +19,27 @@ import psycopg
 import structlog
 
 from turns.batching import Batcher
-from turns.claim import Claim, ClaimedTurn, ClaimRequest, ClaimTerms, EndedAtClaim, NoClaim, claim
-from turns.database import Database
-from turns.dead_letters import revive
-from turns.errors import MalformedMessageError, QueueUnavailableError
+from turns.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, NoClaim, claim
+from turns.claimed_turn import ClaimedTurn
+from turns.envelope import ReceivedMessage
 from turns.head import WAKE_HEAD
-from turns.identifiers import start_trace
-from turns.message import WakeUp, decode
-from turns.message_queue import MessageQueues, ReceivedMessage
+from turns.message import WakeUp
 from turns.settings import Settings
-from turns.settle import Settled, Settlement, SettleRequest, Superseded, settle
+from turns.settle import Settled, SettleRequest, Superseded, settle
+from turns.settlement import Settlement
 from turns.status import TurnStatus
 from worker.attempt import Attempt
 from worker.context import TurnContext, turn_for_handler
 from worker.decision import Policy, decide
-from worker.handler import Handler
-from worker.heartbeat import Heartbeat, Held
+from worker.delivery import Delivery
+from worker.heartbeat import Held
 from worker.hold import Hold
 from worker.outage import outlast
-from worker.outcome import Failed, Outcome, StopReason, Succeeded
-from worker.reply import UnfitReplyError, clean, encode
+from worker.outcome import Failed, Outcome, StopReason
+from worker.reply import encode
 from worker.report import report_ended, report_settled
-from worker.session_lock import Guard, Release, SessionLock, name_lock
+from worker.session_lock import Guard, Release, name_lock
+from worker.workbench import Workbench
 
 CLAIM_BATCH = 50
 SETTLE_BATCH = 50
@@ -54,28 +50,10 @@ log = structlog.get_logger("turnstile.worker")
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collaborators:
-    """What a processor works with; made and ended by `worker.app`."""
-
-    database: Database
-    queues: MessageQueues
-    lock: SessionLock
-    heartbeat: Heartbeat
-    handler: Handler
-    worker_id: str
-    threads: Executor
-    nudge_relay: Callable[[], None]
-    stopping: asyncio.Event
-    """Set: no more turns are begun."""
-    given_up: asyncio.Event
-    """Set: the database is not waited for any longer."""
-
-
 class Processor:
     """Answers the turns of one queue. `process` may run as often at a time as the worker has slots."""
 
-    def __init__(self, settings: Settings, with_: Collaborators) -> None:
+    def __init__(self, settings: Settings, with_: Workbench) -> None:
         self._settings = settings
         self._queue = settings.find_queue(settings.queue)
         self._with = with_
@@ -91,7 +69,7 @@ class Processor:
         self._settles: Batcher[SettleRequest, Settled | Superseded] = Batcher(
             lambda requests: settle(with_.database, self._terms, requests, encode), limit=SETTLE_BATCH
         )
-        self._deletes: Batcher[ReceivedMessage, None] = Batcher(self._delete_many, limit=10, lanes=2)
+        self._delivery = Delivery(settings, self._queue, with_.database, with_.queues, self._outlast)
         # A turn that has crashed a worker before runs alone among its kind: it takes down one neighbour at most once.
         self._suspects = asyncio.Semaphore(1)
         self._attempts: set[Attempt] = set()
@@ -104,18 +82,21 @@ class Processor:
 
         Raises DatabaseUnavailableError only after `given_up`; the message then comes back by itself.
         """
-        wake_up = await self._read(message)
+        wake_up = await self._delivery.read(message)
         if wake_up is None:
             return None
         hold = await self._lock(wake_up, message)
         if hold is None:
-            await self._deletes(message)
+            await self._delivery.delete(message)
             return None
         self._with.heartbeat.take(hold.held)
         try:
             left_behind = await self._work(hold)
         finally:
             self._with.heartbeat.drop(hold.held)
+            # Only if something went wrong on the way; a lock that is not ours any more is left alone (R3).
+            if hold.lock is not None and not hold.unlocked:
+                await self._with.lock.release(hold.lock)
         await self._delete(hold)
         return left_behind
 
@@ -124,36 +105,6 @@ class Processor:
         self._handing_back = True
         for attempt in self._attempts:
             attempt.stop(StopReason.SHUTDOWN)
-
-    # --- read
-
-    async def _read(self, message: ReceivedMessage) -> WakeUp | None:
-        try:
-            wake_up = decode(message.body)
-        except MalformedMessageError as error:
-            # Case zero: what can't be understood goes to the DLQ as it is, at once; deleted only when it is there.
-            log.warning("message.malformed", message_id=message.message_id, reason=error.reason)
-            await self._with.queues.dead_letter_malformed(self._queue.name, message, error.reason)
-            await self._deletes(message)
-            return None
-        generation = message.dead_letter_generation
-        if generation is not None:
-            await self._revive(wake_up, generation)
-        return wake_up
-
-    async def _revive(self, wake_up: WakeUp, generation: int) -> None:
-        """A dead letter that somebody moved back with AWS's own tools counts as a redrive."""
-        trace = start_trace(secrets.randbits(192))
-        revived = await self._outlast(
-            lambda: revive(
-                self._with.database,
-                [(wake_up.turn_id, generation)],
-                [trace],
-                expires_in_seconds=[self._queue.expires_in_seconds],
-                net_seconds=self._settings.net_seconds,
-            )
-        )
-        log.info("turn.redriven_by_move", turn_id=str(wake_up.turn_id), generation=generation, revived=bool(revived))
 
     # --- lock
 
@@ -184,6 +135,8 @@ class Processor:
             while isinstance(claimed, ClaimedTurn):
                 outcome, left_behind = await self._handle(hold, claimed)
                 claimed = await self._settle(hold, claimed, outcome)
+            if claimed is NoClaim.LOOK_AGAIN:
+                continue
             if not await self._unlock(hold):
                 return left_behind
 
@@ -205,8 +158,14 @@ class Processor:
                         "message.phantom", message_id=hold.message.message_id, turn_id=str(hold.wake_up.turn_id)
                     )
                     return found
-                case _:
+                case NoClaim.IDLE:
+                    # Running elsewhere, done, or not due yet: normal, and the message ends here (G2).
+                    log.info("session.idle", session_id=hold.wake_up.session_id, turns=hold.turns)
                     return found
+                case ClaimedTurn():
+                    return found
+                case _:
+                    assert_never(found)
         return NoClaim.IDLE
 
     async def _handle(self, hold: Hold, turn: ClaimedTurn) -> tuple[Outcome, "asyncio.Future[Any] | None"]:
@@ -235,24 +194,18 @@ class Processor:
             hold.exhausted |= attempt.left_behind is not None
 
     async def _settle(self, hold: Hold, turn: ClaimedTurn, outcome: Outcome) -> Claim:
-        outcome = _storable(outcome, turn)
         settlement = self._decide(turn, outcome, time.monotonic() - hold.held.begun_at)
         if settlement is None:
-            log.info("turn.superseded", turn_id=str(turn.id), session_id=turn.session_id, fence=turn.fence)
-            hold.exhausted = True
-            return NoClaim.IDLE
+            return _superseded(hold, turn)
         more = hold.may_go_on(self._settings, time.monotonic()) and not self._with.stopping.is_set()
         request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
         try:
             settled = await self._outlast(lambda: self._settles(request))
-        except psycopg.Error as error:
+        except psycopg.DataError as error:
             settled = await self._settle_refused(request, error)
         match settled:
             case Superseded():
-                # The rows it would have changed are another claim's by now: discard, touch nothing.
-                log.info("turn.superseded", turn_id=str(turn.id), session_id=turn.session_id, fence=turn.fence)
-                hold.exhausted = True
-                return NoClaim.IDLE
+                return _superseded(hold, turn)
             case Settled(status, following):
                 hold.held.end()
                 report_settled(turn, status, settlement, time.monotonic() - hold.held.begun_at)
@@ -272,7 +225,7 @@ class Processor:
         jitter = random.random()  # noqa: S311 - not a secret
         return decide(outcome, turn, policy, seconds_left=turn.expires_in_seconds - elapsed, jitter=jitter)
 
-    async def _settle_refused(self, request: SettleRequest, error: psycopg.Error) -> Settled | Superseded:
+    async def _settle_refused(self, request: SettleRequest, error: psycopg.DataError) -> Settled | Superseded:
         """Postgres refuses the reply itself: without this the turn would crash every worker that answers it."""
         log.error("settle.refused", turn_id=str(request.turn.id), sqlstate=error.sqlstate)
         failed = Failed("unstorable_reply", f"Postgres refused the reply ({error.sqlstate})", may_heal=False)
@@ -290,12 +243,14 @@ class Processor:
         while True:
             released = Release.LOST if hold.lock is None else await self._with.lock.release(hold.lock)
             if released is Release.RELEASED:
+                hold.unlocked = True
                 return False
             # Without a lock there is no mark. A turn that was committed while the last settle was under way has had a
             # wake-up that found the session RUNNING, so after each stretch of work the session is looked at once more.
             again = released is Release.LOOK_AGAIN or hold.worked_since_look
             hold.worked_since_look = False
             if not again:
+                hold.unlocked = True
                 return False
             if hold.may_go_on(self._settings, time.monotonic()) and not self._with.stopping.is_set():
                 return True
@@ -313,15 +268,7 @@ class Processor:
         if not hold.message_deleted:
             hold.message_deleted = True
             hold.held.message = None
-            await self._deletes(hold.message)
-
-    async def _delete_many(self, messages: Sequence[ReceivedMessage]) -> list[None]:
-        try:
-            await self._with.queues.delete(self._queue.name, messages)
-        except QueueUnavailableError as error:
-            # It is delivered again and finds nothing to do.
-            log.info("message.not_deleted", messages=len(messages), error=str(error))
-        return [None] * len(messages)
+            await self._delivery.delete(hold.message)
 
     # ---
 
@@ -333,13 +280,9 @@ class Processor:
             self.dwell_seconds += 0.1 * (max(0.0, turn.dwell_seconds) - self.dwell_seconds)
 
 
-def _storable(outcome: Outcome, turn: ClaimedTurn) -> Outcome:
-    if not isinstance(outcome, Succeeded):
-        return outcome
-    try:
-        cleaned = clean(outcome.reply)
-    except UnfitReplyError as error:
-        return Failed("unfit_reply", str(error), may_heal=False)
-    if cleaned.removed:
-        log.warning("reply.cleaned", turn_id=str(turn.id), session_id=turn.session_id, characters=cleaned.removed)
-    return Succeeded(cleaned.value)
+def _superseded(hold: Hold, turn: ClaimedTurn) -> NoClaim:
+    """The turn is another claim's by now: discard what was answered, touch nothing, go."""
+    log.info("turn.superseded", turn_id=str(turn.id), session_id=turn.session_id, fence=turn.fence)
+    hold.held.end()
+    hold.exhausted = True
+    return NoClaim.IDLE

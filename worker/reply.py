@@ -34,7 +34,10 @@ def clean(reply: Any) -> CleanReply:
     # The common case costs one look at the text that was made anyway.
     if "\\u0000" not in text and not _has_surrogate(text):
         return CleanReply(reply, 0)
-    value, removed = _scrub(json.loads(text))
+    try:
+        value, removed = _scrub(json.loads(text))
+    except RecursionError:
+        raise UnfitReplyError("the reply is nested too deep to be cleaned") from None
     return CleanReply(value, removed)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import structlog
 
-from turns.claim import ClaimedTurn, EndedAtClaim
-from turns.settle import Settlement
+from turns.claim import EndedAtClaim
+from turns.claimed_turn import ClaimedTurn
+from turns.settlement import Settlement
 from turns.status import TurnStatus
 
 log = structlog.get_logger("turnstile.turn")

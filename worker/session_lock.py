@@ -133,7 +133,9 @@ class SessionLock:
 
     async def release(self, lock: LockedSession) -> Release:
         """Gives the lock back, unless somebody waits."""
-        return await self._release(lock)
+        released = await self._release(lock)
+        log.debug("lock.release", key=lock.key, result=released.value)
+        return released
 
     async def _acquire_many(self, locks: Sequence[LockedSession]) -> Sequence[Guard]:
         answers = await self._run(ACQUIRE, locks)

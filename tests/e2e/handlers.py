@@ -26,7 +26,7 @@ def record(turn: Turn, ctx: Context, what: str) -> None:
         )
 
 
-@handler()
+@handler(retry_on=(psycopg.OperationalError,))
 async def act(turn: Turn, ctx: Context) -> Any:
     """Does what the turn's input says."""
     order = turn.input if isinstance(turn.input, dict) else {"do": "echo", "say": turn.input}

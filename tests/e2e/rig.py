@@ -16,8 +16,9 @@ from tests.conftest import ROOT
 from tests.factories import make_submission
 from tests.probes import until
 from turns.database import Database
-from turns.message_queue import MessageQueues, OutgoingMessage
+from turns.envelope import OutgoingMessage
 from turns.message import WakeUp
+from turns.message_queue import MessageQueues
 from turns.settings import Settings
 from turns.submission import Accepted, Submission, submit
 
@@ -45,7 +46,7 @@ class WorkerProcess:
             variables[f"TURNSTILE_{name.upper()}"] = str(getattr(settings, name))
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", "from turns.settings import load; from worker.app import serve; serve(load())"],
+                [sys.executable, "-m", "ops.cli", "worker"],
                 env={**os.environ, **variables, **environment},
                 cwd=ROOT,
                 stdout=log,
@@ -128,6 +129,11 @@ class Product:
         """Any query; retried over an outage, so that tests may cause some."""
         async with self.database.connection() as connection:
             return await (await connection.execute(statement)).fetchall()  # type: ignore[call-overload, no-any-return]
+
+    async def fetch_nothing(self, statement: str) -> None:
+        """Any statement without an answer."""
+        async with self.database.connection() as connection:
+            await connection.execute(statement)  # type: ignore[call-overload]
 
     async def all_in(self, *statuses: str, within: float = 30.0) -> None:
         """Waits until every turn has one of the statuses."""

@@ -1,6 +1,7 @@
 """One turn at a time per session, in order, each answered once: whatever the number of workers, on both kinds of queue."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -58,7 +59,7 @@ async def test_a_burst_in_one_session_drains_without_a_pause(product: Product, s
     rows = await product.rows()
     pauses = [
         (later["finished_at"] - before["finished_at"]).total_seconds()
-        for before, later in zip(rows, rows[1:], strict=False)
+        for before, later in itertools.pairwise(rows)
     ]
     assert max(pauses) < 1.0
     await product.check_sessions()

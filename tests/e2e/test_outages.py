@@ -1,0 +1,124 @@
+"""Redis, SQS and Postgres go away, forget or come back: turns go on or wait, none is lost."""
+
+import asyncio
+
+import redis
+
+from ops.local.stack import LocalStack
+from tests.conftest import sqs_client
+from tests.e2e.conftest import StartWorker
+from tests.e2e.rig import Product
+from tests.probes import until
+
+
+async def test_turns_go_on_while_redis_is_stopped(
+    product: Product, start_worker: StartWorker, stack: LocalStack
+) -> None:
+    start_worker()
+    start_worker()
+    await product.submit(*[{"do": "echo"}] * 3, session="before")
+    await product.ended()
+
+    await asyncio.to_thread(stack.redis.stop)
+    try:
+        for n in range(4):
+            await product.submit(*[{"do": "sleep", "seconds": 0.05}] * 5, session=f"s{n}")
+        await product.ended(within=60)
+    finally:
+        await asyncio.to_thread(stack.redis.start)
+
+    assert {row["status"] for row in await product.rows()} == {"SUCCEEDED"}
+    assert len(await product.evidence()) == 23
+    await product.check_sessions()
+
+
+async def test_a_flushed_redis_costs_nothing_but_work(
+    product: Product, start_worker: StartWorker, stack: LocalStack
+) -> None:
+    start_worker()
+    start_worker()
+    await product.submit(*[{"do": "sleep", "seconds": 0.2}] * 6)
+    client = redis.Redis.from_url(stack.redis.url)
+
+    for count in (1, 3, 5):
+
+        async def begun(count: int = count) -> bool:
+            return len(await product.evidence()) >= count
+
+        await until(begun)
+        client.flushall()
+        await product.submit({"do": "echo"})
+
+    await product.ended()
+    assert {row["status"] for row in await product.rows()} == {"SUCCEEDED"}
+    await product.check_sessions()
+    client.close()
+
+
+async def test_every_turn_ends_although_the_queue_is_purged(
+    product: Product, start_worker: StartWorker, stack: LocalStack
+) -> None:
+    for n in range(10):
+        await product.submit({"do": "echo"}, session=f"s{n}")
+    client = sqs_client(stack)
+    url = client.get_queue_url(QueueName=product.settings.find_queue(product.settings.queue).sqs)["QueueUrl"]
+    client.purge_queue(QueueUrl=url)
+
+    start_worker()
+
+    await product.ended(within=60)
+    assert {row["status"] for row in await product.rows()} == {"SUCCEEDED"}
+
+
+async def test_a_turn_whose_send_was_lost_is_sent_by_the_relay(product: Product, start_worker: StartWorker) -> None:
+    start_worker()
+
+    [turn] = await product.submit({"do": "echo"}, send=False)
+
+    await product.status_is(turn, "SUCCEEDED")
+
+
+async def test_nothing_is_lost_when_postgres_restarts(
+    product: Product, start_worker: StartWorker, stack: LocalStack
+) -> None:
+    start_worker()
+    start_worker()
+    for n in range(6):
+        await product.submit(*[{"do": "sleep", "seconds": 0.3}] * 3, session=f"s{n}")
+    await until(product.evidence)
+
+    await asyncio.to_thread(stack.postgres.restart, immediate=True)
+
+    await until(lambda: _answers(product))
+    await product.ended(within=60)
+    assert {row["status"] for row in await product.rows()} == {"SUCCEEDED"}
+    await product.check_sessions()
+
+
+async def _answers(product: Product) -> bool:
+    try:
+        await product.rows("false")
+    except Exception:
+        return False
+    return True
+
+
+async def test_turns_wait_for_an_sqs_that_is_away(
+    product: Product, start_worker: StartWorker, stack: LocalStack
+) -> None:
+    worker = start_worker()
+    await product.submit({"do": "echo"}, session="before")
+    await product.ended()
+
+    await asyncio.to_thread(stack.sqs.stop)
+    try:
+        [turn] = await product.submit({"do": "echo"}, session="during", send=False)
+        await until(lambda: worker.said("consumer.receive_failed"))
+    finally:
+        await asyncio.to_thread(stack.sqs.start)
+        # This emulator forgets its queues when it stops; AWS does not.
+        declared = product.settings.find_queue(product.settings.queue)
+        for name in (declared.sqs, declared.dlq):
+            sqs_client(stack).create_queue(QueueName=name)
+
+    await product.status_is(turn, "SUCCEEDED", within=60)

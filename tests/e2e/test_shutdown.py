@@ -1,0 +1,81 @@
+"""SIGTERM: turns finish within the grace or are handed back, and no attempt is charged for it."""
+
+import signal
+
+from tests.e2e.conftest import StartWorker
+from tests.e2e.rig import Product
+from tests.probes import until
+
+
+async def test_a_turn_that_ends_within_the_grace_is_answered(product: Product, start_worker: StartWorker) -> None:
+    worker = start_worker(TURNSTILE_GRACE_SECONDS="10")
+    [turn] = await product.submit({"do": "sleep", "seconds": 1.5})
+    await until(product.evidence)
+
+    worker.signal(signal.SIGTERM)
+
+    await until(lambda: worker.process.poll() is not None)
+    assert worker.process.returncode == 0
+    assert (await product.row(turn))["status"] == "SUCCEEDED"
+
+
+async def test_a_turn_that_does_not_is_handed_back_uncharged(product: Product, start_worker: StartWorker) -> None:
+    worker = start_worker(TURNSTILE_GRACE_SECONDS="1")
+    [turn] = await product.submit({"do": "sleep", "seconds": 30})
+    await until(product.evidence)
+
+    worker.signal(signal.SIGTERM)
+    await until(lambda: worker.process.poll() is not None)
+
+    row = await product.row(turn)
+    assert (row["status"], row["attempt"], row["failures"], row["crashes"]) == ("PENDING", 0, 0, 0)
+    [due] = await product.fetch("SELECT send_at <= clock_timestamp() + interval '16 s' AS soon FROM turns")
+    assert due["soon"]
+    handing, stopped = worker.said("shutdown.handing_back")[0], worker.said("worker.stopped")[0]
+    assert _seconds(stopped["timestamp"]) - _seconds(handing["timestamp"]) < 2.0
+
+
+async def test_a_second_sigterm_hands_back_at_once(product: Product, start_worker: StartWorker) -> None:
+    worker = start_worker(TURNSTILE_GRACE_SECONDS="600")
+    await product.submit({"do": "sleep", "seconds": 30})
+    await until(product.evidence)
+    worker.signal(signal.SIGTERM)
+    await until(lambda: worker.said("shutdown.draining"))
+
+    worker.signal(signal.SIGTERM)
+
+    await until(lambda: worker.process.poll() is not None)
+    assert [row["status"] for row in await product.rows()] == ["PENDING"]
+
+
+async def test_a_handler_that_ignores_it_does_not_keep_the_process(product: Product, start_worker: StartWorker) -> None:
+    worker = start_worker(TURNSTILE_GRACE_SECONDS="0.2")
+    [turn] = await product.submit({"do": "deaf", "seconds": 60})
+    await until(product.evidence)
+
+    worker.signal(signal.SIGTERM)
+
+    await until(lambda: worker.process.poll() is not None)
+    row = await product.row(turn)
+    assert (row["status"], row["attempt"]) == ("PENDING", 0)
+
+
+async def test_the_successor_picks_the_turn_up_without_waiting_for_a_lease(
+    product: Product, start_worker: StartWorker
+) -> None:
+    first = start_worker(TURNSTILE_GRACE_SECONDS="0.1", TURNSTILE_LEASE_SECONDS="4")
+    [turn] = await product.submit({"do": "sleep", "seconds": 1})
+    await until(product.evidence)
+    start_worker(TURNSTILE_LEASE_SECONDS="4")
+
+    first.signal(signal.SIGTERM)
+
+    await product.status_is(turn, "SUCCEEDED")
+    row = await product.row(turn)
+    assert (row["attempt"], row["crashes"]) == (1, 0)
+
+
+def _seconds(timestamp: str) -> float:
+    from datetime import datetime
+
+    return datetime.fromisoformat(timestamp).timestamp()

@@ -1,0 +1,33 @@
+"""What a claim gives: the turn as it is to be answered. Pure: `turns.claim` makes it, `worker.decision` judges by it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedTurn:
+    """A turn that is ours to answer, until `fence` is overtaken."""
+
+    claim_id: UUID
+    id: UUID
+    tenant_id: str
+    session_id: str
+    seq: int
+    queue: str
+    attempt: int
+    failures: int
+    crashes: int
+    max_attempts: int | None
+    generation: int
+    fence: int
+    timeout_seconds: float | None
+    expires_in_seconds: float
+    dwell_seconds: float
+    metadata: Mapping[str, Any]
+    trace_id: str
+    span_id: str
+    created_at: datetime
+    inputs: tuple[Any, ...]

@@ -1,0 +1,54 @@
+"""What is to become of a claimed turn. Pure: `worker.decision` makes it, `turns.settle` commits it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from turns.status import TurnStatus
+
+
+class AttemptOutcome(StrEnum):
+    """How one attempt ended; the words of `turn_attempts.outcome`."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    RETRIED = "retried"
+    SNOOZED = "snoozed"
+    CANCELED = "canceled"
+    RELEASED = "released"
+    LOST = "lost"
+
+    @property
+    def status(self) -> TurnStatus | None:
+        """The status the turn was given with it; None for a lost attempt, whose turn was somebody else's by then."""
+        return _STATUS_AFTER[self]
+
+
+_STATUS_AFTER = {
+    AttemptOutcome.SUCCEEDED: TurnStatus.SUCCEEDED,
+    AttemptOutcome.FAILED: TurnStatus.FAILED,
+    AttemptOutcome.RETRIED: TurnStatus.PENDING,
+    AttemptOutcome.SNOOZED: TurnStatus.PENDING,
+    AttemptOutcome.CANCELED: TurnStatus.CANCELED,
+    AttemptOutcome.RELEASED: TurnStatus.PENDING,
+    AttemptOutcome.LOST: None,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """The end of one claim, decided and not yet committed."""
+
+    status: TurnStatus
+    outcome: AttemptOutcome
+    reply: Any = None
+    after_seconds: float = 0.0
+    """PENDING only: how long the turn waits."""
+    refund: bool = False
+    """The attempt is not charged: a release, a snooze."""
+    fault: bool = False
+    """Counts against the handler's budget of failures."""
+    error_class: str | None = None
+    error: str | None = None
+    dead_letter: bool = False
+    """FAILED only: whether a dead letter is owed."""

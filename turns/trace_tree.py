@@ -1,0 +1,60 @@
+"""A trace as a tree (G6): which turn came of which, by span and parent span, in one recursive statement."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import LiteralString
+from uuid import UUID
+
+from turns.database import Database
+from turns.status import TurnStatus
+
+# A root is a turn whose parent span is not a turn of the trace: it was begun by whoever called the API.
+TRACE_TREE: LiteralString = """
+WITH RECURSIVE tree AS (
+    SELECT t.id, t.span_id, 0 AS depth, ARRAY[t.created_at] AS place, ARRAY[t.id] AS seen
+      FROM turns t
+     WHERE t.trace_id = %(trace)s
+       AND NOT EXISTS (SELECT FROM turns p WHERE p.trace_id = t.trace_id AND p.span_id = t.parent_span_id)
+    UNION ALL
+    SELECT c.id, c.span_id, tree.depth + 1, tree.place || c.created_at, tree.seen || c.id
+      FROM tree JOIN turns c ON c.trace_id = %(trace)s AND c.parent_span_id = tree.span_id
+     WHERE c.id <> ALL (tree.seen)
+)
+SELECT t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.status, t.generation, t.attempt, t.span_id, t.parent_span_id,
+       t.created_at, t.started_at, t.finished_at, tree.depth
+  FROM tree JOIN turns t USING (id) ORDER BY tree.place, tree.depth, t.id
+"""
+
+TRACE_OF: LiteralString = "SELECT t.trace_id FROM turns t WHERE t.id = %(id)s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """One turn of a trace; `depth` 0 is a root."""
+
+    id: UUID
+    tenant_id: str
+    session_id: str
+    seq: int | None
+    queue: str
+    status: TurnStatus
+    generation: int
+    attempt: int
+    span_id: str
+    parent_span_id: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    depth: int
+
+
+async def find_trace(database: Database, turn_id: UUID) -> str | None:
+    """The trace that a turn is part of at present (a redrive begins another); None if there is no such turn."""
+    rows = await database.fetch(TRACE_OF, {"id": turn_id})
+    return rows[0]["trace_id"] if rows else None
+
+
+async def read_trace(database: Database, trace_id: str) -> list[Span]:
+    """The turns of a trace, parents before their children, siblings by age."""
+    rows = await database.fetch(TRACE_TREE, {"trace": trace_id})
+    return [Span(**{**row, "status": TurnStatus(row["status"])}) for row in rows]

@@ -1,0 +1,78 @@
+"""Read and delete: the message's side of a hold.
+
+A body that can't be understood is case zero: it goes to the DLQ as it is, at once, and is deleted only when it is there.
+A dead letter that somebody moved back with AWS's own tools counts as a redrive of its turn.
+"""
+
+import secrets
+from collections.abc import Sequence
+
+import structlog
+
+from turns.batching import Batcher
+from turns.database import Database
+from turns.dead_letters import revive
+from turns.envelope import ReceivedMessage
+from turns.errors import MalformedMessageError, QueueUnavailableError
+from turns.identifiers import start_trace
+from turns.message import WakeUp, decode
+from turns.message_queue import BATCH, MessageQueues
+from turns.settings import QueueSettings, Settings
+from worker.context import Outlast
+
+log = structlog.get_logger("turnstile.delivery")
+
+
+class Delivery:
+    """Reads and deletes the messages of one queue; deletes of the same moment share a call."""
+
+    def __init__(
+        self, settings: Settings, queue: QueueSettings, database: Database, queues: MessageQueues, outlast: Outlast
+    ) -> None:
+        self._settings = settings
+        self._queue = queue
+        self._database = database
+        self._queues = queues
+        self._outlast = outlast
+        self._deletes: Batcher[ReceivedMessage, None] = Batcher(self._delete_many, limit=BATCH, lanes=2)
+
+    async def read(self, message: ReceivedMessage) -> WakeUp | None:
+        """Which session the message is about; None if it was malformed, and is on the DLQ by now.
+
+        Raises QueueUnavailableError if the DLQ did not take it: then it stays where it is and comes back.
+        """
+        try:
+            wake_up = decode(message.body)
+        except MalformedMessageError as error:
+            log.warning("message.malformed", message_id=message.message_id, reason=error.reason)
+            await self._queues.dead_letter_malformed(self._queue.name, message, error.reason)
+            await self.delete(message)
+            return None
+        generation = message.dead_letter_generation
+        if generation is not None:
+            await self._revive(wake_up, generation)
+        return wake_up
+
+    async def delete(self, message: ReceivedMessage) -> None:
+        """Deletes; best effort. What is not deleted is delivered again and finds nothing to do."""
+        await self._deletes(message)
+
+    async def _revive(self, wake_up: WakeUp, generation: int) -> None:
+        trace = start_trace(secrets.randbits(192))
+        revived = await self._outlast(
+            lambda: revive(
+                self._database,
+                [(wake_up.turn_id, generation)],
+                [trace],
+                expires_in_seconds=[self._queue.expires_in_seconds],
+                net_seconds=self._settings.net_seconds,
+            )
+        )
+        log.info("turn.redriven_by_move", turn_id=str(wake_up.turn_id), generation=generation, revived=bool(revived))
+
+    async def _delete_many(self, messages: Sequence[ReceivedMessage]) -> list[None]:
+        try:
+            await self._queues.delete(self._queue.name, messages)
+        except QueueUnavailableError as error:
+            log.info("message.not_deleted", messages=len(messages), error=str(error))
+        return [None] * len(messages)

@@ -1,0 +1,30 @@
+"""What a processor works with: the connections, the lock, the heartbeat, the user's handler, and the signals to stop."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from turns.database import Database
+from turns.message_queue import MessageQueues
+from worker.handler import Handler
+from worker.heartbeat import Heartbeat
+from worker.session_lock import SessionLock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workbench:
+    """Made and ended by `worker.app`."""
+
+    database: Database
+    queues: MessageQueues
+    lock: SessionLock
+    heartbeat: Heartbeat
+    handler: Handler
+    worker_id: str
+    threads: Executor
+    nudge_relay: Callable[[], None]
+    stopping: asyncio.Event
+    """Set: no more turns are begun."""
+    given_up: asyncio.Event
+    """Set: the database is not waited for any longer."""
