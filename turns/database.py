@@ -4,9 +4,10 @@ Every hot step of Turnstile is a single autocommit statement, so no connection i
 process that is stopped in its tracks holds no row locks for longer than the one statement it is in.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, LiteralString, cast
 
 import psycopg
@@ -97,6 +98,7 @@ class Database:
             name=application,
         )
         self._broken_at: float | None = None
+        self._check: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Starts the pool; does not wait for the server, which may be away just now."""
@@ -104,6 +106,8 @@ class Database:
 
     async def close(self) -> None:
         """Closes all connections."""
+        if self._check is not None:
+            self._check.cancel()
         await self._pool.close(timeout=2.0)
 
     async def __aenter__(self) -> "Database":
@@ -132,8 +136,15 @@ class Database:
 
     def _outage(self, error: Exception) -> DatabaseUnavailableError:
         self._broken_at = time.monotonic()
+        if self._check is None or self._check.done():
+            # A restart of the server has broken the idle connections too; without this each of them would fail a call.
+            self._check = asyncio.create_task(self._drop_broken())
         # Only the first line: the DETAIL that may follow carries row values.
         return DatabaseUnavailableError(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+
+    async def _drop_broken(self) -> None:
+        with suppress(psycopg.Error, PoolTimeout):
+            await self._pool.check()
 
     async def fetch(self, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
         """Runs one hot statement, prepared at once, and returns its rows."""

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from sqlalchemy import Select, literal_column, select
+from sqlalchemy import Select, literal_column, select, tuple_
 
 from turns.database import Database
 from turns.schema import messages, turns
@@ -28,6 +28,9 @@ SELECT m.turn_id, t.seq, m.ordinal, m.role, m.content, m.created_at
 SESSION_EXISTS: LiteralString = "SELECT 1 FROM sessions WHERE tenant_id = %(tenant)s AND session_id = %(session)s"
 
 PING: LiteralString = "SELECT 1"
+
+Position = tuple[datetime, UUID]
+"""Where a listing stands: creation time and id of its last turn. Not the id alone: clients may choose theirs."""
 
 END_OF_SESSION = 2**62
 """Above every `seq`."""
@@ -109,7 +112,7 @@ async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRe
 
 
 async def list_turns(
-    database: Database, wanted: TurnFilter, *, limit: int, before: UUID | None = None
+    database: Database, wanted: TurnFilter, *, limit: int, before: Position | None = None
 ) -> list[TurnRecord]:
     """Turns newest first, without their replies, `limit` of them from behind `before`."""
     # NULL for the output: a list of 100 replies of 1 MiB is nobody's wish.
@@ -122,8 +125,8 @@ async def list_turns(
     if wanted.queue is not None:
         statement = statement.where(turns.c.queue == wanted.queue)
     if before is not None:
-        statement = statement.where(turns.c.id < before)
-    rows = await database.query(statement.order_by(turns.c.id.desc()).limit(limit))
+        statement = statement.where(tuple_(turns.c.created_at, turns.c.id) < tuple_(*before))
+    rows = await database.query(statement.order_by(turns.c.created_at.desc(), turns.c.id.desc()).limit(limit))
     return [_record(row) for row in rows]
 
 

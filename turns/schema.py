@@ -112,6 +112,8 @@ turns = Table(
     # `dlq list` and redrive; its predicate costs nothing extra, every status change is non-HOT already.
     Index("turns_failed", "queue", "id", postgresql_where=text("status = 'FAILED'")),
     Index("turns_trace_id", "trace_id"),
+    # The tenant's list: without it a small tenant's page would walk everybody's turns.
+    Index("turns_tenant_created", "tenant_id", "created_at", "id"),
 )
 
 messages = Table(

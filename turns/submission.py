@@ -45,7 +45,9 @@ WITH r AS MATERIALIZED (
     SELECT r.*, l.later, coalesce(l.later, now()) + make_interval(secs => r.expires_in) AS expires_at, now() AS created_at
       FROM r CROSS JOIN LATERAL (SELECT CASE WHEN r.execute_at > now() THEN r.execute_at END AS later) l
 ), free AS MATERIALIZED (
+    -- Neither in the table nor twice in this batch, where clients have chosen the ids.
     SELECT * FROM timed WHERE NOT EXISTS (SELECT FROM turns t WHERE t.id = timed.id)
+       AND NOT EXISTS (SELECT FROM timed e WHERE e.id = timed.id AND e.ord < timed.ord)
 ), accepted AS (
     INSERT INTO submissions (tenant_id, key, fingerprint, turn_id, answer)
     SELECT DISTINCT ON (tenant_id, key) tenant_id, key, fingerprint, id, {ANSWER.format(of="free", execute_at="later")}
@@ -73,7 +75,7 @@ WITH r AS MATERIALIZED (
     SELECT n.id, n.tenant_id, n.session_id, n.seq, n.queue, n.later,
            coalesce(n.later, now() + make_interval(secs => greatest(%(net)s, 2 * {DWELL.format(queue="n.queue")}))),
            n.expires_at, n.max_attempts, n.timeout_seconds, n.metadata, n.trace_id, n.span_id, n.parent_span_id, n.created_at
-      FROM numbered n ORDER BY n.ord
+      FROM numbered n ORDER BY n.id
     RETURNING id
 ), said AS (
     INSERT INTO messages (turn_id, ordinal, role, content)

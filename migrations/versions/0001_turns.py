@@ -68,6 +68,7 @@ CREATE INDEX turns_open ON turns (tenant_id, session_id, seq)
 CREATE INDEX turns_send_at ON turns (send_at) WHERE send_at IS NOT NULL;
 CREATE INDEX turns_failed ON turns (queue, id) WHERE status = 'FAILED';
 CREATE INDEX turns_trace_id ON turns (trace_id);
+CREATE INDEX turns_tenant_created ON turns (tenant_id, created_at, id);
 
 CREATE TABLE messages (
     turn_id    uuid NOT NULL,
@@ -153,8 +154,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- OF status: a heartbeat, which writes only the lease, does not pay for it.
-CREATE TRIGGER turns_legal_transition BEFORE UPDATE OF status ON turns
+-- OF status, fence: a heartbeat, which writes only the lease, does not pay for it.
+CREATE TRIGGER turns_legal_transition BEFORE UPDATE OF status, fence ON turns
     FOR EACH ROW EXECUTE FUNCTION turns_refuse_illegal_transition();
 
 -- A new turn is PENDING and nothing else.

@@ -1,0 +1,253 @@
+"""The routes: HTTP in, HTTP out. What a request means is decided elsewhere."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, cast
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from producer import page_cursor
+from producer.auth import ApiKeys
+from producer.intake import Intake
+from producer.openapi import SUBMIT_BODY, problems
+from producer.problems import Fault, Kind, ProblemError, refuse_unauthorized
+from producer.readiness import Readiness, check_database, check_queues
+from producer.request_body import read_json
+from producer.turn_answers import (
+    CancelAnswer,
+    MessagePage,
+    SubmittedTurn,
+    TurnDetail,
+    TurnPage,
+    detail,
+    poll_after_seconds,
+    said,
+    submitted,
+    summary,
+)
+from producer.turn_request import parse_uuid, read_turn_request
+from producer.wake_up_sending import WakeUpSending
+from turns.cancellation import CancelReason, cancel
+from turns.database import Database
+from turns.message import ID_PATTERN
+from turns.message_queue import MessageQueues
+from turns.reading import Position, TurnFilter, list_turns, read_history, read_turn, session_exists
+from turns.settings import Settings
+from turns.status import TurnStatus
+
+STATUS_SPELLINGS = [*TurnStatus, "CANCELLED"]
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What the routes stand on. The composition root puts it into `app.state.backend`."""
+
+    settings: Settings
+    api_keys: ApiKeys
+    intake: Intake
+    sending: WakeUpSending
+    queues: MessageQueues
+    hot: Database
+    """Pinned plans: for the statements of the hot path."""
+    cold: Database
+    """For reads whose shape the caller chooses."""
+
+
+def find_backend(request: Request) -> Backend:
+    """The backend of this application."""
+    return cast("Backend", request.app.state.backend)
+
+
+Behind = Annotated[Backend, Depends(find_backend)]
+_bearer = HTTPBearer(auto_error=False, description="A key of TURNSTILE_API_KEYS. Where none are set, none is needed.")
+
+
+def find_tenant(behind: Behind, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> str:
+    """The caller's tenant. Raises the 401."""
+    tenant = behind.api_keys.find_tenant(given.credentials if given else None)
+    return tenant if tenant is not None else refuse_unauthorized()
+
+
+Tenant = Annotated[str, Depends(find_tenant)]
+SessionId = Annotated[str, Path(pattern=rf"^{ID_PATTERN}$", description="The conversation, as the client names it.")]
+TurnIdText = Annotated[str, Path(alias="turn_id", json_schema_extra={"format": "uuid"})]
+Limit = Annotated[int, Query(ge=1, le=100, description="How many at most.")]
+Cursor = Annotated[
+    str | None,
+    Query(pattern=page_cursor.PATTERN, description="`next_cursor` of the page before.", max_length=page_cursor.LENGTH),
+]
+QueueName = Annotated[str | None, Query(pattern=rf"^{ID_PATTERN}$", description="Only turns of this queue.")]
+StatusText = Annotated[
+    str | None,
+    Query(
+        alias="status", description="In any case, and in both spellings.", json_schema_extra={"enum": STATUS_SPELLINGS}
+    ),
+]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        pattern=r"^[\x21-\x7e]+$",
+        description="Repeats of a request that carry the same key find the same turn. For a day, usually.",
+    ),
+]
+
+health = APIRouter(tags=["health"])
+v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
+
+
+@v1.post(
+    "/sessions/{session_id}/turns",
+    status_code=202,
+    tags=["turns"],
+    summary="Submit a turn",
+    responses=problems(400, 408, 409, 413, 415, 422),
+    openapi_extra=SUBMIT_BODY,
+)
+async def submit_turn(
+    behind: Behind,
+    tenant: Tenant,
+    session_id: SessionId,
+    request: Request,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
+    traceparent: Annotated[
+        str | None, Header(description="W3C trace context. One that is not valid is ignored.")
+    ] = None,
+) -> SubmittedTurn:
+    """Records the turn and queues it. It is answered later; ask at `Location`, after `Retry-After` seconds."""
+    body = await read_json(request, behind.settings.max_body_bytes)
+    wanted = read_turn_request(body, datetime.now(UTC))
+    accepted = await behind.intake.accept(tenant, session_id, wanted, key=idempotency_key, traceparent=traceparent)
+    response.headers["Location"] = f"/v1/turns/{accepted.turn_id}"
+    response.headers["Retry-After"] = "1"
+    response.headers["traceparent"] = accepted.trace.traceparent
+    if accepted.replayed:
+        response.headers["Idempotency-Replayed"] = "true"
+    return submitted(accepted)
+
+
+@v1.get("/turns/{turn_id}", tags=["turns"], summary="Read a turn", responses=problems(404))
+async def get_turn(behind: Behind, tenant: Tenant, text: TurnIdText, response: Response) -> TurnDetail:
+    """The turn as it stands. While it is open, `Retry-After` says when to ask again."""
+    record = await read_turn(behind.cold, tenant, _turn_id(text))
+    if record is None:
+        raise _no_turn()
+    after = poll_after_seconds(record, datetime.now(UTC))
+    if after is not None:
+        response.headers["Retry-After"] = str(after)
+    return detail(record)
+
+
+@v1.post("/turns/{turn_id}/cancel", status_code=202, tags=["turns"], summary="Cancel a turn", responses=problems(404))
+async def cancel_turn(behind: Behind, tenant: Tenant, text: TurnIdText) -> CancelAnswer:
+    """A waiting turn is CANCELED at once, a running one is asked to stop. One that has ended stays as it is."""
+    turn_id = _turn_id(text)
+    met = await cancel(behind.hot, tenant, turn_id, CancelReason.USER)
+    if met is None:
+        raise _no_turn()
+    if met.woken is not None:
+        await behind.sending.send(*met.woken)
+    return CancelAnswer(id=turn_id, status=met.status, cancel_requested=met.requested)
+
+
+@v1.get("/turns", tags=["turns"], summary="List turns", responses=problems(422))
+async def get_turns(
+    behind: Behind,
+    tenant: Tenant,
+    status: StatusText = None,
+    queue: QueueName = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+) -> TurnPage:
+    """The tenant's turns, newest first, without their replies."""
+    return await _page(behind, TurnFilter(tenant_id=tenant, status=_status(status), queue=queue), limit, cursor)
+
+
+@v1.get(
+    "/sessions/{session_id}/turns", tags=["sessions"], summary="List a session's turns", responses=problems(404, 422)
+)
+async def get_session_turns(
+    behind: Behind,
+    tenant: Tenant,
+    session_id: SessionId,
+    status: StatusText = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+) -> TurnPage:
+    """The session's turns, newest first, without their replies."""
+    wanted = TurnFilter(tenant_id=tenant, session_id=session_id, status=_status(status))
+    page = await _page(behind, wanted, limit, cursor)
+    if not page.turns and not await session_exists(behind.hot, tenant, session_id):
+        raise _no_session()
+    return page
+
+
+@v1.get("/sessions/{session_id}/messages", tags=["sessions"], summary="Read the history", responses=problems(404, 422))
+async def get_session_messages(behind: Behind, tenant: Tenant, session_id: SessionId, limit: Limit = 20) -> MessagePage:
+    """What was said in the session's answered turns: the last messages, oldest first."""
+    messages = await read_history(behind.hot, tenant, session_id, limit=limit)
+    if not messages and not await session_exists(behind.hot, tenant, session_id):
+        raise _no_session()
+    return MessagePage(messages=[said(message) for message in messages])
+
+
+@health.get("/healthz", summary="Is the process alive?")
+async def get_liveness() -> dict[str, str]:
+    """Always 200: an outage of Postgres or SQS is no reason to kill the process."""
+    return {"status": "live"}
+
+
+@health.get("/readyz", summary="Can it accept turns?", responses=problems(503))
+async def get_readiness(behind: Behind) -> Readiness:
+    """200 if the database answers. How the queues look is told, but decides nothing."""
+    await check_database(behind.cold)
+    names = list(behind.settings.queues_by_name)
+    return Readiness(queues=await check_queues(behind.queues, behind.sending, names))
+
+
+async def _page(behind: Backend, wanted: TurnFilter, limit: int, cursor: str | None) -> TurnPage:
+    before = None if cursor is None else _place(cursor)
+    # One more than is shown tells whether there is a next page.
+    records = await list_turns(behind.cold, wanted, limit=limit + 1, before=before)
+    shown = records[:limit]
+    following = page_cursor.encode(shown[-1].created_at, shown[-1].id) if len(records) > limit else None
+    return TurnPage(turns=[summary(record) for record in shown], next_cursor=following)
+
+
+def _place(cursor: str) -> Position:
+    try:
+        return page_cursor.decode(cursor)
+    except ValueError as error:
+        fault = Fault(detail=str(error), parameter="cursor")
+        raise ProblemError(Kind.INVALID_PARAMETER, f"cursor: {error}", errors=[fault]) from None
+
+
+def _turn_id(text: str) -> UUID:
+    turn_id = parse_uuid(text)
+    if turn_id is None:
+        # Not a UUID is as unknown as somebody else's: one answer for both.
+        raise _no_turn()
+    return turn_id
+
+
+def _status(text: str | None) -> TurnStatus | None:
+    if text is None:
+        return None
+    wanted = text.upper()
+    if wanted not in STATUS_SPELLINGS:
+        fault = Fault(detail=f"one of {', '.join(STATUS_SPELLINGS)}", parameter="status")
+        raise ProblemError(Kind.INVALID_PARAMETER, f"status: {fault.detail}", errors=[fault])
+    return TurnStatus.CANCELED if wanted == "CANCELLED" else TurnStatus(wanted)
+
+
+def _no_turn() -> ProblemError:
+    return ProblemError(Kind.NOT_FOUND, "no such turn")
+
+
+def _no_session() -> ProblemError:
+    return ProblemError(Kind.NOT_FOUND, "no such session")

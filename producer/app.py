@@ -1,0 +1,130 @@
+"""The composition root of the API: what is opened in which order, and how the server starts and stops."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from socket import socket
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+
+from producer import api, openapi, problems
+from producer.auth import ApiKeys
+from producer.intake import Intake
+from producer.readiness import report_queues
+from producer.response_headers import ResponseHeaders
+from producer.wake_up_sending import WakeUpSending
+from turns import logs
+from turns.database import Database
+from turns.message_queue import MessageQueues
+from turns.settings import Settings
+
+HOT_CONNECTIONS = 4
+COLD_CONNECTIONS = 8
+DATABASE_WAIT_SECONDS = 1.5
+"""For a connection. A submit waits twice at most before it answers 503."""
+
+GRACE_SECONDS = 15
+"""From the first signal until open requests are broken off."""
+
+DESCRIPTION = """
+Takes the turns of chat sessions and answers them one at a time per session, in the order they came, each once.
+
+Errors are `application/problem+json`; their `type` is stable.
+"""
+
+log = structlog.get_logger("turnstile.api")
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The ASGI application. Opens nothing before its lifespan starts, and needs neither Postgres nor SQS to start."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            hot, cold = await _open_databases(settings, stack)
+            queues = MessageQueues(settings)
+            stack.callback(queues.close)
+            sending = WakeUpSending(queues, list(settings.queues_by_name))
+            intake = Intake(settings, hot, sending)
+            stack.push_async_callback(intake.close)
+            app.state.backend = api.Backend(
+                settings=settings,
+                api_keys=ApiKeys(settings.api_keys),
+                intake=intake,
+                sending=sending,
+                queues=queues,
+                hot=hot,
+                cold=cold,
+            )
+            # Not waited for: an SQS that does not answer must not delay the start.
+            report = asyncio.create_task(report_queues(queues, sending, list(settings.queues_by_name)))
+            stack.callback(report.cancel)
+            yield
+
+    # No redirects to the path without a slash: a POST would come again, as another request.
+    app = FastAPI(
+        title="Turnstile", version="1", description=DESCRIPTION.strip(), lifespan=lifespan, redirect_slashes=False
+    )
+    app.include_router(api.v1)
+    app.include_router(api.health)
+    problems.install(app)
+    openapi.describe(app)
+    # The one added last is outermost.
+    app.add_middleware(problems.LastResort)
+    app.add_middleware(ResponseHeaders)
+    return app
+
+
+def serve(settings: Settings) -> None:
+    """Runs the API until SIGTERM or SIGINT, then finishes what it has begun and returns. A second SIGINT cuts it short.
+
+    Raises SystemExit(1) if the address is taken.
+    """
+    logs.configure(settings)
+    config = uvicorn.Config(
+        create_app(settings),
+        host=settings.api_host,
+        port=settings.api_port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # Behind a load balancer the peer's address is its own; nothing here reads it.
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        lifespan="on",
+    )
+    asyncio.run(_Server(config).serve())
+
+
+async def _open_databases(settings: Settings, stack: AsyncExitStack) -> tuple[Database, Database]:
+    def database(name: str, size: int, *, pinned: bool) -> Database:
+        return Database(settings.database_url, name, size=size, pinned=pinned, wait_seconds=DATABASE_WAIT_SECONDS)
+
+    hot = await stack.enter_async_context(database("turnstile-api", HOT_CONNECTIONS, pinned=True))
+    cold = await stack.enter_async_context(database("turnstile-api-reads", COLD_CONNECTIONS, pinned=False))
+    return hot, cold
+
+
+class _Server(uvicorn.Server):
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        for server in self.servers:
+            for listening in server.sockets:
+                # The port that was really taken, where 0 was asked for.
+                log.info("api.listening", host=self.config.host, port=listening.getsockname()[1])
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn's own raises the signal once more after an orderly end, which then looks like a kill.
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+        log.info("api.stopped")

@@ -1,0 +1,149 @@
+"""Taking a turn in: recorded and committed first, then its wake-up sent, then the client answered (G1).
+
+Concurrent requests share their statements and their sends. Once a request is valid, nothing that the client does stops
+it half-way: a client that goes away leaves behind either nothing or a turn with its wake-up.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Sequence
+from uuid import UUID
+
+import psycopg
+import structlog
+
+from producer.turn_request import TurnRequest, fingerprint
+from producer.wake_up_sending import WakeUpSending
+from turns.batching import Batcher
+from turns.database import Database
+from turns.envelope import OutgoingMessage
+from turns.errors import DatabaseUnavailableError, SubmissionRefusedError, TurnstileError
+from turns.identifiers import continue_trace, uuid7
+from turns.message import WakeUp
+from turns.settings import Settings
+from turns.submission import Accepted, Submission, idempotency_key, submit, turn_id_key
+
+MAX_BATCH = 200
+MAX_BATCH_BYTES = 16 * 1024 * 1024
+"""What one statement may carry: a batch of the largest bodies must not become a statement of hundreds of megabytes."""
+
+LANES = 2
+RETRY_SECONDS = 0.5
+RETRY_PAUSE_SECONDS = 0.02
+CLOSE_SECONDS = 10.0
+
+log = structlog.get_logger("turnstile.api")
+
+
+class UnstorableContentError(TurnstileError):
+    """Postgres refused what the client sent, although it had passed every check."""
+
+
+class Intake:
+    """Submits turns for the API. One per process."""
+
+    def __init__(self, settings: Settings, database: Database, sending: WakeUpSending) -> None:
+        self._settings = settings
+        self._database = database
+        self._sending = sending
+        limit = max(1, min(MAX_BATCH, MAX_BATCH_BYTES // settings.max_body_bytes))
+        self._batcher = Batcher(self._record, limit=limit, lanes=LANES)
+        self._under_way: set[asyncio.Task[Accepted]] = set()
+
+    async def accept(
+        self, tenant_id: str, session_id: str, request: TurnRequest, *, key: str | None, traceparent: str | None
+    ) -> Accepted:
+        """Records the turn and sends its wake-up.
+
+        Raises UnknownQueueError, SubmissionRefusedError, UnstorableContentError (nothing was done) or
+        DatabaseUnavailableError (nothing was done, or it can't be known: a repeat with the same key finds out).
+        """
+        queue = self._settings.find_queue(self._usual_queue() if request.queue is None else request.queue)
+        trace = continue_trace(traceparent, secrets.randbits(192))
+        submission = Submission(
+            turn_id=request.turn_id or uuid7(time.time_ns() // 1_000_000, secrets.randbits(74)),
+            tenant_id=tenant_id,
+            session_id=session_id,
+            queue=queue.name,
+            content=request.input,
+            fingerprint=fingerprint(session_id, request),
+            trace=trace,
+            key=_key(key, request.turn_id),
+            execute_at=request.execute_at,
+            expires_in_seconds=request.expires_in_seconds or queue.expires_in_seconds,
+            max_attempts=request.max_attempts,
+            timeout_seconds=request.timeout_seconds,
+            metadata=request.metadata,
+        )
+        task = asyncio.create_task(self._commit_and_wake(submission))
+        self._under_way.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Waits, within bounds, for what was begun on behalf of clients that are gone."""
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=CLOSE_SECONDS)
+
+    def _forget(self, task: asyncio.Task[Accepted]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            # Seen by the request, if that is still there. Nobody else needs telling.
+            task.exception()
+
+    def _usual_queue(self) -> str:
+        names = self._settings.queues_by_name
+        return self._settings.queue if self._settings.queue in names else next(iter(names))
+
+    async def _commit_and_wake(self, submission: Submission) -> Accepted:
+        try:
+            accepted = await self._batcher(submission)
+        except psycopg.DataError as error:
+            # No text of the error: it quotes what the client said.
+            log.warning("api.unstorable", sqlstate=error.sqlstate, session=submission.session_id)
+            raise UnstorableContentError("the database refused this content") from None
+        if isinstance(accepted, SubmissionRefusedError):
+            raise accepted
+        sent = accepted.wake and await self._sending.send(accepted.queue, _message(submission.tenant_id, accepted))
+        log.info(
+            "turn.submitted",
+            turn=str(accepted.turn_id),
+            session=accepted.session_id,
+            tenant=submission.tenant_id,
+            queue=accepted.queue,
+            trace_id=accepted.trace.trace_id,
+            replayed=accepted.replayed,
+            scheduled=accepted.execute_at is not None,
+            sent=sent,
+        )
+        return accepted
+
+    async def _record(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
+        begun = time.monotonic()
+        again = False
+        while True:
+            try:
+                return await submit(self._database, submissions, net_seconds=self._settings.net_seconds)
+            except DatabaseUnavailableError:
+                # Whether the lost call had committed is found out by asking again with the same ids: once in any case,
+                # and on while it fails at once. After a restart of Postgres each connection of the pool fails once.
+                if again and time.monotonic() - begun > RETRY_SECONDS:
+                    raise
+            except psycopg.errors.UniqueViolation:
+                # Two requests chose the same turn id under different keys. One by one, the second finds the first.
+                if again or len(submissions) > 1:
+                    raise
+            if again:
+                await asyncio.sleep(RETRY_PAUSE_SECONDS)
+            again = True
+
+
+def _key(key: str | None, turn_id: UUID | None) -> str | None:
+    if key is not None:
+        return idempotency_key(key)
+    return None if turn_id is None else turn_id_key(turn_id)
+
+
+def _message(tenant_id: str, accepted: Accepted) -> OutgoingMessage:
+    return OutgoingMessage(WakeUp(tenant_id, accepted.session_id, accepted.turn_id), accepted.trace.traceparent)

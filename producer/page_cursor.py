@@ -1,0 +1,38 @@
+"""Where the next page of a listing begins, as a text that clients hand back unread. Pure.
+
+It holds the last turn of the page before, not a number of rows: turns that are submitted while somebody pages neither
+repeat nor skip anything. Creation time and id, because the order is by time and clients may choose the ids.
+"""
+
+import re
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+# The version leads, so that another kind of cursor may follow one day. 24 bytes fill 32 characters exactly, so that
+# there is one spelling of each.
+PATTERN = r"^1[A-Za-z0-9_-]{32}$"
+LENGTH = 33
+_CURSOR = re.compile(PATTERN)
+_FIELDS = struct.Struct(">q16s")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+# No turn is older than the epoch or younger than this; Postgres would refuse some of the times beyond.
+_END = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+
+
+def encode(created_at: datetime, turn_id: UUID) -> str:
+    """The cursor of the page that follows this turn."""
+    packed = _FIELDS.pack((created_at - _EPOCH) // _MICROSECOND, turn_id.bytes)
+    return "1" + urlsafe_b64encode(packed).decode()
+
+
+def decode(cursor: str) -> tuple[datetime, UUID]:
+    """The turn behind which the page begins. Raises ValueError for anything that `encode` could not have written."""
+    if len(cursor) != LENGTH or _CURSOR.match(cursor) is None:
+        raise ValueError("not a cursor of this API")
+    microseconds, turn_id = _FIELDS.unpack(urlsafe_b64decode(cursor[1:]))
+    if not 0 <= microseconds < _END:
+        raise ValueError("not a cursor of this API")
+    return _EPOCH + microseconds * _MICROSECOND, UUID(bytes=turn_id)

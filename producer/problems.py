@@ -1,0 +1,216 @@
+"""What goes wrong, as clients see it: problem+json (RFC 9457), each kind with a `type` that never changes.
+
+Nothing that a client sends ends in a 500, and nothing that is answered or logged here quotes a row, a message or a key.
+"""
+
+import traceback
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, NoReturn
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from producer.intake import UnstorableContentError
+from producer.turn_request import InvalidRequestError
+from turns.errors import DatabaseUnavailableError, IdempotencyMismatchError, TurnIdTakenError, UnknownQueueError
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_SECONDS = 2
+
+log = structlog.get_logger("turnstile.api")
+
+
+class Kind(Enum):
+    """All kinds of problem: the last part of `type`, the status, the title."""
+
+    BAD_REQUEST = ("bad-request", 400, "The request cannot be read")
+    INVALID_JSON = ("invalid-json", 400, "The body is not JSON")
+    UNAUTHORIZED = ("unauthorized", 401, "A valid API key is needed")
+    NOT_FOUND = ("not-found", 404, "There is no such thing")
+    METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "The method is not allowed here")
+    BODY_TOO_SLOW = ("body-too-slow", 408, "The body did not arrive in time")
+    TURN_ID_TAKEN = ("turn-id-taken", 409, "The turn id belongs to another turn")
+    BODY_TOO_LARGE = ("body-too-large", 413, "The body is too large")
+    UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The body must be application/json")
+    INVALID_BODY = ("invalid-body", 422, "The body is not a valid request")
+    INVALID_PARAMETER = ("invalid-parameter", 422, "A parameter or header is not valid")
+    UNKNOWN_QUEUE = ("unknown-queue", 422, "The queue is not declared")
+    IDEMPOTENCY_MISMATCH = ("idempotency-mismatch", 422, "The same key came before with another request")
+    INTERNAL = ("internal-error", 500, "Something went wrong on our side")
+    UNAVAILABLE = ("unavailable", 503, "The service is not available just now")
+
+    def __init__(self, slug: str, status: int, title: str) -> None:
+        self.type = f"/problems/{slug}"
+        self.status = status
+        self.title = title
+
+
+class Fault(BaseModel):
+    """One thing that is wrong with a request: `pointer` into the body (RFC 6901), or the `parameter`'s name."""
+
+    detail: str
+    pointer: str | None = None
+    parameter: str | None = None
+
+
+class ProblemBody(BaseModel):
+    """The body of every answer of 400 or more."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[Fault] | None = None
+
+
+class ProblemError(Exception):
+    """A request that ends here, with this answer."""
+
+    def __init__(
+        self, kind: Kind, detail: str, *, errors: Sequence[Fault] = (), headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(f"{kind.type}: {detail}")
+        self.kind = kind
+        self.detail = detail
+        self.errors = list(errors)
+        self.headers = headers
+
+
+def refuse_unauthorized() -> NoReturn:
+    """Raises the 401 that says how to do better."""
+    raise ProblemError(Kind.UNAUTHORIZED, "send `Authorization: Bearer <key>`", headers={"WWW-Authenticate": "Bearer"})
+
+
+def respond(error: ProblemError) -> JSONResponse:
+    """The problem as an answer."""
+    body = ProblemBody(
+        type=error.kind.type,
+        title=error.kind.title,
+        status=error.kind.status,
+        detail=error.detail,
+        errors=error.errors or None,
+    )
+    content = body.model_dump(exclude_none=True)
+    return JSONResponse(content, error.kind.status, dict(error.headers or {}), MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Makes every error of `app` a problem."""
+    for expected in _TRANSLATIONS:
+        app.add_exception_handler(expected, _answer)
+
+
+async def _answer(request: Request, error: Exception) -> JSONResponse:
+    if isinstance(error, DatabaseUnavailableError):
+        log.warning("api.database_away", path=request.url.path, error=str(error))
+    translate = next(_TRANSLATIONS[each] for each in type(error).__mro__ if each in _TRANSLATIONS)
+    return respond(translate(error))
+
+
+def _of_http(error: HTTPException) -> ProblemError:
+    match error.status_code:
+        case 404:
+            return ProblemError(Kind.NOT_FOUND, "no such route")
+        case 405:
+            return ProblemError(Kind.METHOD_NOT_ALLOWED, "see the Allow header", headers=error.headers)
+        case _:
+            return ProblemError(Kind.BAD_REQUEST, error.detail, headers=error.headers)
+
+
+def _of_parameters(error: RequestValidationError) -> ProblemError:
+    faults = [Fault(detail=fault["msg"], parameter=str(fault["loc"][-1])) for fault in error.errors()]
+    return ProblemError(Kind.INVALID_PARAMETER, _listing(faults), errors=faults)
+
+
+def _of_body(error: InvalidRequestError) -> ProblemError:
+    faults = [Fault(detail=detail, pointer=pointer) for pointer, detail in error.faults]
+    return ProblemError(Kind.INVALID_BODY, _listing(faults), errors=faults)
+
+
+def _of_queue(error: UnknownQueueError) -> ProblemError:
+    fault = Fault(detail=f"declared are: {', '.join(error.known)}", pointer="/queue")
+    return ProblemError(Kind.UNKNOWN_QUEUE, fault.detail, errors=[fault])
+
+
+def _of_outage(_: DatabaseUnavailableError) -> ProblemError:
+    return ProblemError(
+        Kind.UNAVAILABLE,
+        "the database cannot be reached; try again, with the same Idempotency-Key where one was given",
+        headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+    )
+
+
+_TRANSLATIONS: dict[type[Exception], Any] = {
+    ProblemError: lambda error: error,
+    HTTPException: _of_http,
+    RequestValidationError: _of_parameters,
+    InvalidRequestError: _of_body,
+    UnknownQueueError: _of_queue,
+    IdempotencyMismatchError: lambda _: ProblemError(
+        Kind.IDEMPOTENCY_MISMATCH, "use a new key, or a new turn_id, for a new request"
+    ),
+    TurnIdTakenError: lambda _: ProblemError(Kind.TURN_ID_TAKEN, "leave turn_id out, or choose another"),
+    UnstorableContentError: lambda error: ProblemError(Kind.INVALID_BODY, str(error)),
+    DatabaseUnavailableError: _of_outage,
+    ClientDisconnect: lambda _: ProblemError(Kind.BAD_REQUEST, "the body broke off"),
+}
+
+
+def _listing(faults: Sequence[Fault]) -> str:
+    return "; ".join(f"{fault.pointer or fault.parameter or 'body'}: {fault.detail}" for fault in faults)
+
+
+class LastResort:
+    """Answers what nobody expected with a 500 that says nothing, and logs where it came from.
+
+    Inside Starlette's own handling of such errors, which would hand the exception on to the server's log, text and all:
+    an error of Postgres quotes the row. So the log has the classes and the stack, never a message.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def watch(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        except Exception as error:
+            # Not `exception`, which would add the error's own words.
+            log.error("api.unexpected_error", path=scope["path"], kinds=_kinds(error), stack=_stack(error))  # noqa: TRY400
+            if begun:
+                # Half an answer can only be broken off; a class of our own, so that nothing is quoted further up.
+                raise BrokenOffError from None
+            problem = ProblemError(Kind.INTERNAL, "it has been logged")
+            await respond(problem)(scope, receive, send)
+
+
+class BrokenOffError(Exception):
+    """An answer failed after its first bytes; what happened is in the log."""
+
+
+def _kinds(error: BaseException | None) -> list[str]:
+    kinds: list[str] = []
+    while error is not None and len(kinds) < 8:
+        kinds.append(f"{type(error).__module__}.{type(error).__qualname__}")
+        error = error.__cause__ or error.__context__
+    return kinds
+
+
+def _stack(error: BaseException) -> str:
+    return "".join(traceback.format_tb(error.__traceback__))

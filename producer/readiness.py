@@ -1,0 +1,79 @@
+"""Whether this process can do its work: accept turns (Postgres), and whether they go out at once (SQS).
+
+SQS being away does not make it unready: turns are still accepted, and the relay sends them later. Taking every API task
+out of the load balancer for it would turn a delay into an outage.
+"""
+
+import asyncio
+from enum import StrEnum
+from typing import Literal
+
+import structlog
+from pydantic import BaseModel
+
+from producer.wake_up_sending import WakeUpSending
+from turns.database import Database
+from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turns.message_queue import MessageQueues
+from turns.reading import ping
+
+PATIENCE_SECONDS = 2.0
+
+log = structlog.get_logger("turnstile.api")
+
+
+class QueueHealth(StrEnum):
+    """How a declared queue looks from here."""
+
+    OK = "ok"
+    """Found, and the last sends went well."""
+    AWAY = "away"
+    """SQS does not answer, or not in time."""
+    MISSING = "missing"
+    """SQS answers that there is no such queue: somebody has to make it."""
+
+
+class Readiness(BaseModel):
+    """The body of a 200 of /readyz."""
+
+    status: Literal["ready"] = "ready"
+    database: Literal["ok"] = "ok"
+    queues: dict[str, QueueHealth]
+
+
+async def check_database(database: Database) -> None:
+    """Raises DatabaseUnavailableError if Postgres does not answer soon."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await ping(database)
+    except TimeoutError:
+        raise DatabaseUnavailableError(f"no answer within {PATIENCE_SECONDS:g} s") from None
+
+
+async def check_queues(queues: MessageQueues, sending: WakeUpSending, names: list[str]) -> dict[str, QueueHealth]:
+    """How all declared queues look. A queue that was found once is not looked up again: this costs next to nothing."""
+    found = await asyncio.gather(*(_check_queue(queues, sending, name) for name in names))
+    return dict(zip(names, found, strict=True))
+
+
+async def report_queues(queues: MessageQueues, sending: WakeUpSending, names: list[str]) -> None:
+    """Says in the log, at the start, which queues are not as they should be."""
+    for name, health in (await check_queues(queues, sending, names)).items():
+        match health:
+            case QueueHealth.OK:
+                pass
+            case QueueHealth.AWAY:
+                log.warning("api.sqs_away", queue=name)
+            case QueueHealth.MISSING:
+                log.error("api.queue_missing", queue=name)
+
+
+async def _check_queue(queues: MessageQueues, sending: WakeUpSending, name: str) -> QueueHealth:
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await queues.find(name)
+    except UnknownQueueError:
+        return QueueHealth.MISSING
+    except (QueueUnavailableError, TimeoutError):
+        return QueueHealth.AWAY
+    return QueueHealth.AWAY if sending.is_struggling(name) else QueueHealth.OK

@@ -1,0 +1,124 @@
+"""JSON as the API takes it: less than `json.loads` would, so that nothing that Postgres or SQS chokes on gets further.
+
+Python's parser lets through what breaks later: NaN, duplicate keys (two readers may take different ones), numbers that
+overflow to infinity, and U+0000 and lone surrogates, which no text column stores. It also answers a deep text with a
+RecursionError. Pure.
+"""
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+MAX_DEPTH = 32
+"""Levels of nested arrays and objects."""
+
+MAX_NUMBER_CHARACTERS = 128
+"""Of one number's text. Postgres would store thousands of digits; nothing that reads them back would agree on them."""
+
+# The closing quote is optional: with it required, a text that never closes a string would be searched again from each
+# of its quotes.
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class NotJsonError(ValueError):
+    """Not JSON by RFC 8259, or not in UTF-8."""
+
+
+class RefusedJsonError(ValueError):
+    """JSON, but not of a kind that can be stored and read back the same. `pointer` (RFC 6901) says where, if known."""
+
+    def __init__(self, reason: str, pointer: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.pointer = pointer
+
+
+def parse(data: bytes) -> Any:
+    """The value of a JSON text. Raises NotJsonError or RefusedJsonError."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise NotJsonError(f"not UTF-8 at byte {error.start}") from None
+    _refuse_depth(text)
+    try:
+        value = json.loads(
+            text,
+            parse_int=_parse_int,
+            parse_float=_parse_float,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_parse_object,
+        )
+    except json.JSONDecodeError as error:
+        raise NotJsonError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+    _refuse_unstorable(value, "")
+    return value
+
+
+def _refuse_depth(text: str) -> None:
+    # Before parsing: a bomb of brackets is found out at its 33rd, and never builds anything.
+    depth = 0
+    for match in _STRING_OR_BRACKET.finditer(text):
+        match match[0]:
+            case "[" | "{":
+                depth += 1
+                if depth > MAX_DEPTH:
+                    raise RefusedJsonError(f"nested more than {MAX_DEPTH} levels deep")
+            case "]" | "}":
+                depth -= 1
+
+
+def _parse_int(digits: str) -> int:
+    _refuse_length(digits)
+    return int(digits)
+
+
+def _parse_float(digits: str) -> float:
+    _refuse_length(digits)
+    number = float(digits)
+    if not math.isfinite(number):
+        raise RefusedJsonError("a number is too large")
+    return number
+
+
+def _refuse_length(digits: str) -> None:
+    if len(digits) > MAX_NUMBER_CHARACTERS:
+        raise RefusedJsonError(f"a number has more than {MAX_NUMBER_CHARACTERS} characters")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise NotJsonError(f"{name} is not JSON")
+
+
+def _parse_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise RefusedJsonError("an object has the same key twice")
+    return members
+
+
+def _refuse_unstorable(value: Any, pointer: str) -> None:
+    match value:
+        case str():
+            _refuse_text(value, pointer)
+        case list():
+            for place, element in enumerate(value):
+                _refuse_unstorable(element, f"{pointer}/{place}")
+        case dict():
+            for key, member in value.items():
+                # The object is named, not the key: the key is what can't be written.
+                _refuse_text(key, pointer)
+                _refuse_unstorable(member, f"{pointer}/{escape_pointer(key)}")
+
+
+def _refuse_text(text: str, pointer: str) -> None:
+    if "\0" in text:
+        raise RefusedJsonError("contains U+0000", pointer)
+    if _SURROGATE.search(text):
+        raise RefusedJsonError("contains half of a surrogate pair", pointer)
+
+
+def escape_pointer(key: str) -> str:
+    """A key as one step of a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,158 @@
+"""What a client may ask for when it submits a turn, and by what two requests are recognised as the same. Pure.
+
+An unknown field is refused: a misspelt `max_attemps` that is silently ignored shows only when it hurts.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+)
+
+from producer.strict_json import escape_pointer
+
+MAX_METADATA_BYTES = 4096
+MAX_SECONDS = 14 * 86_400
+"""SQS keeps a message for 14 days at most; nothing about a turn is meant to last longer."""
+
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+MAX_AHEAD = timedelta(days=366)
+
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+
+
+def _check_input(value: Any) -> Any:
+    match value:
+        case str():
+            if not value.strip():
+                raise ValueError("must say something")
+        case dict():
+            if not value:
+                raise ValueError("must have a member")
+        case _:
+            raise ValueError("must be a string or an object")
+    return value
+
+
+def _check_metadata(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if value is not None and len(_canonical(value)) > MAX_METADATA_BYTES:
+        raise ValueError(f"must not be longer than {MAX_METADATA_BYTES} bytes as JSON")
+    return value
+
+
+def _parse_time(value: Any) -> Any:
+    if value is None:
+        return None
+    if not isinstance(value, str) or _RFC_3339.fullmatch(value) is None:
+        raise ValueError("must be a date and time with its zone, like 2030-01-31T12:00:00Z")
+    try:
+        return datetime.fromisoformat(value.upper())
+    except ValueError:
+        raise ValueError("is no time of any calendar") from None
+
+
+def _parse_uuid(value: Any) -> Any:
+    if value is None:
+        return None
+    if not isinstance(value, str) or (parsed := parse_uuid(value)) is None:
+        raise ValueError("must be a UUID in its usual form of 36 characters")
+    return parsed
+
+
+def _as_utc(value: datetime | None) -> str | None:
+    # One instant is one request, in whatever zone it is written.
+    return None if value is None else value.astimezone(UTC).isoformat()
+
+
+def parse_uuid(text: str) -> UUID | None:
+    """A UUID in its usual form, or None. Python's own parser would also take braces, `urn:` and no dashes at all."""
+    return UUID(text) if _UUID.fullmatch(text) else None
+
+
+Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
+
+
+class TurnRequest(BaseModel):
+    """The body of a submit."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    input: Annotated[
+        Any,
+        AfterValidator(_check_input),
+        WithJsonSchema({"oneOf": [{"type": "string", "pattern": r"\S"}, {"type": "object", "minProperties": 1}]}),
+        Field(description="What the user said: text that is not blank, or an object that the handler understands."),
+    ]
+    queue: Annotated[str | None, Field(description="One of the declared queues; the usual one when left out.")] = None
+    execute_at: Annotated[
+        datetime | None,
+        BeforeValidator(_parse_time),
+        PlainSerializer(_as_utc),
+        WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
+        Field(description="Not before this time, with its zone, a year ahead at most. In the past: at once."),
+    ] = None
+    max_attempts: Annotated[int | None, Field(ge=1, le=100, description="The queue's own when left out.")] = None
+    timeout_seconds: Annotated[Seconds | None, Field(description="Of one attempt; the queue's when left out.")] = None
+    expires_in_seconds: Annotated[
+        Seconds | None,
+        Field(description="No retry later than this after `execute_at`, or after now; the queue's when left out."),
+    ] = None
+    metadata: Annotated[
+        dict[str, Any] | None,
+        AfterValidator(_check_metadata),
+        Field(description=f"Kept with the turn as it is; {MAX_METADATA_BYTES} bytes of JSON at most."),
+    ] = None
+    turn_id: Annotated[
+        UUID | None,
+        BeforeValidator(_parse_uuid),
+        WithJsonSchema({"anyOf": [{"type": "string", "format": "uuid"}, {"type": "null"}]}),
+        Field(description="The id the turn shall have, chosen by the client: a repeat finds the same turn."),
+    ] = None
+
+
+class InvalidRequestError(ValueError):
+    """A body that is JSON but no valid request; `faults` are (JSON pointer, what is wrong)."""
+
+    def __init__(self, faults: list[tuple[str, str]]) -> None:
+        super().__init__("; ".join(f"{pointer}: {fault}" for pointer, fault in faults))
+        self.faults = faults
+
+
+def read_turn_request(body: Any, now: datetime) -> TurnRequest:
+    """Validates a parsed body. Raises InvalidRequestError, which names every offending field and no value."""
+    try:
+        request = TurnRequest.model_validate(body)
+    except ValidationError as error:
+        raise InvalidRequestError([_fault(detail) for detail in error.errors(include_input=False)]) from None
+    if request.execute_at is not None and not EARLIEST <= request.execute_at <= now + MAX_AHEAD:
+        fault = f"must lie between {EARLIEST:%Y-%m-%d} and {MAX_AHEAD.days} days from now"
+        raise InvalidRequestError([("/execute_at", fault)])
+    return request
+
+
+def fingerprint(session_id: str, request: TurnRequest) -> bytes:
+    """SHA-256 by which a repeat is recognised. White space, key order and the spelling of a time make no difference."""
+    return hashlib.sha256(_canonical([session_id, request.model_dump(mode="json", exclude_none=True)])).digest()
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _fault(detail: Any) -> tuple[str, str]:
+    pointer = "".join(f"/{escape_pointer(str(step))}" for step in detail["loc"])
+    return pointer, str(detail["msg"]).removeprefix("Value error, ")

@@ -1,0 +1,84 @@
+"""A cable between the product and one of its servers, to be cut, plugged in again, or to lose answers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Cable:
+    """A TCP relay on a port of its own."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+        self.port = 0
+        self.silent = False
+        """While set, nothing that the server says arrives; what it is told does."""
+        self.lose_after: bytes | None = None
+        """Once these bytes have gone to the server, its answer is lost and the connection breaks. Once only."""
+
+    async def plug_in(self) -> None:
+        self._server = await asyncio.start_server(self._connect, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def cut(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for writer in list(self._writers):
+            writer.transport.abort()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            far_reader, far_writer = await asyncio.open_connection(*self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._writers.add(far_writer)
+        doomed = asyncio.Event()
+        for carry in (self._carry_up(reader, far_writer, doomed), self._carry_down(far_reader, writer, doomed)):
+            task = asyncio.create_task(carry)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _carry_up(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, doomed: asyncio.Event) -> None:
+        while data := await _read(source):
+            if self.lose_after is not None and self.lose_after in data:
+                self.lose_after = None
+                doomed.set()
+            sink.write(data)
+        sink.close()
+
+    async def _carry_down(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, doomed: asyncio.Event
+    ) -> None:
+        while data := await _read(source):
+            if doomed.is_set():
+                sink.transport.abort()
+                return
+            if not self.silent:
+                sink.write(data)
+        sink.close()
+
+
+async def _read(source: asyncio.StreamReader) -> bytes:
+    try:
+        return await source.read(65_536)
+    except OSError:
+        return b""
+
+
+@asynccontextmanager
+async def cable_to(host: str, port: int) -> AsyncIterator[Cable]:
+    """A cable that is plugged in, and cut at the end."""
+    cable = Cable(host, port)
+    await cable.plug_in()
+    try:
+        yield cable
+    finally:
+        await cable.cut()

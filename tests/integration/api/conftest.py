@@ -1,0 +1,82 @@
+"""Fixtures only: the API as it is composed, with two tenants, called without a socket between."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+import pytest_asyncio
+from fastapi import FastAPI
+from httpx import ASGITransport, AsyncClient
+
+from ops.local.ports import choose_free
+from producer.app import create_app
+from turns.settings import QueueSettings, Settings
+
+KEYS = {"acme": "acme-key-1", "globex": "globex-key-2"}
+
+Connect = Callable[[Settings], AbstractAsyncContextManager[AsyncClient]]
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """The shared settings, with a key each for two tenants."""
+    return settings.model_copy(update={"api_keys": tuple(KEYS.items())})
+
+
+@pytest.fixture
+async def app(settings: Settings) -> AsyncIterator[FastAPI]:
+    """The application, opened and closed as a server would."""
+    app = create_app(settings)
+    async with app.router.lifespan_context(app):
+        yield app
+
+
+@asynccontextmanager
+async def call(app: FastAPI, tenant: str = "acme") -> AsyncIterator[AsyncClient]:
+    """A client of one tenant."""
+    headers = {"Authorization": f"Bearer {KEYS[tenant]}"}
+    async with AsyncClient(transport=ASGITransport(app), base_url="http://api", headers=headers) as client:
+        yield client
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[AsyncClient]:
+    """Tenant acme."""
+    async with call(app) as client:
+        yield client
+
+
+@pytest.fixture
+async def other_client(app: FastAPI) -> AsyncIterator[AsyncClient]:
+    """Tenant globex."""
+    async with call(app, "globex") as client:
+        yield client
+
+
+@pytest.fixture
+def connect() -> Connect:
+    """A client of an application with other settings: `async with connect(settings) as client`."""
+
+    @asynccontextmanager
+    async def connected(settings: Settings) -> AsyncIterator[AsyncClient]:
+        app = create_app(settings)
+        async with app.router.lifespan_context(app), call(app) as client:
+            yield client
+
+    return connected
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def offline() -> AsyncIterator[AsyncClient]:
+    """Tenant acme of an application that has neither Postgres nor SQS: for what must be refused before either."""
+    nowhere = f"127.0.0.1:{choose_free()}"
+    settings = Settings(
+        database_url=f"postgresql://{nowhere}/none",
+        sqs_endpoint_url=f"http://{nowhere}",
+        aws_region="us-east-1",
+        queues=(QueueSettings.model_validate({"name": "turns"}),),
+        api_keys=tuple(KEYS.items()),
+    )
+    app = create_app(settings)
+    async with app.router.lifespan_context(app), call(app) as client:
+        yield client

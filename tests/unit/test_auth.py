@@ -1,0 +1,49 @@
+"""Which tenant a key belongs to."""
+
+import hmac
+
+import pytest
+
+from producer.auth import ApiKeys
+
+KEYS = ApiKeys([("acme", "key-one-1"), ("globex", "key-two-2"), ("acme", "key-three")])
+
+
+@pytest.mark.parametrize(
+    ("key", "tenant"),
+    [
+        ("key-one-1", "acme"),
+        ("key-two-2", "globex"),
+        ("key-three", "acme"),
+        ("key-one-", None),
+        ("key-one-11", None),
+        ("KEY-ONE-1", None),
+        ("acme:key-one-1", None),
+        (" key-one-1", None),
+        ("", None),
+        ("\0", None),
+        ("\udcff", None),
+        ("é", None),
+        (None, None),
+    ],
+)
+def test_a_key_is_its_tenants_or_nobodys(key: str | None, tenant: str | None) -> None:
+    assert KEYS.find_tenant(key) == tenant
+
+
+@pytest.mark.parametrize("key", [None, "", "anything"])
+def test_without_keys_all_is_the_default_tenants(key: str | None) -> None:
+    assert ApiKeys([]).find_tenant(key) == "default"
+
+
+@pytest.mark.parametrize("key", ["key-one-1", "key-three", "wrong"])
+def test_every_key_is_compared_whichever_fits(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    compared = []
+    compare = hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append(len(a)) or compare(a, b))
+    KEYS.find_tenant(key)
+    assert compared == [32, 32, 32]
+
+
+def test_the_keys_themselves_are_not_kept() -> None:
+    assert "key-one" not in repr(vars(KEYS))
