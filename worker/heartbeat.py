@@ -30,7 +30,7 @@ from turns.registry import WorkerRecord, announce, withdraw
 from turns.renew import Renewal, renew
 from turns.settings import Settings
 from worker.outcome import StopReason
-from worker.session_lock import LockedSession, LockExtender
+from worker.session_lock import Extension, LockedSession, LockExtender
 
 log = structlog.get_logger("turnstile.heartbeat")
 
@@ -45,6 +45,8 @@ class Held:
     stop: Callable[[StopReason], None] | None = None
     """Stops the attempt at `turn`; called through the event loop."""
     renewed_at: float = field(default_factory=time.monotonic)
+    mark_lost: bool = False
+    """The lock was gone for a while, and with it perhaps the mark of somebody who waits."""
     begun_at: float = 0.0
     renew_until: float = 0.0
 
@@ -118,13 +120,18 @@ class Heartbeat:
         with self._guard:
             holds = list(self._holds.values())
         now = time.monotonic()
-        fresh = [held.lock for held in holds if held.lock and now - held.renewed_at < self._settings.lease_seconds]
-        lost = self._extender.extend(fresh)
-        if lost:
-            log.info("heartbeat.locks_lost", sessions=lost)
+        self._extend_locks([held for held in holds if now - held.renewed_at < self._settings.lease_seconds])
         renewed = self._renew_rows(holds)
         self._queues.extend(self._address, [held.message for held in holds if held.message])
         return renewed
+
+    def _extend_locks(self, holds: list[Held]) -> None:
+        locked = [(held, held.lock) for held in holds if held.lock is not None]
+        extensions = self._extender.extend([lock for _, lock in locked])
+        for (held, lock), extension in zip(locked, extensions, strict=False):
+            if extension is not Extension.EXTENDED:
+                held.mark_lost = True
+                log.info("heartbeat.lock_lost", key=lock.key, now=extension.value)
 
     def _renew_rows(self, holds: list[Held]) -> bool:
         now = time.monotonic()

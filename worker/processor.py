@@ -242,13 +242,13 @@ class Processor:
         """Gives the session back; True if it must be looked at once more before."""
         while True:
             released = Release.LOST if hold.lock is None else await self._with.lock.release(hold.lock)
-            if released is Release.RELEASED:
+            if released is Release.RELEASED and not hold.held.mark_lost:
                 hold.unlocked = True
                 return False
             # Without a lock there is no mark. A turn that was committed while the last settle was under way has had a
             # wake-up that found the session RUNNING, so after each stretch of work the session is looked at once more.
             again = released is Release.LOOK_AGAIN or hold.worked_since_look
-            hold.worked_since_look = False
+            hold.worked_since_look = hold.held.mark_lost = False
             if not again:
                 hold.unlocked = True
                 return False

@@ -57,7 +57,7 @@ return 0
 EXTEND = """
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-if not holder then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1 end
+if not holder then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 2 end
 return 0
 """
 
@@ -82,6 +82,19 @@ class Release(StrEnum):
     """Somebody waits: the lock is still ours, the mark is cleared."""
     LOST = "lost"
     """It was not ours any more, or Redis is away."""
+
+
+class Extension(StrEnum):
+    """What became of a lock at a heartbeat."""
+
+    EXTENDED = "extended"
+    RETAKEN = "retaken"
+    """It was gone (a flush, a failover, a long pause) and is ours again; a waiting mark may be gone with it."""
+    LOST = "lost"
+    """Another worker has it."""
+
+
+_EXTENSIONS = {1: Extension.EXTENDED, 2: Extension.RETAKEN, 0: Extension.LOST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +198,10 @@ class LockExtender:
         """Closes the connection."""
         self._redis.close()
 
-    def extend(self, locks: Sequence[LockedSession]) -> int:
-        """Extends what is ours, retakes what is free; returns how many others hold. A lost lock stops nobody."""
+    def extend(self, locks: Sequence[LockedSession]) -> list[Extension]:
+        """Extends what is ours, retakes what is free; empty if Redis is away. A lost lock stops nobody."""
         if not locks or not self._circuit.allows(time.monotonic()):
-            return 0
+            return []
         pipeline = self._redis.pipeline(transaction=False)
         for lock in locks:
             pipeline.eval(EXTEND, 1, lock.key, lock.token, self._milliseconds)
@@ -197,6 +210,6 @@ class LockExtender:
         except (RedisError, OSError) as error:
             self._circuit.failed(time.monotonic())
             log.warning("lock.extend_failed", error=f"{type(error).__name__}: {error}")
-            return 0
+            return []
         self._circuit.succeeded()
-        return sum(answer == 0 for answer in answers)
+        return [_EXTENSIONS[int(answer)] for answer in answers]

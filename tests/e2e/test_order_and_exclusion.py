@@ -58,8 +58,7 @@ async def test_a_burst_in_one_session_drains_without_a_pause(product: Product, s
     await product.ended(within=60)
     rows = await product.rows()
     pauses = [
-        (later["finished_at"] - before["finished_at"]).total_seconds()
-        for before, later in itertools.pairwise(rows)
+        (later["finished_at"] - before["finished_at"]).total_seconds() for before, later in itertools.pairwise(rows)
     ]
     assert max(pauses) < 1.0
     await product.check_sessions()
