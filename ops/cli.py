@@ -1,0 +1,111 @@
+"""The command `turnstile`: its groups, and one place where errors become a line and an exit code (`exit_codes.py`).
+
+Importing this file imports no database, no AWS, no HTTP: each command imports what it needs when it runs, so that
+`--help` is quick and a worker does not carry the API.
+
+Every option is an environment variable as well: settings by their own name (TURNSTILE_QUEUE), all others by their
+command's (TURNSTILE_REDRIVE_LIMIT).
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from ops import cancel, dlq, local_stack, migrate, queues, redrive_command, serve, submit, trace, turn_reading, up
+from ops.exit_codes import explain
+from ops.output import say
+
+
+class _Explained(TyperGroup):
+    """The root group: whatever ends a command is explained here, never shown as a stack trace."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # `turnstile list | head`: the reader has enough. Python would complain once more while it exits.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except (Exception, KeyboardInterrupt) as error:
+            # Typer's own ways to end: usage errors, --help, exit codes.
+            if isinstance(error, typer.Exit | typer.Abort) or hasattr(error, "exit_code") or _debugging():
+                raise
+            code, line = explain(error)
+            say(f"turnstile: {line}")
+            raise typer.Exit(code) from None
+
+
+# Rich is for tables and progress bars: drawing --help with it takes four times as long as all the rest.
+app = typer.Typer(
+    name="turnstile",
+    cls=_Explained,
+    help="An SQS-driven worker with a status table, for the turns of AI chat sessions.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"auto_envvar_prefix": "TURNSTILE", "help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import importlib.metadata
+
+        typer.echo(importlib.metadata.version("turnstile"))
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        # TURNSTILE_VERSION in a deployment's environment means something else.
+        typer.Option("--version", callback=_show_version, is_eager=True, allow_from_autoenv=False, help="Show it."),
+    ] = False,
+) -> None:
+    """An SQS-driven worker with a status table, for the turns of AI chat sessions."""
+
+
+def demo(
+    home: local_stack.Home = local_stack.DEFAULT_HOME,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running afterwards.")] = False,
+) -> None:
+    """The whole thing at work: conversations, a killed worker, dead letters, a redrive, and a check."""
+    from ops.demo import run
+
+    raise typer.Exit(run(Path(home), keep=keep))
+
+
+app.add_typer(local_stack.commands, name="local")
+app.command("migrate")(migrate.migrate)
+app.command("api")(serve.api)
+app.command("worker")(serve.worker)
+app.command("relay")(serve.relay)
+app.command("submit", cls=submit.SubmitCommand)(submit.submit)
+app.command("list")(turn_reading.list_turns)
+app.command("status")(turn_reading.show_turn)
+app.command("trace")(trace.trace)
+app.command("cancel")(cancel.cancel)
+app.add_typer(dlq.commands, name="dlq")
+app.command("redrive")(redrive_command.redrive)
+app.add_typer(queues.commands, name="queues")
+app.command("up")(up.up)
+app.command("demo")(demo)
+
+
+def main() -> None:
+    """The entry point."""
+    app(prog_name="turnstile")
+
+
+def _debugging() -> bool:
+    return os.environ.get("TURNSTILE_DEBUG", "") not in {"", "0"}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""`turnstile migrate`: the tables, brought to the version that this program knows."""
+
+import importlib.util
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ops.confirmation import confirm
+from ops.exit_codes import CommandError, ExitCode
+from ops.output import say
+from turns.errors import DatabaseUnavailableError
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+_POLL_SECONDS = 0.25
+
+
+def migrate(
+    revision: Annotated[str | None, typer.Option(help="Up (or down) to this revision.  [default: head]")] = None,
+    sql: Annotated[bool, typer.Option("--sql", help="Print the SQL that is missing, run nothing.")] = False,
+    down: Annotated[bool, typer.Option("--down", help="Go back to --revision. Drops what was added since.")] = False,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the database.")] = 30.0,
+    database_url: Annotated[str | None, typer.Option(envvar="DATABASE_URL", show_default=False)] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before going down.")] = False,
+) -> None:
+    """Bring the database's tables to the version of this program."""
+    from ops.operator_access import load_settings
+
+    if down and revision is None:
+        raise typer.BadParameter("--down needs --revision (`base` drops everything)")
+    url = load_settings(database_url=database_url).database_url
+    if down and not sql:
+        confirm(f"Go down to {revision} and drop what was added since?", yes=yes)
+    wait_for_database(url, wait)
+    before, after = apply(url, revision or "head", down=down, sql=sql)
+    if not sql:
+        say(f"the tables are at {after}" if before == after else f"the tables went from {before} to {after}")
+
+
+def wait_for_database(url: str, seconds: float) -> None:
+    """Returns when the database lets us in; DatabaseUnavailableError if it does not in that time."""
+    import psycopg
+
+    from turns.database import conninfo
+
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            psycopg.connect(conninfo(url, "turnstile-migrate")).close()
+        except psycopg.OperationalError as error:
+            if time.monotonic() >= deadline:
+                raise DatabaseUnavailableError(str(error)) from error
+            time.sleep(_POLL_SECONDS)
+        else:
+            return
+
+
+def apply(url: str, revision: str = "head", *, down: bool = False, sql: bool = False) -> tuple[str, str]:
+    """Migrates, or prints the SQL; returns the revisions before and after ("nothing" where there are no tables)."""
+    from alembic import command
+    from alembic.util import CommandError as RevisionError
+
+    config = _config(url)
+    before = _current(url)
+    try:
+        if sql and down:
+            command.downgrade(config, f"{before or 'base'}:{revision}", sql=True)
+        elif sql:
+            command.upgrade(config, f"{before}:{revision}" if before else revision, sql=True)
+        elif down:
+            command.downgrade(config, revision)
+        else:
+            command.upgrade(config, revision)
+    except RevisionError as error:
+        raise CommandError(f"revision {revision!r}: {error}", ExitCode.NOT_FOUND) from error
+    return before or "nothing", _current(url) or "nothing"
+
+
+def _config(url: str) -> "Config":
+    from alembic.config import Config
+
+    spec = importlib.util.find_spec("migrations")
+    if spec is None or not spec.submodule_search_locations:
+        raise CommandError("the package `migrations` is not installed beside this program")
+    config = Config()
+    # The configuration is an ini file, where a per cent sign starts a substitution.
+    config.set_main_option("script_location", str(Path(spec.submodule_search_locations[0])).replace("%", "%%"))
+    config.set_main_option("sqlalchemy.url", _for_sqlalchemy(url).replace("%", "%%"))
+    return config
+
+
+def _current(url: str) -> str | None:
+    from alembic.runtime.migration import MigrationContext
+    from sqlalchemy import create_engine
+    from sqlalchemy.pool import NullPool
+
+    with create_engine(_for_sqlalchemy(url), poolclass=NullPool).connect() as connection:
+        return MigrationContext.configure(connection).get_current_revision()
+
+
+def _for_sqlalchemy(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    return f"postgresql+psycopg{separator}{rest}" if scheme in {"postgres", "postgresql"} else url

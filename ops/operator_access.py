@@ -1,0 +1,52 @@
+"""What an operator's command starts with: settings, a log that keeps quiet, and a database that says why it is away."""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from turns import logs
+from turns.errors import DatabaseUnavailableError
+from turns.settings import Settings, load
+
+if TYPE_CHECKING:
+    from turns.database import Database
+
+APPLICATION = "turnstile-cli"
+
+Result = TypeVar("Result")
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """The settings, for a command that a person waits for. Warnings of the libraries go to standard error."""
+    settings = load(**overrides)
+    if "TURNSTILE_LOG_LEVEL" not in os.environ:
+        settings = settings.model_copy(update={"log_level": "warning"})
+    logs.configure(settings)
+    # It reports every attempt of its own to connect; what the person needs is the one reason below.
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
+    return settings
+
+
+def run(work: Coroutine[Any, Any, Result]) -> Result:
+    """Does it to its end. Ctrl-C cancels it, lets it tidy up, and then is raised."""
+    return asyncio.run(work)
+
+
+@asynccontextmanager
+async def operator_database(settings: Settings) -> "AsyncIterator[Database]":
+    """A small pool. Raises DatabaseUnavailableError at once, with the server's own reason, if there is no way in."""
+    import psycopg
+
+    from turns.database import Database, conninfo
+
+    # The pool retries in the background and in the end knows only that time is up.
+    try:
+        probe = await psycopg.AsyncConnection.connect(conninfo(settings.database_url, APPLICATION))
+        await probe.close()
+    except psycopg.Error as error:
+        raise DatabaseUnavailableError(str(error)) from error
+    async with Database(settings.database_url, APPLICATION, size=2) as database:
+        yield database

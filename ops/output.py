@@ -1,0 +1,149 @@
+"""What a command says: data on standard output (a table for people, one JSON document for programs), all else on
+standard error. Rich is imported where something is drawn, so that a command that only answers stays quick.
+"""
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+# A table that goes into a pipe is for grep and awk: no line may be folded to the width of nobody's screen.
+_PIPE_WIDTH = 10_000
+
+AsJson = Annotated[bool, typer.Option("--json", envvar="TURNSTILE_JSON", help="One JSON document for programs.")]
+
+Report = Callable[[int, int], None]
+"""How much is done, and of how much."""
+
+
+def say(message: str) -> None:
+    """A line for the person, on standard error."""
+    typer.echo(message, err=True)
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on standard output."""
+    typer.echo(json.dumps(document, default=_plain, ensure_ascii=False, indent=2))
+
+
+def print_text(text: str) -> None:
+    """Text that somebody else wrote: raw into a pipe, without control characters on a screen."""
+    typer.echo(harmless(text) if sys.stdout.isatty() else text)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table for people; values stand as they are, whatever looks like markup in them."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_PIPE_WIDTH)
+    table = Table(box=SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(harmless(_cell(value))) for value in row))
+    console.print(table)
+
+
+def print_fields(fields: Mapping[str, object]) -> None:
+    """Name and value, a line each; what is empty is left out."""
+    shown = {name: value for name, value in fields.items() if value is not None}
+    width = max(map(len, shown), default=0)
+    for name, value in shown.items():
+        typer.echo(f"{name:<{width}}  {harmless(_cell(value))}")
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, str], Report]]:
+    """Progress bars on standard error, if that is a terminal: `begin("sweeping", "letters")` makes one.
+
+    A bar is shown from its first report on.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[unit]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+
+        def begin(description: str, unit: str) -> Report:
+            task = bars.add_task(description, total=None, visible=False, unit=unit)
+            return lambda done, total: bars.update(task, completed=done, total=total, visible=True)
+
+        yield begin
+
+
+@contextmanager
+def step(doing: str) -> Iterator[None]:
+    """One step of several: says what is being done, then that it is done."""
+    from rich.console import Console
+
+    started = time.monotonic()
+    console = Console(stderr=True, highlight=False)
+    if console.is_terminal:
+        with console.status(f"{doing} …"):
+            yield
+    else:
+        yield
+    say(f"  {doing}: done in {time.monotonic() - started:.1f} s")
+
+
+def short_time(moment: datetime | None) -> str:
+    """To the second, UTC; empty for none."""
+    return "" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def shortened(text: str | None, characters: int = 60) -> str:
+    """The first line, cut to fit a table."""
+    line = (text or "").partition("\n")[0]
+    return line if len(line) <= characters else f"{line[: characters - 1]}…"
+
+
+def harmless(text: str) -> str:
+    """Text without the control characters by which it could move the cursor or retitle the terminal."""
+    return "".join(character if character in "\n\t" or character.isprintable() else "·" for character in text)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return short_time(value)
+    if isinstance(value, dict | list):
+        return json.dumps(value, default=_plain, ensure_ascii=False)
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, UUID | Path):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,36 @@
+"""The relay alone, in a process of its own: `turns.relay.Relay` between start and the signal to stop."""
+
+import asyncio
+import signal
+
+import structlog
+
+from turns.database import Database
+from turns.message_queue import MessageQueues
+from turns.relay import Relay
+from turns.settings import Settings
+
+log = structlog.get_logger("turnstile.relay")
+
+
+async def run_relay(settings: Settings) -> None:
+    """Runs until SIGTERM or Ctrl-C; the round under way is finished first, unless a second signal comes."""
+    stopping = asyncio.Event()
+    running = asyncio.current_task()
+
+    def stop() -> None:
+        if stopping.is_set() and running is not None:
+            running.cancel()
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    queues = MessageQueues(settings)
+    try:
+        async with Database(settings.database_url, "turnstile-relay", size=2, pinned=True) as database:
+            log.info("relay.started", queues=list(settings.queues_by_name))
+            await Relay(database, queues, settings).run(stopping)
+            log.info("relay.stopped")
+    finally:
+        queues.close()

@@ -1,0 +1,66 @@
+"""`turnstile api`, `worker` and `relay`: the processes that stay. Each imports only what it runs."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def api(
+    host: Annotated[str | None, typer.Option(envvar="TURNSTILE_API_HOST", show_default=False)] = None,
+    port: Annotated[
+        int | None, typer.Option(envvar="TURNSTILE_API_PORT", min=0, max=65_535, show_default=False)
+    ] = None,
+) -> None:
+    """Serve the HTTP API."""
+    from producer.app import serve
+    from turns.settings import load
+
+    serve(load(api_host=host, api_port=port))
+
+
+def worker(
+    queue: Annotated[str | None, typer.Option("--queue", "-q", envvar="TURNSTILE_QUEUE", show_default=False)] = None,
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", "-c", envvar="TURNSTILE_CONCURRENCY", min=1, show_default=False)
+    ] = None,
+    handler: Annotated[
+        str | None,
+        typer.Option(envvar="TURNSTILE_HANDLER", help="module:function, found from here.", show_default=False),
+    ] = None,
+    relay: Annotated[
+        bool | None, typer.Option("--relay/--no-relay", envvar="TURNSTILE_RELAY", show_default=False)
+    ] = None,
+) -> None:
+    """Answer the turns of a queue."""
+    # An installed script's path starts at its own folder; the handler is looked for where the person stands.
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+    from turns.settings import load
+    from worker.app import serve
+
+    raise typer.Exit(serve(load(queue=queue, concurrency=concurrency, handler=handler, relay=relay)))
+
+
+def relay(
+    tick_seconds: Annotated[
+        float | None,
+        typer.Option(envvar="TURNSTILE_RELAY_TICK_SECONDS", help="Between two looks.", show_default=False),
+    ] = None,
+) -> None:
+    """Send what is due, without answering turns. Any number of relays may run."""
+    import asyncio
+
+    from ops.relay import run_relay
+    from turns import logs
+    from turns.settings import load
+
+    settings = load(relay_tick_seconds=tick_seconds)
+    logs.configure(settings)
+    try:
+        asyncio.run(run_relay(settings))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None

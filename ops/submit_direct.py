@@ -1,0 +1,151 @@
+"""Submitting without the API, for batch jobs that hold the database's credentials (G34).
+
+The same rules and the same fingerprints as over HTTP, so that a repeat is recognised whichever way it comes. Batches go
+one after the other: the turns of a session stand in the order in which they were given.
+"""
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from ops.exit_codes import CommandError, ExitCode
+from ops.output import Report
+from producer.strict_json import NotJsonError, RefusedJsonError, parse
+from producer.turn_request import InvalidRequestError, fingerprint, read_turn_request
+from turns.database import Database
+from turns.envelope import OutgoingMessage
+from turns.errors import QueueUnavailableError, SubmissionRefusedError, UnknownQueueError
+from turns.identifiers import start_trace, uuid7
+from turns.message import WakeUp, is_valid_id
+from turns.message_queue import MessageQueues
+from turns.settings import Settings
+from turns.submission import Accepted, Submission, idempotency_key, submit, turn_id_key
+
+BATCH = 100
+MAX_KEY_CHARACTERS = 255
+
+
+@dataclass(slots=True, kw_only=True)
+class DirectResult:
+    """What became of the submissions."""
+
+    turn_ids: list[UUID] = field(default_factory=list)
+    replayed: int = 0
+    """Found to have been submitted before, by their idempotency keys or turn ids."""
+    unsent: int = 0
+    """Recorded, but SQS did not take the wake-up: the relay sends it by `send_at`."""
+    refused: list[dict[str, Any]] = field(default_factory=list)
+
+
+def read_lines(lines: Sequence[bytes], settings: Settings, tenant_id: str, key_prefix: str | None) -> list[Submission]:
+    """The submissions of a file of JSON lines: the API's body plus `session_id` and `idempotency_key`.
+
+    With `key_prefix`, a line without a key of its own gets one from its number, so that the whole file may be given
+    again. Raises CommandError that names the first bad line; nothing has been submitted then.
+    """
+    submissions = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            document = parse(line)
+            if not isinstance(document, dict):
+                raise NotJsonError("not a JSON object")
+            session_id = document.pop("session_id", None)
+            key = document.pop("idempotency_key", None) or (key_prefix and f"{key_prefix}:{number}")
+            submissions.append(prepare(settings, tenant_id, session_id, document, key))
+        except (CommandError, NotJsonError, RefusedJsonError) as error:
+            raise CommandError(f"line {number}: {error}; nothing was submitted", ExitCode.USAGE) from error
+    return submissions
+
+
+def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str, Any], key: Any) -> Submission:
+    """Validates one submission as the API does. Raises CommandError."""
+    if not isinstance(session_id, str) or not is_valid_id(session_id):
+        raise CommandError("session_id must be 1 to 128 of A-Z a-z 0-9 . _ : -", ExitCode.USAGE)
+    if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY_CHARACTERS and key.isprintable()):
+        raise CommandError(f"idempotency_key must be 1 to {MAX_KEY_CHARACTERS} characters", ExitCode.USAGE)
+    try:
+        request = read_turn_request(body, datetime.now(UTC))
+        queue = settings.find_queue(request.queue or settings.queue)
+    except (InvalidRequestError, UnknownQueueError) as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    by_id = None if request.turn_id is None else turn_id_key(request.turn_id)
+    return Submission(
+        turn_id=request.turn_id or uuid7(time.time_ns() // 1_000_000, secrets.randbits(74)),
+        tenant_id=tenant_id,
+        session_id=session_id,
+        queue=queue.name,
+        content=request.input,
+        fingerprint=fingerprint(session_id, request),
+        trace=start_trace(secrets.randbits(192)),
+        key=by_id if key is None else idempotency_key(key),
+        execute_at=request.execute_at,
+        expires_in_seconds=request.expires_in_seconds or queue.expires_in_seconds,
+        max_attempts=request.max_attempts,
+        timeout_seconds=request.timeout_seconds,
+        metadata=request.metadata,
+    )
+
+
+async def submit_all(
+    database: Database,
+    queues: MessageQueues,
+    settings: Settings,
+    submissions: Sequence[Submission],
+    *,
+    report: Report = lambda done, total: None,
+) -> DirectResult:
+    """Records and sends batch after batch. Raises DatabaseUnavailableError; what was recorded before stays recorded."""
+    result = DirectResult()
+    for start in range(0, len(submissions), BATCH):
+        batch = submissions[start : start + BATCH]
+        answers = await _record(database, batch, settings.net_seconds)
+        taken: list[tuple[Submission, Accepted]] = []
+        for submission, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, Accepted):
+                taken.append((submission, answer))
+                result.turn_ids.append(answer.turn_id)
+                result.replayed += answer.replayed
+            else:
+                result.refused.append({"session_id": submission.session_id, "error": str(answer)})
+        result.unsent += await _send(queues, taken)
+        report(start + len(batch), len(submissions))
+    return result
+
+
+async def _record(
+    database: Database, batch: Sequence[Submission], net_seconds: float
+) -> Sequence[Accepted | SubmissionRefusedError]:
+    try:
+        return await submit(database, batch, net_seconds=net_seconds)
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        if len(batch) == 1:
+            # Without the error's text: it quotes what was said.
+            return [SubmissionRefusedError(f"the database refuses this content ({error.sqlstate})")]
+    # One by one and in order, so that a bad one fails alone.
+    return [answer for one in batch for answer in await _record(database, [one], net_seconds)]
+
+
+async def _send(queues: MessageQueues, taken: Sequence[tuple[Submission, Accepted]]) -> int:
+    unsent = 0
+    due = [(submission, accepted) for submission, accepted in taken if accepted.wake]
+    for queue in sorted({accepted.queue for _, accepted in due}):
+        messages = [
+            OutgoingMessage(
+                WakeUp(submission.tenant_id, accepted.session_id, accepted.turn_id), accepted.trace.traceparent
+            )
+            for submission, accepted in due
+            if accepted.queue == queue
+        ]
+        try:
+            unsent += len(messages) - len(await queues.send(queue, messages))
+        except (QueueUnavailableError, UnknownQueueError):
+            unsent += len(messages)
+    return unsent

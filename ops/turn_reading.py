@@ -1,0 +1,159 @@
+"""`turnstile list` and `turnstile status`: the operator's look at the status table, across all tenants."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+
+from ops.exit_codes import CommandError, ExitCode
+from ops.output import AsJson, print_fields, print_json, print_table, print_text, say, short_time, shortened
+
+if TYPE_CHECKING:
+    from turns.attempts import Attempt
+    from turns.operator_reading import OperatorFilter, Said
+    from turns.reading import TurnRecord
+    from turns.settings import Settings
+    from turns.status import TurnStatus
+
+PAGE = 500
+
+
+def parse_status(text: str) -> "TurnStatus":
+    """A status as people write it: any case, and `cancelled` for what is CANCELED here."""
+    from turns.status import TurnStatus
+
+    name = text.strip().upper()
+    try:
+        return TurnStatus("CANCELED" if name == "CANCELLED" else name)
+    except ValueError:
+        known = ", ".join(TurnStatus)
+        raise typer.BadParameter(f"{text!r} is none of {known}", param_hint="--status") from None
+
+
+def list_turns(
+    status: Annotated[str | None, typer.Option(help="PENDING, RUNNING, SUCCEEDED, FAILED or CANCELED.")] = None,
+    queue: Annotated[str | None, typer.Option()] = None,
+    session: Annotated[str | None, typer.Option()] = None,
+    tenant: Annotated[str | None, typer.Option()] = None,
+    limit: Annotated[int, typer.Option("--limit", "-l", min=1)] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List turns, newest first."""
+    wanted_status = None if status is None else parse_status(status)
+
+    from ops.operator_access import load_settings, run
+    from turns.operator_reading import OperatorFilter
+
+    wanted = OperatorFilter(tenant_id=tenant, session_id=session, status=wanted_status, queue=queue)
+    found = run(_list(load_settings(), wanted, limit))
+    if as_json:
+        print_json({"turns": [as_document(turn) for turn in found]})
+        return
+    columns = ("turn", "tenant", "session", "seq", "queue", "status", "attempt", "created", "due", "error")
+    print_table(
+        columns,
+        [
+            (
+                turn.id,
+                turn.tenant_id,
+                turn.session_id,
+                turn.seq,
+                turn.queue,
+                turn.status,
+                turn.attempt,
+                turn.created_at,
+                short_time(turn.execute_at if turn.status.is_open else None),
+                shortened(turn.error_class, 40),
+            )
+            for turn in found
+        ],
+    )
+    if len(found) == limit:
+        say(f"the newest {limit}; there may be more (--limit)")
+
+
+def show_turn(
+    turn: Annotated[UUID, typer.Argument(metavar="TURN")],
+    show_text: Annotated[bool, typer.Option("--show-text", help="Show what was said, too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a turn and its attempts."""
+    from ops.operator_access import load_settings, run
+
+    record, attempts, said = run(_read(load_settings(), turn))
+    document = as_document(record)
+    if as_json:
+        shown = {"messages": [asdict(message) for message in said]} if show_text else {}
+        print_json({"turn": document, "attempts": [asdict(attempt) for attempt in attempts], **shown})
+        return
+    print_fields(document)
+    print_attempts(attempts)
+    if show_text:
+        print_said(said)
+
+
+def print_attempts(attempts: "list[Attempt]") -> None:
+    """The attempts as a table, if there were any."""
+    if not attempts:
+        return
+    typer.echo()
+    columns = ("generation", "attempt", "fence", "outcome", "started", "finished", "worker", "error")
+    print_table(
+        columns,
+        [
+            (
+                attempt.generation,
+                attempt.attempt,
+                attempt.fence,
+                attempt.outcome,
+                attempt.started_at,
+                attempt.finished_at,
+                attempt.worker_id,
+                ": ".join(filter(None, (attempt.error_class, shortened(attempt.error)))),
+            )
+            for attempt in attempts
+        ],
+    )
+
+
+def print_said(said: "list[Said]") -> None:
+    """What was said, message by message."""
+    import json
+
+    for message in said:
+        kind = "" if message.kind == "message" else f" ({message.kind})"
+        text = message.content if isinstance(message.content, str) else json.dumps(message.content, ensure_ascii=False)
+        print_text(f"\n{message.role}{kind}: {text}")
+
+
+def as_document(turn: "TurnRecord") -> dict[str, Any]:
+    """The row as JSON, without what was said: that is asked for by name."""
+    return {name: value for name, value in asdict(turn).items() if name != "output"}
+
+
+async def _list(settings: "Settings", wanted: "OperatorFilter", limit: int) -> "list[TurnRecord]":
+    from ops.operator_access import operator_database
+    from turns.operator_reading import list_turns_of_all
+
+    found: list[TurnRecord] = []
+    async with operator_database(settings) as database:
+        while (room := min(PAGE, limit - len(found))) > 0:
+            before = found[-1].id if found else None
+            page = await list_turns_of_all(database, wanted, limit=room, before=before)
+            found += page
+            if len(page) < room:
+                break
+    return found
+
+
+async def _read(settings: "Settings", turn_id: UUID) -> "tuple[TurnRecord, list[Attempt], list[Said]]":
+    from ops.operator_access import operator_database
+    from turns.attempts import read_attempts
+    from turns.operator_reading import read_said, read_turn_of_any
+
+    async with operator_database(settings) as database:
+        record = await read_turn_of_any(database, turn_id)
+        if record is None:
+            raise CommandError(f"there is no turn {turn_id}", ExitCode.NOT_FOUND)
+        return record, await read_attempts(database, turn_id), await read_said(database, turn_id)

@@ -1,0 +1,62 @@
+"""The command `turnstile` as people run it, pointed at the test's own database and queue."""
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+from typer.testing import CliRunner
+
+from ops.cli import app
+from turns.settings import Settings
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+Turnstile = Callable[..., Awaitable[Ran]]
+
+
+@pytest.fixture
+def environment(settings: Settings) -> dict[str, str]:
+    """What a shell would have to export to work with the test's own database and queue."""
+    queues = [queue.model_dump(exclude_none=True) for queue in settings.queues]
+    return {
+        **os.environ,
+        "DATABASE_URL": settings.database_url,
+        "TURNSTILE_QUEUES": json.dumps(queues),
+        "TURNSTILE_QUEUE": settings.queue,
+        "TURNSTILE_LEASE_SECONDS": str(settings.lease_seconds),
+        "TURNSTILE_RECEIVE_WAIT_SECONDS": "1",
+        "COLUMNS": "80",
+    }
+
+
+@pytest.fixture
+def turnstile(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Turnstile:
+    """Runs a command to its end; `text` goes to its standard input.
+
+    In this process, because a fresh one spends a second on imports, but on a thread: a command has a loop of its own.
+    """
+    # It would leave the whole run's logs pointed at the command's standard error, which is closed afterwards.
+    monkeypatch.setattr("turns.logs.configure", lambda settings: None)
+    one_at_a_time = asyncio.Lock()
+
+    async def run(*arguments: str, text: str = "", **more: str) -> Ran:
+        async with one_at_a_time:
+            result = await asyncio.to_thread(
+                CliRunner().invoke, app, arguments, input=text, env={**environment, **more}, prog_name="turnstile"
+            )
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Ran(result.exit_code, result.stdout, result.stderr)
+
+    return run

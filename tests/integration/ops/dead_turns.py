@@ -1,0 +1,71 @@
+"""Turns that have failed, with their dead letters out: what a redrive finds in the morning."""
+
+import json
+from typing import Any
+from uuid import UUID, uuid4
+
+from tests.factories import make_claim, make_submission, make_terms
+from turns.claim import claim
+from turns.claimed_turn import ClaimedTurn
+from turns.database import Database
+from turns.message_queue import MessageQueues
+from turns.relay import Relay
+from turns.settings import Settings
+from turns.settle import SettleRequest, settle
+from turns.settlement import AttemptOutcome, Settlement
+from turns.status import TurnStatus
+from turns.submission import submit
+
+
+async def make_failed(
+    database: Database,
+    settings: Settings,
+    sessions: list[str],
+    *,
+    tenant_id: str = "t",
+    error_class: str = "ValueError",
+    queue: str | None = None,
+) -> list[UUID]:
+    """One FAILED turn for each session (name one twice for two), whose dead letters are owed but not sent."""
+    failed = []
+    name = queue or settings.queue
+    for session_id in sessions:
+        submission = make_submission(name, session_id, tenant_id=tenant_id)
+        await submit(database, [submission], net_seconds=60)
+        terms = make_terms(settings, queue=name)
+        (turn,) = await claim(database, terms, [make_claim(session_id, tenant_id)])
+        assert isinstance(turn, ClaimedTurn)
+        settlement = Settlement(
+            status=TurnStatus.FAILED,
+            outcome=AttemptOutcome.FAILED,
+            error_class=error_class,
+            error="it would not do",
+            fault=True,
+            dead_letter=True,
+        )
+        request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
+        await settle(database, terms, [request], json.dumps)
+        failed.append(submission.turn_id)
+    return failed
+
+
+async def send_dead_letters(database: Database, queues: MessageQueues, settings: Settings) -> None:
+    """What the relay does of itself."""
+    relay = Relay(database, queues, settings)
+    while await relay.round():
+        pass
+
+
+async def make_dead(
+    database: Database, queues: MessageQueues, settings: Settings, sessions: list[str], **fields: Any
+) -> list[UUID]:
+    """FAILED turns with their dead letters on the DLQ."""
+    failed = await make_failed(database, settings, sessions, **fields)
+    await send_dead_letters(database, queues, settings)
+    return failed
+
+
+async def rows(database: Database) -> dict[UUID, dict[str, Any]]:
+    """All turns as they are."""
+    found = await database.fetch("SELECT * FROM turns ORDER BY id", {})
+    return {row["id"]: dict(row) for row in found}

@@ -1,0 +1,177 @@
+"""The command line without any service behind it: usage, exit codes, what is imported, what goes to which stream."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ops.cli import app
+from ops.exit_codes import CommandError, ExitCode, explain
+from turns.errors import DatabaseUnavailableError, QueueUnavailableError, SettingsError, UnknownQueueError
+
+NOBODY = "00000000-0000-7000-8000-000000000000"
+HEAVY = ("alembic", "asyncio", "boto3", "fastapi", "httpx", "producer", "psycopg", "pydantic", "rich", "worker")
+
+
+def turnstile(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """The real command. Without the variables by which a developer's shell may point at a stack."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("TURNSTILE_", "DATABASE_URL"))}
+    return subprocess.run(
+        [sys.executable, "-m", "ops.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        env={**plain, "AWS_REGION": "us-east-1", **environment},
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["list", "--status", "nope"],
+        ["list", "--limit", "0"],
+        ["status", "no-uuid"],
+        ["cancel"],
+        ["submit"],
+        ["submit", "alice"],
+        ["submit", "alice", "hello", "--metadata", "[1]"],
+        ["submit", "alice", "hello", "--wait=-1"],
+        ["submit", "--file", "turns.jsonl"],
+        ["submit", "alice", "hello", "--direct", "--file", "turns.jsonl"],
+        ["redrive", "--turn", "no-uuid"],
+        ["redrive", "--rate", "fast"],
+        ["redrive", "--rate", "0"],
+        ["migrate", "--down"],
+        ["dlq"],
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_command_line_ends_with_2_and_says_so_on_standard_error(arguments: list[str]) -> None:
+    result = CliRunner().invoke(app, arguments)
+
+    assert result.exit_code == ExitCode.USAGE
+    assert result.stderr or not arguments[1:]
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("command", [[], ["local"], ["dlq"], ["queues"], ["redrive"], ["submit"], ["up"], ["demo"]])
+def test_every_command_explains_itself(command: list[str]) -> None:
+    result = CliRunner().invoke(app, [*command, "--help"])
+
+    assert result.exit_code == ExitCode.OK
+    assert "Usage: " in result.stdout
+
+
+def test_every_option_is_an_environment_variable_as_well() -> None:
+    result = CliRunner().invoke(app, ["list"], env={"TURNSTILE_LIST_STATUS": "nope"})
+
+    assert result.exit_code == ExitCode.USAGE
+    assert "nope" in result.stderr
+
+
+def test_a_deployments_own_version_variable_is_not_an_option() -> None:
+    result = CliRunner().invoke(app, ["--help"], env={"TURNSTILE_VERSION": "2026.08.1"})
+
+    assert result.exit_code == ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (SettingsError("queue: bad"), ExitCode.USAGE, "settings: queue: bad"),
+        (UnknownQueueError("q"), ExitCode.NOT_FOUND, "queue 'q' is not known"),
+        (DatabaseUnavailableError("gone\nDETAIL: a row"), ExitCode.UNAVAILABLE, "the database does not answer: gone"),
+        (QueueUnavailableError("gone"), ExitCode.UNAVAILABLE, "the queue does not answer: gone"),
+        (CommandError("no such turn", ExitCode.NOT_FOUND), ExitCode.NOT_FOUND, "no such turn"),
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED, "interrupted"),
+        (ZeroDivisionError("by zero"), ExitCode.FAILED, "internal error: ZeroDivisionError: by zero"),
+    ],
+)
+def test_each_error_has_its_code_and_one_line(error: BaseException, code: ExitCode, line: str) -> None:
+    found, text = explain(error)
+
+    assert found is code
+    assert text.startswith(line)
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "code"),
+    [
+        (["list"], {"DATABASE_URL": "postgresql://127.0.0.1:1/x"}, ExitCode.UNAVAILABLE),
+        (["list"], {"TURNSTILE_LEASE_SECONDS": "many"}, ExitCode.USAGE),
+        (["redrive", "--queue", "nope"], {}, ExitCode.NOT_FOUND),
+        (["migrate", "--wait", "0"], {"DATABASE_URL": "postgresql://127.0.0.1:1/x"}, ExitCode.UNAVAILABLE),
+        (["migrate", "--down", "--revision", "base"], {}, ExitCode.USAGE),
+        (["submit", "a", "b"], {"TURNSTILE_API_URL": "http://127.0.0.1:1"}, ExitCode.UNAVAILABLE),
+        (["submit", "a", "b"], {"TURNSTILE_API_URL": "nowhere"}, ExitCode.USAGE),
+        (["submit", "--direct", "no good", "b"], {}, ExitCode.USAGE),
+        (["worker", "--handler", "nowhere:respond"], {}, ExitCode.USAGE),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_goes_wrong_is_one_line_for_people(
+    arguments: list[str], environment: dict[str, str], code: ExitCode
+) -> None:
+    result = turnstile(*arguments, **environment)
+
+    assert result.returncode == code
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+
+
+def test_a_stack_that_was_never_made_is_not_found(tmp_path: Path) -> None:
+    for command in (["env"], ["status"], ["status", "--json"]):
+        result = turnstile("local", *command, TURNSTILE_HOME=str(tmp_path / "none"))
+        assert (result.returncode, result.stdout) == (ExitCode.NOT_FOUND, "")
+
+
+def test_the_stack_trace_is_there_for_those_who_ask() -> None:
+    result = turnstile("list", DATABASE_URL="postgresql://127.0.0.1:1/x", TURNSTILE_DEBUG="1")
+
+    assert result.returncode != 0
+    assert "Traceback" in result.stderr
+
+
+def test_a_bad_line_of_a_file_is_named_before_anything_is_submitted(tmp_path: Path) -> None:
+    file = tmp_path / "turns.jsonl"
+    file.write_text('{"session_id": "a", "input": "x"}\n\n{"session_id": "a", "inptu": "x"}\n')
+
+    result = turnstile("submit", "--direct", "--file", str(file), DATABASE_URL="postgresql://127.0.0.1:1/x")
+
+    assert result.returncode == ExitCode.USAGE
+    assert "line 3" in result.stderr
+    assert "nothing was submitted" in result.stderr
+
+
+def test_help_is_quick() -> None:
+    seconds = []
+    for _ in range(5):
+        started = time.perf_counter()
+        turnstile("--help")
+        seconds.append(time.perf_counter() - started)
+
+    # 0.2 s alone; the bound is for a machine that runs other tests beside this one.
+    assert min(seconds) < 0.6
+
+
+def test_the_command_line_itself_imports_nothing_heavy() -> None:
+    code = f"import sys, json, ops.cli; print(json.dumps([m for m in {HEAVY} if m in sys.modules]))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert json.loads(result.stdout) == []
+
+
+def test_a_worker_does_not_carry_the_api() -> None:
+    code = "import sys, ops.cli, worker.app; print([m for m in ('fastapi', 'uvicorn', 'producer') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert result.stdout.strip() == "[]"

@@ -1,0 +1,125 @@
+"""What a message on a dead-letter queue means, and that a look through the queue ends."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from ops.dead_letter_pass import FRUITLESS_RECEIVES, DeadLetterPass
+from ops.dead_letter_verdict import Verdict, judge, read_letter
+from turns.envelope import ReceivedMessage
+from turns.message import DEAD_LETTER_GENERATION, WakeUp
+
+TURN = UUID("00000000-0000-7000-8000-000000000001")
+
+
+def make_message(
+    body: str | None = None, generation: int | None = None, *, moved: bool = False, message_id: str = "m"
+) -> ReceivedMessage:
+    return ReceivedMessage(
+        message_id=message_id,
+        body=WakeUp("t", "s", TURN).encode() if body is None else body,
+        receipt_handle=f"handle of {message_id}",
+        receive_count=1,
+        attributes={} if generation is None else {DEAD_LETTER_GENERATION: str(generation)},
+        moved_by_sqs=moved,
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "row", "verdict"),
+    [
+        (make_message(generation=1), (1, "FAILED"), Verdict.STILL_DEAD),
+        (make_message(generation=1), (2, "FAILED"), Verdict.OUTLIVED),
+        (make_message(generation=1), (2, "PENDING"), Verdict.OUTLIVED),
+        (make_message(generation=1), (1, "SUCCEEDED"), Verdict.OUTLIVED),
+        (make_message(generation=3), (2, "PENDING"), Verdict.STILL_DEAD),
+        (make_message(moved=True), (1, "FAILED"), Verdict.STILL_DEAD),
+        (make_message(moved=True), (1, "PENDING"), Verdict.MOVED_BY_SQS),
+        (make_message(moved=True), (1, "SUCCEEDED"), Verdict.MOVED_BY_SQS),
+        (make_message(), None, Verdict.UNKNOWN_TURN),
+        (make_message(body="not ours"), (1, "PENDING"), Verdict.MALFORMED),
+        (make_message(body="not ours", moved=True), (1, "PENDING"), Verdict.MALFORMED),
+    ],
+)
+def test_the_row_says_what_a_dead_letter_means(
+    message: ReceivedMessage, row: tuple[int, str] | None, verdict: Verdict
+) -> None:
+    assert judge(read_letter(message), {} if row is None else {TURN: row}) is verdict
+
+
+def test_only_what_the_row_has_outlived_is_litter() -> None:
+    assert {verdict for verdict in Verdict if verdict.is_litter} == {Verdict.OUTLIVED, Verdict.MOVED_BY_SQS}
+
+
+class FakeQueues:
+    """A DLQ by script: what each receive brings."""
+
+    def __init__(self, receives: Any, count: int) -> None:
+        self._receives = iter(receives)
+        self._count = count
+        self.given_back: list[str] = []
+        self.deleted: list[str] = []
+        self.asked = 0
+
+    async def count(self, queue: str, *, dead: bool) -> int:
+        return self._count
+
+    async def receive(self, queue: str, most: int, *, dead: bool) -> list[ReceivedMessage]:
+        self.asked += 1
+        return [make_message(message_id=name) for name in next(self._receives, [])][:most]
+
+    async def delete(self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool) -> None:
+        self.deleted += [message.message_id for message in messages]
+
+    async def give_back(self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool) -> None:
+        self.given_back += [message.message_id for message in messages]
+
+
+async def look_through(queues: FakeQueues, most: int | None = None, delete: Sequence[str] = ()) -> list[str]:
+    seen = []
+    async with DeadLetterPass(queues, "turns") as dead:  # type: ignore[arg-type]
+        async for messages in dead.batches(most):
+            seen += [message.message_id for message in messages]
+            await dead.delete([message for message in messages if message.message_id in delete])
+    return seen
+
+
+async def test_each_message_is_seen_once_and_given_back() -> None:
+    queues = FakeQueues([["a", "b"], ["b", "c"], ["a"]], 3)
+
+    assert await look_through(queues) == ["a", "b", "c"]
+    assert sorted(queues.given_back) == ["a", "b", "c"]
+
+
+async def test_one_empty_answer_of_a_short_poll_is_not_the_end() -> None:
+    assert await look_through(FakeQueues([["a"], [], [], ["b"]], 2)) == ["a", "b"]
+
+
+async def test_a_message_that_is_delivered_again_after_its_deletion_is_deleted_again() -> None:
+    queues = FakeQueues([["a"], ["a"]], 1)
+
+    assert await look_through(queues, delete=["a"]) == ["a"]
+    assert (queues.deleted, queues.given_back) == (["a", "a"], [])
+
+
+async def test_messages_that_come_for_ever_are_not_looked_at_for_ever() -> None:
+    endless = ([f"m{number}"] for number in itertools.count())
+
+    assert 10 < len(await look_through(FakeQueues(endless, 10))) < 200
+
+
+async def test_the_same_messages_for_ever_end_it_too() -> None:
+    queues = FakeQueues(itertools.repeat(["a", "b"]), 2)
+
+    await look_through(queues)
+
+    assert queues.asked == 1 + FRUITLESS_RECEIVES
+
+
+async def test_no_more_are_taken_than_asked_for() -> None:
+    queues = FakeQueues([list("abcdefghij"), list("klmnopqrst")], 20)
+
+    assert len(await look_through(queues, most=12)) == 12

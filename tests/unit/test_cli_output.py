@@ -1,0 +1,65 @@
+"""What is printed: quoted for the shell, harmless on a screen, whole in a pipe."""
+
+import json
+import subprocess
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from ops.local_stack import _quoted
+from ops.output import harmless, print_json, print_table, shortened
+from ops.redrive import Survey
+from ops.redrive_command import as_document, parse_rate
+from turns.status import TurnStatus
+
+
+@pytest.mark.parametrize("value", ["plain", "it's", '"; rm -rf $HOME `x`', "two\nlines", "", "'''"])
+def test_an_export_line_survives_eval(value: str) -> None:
+    script = f"export VALUE={_quoted(value)}; printf '%s.' \"$VALUE\""
+    result = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+
+    assert result.stdout == f"{value}."
+
+
+def test_control_characters_never_reach_the_screen() -> None:
+    assert harmless("\x1b]0;title\x07ok\u202e\n") == "·]0;title·ok·\n"
+
+
+def test_a_table_shows_markup_as_it_is_and_does_not_fold_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("name", "text"), [("[red]a[/red]", "x" * 300), (None, "[/nope]")])
+
+    out = capsys.readouterr().out
+    assert "[red]a[/red]" in out
+    assert "x" * 300 in out
+    assert "[/nope]" in out
+
+
+def test_json_knows_the_values_of_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    print_json({"id": UUID(int=1), "at": moment, "status": TurnStatus.FAILED, "text": "für"})
+
+    out = capsys.readouterr().out
+    assert json.loads(out) == {
+        "id": "00000000-0000-0000-0000-000000000001",
+        "at": "2026-01-02T00:00:00+00:00",
+        "status": "FAILED",
+        "text": "für",
+    }
+
+
+def test_a_long_error_is_cut_to_its_first_line() -> None:
+    assert shortened("first\nsecond") == "first"
+    assert len(shortened("x" * 100)) == 60
+    assert shortened(None) == ""
+
+
+@pytest.mark.parametrize(("text", "rate"), [("5", 5.0), ("5/s", 5.0), ("0.5", 0.5)])
+def test_a_rate_may_name_its_unit(text: str, rate: float) -> None:
+    assert parse_rate(text) == rate
+
+
+def test_a_dry_run_answers_with_the_same_keys() -> None:
+    from ops.redrive import RedriveResult
+
+    assert as_document(Survey(), None).keys() == as_document(Survey(), RedriveResult()).keys()
