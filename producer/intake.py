@@ -101,16 +101,16 @@ class Intake:
             accepted = await self._batcher(submission)
         except psycopg.DataError as error:
             # No text of the error: it quotes what the client said.
-            log.warning("api.unstorable", sqlstate=error.sqlstate, session=submission.session_id)
+            log.warning("api.unstorable", sqlstate=error.sqlstate, session_id=submission.session_id)
             raise UnstorableContentError("the database refused this content") from None
         if isinstance(accepted, SubmissionRefusedError):
             raise accepted
         sent = accepted.wake and await self._sending.send(accepted.queue, _message(submission.tenant_id, accepted))
         log.info(
             "turn.submitted",
-            turn=str(accepted.turn_id),
-            session=accepted.session_id,
-            tenant=submission.tenant_id,
+            turn_id=str(accepted.turn_id),
+            session_id=accepted.session_id,
+            tenant_id=submission.tenant_id,
             queue=accepted.queue,
             trace_id=accepted.trace.trace_id,
             replayed=accepted.replayed,

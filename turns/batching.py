@@ -4,6 +4,7 @@ No timer: an idle system pays no delay, a busy one makes its own batches. (The g
 """
 
 import asyncio
+import contextvars
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
@@ -39,7 +40,8 @@ class Batcher(Generic[Item, Result]):
         self._waiting.append((item, future))
         if self._busy_lanes < self._lanes:
             self._busy_lanes += 1
-            task = asyncio.create_task(self._drain())
+            # In a context of its own: what the first caller has bound to his log lines is not true of the others.
+            task = asyncio.create_task(self._drain(), context=contextvars.Context())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return await future

@@ -25,6 +25,9 @@ STATEMENT_TIMEOUT_SECONDS = 15
 LOCK_TIMEOUT_SECONDS = 5
 CONNECT_TIMEOUT_SECONDS = 3
 
+_SERVER_IS_THERE = frozenset({"40001", "40P01", "55P03", "57014"})
+"""Serialization failure, deadlock, lock and statement time-out: asked again like an outage, but the living do renew."""
+
 Connection = psycopg.AsyncConnection[DictRow]
 Parameters = Mapping[str, Any]
 
@@ -135,7 +138,8 @@ class Database:
             raise self._outage(error) from error
 
     def _outage(self, error: Exception) -> DatabaseUnavailableError:
-        self._broken_at = time.monotonic()
+        if getattr(error, "sqlstate", None) not in _SERVER_IS_THERE:
+            self._broken_at = time.monotonic()
         if self._check is None or self._check.done():
             # A restart of the server has broken the idle connections too; without this each of them would fail a call.
             self._check = asyncio.create_task(self._drop_broken())

@@ -73,6 +73,12 @@ class ReceivedMessage:
     received_at: float = field(default_factory=time.monotonic)
 
     @property
+    def trace_id(self) -> str | None:
+        """The trace it travels in, for log lines."""
+        parts = self.attributes.get(TRACEPARENT, "").split("-")
+        return parts[1] if len(parts) == 4 else None
+
+    @property
     def dead_letter_generation(self) -> int | None:
         """The generation of the dead letter that this message is, or None for an ordinary wake-up."""
         text = self.attributes.get(DEAD_LETTER_GENERATION, "")

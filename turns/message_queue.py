@@ -1,4 +1,4 @@
-"""The one home of all SQS calls: send, receive, delete, extend, give back, dead-letter.
+"""The one home of all SQS calls about messages: send, receive, delete, extend, give back, dead-letter.
 
 boto3 blocks, so each call runs on a thread: long polls on one pool, commands on another, or six polls would starve every
 delete. Retries are set on purpose (botocore's own default changes between releases, and a retried receive would sleep in
@@ -89,7 +89,10 @@ class MessageQueues:
     async def dead_letter_malformed(self, queue: str, message: ReceivedMessage, reason: str) -> None:
         """Puts a message that can't be understood on the DLQ as it came, with the reason. Delete it only afterwards."""
         address = await self.find(queue)
-        attributes = string_attributes({DEAD_LETTER_REASON: f"malformed: {reason}", "turnstile.source_queue": queue})
+        # SQS takes ten attributes: its own stay, as many as there is room for.
+        own = dict(list(message.attributes.items())[:8])
+        ours = {DEAD_LETTER_REASON: f"malformed: {reason}", "turnstile.source_queue": queue}
+        attributes = string_attributes(own | ours)
         entry: dict[str, Any] = {"MessageBody": message.body, "MessageAttributes": attributes}
         if address.fifo:
             entry |= {"MessageGroupId": "malformed", "MessageDeduplicationId": message.message_id}

@@ -1,6 +1,6 @@
 """The one place that reads the environment: parsed, completed and refused whole, then frozen.
 
-Nothing else in the project looks at `os.environ` for a setting of its own. Durations are seconds, and their names say
+Nothing else in the product looks at the environment for a setting. Durations are seconds, and their names say
 so. The rules that span several settings (timeouts must nest) stand in `Settings._nest`.
 """
 
@@ -93,6 +93,7 @@ class Settings(BaseSettings):
     takeover_resend_seconds: Seconds = 5.0
     receive_wait_seconds: Annotated[int, Field(ge=0, le=20)] = 20
     pollers: Annotated[int, Field(ge=1, le=16)] = 1
+    """Long polls at a time. One brings ten messages; more only pay with hundreds of slots."""
     hold_turns: Annotated[int, Field(ge=1)] = 20
     hold_seconds: Seconds = 30.0
     grace_seconds: Annotated[float, Field(ge=0, le=7_200)] = 90.0

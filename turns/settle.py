@@ -144,7 +144,9 @@ async def settle(
         else:
             status = reread[request.turn.id]
             next_turn = following.get(request.next_claim_id)
-            results.append(Settled(status, next_turn or NoClaim.LOOK_AGAIN) if status else Superseded())
+            # What the lost answer said of the session is lost too.
+            idle = NoClaim.LOOK_AGAIN if request.more else NoClaim.IDLE
+            results.append(Settled(status, next_turn or idle) if status else Superseded())
     return results
 
 
@@ -169,7 +171,8 @@ def _settle_parameters(
         "statuses": [settlement.status.value for settlement in settlements],
         "outcomes": [settlement.outcome.value for settlement in settlements],
         "replies": [encode(settlement.reply) for settlement in settlements],
-        "afters": [settlement.after_seconds for settlement in settlements],
+        # Whole numbers among fractions would make an array of mixed types, which psycopg refuses.
+        "afters": [float(settlement.after_seconds) for settlement in settlements],
         "refunds": [settlement.refund for settlement in settlements],
         "faults": [settlement.fault for settlement in settlements],
         "error_classes": [settlement.error_class for settlement in settlements],

@@ -44,7 +44,7 @@ TRANSITIONS: dict[TurnStatus | None, dict[TurnStatus, str]] = {
         TurnStatus.CANCELED: "cancel",
     },
     TurnStatus.RUNNING: {
-        TurnStatus.RUNNING: "lease ran out: claimed again",
+        TurnStatus.RUNNING: "lease ran out, claimed again",
         TurnStatus.PENDING: "retry, snooze, release",
         TurnStatus.SUCCEEDED: "settle",
         TurnStatus.FAILED: "settle, crash loop",

@@ -219,9 +219,12 @@ def _parameters(submissions: Sequence[Submission], net_seconds: float) -> dict[s
         "fingerprints": [submission.fingerprint for submission in submissions],
         "contents": [Jsonb(submission.content) for submission in submissions],
         "execute_ats": [submission.execute_at for submission in submissions],
-        "expires": [submission.expires_in_seconds for submission in submissions],
+        # Whole numbers among fractions would make an array of mixed types, which psycopg refuses.
+        "expires": [float(submission.expires_in_seconds) for submission in submissions],
         "max_attempts": [submission.max_attempts for submission in submissions],
-        "timeouts": [submission.timeout_seconds for submission in submissions],
+        "timeouts": [
+            None if (given := submission.timeout_seconds) is None else float(given) for submission in submissions
+        ],
         "metadatas": [Jsonb(submission.metadata or {}) for submission in submissions],
         "trace_ids": [submission.trace.trace_id for submission in submissions],
         "span_ids": [submission.trace.span_id for submission in submissions],

@@ -118,7 +118,9 @@ class _Worker:
                 given_up=shutdown.given_up,
             ),
         )
-        self.consumer = Consumer(queues, settings.queue, settings.concurrency, self._process, shutdown.stopping)
+        self.consumer = Consumer(
+            queues, settings.queue, settings.concurrency, self._process, shutdown.stopping, pollers=settings.pollers
+        )
 
     async def run(self, stack: AsyncExitStack) -> int:
         """Works until told to stop. 1 if a part of the worker ended by itself, which none should."""

@@ -29,8 +29,16 @@ class Consumer:
     """Receives for `slots` turns at a time. `process` answers one message."""
 
     def __init__(
-        self, queues: MessageQueues, queue: str, slots: int, process: Process, stopping: asyncio.Event
+        self,
+        queues: MessageQueues,
+        queue: str,
+        slots: int,
+        process: Process,
+        stopping: asyncio.Event,
+        *,
+        pollers: int = 1,
     ) -> None:
+        self._pollers = pollers
         self._queues = queues
         self._queue = queue
         self._process = process
@@ -63,6 +71,11 @@ class Consumer:
 
     async def run(self) -> None:
         """Polls until `stopping`. A poll that is under way then is finished, and what it brings is given back."""
+        async with asyncio.TaskGroup() as pollers:
+            for _ in range(self._pollers):
+                pollers.create_task(self._poll())
+
+    async def _poll(self) -> None:
         failures = 0
         while not self._stopping.is_set():
             most = await self._reserve()

@@ -127,7 +127,7 @@ class Context(Protocol):
 
 @dataclass(frozen=True)
 class Handler:
-    """A function with its options. Options left out come from the submit, then from the queue."""
+    """A function with its options. What a submit asks for goes before them, the queue's come after."""
 
     function: Callable[[Any, Any], Any]
     timeout: float | None = None

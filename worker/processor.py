@@ -85,6 +85,10 @@ class Processor:
         wake_up = await self._delivery.read(message)
         if wake_up is None:
             return None
+        # Every line of this hold says what it is about; `_handle` says so anew for each turn of a drain.
+        structlog.contextvars.bind_contextvars(
+            turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id
+        )
         hold = await self._lock(wake_up, message)
         if hold is None:
             await self._delivery.delete(message)
@@ -113,7 +117,7 @@ class Processor:
         began = time.monotonic()
         guard = await self._with.lock.acquire(lock)
         waited = round(time.monotonic() - began, 4)
-        log.debug("lock.acquire", session_id=wake_up.session_id, result=guard.value, seconds=waited)
+        log.debug("lock.acquire", result=guard.value, seconds=waited)
         match guard:
             case Guard.LOCKED:
                 return Hold(wake_up, message, lock, Held(lock, message))
@@ -121,7 +125,7 @@ class Processor:
                 return Hold(wake_up, message, None, Held(None, message))
             case Guard.BUSY:
                 # Normal, not an error (G3): its holder has been told to look once more.
-                log.info("session.busy", session_id=wake_up.session_id, turn_id=str(wake_up.turn_id))
+                log.info("session.busy")
                 return None
             case _:
                 assert_never(guard)
@@ -154,13 +158,11 @@ class Processor:
                     await asyncio.sleep(min(0.1, LOOK_AGAIN_SECONDS * 2**look))
                 case NoClaim.UNKNOWN:
                     # The row is committed before its message is sent, so this message is not ours (G4).
-                    log.warning(
-                        "message.phantom", message_id=hold.message.message_id, turn_id=str(hold.wake_up.turn_id)
-                    )
+                    log.warning("message.phantom", message_id=hold.message.message_id)
                     return found
                 case NoClaim.IDLE:
                     # Running elsewhere, done, or not due yet: normal, and the message ends here (G2).
-                    log.info("session.idle", session_id=hold.wake_up.session_id, turns=hold.turns)
+                    log.info("session.idle", turns=hold.turns)
                     return found
                 case ClaimedTurn():
                     return found
@@ -173,6 +175,7 @@ class Processor:
         grace = self._settings.cancel_grace_seconds
         context = TurnContext(turn, timeout, self._with.database, self._outlast)
         attempt = Attempt(self._with.handler, turn_for_handler(turn), context, self._with.threads)
+        structlog.contextvars.bind_contextvars(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
         hold.turns += 1
         hold.worked_since_look = True
         self._note_dwell(turn)
@@ -227,7 +230,7 @@ class Processor:
 
     async def _settle_refused(self, request: SettleRequest, error: psycopg.DataError) -> Settled | Superseded:
         """Postgres refuses the reply itself: without this the turn would crash every worker that answers it."""
-        log.error("settle.refused", turn_id=str(request.turn.id), sqlstate=error.sqlstate)
+        log.warning("settle.refused", turn_id=str(request.turn.id), sqlstate=error.sqlstate)
         failed = Failed("unstorable_reply", f"Postgres refused the reply ({error.sqlstate})", may_heal=False)
         settlement = self._decide(request.turn, failed, 0.0)
         assert settlement is not None  # noqa: S101 - a failure always has a settlement
@@ -242,6 +245,7 @@ class Processor:
         """Gives the session back; True if it must be looked at once more before."""
         while True:
             released = Release.LOST if hold.lock is None else await self._with.lock.release(hold.lock)
+            log.debug("lock.release", result=released.value, held_seconds=round(time.monotonic() - hold.started_at, 4))
             if released is Release.RELEASED and not hold.held.mark_lost:
                 hold.unlocked = True
                 return False
@@ -282,7 +286,7 @@ class Processor:
 
 def _superseded(hold: Hold, turn: ClaimedTurn) -> NoClaim:
     """The turn is another claim's by now: discard what was answered, touch nothing, go."""
-    log.info("turn.superseded", turn_id=str(turn.id), session_id=turn.session_id, fence=turn.fence)
+    log.info("turn.superseded", fence=turn.fence)
     hold.held.end()
     hold.exhausted = True
     return NoClaim.IDLE

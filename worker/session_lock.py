@@ -146,9 +146,7 @@ class SessionLock:
 
     async def release(self, lock: LockedSession) -> Release:
         """Gives the lock back, unless somebody waits."""
-        released = await self._release(lock)
-        log.debug("lock.release", key=lock.key, result=released.value)
-        return released
+        return await self._release(lock)
 
     async def _acquire_many(self, locks: Sequence[LockedSession]) -> Sequence[Guard]:
         answers = await self._run(ACQUIRE, locks)

@@ -1,0 +1,104 @@
+"""docs/asyncapi.yaml is what the code says, and what the code sends is what it says."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+import jsonschema_rs
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ops.asyncapi import document
+from tests.conftest import ROOT
+from turns.envelope import DeadLetter, OutgoingMessage
+from turns.errors import MalformedMessageError
+from turns.identifiers import start_trace
+from turns.message import ID_PATTERN, WakeUp, decode
+
+ids = st.from_regex(ID_PATTERN, fullmatch=True)
+DOCUMENT = document()
+PAYLOAD = jsonschema_rs.validator_for(DOCUMENT["components"]["schemas"]["wakeUp"], validate_formats=True)
+
+
+def headers(message: str) -> Any:
+    return jsonschema_rs.validator_for(DOCUMENT["components"]["messages"][message]["headers"])
+
+
+def values(attributes: dict[str, dict[str, str]]) -> dict[str, str]:
+    return {name: attribute["StringValue"] for name, attribute in attributes.items()}
+
+
+def test_the_file_is_the_generated_one() -> None:
+    written = yaml.safe_load((ROOT / "docs" / "asyncapi.yaml").read_text())
+
+    assert written == DOCUMENT, "run: python -m ops.asyncapi > docs/asyncapi.yaml"
+
+
+@given(ids, ids, st.uuids())
+def test_every_wake_up_fits_the_schema(tenant_id: str, session_id: str, turn_id: UUID) -> None:
+    PAYLOAD.validate(json.loads(WakeUp(tenant_id, session_id, turn_id).encode()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"v": 2}, {"v": None}, {"tenant_id": ""}, {"session_id": "a b"}, {"session_id": "x" * 129}, {"turn_id": "1"}],
+)
+def test_what_the_schema_refuses_the_worker_refuses_too(change: dict[str, Any]) -> None:
+    body = json.loads(WakeUp("acme", "alice", UUID(int=7)).encode()) | change
+
+    assert not PAYLOAD.is_valid(body)
+    with pytest.raises(MalformedMessageError):
+        decode(json.dumps(body))
+
+
+def test_the_schema_names_exactly_the_members_of_a_wake_up() -> None:
+    body = json.loads(WakeUp("acme", "alice", UUID(int=7)).encode())
+
+    assert list(body) == DOCUMENT["components"]["schemas"]["wakeUp"]["required"]
+    for name in body:
+        assert not PAYLOAD.is_valid({other: value for other, value in body.items() if other != name})
+
+
+@given(ids, st.integers(0, 2**192 - 1), st.text(min_size=1), st.integers(1, 2**31 - 1), st.integers(1, 999_999_999))
+def test_the_attributes_that_are_sent_fit_the_headers(
+    queue: str, bits: int, error_class: str, attempts: int, generation: int
+) -> None:
+    sent = OutgoingMessage(WakeUp("acme", "alice", UUID(int=7)), start_trace(bits).traceparent)
+    letter = DeadLetter(sent, error_class, attempts, fence=2**63 - 1, generation=generation, source_queue=queue)
+
+    headers("wakeUp").validate(values(sent.attributes))
+    headers("deadLetter").validate(values(letter.attributes))
+    assert list(letter.attributes) == DOCUMENT["components"]["messages"]["deadLetter"]["headers"]["required"]
+
+
+def test_every_reference_leads_somewhere() -> None:
+    def follow(node: Any) -> None:
+        if isinstance(node, dict):
+            if "$ref" in node:
+                target: Any = DOCUMENT
+                for step in node["$ref"].removeprefix("#/").split("/"):
+                    target = target[step]
+            for child in node.values():
+                follow(child)
+        elif isinstance(node, list):
+            for child in node:
+                follow(child)
+
+    follow(DOCUMENT)
+
+
+def test_both_queues_are_sent_to_and_received_from() -> None:
+    found = {(each["action"], each["channel"]["$ref"]) for each in DOCUMENT["operations"].values()}
+
+    assert found == {
+        (action, f"#/channels/{channel}") for action in ("send", "receive") for channel in ("turns", "deadLetters")
+    }
+
+
+def test_the_examples_are_valid() -> None:
+    for name in ("wakeUp", "deadLetter"):
+        [example] = DOCUMENT["components"]["messages"][name]["examples"]
+        PAYLOAD.validate(example["payload"])
+        headers(name).validate(example["headers"])

@@ -1,0 +1,165 @@
+"""The documents say what the code does, as far as a machine can tell.
+
+python -m tests.unit.test_documents      writes the state diagram of ARCHITECTURE.md anew
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ops.exit_codes import ExitCode
+from turns.settings import QueueSettings, Settings
+from turns.status import mermaid
+from worker.watchdog import EXIT_STUCK
+
+ROOT = Path(__file__).parents[2]
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+README = ROOT / "README.md"
+DECISIONS = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(path for path in (ROOT / "docs").rglob("*") if path.is_file()),
+    *(ROOT / name for name in ("infra/README.md", "Dockerfile", "docker-compose.yml", "turnstile.toml.example")),
+]
+PAGES = [path for path in DOCUMENTS if path.suffix == ".md"]
+PACKAGES = ("turns", "worker", "producer", "ops")
+
+STATES = re.compile(r"(?<=<!-- states:begin -->\n)```mermaid\n.*?\n```(?=\n<!-- states:end -->)", re.DOTALL)
+REFERENCE = re.compile(r"`((?:turns|worker|producer|ops|migrations|examples|tests)/[\w/]+\.\w+)(?::(\w+))?`")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+# In pieces, so that this file does not name what it forbids.
+REGISTRY = re.compile(r"py[p]i\.o|pythonh[o]sted|npm[j]s\.|deb\.debi[a]n|(?:docker|ghcr|quay)\.i[o]\b|crates\.i[o]\b")
+MACHINE_PATH = re.compile(r"(?<![\w.}$-])/(?:wor[k]|roo[t]|hom[e]|User[s]|far[m]|mn[t])/")
+
+every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+every_decision = pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
+
+
+def table(page: Path, heading: str) -> list[list[str]]:
+    """The rows of the table whose first column has this heading."""
+    [block] = re.findall(rf"^\| {re.escape(heading)} \|.*\n\|[-| ]+\|\n((?:\|.*\n)+)", page.read_text(), re.MULTILINE)
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in block.splitlines()]
+
+
+def test_the_state_diagram_is_that_of_the_code() -> None:
+    [drawn] = STATES.findall(ARCHITECTURE.read_text())
+
+    assert drawn == f"```mermaid\n{mermaid()}\n```", "run: python -m tests.unit.test_documents"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_file_has_its_place_in_the_architecture(package: str) -> None:
+    text = ARCHITECTURE.read_text()
+    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / package).rglob("*.py") if path.name != "__init__.py"]
+
+    assert files
+    assert [name for name in sorted(files) if f"| `{name}` |" not in text] == []
+
+
+@every_page
+def test_every_reference_is_a_file_and_a_name_in_it(path: Path) -> None:
+    for file, name in REFERENCE.findall(path.read_text()):
+        assert (ROOT / file).is_file(), file
+        assert not name or re.search(rf"\b{name}\b", (ROOT / file).read_text()), f"{file}:{name}"
+
+
+@every_page
+def test_every_link_leads_somewhere(path: Path) -> None:
+    for target, section in LINK.findall(path.read_text()):
+        page = path.parent / target if target else path
+        assert page.exists(), target
+        if section:
+            headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+            assert section in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@every_document
+def test_no_document_names_a_registry_or_a_path_of_a_machine(path: Path) -> None:
+    text = path.read_text()
+
+    assert REGISTRY.findall(text) == []
+    assert MACHINE_PATH.findall(text) == []
+
+
+def test_the_readme_tells_the_settings_and_their_defaults() -> None:
+    aliases = {
+        field.validation_alias or f"TURNSTILE_{name.upper()}": field for name, field in Settings.model_fields.items()
+    }
+    for variable, told, _ in table(README, "variable"):
+        default = aliases[variable.strip("`")].default
+        match default:
+            case None | "" | ():
+                assert told == "none", variable
+            case bool():
+                assert told == ("on" if default else "off"), variable
+            case int() | float():
+                assert float(told.split()[0].replace(",", "")) == default, variable
+            case _:
+                assert told == f"`{default}`", variable
+
+
+def test_the_readme_tells_the_defaults_of_a_queue() -> None:
+    told = dict(re.findall(r"`(\w+)` \((\d+)\)", README.read_text()))
+    defaults = {name: field.default for name, field in QueueSettings.model_fields.items()}
+
+    assert {name: float(value) for name, value in told.items()} == {
+        name: value for name, value in defaults.items() if isinstance(value, int | float)
+    }
+
+
+def test_the_readme_tells_every_exit_code() -> None:
+    told = {int(code) for code, _ in table(README, "code")}
+
+    assert told == {*map(int, ExitCode), EXIT_STUCK}
+
+
+def test_the_example_of_queue_declarations_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from turns.settings import load
+
+    monkeypatch.delenv("TURNSTILE_QUEUES", raising=False)
+
+    assert [queue.dlq for queue in load(config=ROOT / "turnstile.toml.example").queues] == [
+        "turns-dlq",
+        "strict-dlq.fifo",
+    ]
+
+
+def test_the_handler_of_the_readme_is_a_handler_of_twenty_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from worker.handler import load
+
+    [code] = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "handler_of_the_readme.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    assert load("handler_of_the_readme:respond").is_async
+    assert len(code.split("respond(turn, ctx)")[1].splitlines()) <= 20
+
+
+@every_decision
+def test_a_decision_is_short_and_whole(path: Path) -> None:
+    text = path.read_text()
+
+    assert len(text.splitlines()) <= 50
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
+
+
+def test_the_index_lists_every_decision_by_its_title() -> None:
+    index = (ROOT / "docs" / "adr" / "README.md").read_text()
+
+    listed = re.findall(r"^- \[(.*)\]\((.*)\)$", index, re.MULTILINE)
+    assert listed == [(path.read_text().splitlines()[0].removeprefix("# "), path.name) for path in DECISIONS]
+
+
+def main() -> None:
+    """Writes the diagram."""
+    diagram = f"```mermaid\n{mermaid()}\n```"
+    ARCHITECTURE.write_text(STATES.sub(lambda _: diagram, ARCHITECTURE.read_text()))
+
+
+if __name__ == "__main__":
+    main()
