@@ -131,7 +131,7 @@ async def revive(
         "generations": [generation for _, generation in failed],
         "traces": [trace.trace_id for trace in traces],
         "spans": [trace.span_id for trace in traces],
-        "expires": list(expires_in_seconds),
+        "expires": [float(seconds) for seconds in expires_in_seconds],
         "net": net_seconds,
     }
     return [_revived(row) for row in await database.fetch(REVIVE, parameters)]
