@@ -1,7 +1,5 @@
 """`turnstile api`, `worker` and `relay`: the processes that stay. Each imports only what it runs."""
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,11 +32,6 @@ def worker(
     ] = None,
 ) -> None:
     """Answer the turns of a queue."""
-    # An installed script's path starts at its own folder; the handler is looked for where the person stands.
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-
     from turns.settings import load
     from worker.app import serve
 

@@ -25,7 +25,11 @@ def configure(settings: Settings) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _scrub,
     ]
-    renderer: Any = structlog.processors.JSONRenderer(default=str) if as_json else structlog.dev.ConsoleRenderer()
+    renderer: Any = (
+        structlog.processors.JSONRenderer(default=str)
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
     structlog.configure(
         processors=[*shared, structlog.processors.format_exc_info, renderer] if as_json else [*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),

@@ -20,7 +20,7 @@ from uuid import uuid4
 import boto3
 import structlog
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 
 from turns.envelope import (
     Attributes,
@@ -30,7 +30,7 @@ from turns.envelope import (
     ReceivedMessage,
     string_attributes,
 )
-from turns.errors import QueueUnavailableError, UnknownQueueError
+from turns.errors import QueueUnavailableError, SettingsError, UnknownQueueError
 from turns.message import DEAD_LETTER_REASON, WakeUp
 from turns.settings import Settings
 
@@ -198,9 +198,12 @@ def _client(settings: Settings, read_timeout: float, connections: int, *, attemp
         retries={"total_max_attempts": attempts, "mode": "standard"},
         tcp_keepalive=True,
     )
-    return boto3.session.Session().client(
-        "sqs", region_name=settings.aws_region, endpoint_url=settings.sqs_endpoint_url, config=config
-    )
+    try:
+        return boto3.session.Session().client(
+            "sqs", region_name=settings.aws_region, endpoint_url=settings.sqs_endpoint_url, config=config
+        )
+    except NoRegionError:
+        raise SettingsError("AWS_REGION: is not set, and the AWS configuration names no region") from None
 
 
 def _entry(address: QueueAddress, wake_up: WakeUp, attributes: Attributes) -> dict[str, Any]:

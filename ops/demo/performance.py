@@ -25,7 +25,7 @@ from ops.demo.troupe import Troupe
 from ops.demo.verdict import Finding, judge, read_rows
 from ops.exit_codes import CommandError, ExitCode
 from ops.local.ports import choose_free
-from ops.local.stack import LocalStack, down, up
+from ops.local.stack import LocalStack, down, find, up
 from ops.migrate import apply
 from ops.queues import create_declared
 from turns.database import Database
@@ -87,6 +87,8 @@ def perform(home: Path, *, keep: bool) -> int:
     console = Console(highlight=False)
     roles = cast(load_conversations())
     console.print("Starting PostgreSQL, Redis and SQS …")
+    before = find(home)
+    was_running = before is not None and before.is_running()
     stack = up(home)
     folder = Path(tempfile.mkdtemp(prefix="turnstile-demo-"))
     # A database, queues and a Redis prefix of its own: what else is on the stack is left alone.
@@ -103,7 +105,8 @@ def perform(home: Path, *, keep: bool) -> int:
             shutil.rmtree(folder, ignore_errors=True)
         else:
             console.print(f"The logs of the demo's processes are in {folder}")
-        if not keep:
+        if not keep and not was_running:
+            # What somebody else had started is his to stop.
             down(home)
 
 
@@ -216,11 +219,11 @@ async def _repair(stage: Stage) -> None:
 
     await stage.until("the dead letters", dead_lettered)
     stage.screen.event("$ turnstile dlq list")
-    stage.screen.console.print((await _command(stage, "dlq", "list")).rstrip())
+    stage.screen.said(await _command(stage, "dlq", "list"))
     await asyncio.to_thread(stage.outage.unlink)
     stage.screen.event("the cause is repaired")
     stage.screen.event("$ turnstile redrive --yes")
-    stage.screen.console.print((await _command(stage, "redrive", "--queue", stage.settings.queue, "--yes")).rstrip())
+    stage.screen.said(await _command(stage, "redrive", "--queue", stage.settings.queue, "--yes"))
     succeeded = stage.total - len(stage.ledger.turns("endless"))
     await stage.until("the redriven turns", lambda counts: counts.get(TurnStatus.SUCCEEDED, 0) == succeeded)
 

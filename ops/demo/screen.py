@@ -50,7 +50,13 @@ class Screen(AbstractContextManager["Screen"]):
 
     def event(self, text: str) -> None:
         """Something happened."""
-        self.console.print(Text(f"{time.monotonic() - self._began:6.1f} s  {text}"))
+        self.console.print(Text(f"{time.monotonic() - self._began:6.1f} s  {text}"), soft_wrap=True)
+
+    def said(self, output: str) -> None:
+        """What a command of the operator's answered."""
+        self.console.print(
+            Text("\n".join(f"          {line}" for line in output.rstrip().splitlines())), soft_wrap=True
+        )
 
     def counts(self, counts: Mapping[str, int], total: int) -> None:
         """Turns by status, of a total that will be."""
@@ -85,8 +91,9 @@ class Screen(AbstractContextManager["Screen"]):
         succeeded = sum(row.succeeded for row in rows)
         self.console.print(
             f"{succeeded} turns answered in {seconds:.1f} s ({succeeded / seconds:.1f} a second); "
-            f"accepted to answered: p50 {percentiles[9]:.2f} s, p95 {percentiles[18]:.2f} s"
+            f"accepted to answered: p50 {percentiles[9]:.2f} s, p95 {percentiles[18]:.2f} s",
+            soft_wrap=True,
         )
         for finding in findings:
             mark = Text("✓ ", style="green") if finding.holds else Text("✗ ", style="bold red")
-            self.console.print(mark + Text(f"{finding.claim}: {finding.detail}"))
+            self.console.print(mark + Text(f"{finding.claim}: {finding.detail}"), soft_wrap=True)
