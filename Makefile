@@ -41,7 +41,7 @@ demo: setup ## the whole thing at work: 40 conversations, a killed worker, dead 
 	@$(BIN)/turnstile demo
 
 test: setup ## all tests, on a stack of their own
-	@$(BIN)/python -m pytest -n 3 --dist load $(ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist load $(ARGS)
 
 up: setup ## the local stack with API and worker in the foreground, until Ctrl-C
 	@$(BIN)/turnstile up

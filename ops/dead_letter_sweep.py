@@ -10,9 +10,9 @@ from ops.dead_letter_pass import DeadLetterPass
 from ops.dead_letter_verdict import ReadLetter, Verdict, judge, read_letter
 from ops.output import Report
 from turns.database import Database
-from turns.dead_letters import read_generations
 from turns.envelope import ReceivedMessage
 from turns.message_queue import MessageQueues
+from turns.redrive import read_generations
 
 
 @dataclass(slots=True)

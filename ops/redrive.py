@@ -23,10 +23,11 @@ from ops.dead_letter_sweep import sweep
 from ops.output import Report
 from turns import redrive_record
 from turns.database import Database
-from turns.dead_letters import FailedFilter, Revived, list_failed, revive
+from turns.dead_letters import FailedFilter, list_failed
 from turns.errors import QueueUnavailableError, UnknownQueueError
 from turns.identifiers import start_trace
 from turns.message_queue import MessageQueues
+from turns.redrive import Revived, revive
 from turns.settings import Settings
 
 PAGE = 500

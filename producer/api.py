@@ -31,9 +31,10 @@ from producer.turn_request import parse_uuid, read_turn_request
 from producer.wake_up_sending import WakeUpSending
 from turns.cancellation import CancelReason, cancel
 from turns.database import Database
+from turns.history import read_history, session_exists
 from turns.message import ID_PATTERN
 from turns.message_queue import MessageQueues
-from turns.reading import Position, TurnFilter, list_turns, read_history, read_turn, session_exists
+from turns.reading import Position, TurnFilter, list_turns, read_turn
 from turns.settings import Settings
 from turns.status import TurnStatus
 

@@ -15,7 +15,6 @@ from producer.wake_up_sending import WakeUpSending
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turns.message_queue import MessageQueues
-from turns.reading import ping
 
 PATIENCE_SECONDS = 2.0
 
@@ -45,7 +44,7 @@ async def check_database(database: Database) -> None:
     """Raises DatabaseUnavailableError if Postgres does not answer soon."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            await ping(database)
+            await database.ping()
     except TimeoutError:
         raise DatabaseUnavailableError(f"no answer within {PATIENCE_SECONDS:g} s") from None
 

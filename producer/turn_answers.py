@@ -10,7 +10,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from turns.reading import Message, TurnRecord
+from turns.history import Message
+from turns.reading import TurnRecord
 from turns.status import TurnStatus
 from turns.submission import Accepted
 

@@ -62,11 +62,22 @@ def fifo() -> bool:
 
 
 @pytest.fixture
-def queue(stack: LocalStack, fifo: bool) -> Iterator[QueueSettings]:
+def visibility_seconds() -> float:
+    """The visibility timeout of the test's queue."""
+    return 4.0
+
+
+@pytest.fixture
+def queue(stack: LocalStack, fifo: bool, visibility_seconds: float) -> Iterator[QueueSettings]:
     """A queue and its DLQ of the test's own."""
     name = f"turns-{uuid4().hex[:12]}"
     declared = QueueSettings.model_validate(
-        {"name": name, "sqs": f"{name}.fifo" if fifo else name, "visibility_seconds": 4.0, "timeout_seconds": 20.0}
+        {
+            "name": name,
+            "sqs": f"{name}.fifo" if fifo else name,
+            "visibility_seconds": visibility_seconds,
+            "timeout_seconds": 20.0,
+        }
     )
     client = sqs_client(stack)
     attributes: Any = {"FifoQueue": "true"} if fifo else {}

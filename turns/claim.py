@@ -35,7 +35,7 @@ WITH want AS MATERIALIZED (
     SELECT *
       FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
 ), head AS MATERIALIZED (
-    SELECT w.claim_id, s.tenant_id IS NOT NULL AS known, s.halted_by, h.id, h.queue, h.status, h.execute_at
+    SELECT w.claim_id, s.tenant_id IS NOT NULL AS known, s.halted_by, h.id, h.seq, h.queue, h.status, h.execute_at
       FROM want w
       LEFT JOIN sessions s ON s.tenant_id = w.tenant_id AND s.session_id = w.session_id
       LEFT JOIN LATERAL ({OPEN_HEAD.format(of="w")}) h ON true
@@ -47,7 +47,7 @@ WITH want AS MATERIALIZED (
                 WHEN t.crashes + 1 >= %(max_crashes)s OR t.expires_at < now() THEN 'FAILED'
                 ELSE 'RUNNING' END AS verdict,
            CASE WHEN t.crashes + 1 >= %(max_crashes)s THEN 'crash_loop' ELSE 'expired' END AS blame
-      FROM head h JOIN turns t ON t.id = h.id
+      FROM head h JOIN turns t ON t.id = h.id AND t.seq = h.seq
      WHERE h.halted_by IS NULL AND t.queue = %(queue)s AND ({DUE} OR {EXPIRED})
      ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), claimed AS (
@@ -86,8 +86,9 @@ WITH want AS MATERIALIZED (
 )
 SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id, c.status, c.error_class,
        c.lost_worker, c.was = 'RUNNING' AS taken_over, h.known,
-       c.id IS NULL AND h.halted_by IS NULL AND h.queue = %(queue)s AND h.status = 'PENDING'
-           AND (h.execute_at IS NULL OR h.execute_at <= now()) AS look_again
+       h.queue = %(queue)s AS ours,
+       c.id IS NULL AND h.halted_by IS NULL AND h.status = 'PENDING'
+           AND (h.execute_at IS NULL OR h.execute_at <= now()) AS due
   FROM head h LEFT JOIN claimed c USING (claim_id)
 """
 
@@ -134,6 +135,8 @@ class NoClaim(StrEnum):
     """A due head is in somebody's hand for this moment."""
     IDLE = "idle"
     """Nothing is due here, or it is being answered, or it is another queue's."""
+    FOREIGN = "foreign"
+    """The head is due, and another queue's: whoever was told of it there may have been turned away by our lock."""
     UNKNOWN = "unknown"
     """No such session: the message is a phantom (G4)."""
 
@@ -200,4 +203,6 @@ def _no_turn(row: DictRow) -> EndedAtClaim | NoClaim:
         )
     if not row["known"]:
         return NoClaim.UNKNOWN
-    return NoClaim.LOOK_AGAIN if row["look_again"] else NoClaim.IDLE
+    if not row["due"]:
+        return NoClaim.IDLE
+    return NoClaim.LOOK_AGAIN if row["ours"] else NoClaim.FOREIGN

@@ -8,18 +8,17 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, LiteralString, cast
+from typing import TYPE_CHECKING, Any, LiteralString, cast
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
-from sqlalchemy import ClauseElement
-from sqlalchemy.dialects import postgresql
 
 from turns.errors import DatabaseUnavailableError
 
-_DIALECT = postgresql.psycopg.dialect()  # type: ignore[no-untyped-call]
+if TYPE_CHECKING:
+    from sqlalchemy import ClauseElement
 
 STATEMENT_TIMEOUT_SECONDS = 15
 LOCK_TIMEOUT_SECONDS = 5
@@ -138,7 +137,8 @@ class Database:
             raise self._outage(error) from error
 
     def _outage(self, error: Exception) -> DatabaseUnavailableError:
-        if getattr(error, "sqlstate", None) not in _SERVER_IS_THERE:
+        # A pool that is merely busy is no outage either; where the server is gone, the calls under way have said so.
+        if not isinstance(error, PoolTimeout) and getattr(error, "sqlstate", None) not in _SERVER_IS_THERE:
             self._broken_at = time.monotonic()
         if self._check is None or self._check.done():
             # A restart of the server has broken the idle connections too; without this each of them would fail a call.
@@ -150,6 +150,10 @@ class Database:
         with suppress(psycopg.Error, PoolTimeout):
             await self._pool.check()
 
+    async def ping(self) -> None:
+        """Raises DatabaseUnavailableError if Postgres does not answer."""
+        await self.fetch("SELECT 1", {})
+
     async def fetch(self, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
         """Runs one hot statement, prepared at once, and returns its rows."""
         async with self.connection() as connection:
@@ -158,13 +162,20 @@ class Database:
 
     async def fetch_pipelined(self, statements: Sequence[tuple[LiteralString, Parameters]]) -> list[list[DictRow]]:
         """Runs several statements in one round trip and one commit; each sees what those before it wrote."""
-        async with self.connection() as connection, connection.pipeline():
-            cursors = [await connection.execute(statement, values, prepare=True) for statement, values in statements]
+        async with self.connection() as connection:
+            async with connection.pipeline():
+                cursors = [await connection.execute(sql, values, prepare=True) for sql, values in statements]
+            # Not before the pipeline is left: that is what commits. A process that is stopped, or whose loop is blocked,
+            # between the two would keep its row locks for as long.
             return [await cursor.fetchall() for cursor in cursors]
 
-    async def query(self, statement: ClauseElement) -> list[DictRow]:
+    async def query(self, statement: "ClauseElement") -> list[DictRow]:
         """Runs a SQLAlchemy Core statement: for the reads whose shape depends on the caller's filters."""
-        compiled = statement.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
+        # Imported here: a worker asks nothing of this shape, and would start a quarter of a second later.
+        from sqlalchemy.dialects import postgresql
+
+        dialect = postgresql.psycopg.dialect()  # type: ignore[no-untyped-call]
+        compiled = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
         async with self.connection() as connection:
             # Core quotes every value as a bound parameter; the text is made of our own table and column names.
             cursor = await connection.execute(str(compiled), compiled.params)

@@ -23,3 +23,8 @@ UPDATE turns t SET send_at = clock_timestamp() FROM head WHERE t.id = head.id AN
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id
 """
 """Owes the session's head a wake-up now, if it is due: for whoever leaves a session, or ends its head from outside."""
+
+IS_RUNNING: LiteralString = "(t.status || '') = 'RUNNING'"
+IS_FAILED: LiteralString = "(t.status || '') = 'FAILED'"
+"""For statements that know their rows by id: an expression, which no partial index matches. Under a plan that was pinned
+while hardly a row was RUNNING or FAILED, the planner would read the whole partial index for each id instead."""

@@ -38,6 +38,7 @@ BATCH = 10
 """SQS takes and gives ten messages a call."""
 
 COMMAND_THREADS = 8
+EXTEND_TIMEOUT_SECONDS = 2.0
 
 log = structlog.get_logger("turnstile.queue")
 Answer = TypeVar("Answer")
@@ -51,8 +52,13 @@ class MessageQueues:
         self._addresses: dict[str, QueueAddress] = {}
         self._polls = ThreadPoolExecutor(settings.pollers, "sqs-poll")
         self._commands = ThreadPoolExecutor(COMMAND_THREADS, "sqs-command")
-        self._receive_client = _client(settings, settings.receive_wait_seconds + 10.0, settings.pollers, attempts=1)
-        self._client = _client(settings, 5.0, COMMAND_THREADS + 2, attempts=2)
+        # One session: what botocore reads to build a client is read once.
+        session = boto3.session.Session()
+        poll_seconds = settings.receive_wait_seconds + 10.0
+        self._receive_client = _client(session, settings, poll_seconds, settings.pollers, attempts=1)
+        self._client = _client(session, settings, 5.0, COMMAND_THREADS + 2, attempts=2)
+        # The heartbeat's: it has leases to renew, and an SQS that hangs must not take up their time.
+        self._extend_client = _client(session, settings, EXTEND_TIMEOUT_SECONDS, 1, attempts=1)
 
     def close(self) -> None:
         """Lets go of the threads; a long poll that is under way is left behind."""
@@ -103,7 +109,13 @@ class MessageQueues:
         sent: list[int] = []
         for start in range(0, len(entries), BATCH):
             batch = [{"Id": str(start + n), **entry} for n, entry in enumerate(entries[start : start + BATCH])]
-            answer = await self._command(partial(self._client.send_message_batch, QueueUrl=url, Entries=batch), url)
+            try:
+                answer = await self._command(partial(self._client.send_message_batch, QueueUrl=url, Entries=batch), url)
+            except QueueUnavailableError:
+                if not sent:
+                    raise
+                # What went out before stays sent; the caller sees by what is missing that the rest did not.
+                break
             sent += [int(taken["Id"]) for taken in answer.get("Successful", [])]
             for refused in answer.get("Failed", []):
                 log.warning("queue.send_refused", queue_url=url, code=refused["Code"], ours=refused["SenderFault"])
@@ -140,19 +152,29 @@ class MessageQueues:
         address = await self.find(queue)
         for start in range(0, len(messages), BATCH):
             batch = messages[start : start + BATCH]
-            await self._command(partial(self._change_visibility, address, batch, 0, dead=dead), queue)
+            await self._command(partial(self._change_visibility, self._client, address, batch, 0, dead=dead), queue)
 
     def extend(self, address: QueueAddress, messages: Sequence[ReceivedMessage]) -> None:
         """Keeps messages invisible for another visibility timeout; best effort. Blocks: for the heartbeat's thread."""
         for start in range(0, len(messages), BATCH):
             batch = messages[start : start + BATCH]
             try:
-                self._change_visibility(address, batch, address.visibility_seconds)
-            except (BotoCoreError, ClientError) as error:
+                self._change_visibility(self._extend_client, address, batch, address.visibility_seconds)
+            except BotoCoreError as error:
+                log.info("queue.extend_failed", queue=address.name, error=_reason(error))
+                # Away: what is left of the beat belongs to the next one's leases.
+                return
+            except ClientError as error:
                 log.info("queue.extend_failed", queue=address.name, error=_reason(error))
 
     def _change_visibility(
-        self, address: QueueAddress, messages: Sequence[ReceivedMessage], seconds: float, *, dead: bool = False
+        self,
+        client: Any,
+        address: QueueAddress,
+        messages: Sequence[ReceivedMessage],
+        seconds: float,
+        *,
+        dead: bool = False,
     ) -> Any:
         now = time.monotonic()
         entries = [
@@ -160,7 +182,7 @@ class MessageQueues:
             for handle, message in zip(_handles(messages), messages, strict=True)
         ]
         url = address.dlq_url if dead else address.url
-        return self._client.change_message_visibility_batch(QueueUrl=url, Entries=entries)
+        return client.change_message_visibility_batch(QueueUrl=url, Entries=entries)
 
     async def count(self, queue: str, *, dead: bool = False) -> int:
         """About how many messages there are: visible, in flight and delayed."""
@@ -190,7 +212,9 @@ class MessageQueues:
             raise QueueUnavailableError(_reason(error)) from error
 
 
-def _client(settings: Settings, read_timeout: float, connections: int, *, attempts: int) -> Any:
+def _client(
+    session: boto3.session.Session, settings: Settings, read_timeout: float, connections: int, *, attempts: int
+) -> Any:
     config = Config(
         connect_timeout=3,
         read_timeout=read_timeout,
@@ -199,7 +223,7 @@ def _client(settings: Settings, read_timeout: float, connections: int, *, attemp
         tcp_keepalive=True,
     )
     try:
-        return boto3.session.Session().client(
+        return session.client(
             "sqs", region_name=settings.aws_region, endpoint_url=settings.sqs_endpoint_url, config=config
         )
     except NoRegionError:

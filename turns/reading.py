@@ -7,7 +7,7 @@ The shape of these statements depends on the caller's filters, so SQLAlchemy Cor
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Select, literal_column, select, tuple_
@@ -16,24 +16,8 @@ from turns.database import Database
 from turns.schema import messages, turns
 from turns.status import TurnStatus
 
-# The newest `limit` messages of answered turns, plus the input of the turn that asks: read from the newest seq back, so
-# that a session of any length costs the same.
-HISTORY: LiteralString = """
-SELECT m.turn_id, t.seq, m.ordinal, m.role, m.content, m.created_at
-  FROM turns t JOIN messages m ON m.turn_id = t.id AND m.kind = 'message'
- WHERE t.tenant_id = %(tenant)s AND t.session_id = %(session)s AND t.seq < %(before)s AND t.status = 'SUCCEEDED'
- ORDER BY t.seq DESC, m.ordinal DESC LIMIT %(limit)s
-"""
-
-SESSION_EXISTS: LiteralString = "SELECT 1 FROM sessions WHERE tenant_id = %(tenant)s AND session_id = %(session)s"
-
-PING: LiteralString = "SELECT 1"
-
 Position = tuple[datetime, UUID]
 """Where a listing stands: creation time and id of its last turn. Not the id alone: clients may choose theirs."""
-
-END_OF_SESSION = 2**62
-"""Above every `seq`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,18 +53,6 @@ class TurnRecord:
     finished_at: datetime | None
     output: Any
     """The reply's content; None until SUCCEEDED."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """One thing that was said."""
-
-    turn_id: UUID
-    seq: int
-    ordinal: int
-    role: str
-    content: Any
-    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,25 +100,6 @@ async def list_turns(
         statement = statement.where(tuple_(turns.c.created_at, turns.c.id) < tuple_(*before))
     rows = await database.query(statement.order_by(turns.c.created_at.desc(), turns.c.id.desc()).limit(limit))
     return [_record(row) for row in rows]
-
-
-async def read_history(
-    database: Database, tenant_id: str, session_id: str, *, limit: int, before_seq: int = END_OF_SESSION
-) -> list[Message]:
-    """The last `limit` messages of the session's answered turns before `before_seq`, oldest first."""
-    parameters = {"tenant": tenant_id, "session": session_id, "limit": limit, "before": before_seq}
-    rows = await database.fetch(HISTORY, parameters)
-    return [Message(**row) for row in reversed(rows)]
-
-
-async def session_exists(database: Database, tenant_id: str, session_id: str) -> bool:
-    """Whether the tenant has such a session."""
-    return bool(await database.fetch(SESSION_EXISTS, {"tenant": tenant_id, "session": session_id}))
-
-
-async def ping(database: Database) -> None:
-    """Raises DatabaseUnavailableError if Postgres does not answer."""
-    await database.fetch(PING, {})
 
 
 def _record(row: Mapping[str, Any]) -> TurnRecord:

@@ -9,7 +9,7 @@ a claim or a retry that came between is not overwritten. Whatever is sent twice 
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString, Protocol
@@ -20,6 +20,7 @@ import structlog
 from turns.database import Database
 from turns.envelope import DeadLetter, OutgoingMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turns.head import IS_FAILED
 from turns.identifiers import TraceContext
 from turns.message import WakeUp
 from turns.settings import Settings
@@ -96,10 +97,10 @@ UPDATE turns t
   FROM sent WHERE t.id = sent.id
 """
 
-DEAD_LETTERED: LiteralString = """
+DEAD_LETTERED: LiteralString = f"""
 WITH sent AS MATERIALIZED (
     SELECT t.id FROM unnest(%(ids)s::uuid[], %(generations)s::int[]) x (id, generation) JOIN turns t ON t.id = x.id
-     WHERE t.status = 'FAILED' AND t.generation = x.generation ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
+     WHERE {IS_FAILED} AND t.generation = x.generation ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
 )
 UPDATE turns t SET send_at = NULL, dead_lettered_at = clock_timestamp() FROM sent WHERE t.id = sent.id
 """
@@ -171,12 +172,12 @@ class Relay:
         self._nudged.set()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Rounds until `stopping`; an outage of Postgres or SQS ends a round, never the loop."""
+        """Rounds until `stopping`; an outage of Postgres ends a round, never the loop."""
         while not stopping.is_set():
             self._nudged.clear()
             try:
                 full = await self.round()
-            except (DatabaseUnavailableError, QueueUnavailableError) as error:
+            except DatabaseUnavailableError as error:
                 log.warning("relay.round_failed", error=str(error))
                 full = False
             if not full:
@@ -196,14 +197,10 @@ class Relay:
         await self._database.fetch(PLACE_SCHEDULED, limit)
         await self._database.fetch(WAKE_EXPIRED, limit)
         due = await self._take_due()
-        queues = {row.queue for row in due}
-        for queue in sorted(queues):
+        for queue in sorted({row.queue for row in due}):
             rows = [row for row in due if row.queue == queue]
-            try:
-                await self._send_wake_ups(queue, [row for row in rows if row.status.is_open and row.send_at])
-                await self._send_dead_letters(queue, [row for row in rows if row.status is TurnStatus.FAILED])
-            except UnknownQueueError as error:
-                log.warning("relay.unknown_queue", queue=queue, turns=len(rows), error=str(error))
+            await self._send(queue, self._send_wake_ups, [row for row in rows if row.status.is_open and row.send_at])
+            await self._send(queue, self._send_dead_letters, [row for row in rows if row.status is TurnStatus.FAILED])
         if time.monotonic() - self._forgot_at > FORGET_EVERY_SECONDS:
             self._forgot_at = time.monotonic()
             await forget_submissions(self._database, self._settings.idempotency_days * 86_400)
@@ -211,8 +208,6 @@ class Relay:
 
     async def _take_due(self) -> list[DueRow]:
         full = time.monotonic() - self._full_scan_at > FULL_SCAN_EVERY_SECONDS
-        if full:
-            self._full_scan_at = time.monotonic()
         parameters = {
             "limit": BATCH,
             "reach": EVER_SECONDS if full else 2 * FULL_SCAN_EVERY_SECONDS,
@@ -220,11 +215,23 @@ class Relay:
             "resend": self._settings.takeover_resend_seconds,
         }
         rows = await self._database.fetch(TAKE_DUE, parameters)
+        if full and len(rows) < BATCH:
+            # Only now is the old end known to be empty; a backlog there is worked off at full speed.
+            self._full_scan_at = time.monotonic()
         return [DueRow(**{**row, "status": TurnStatus(row["status"])}) for row in rows]
 
-    async def _send_wake_ups(self, queue: str, rows: Sequence[DueRow]) -> None:
+    async def _send(
+        self, queue: str, send: Callable[[str, Sequence[DueRow]], Awaitable[None]], rows: Sequence[DueRow]
+    ) -> None:
+        """Each queue by itself: one that refuses must not hold up what another would take."""
         if not rows:
             return
+        try:
+            await send(queue, rows)
+        except (QueueUnavailableError, UnknownQueueError) as error:
+            log.warning("relay.not_sent", queue=queue, turns=len(rows), error=str(error))
+
+    async def _send_wake_ups(self, queue: str, rows: Sequence[DueRow]) -> None:
         sent = await self._sender.send(queue, [row.message for row in rows])
         ids = {message.wake_up.turn_id for message in sent}
         stamped = [row for row in rows if row.id in ids and row.status is TurnStatus.PENDING]
@@ -237,8 +244,6 @@ class Relay:
         log.debug("relay.sent", queue=queue, messages=len(sent))
 
     async def _send_dead_letters(self, queue: str, rows: Sequence[DueRow]) -> None:
-        if not rows:
-            return
         sent = await self._sender.send_dead_letters(queue, [row.dead_letter for row in rows])
         parameters: dict[str, Any] = {
             "ids": [letter.message.wake_up.turn_id for letter in sent],

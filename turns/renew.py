@@ -8,12 +8,14 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import DictRow, class_row
 
+from turns.head import IS_RUNNING
+
 # A row is lost only if its fence or status differs, never because it was skipped while somebody had it locked.
-RENEW: LiteralString = """
+RENEW: LiteralString = f"""
 WITH b AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[]) b (id, fence)
 ), free AS MATERIALIZED (
-    SELECT t.id, t.fence FROM turns t JOIN b USING (id) WHERE t.fence = b.fence AND t.status = 'RUNNING'
+    SELECT t.id, t.fence FROM turns t JOIN b USING (id) WHERE t.fence = b.fence AND {IS_RUNNING}
      ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), renewed AS (
     UPDATE turns t SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s) FROM free WHERE t.id = free.id

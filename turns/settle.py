@@ -16,7 +16,7 @@ from uuid import UUID
 from turns.claim import READ_CLAIMS, Claim, ClaimTerms, NoClaim, claimed_turn
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
-from turns.head import DUE
+from turns.head import DUE, IS_RUNNING
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
 
@@ -30,7 +30,7 @@ WITH s AS MATERIALIZED (
            next_claim_id)
 ), mine AS MATERIALIZED (
     SELECT t.id, t.cancel_requested_at IS NOT NULL AS canceled FROM turns t JOIN s USING (id)
-     WHERE t.fence = s.fence AND t.status = 'RUNNING' ORDER BY t.id FOR NO KEY UPDATE OF t
+     WHERE t.fence = s.fence AND {IS_RUNNING} ORDER BY t.id FOR NO KEY UPDATE OF t
 ), verdict AS MATERIALIZED (
     -- An acknowledged cancel wins over whatever the handler came to (G15): it may have finished a moment earlier.
     SELECT s.*, CASE WHEN canceled THEN 'CANCELED' ELSE status END AS final,
@@ -52,7 +52,7 @@ WITH s AS MATERIALIZED (
            error_class = v.error_class,
            error = v.error
       FROM verdict v
-     WHERE t.id = v.id AND t.fence = v.fence AND t.status = 'RUNNING'
+     WHERE t.id = v.id AND t.fence = v.fence AND {IS_RUNNING}
     RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.fence, t.generation, t.worker_id, t.started_at,
               old.attempt AS attempt, v.final_outcome, v.error_class, v.error, v.reply, v.more, v.next_claim_id
 ), answered AS (
@@ -83,15 +83,15 @@ WITH s AS MATERIALIZED (
 ), handed_on AS (
     UPDATE turns t SET send_at = clock_timestamp() FROM next WHERE t.id = next.id AND NOT next.mine AND {DUE}
 )
-SELECT d.id, d.status,
+SELECT d.id, d.fence, d.status,
        EXISTS (SELECT FROM head JOIN turns t ON t.id = head.id
-                WHERE head.next_claim_id = d.next_claim_id AND head.mine AND {DUE}
+                WHERE head.next_claim_id = d.next_claim_id AND {DUE}
                   AND NOT EXISTS (SELECT FROM next WHERE next.id = head.id)) AS look_again
   FROM done d
 """
 
 REREAD_SETTLED: LiteralString = """
-SELECT s.id, a.outcome
+SELECT s.id, s.fence, a.outcome
   FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[], %(attempts)s::int[]) s (id, fence, attempt)
   LEFT JOIN turn_attempts a ON a.turn_id = s.id AND a.attempt = s.attempt AND a.fence = s.fence
 """
@@ -131,18 +131,19 @@ async def settle(
         [(SETTLE, _settle_parameters(terms, requests, encode)), (READ_CLAIMS, _next_claims(requests))]
     )
     following = {row["claim_id"]: claimed_turn(row) for row in rows}
-    by_id = {row["id"]: row for row in settled}
-    missing = [request for request in requests if request.turn.id not in by_id]
+    # By fence as well: a batch may hold a stale and the present claim of one turn.
+    committed = {(row["id"], row["fence"]): row for row in settled}
+    missing = [request for request in requests if (request.turn.id, request.turn.fence) not in committed]
     reread = await _reread(database, missing) if missing else {}
     results: list[Settled | Superseded] = []
     for request in requests:
-        row = by_id.get(request.turn.id)
+        row = committed.get((request.turn.id, request.turn.fence))
         if row is not None:
             idle = NoClaim.LOOK_AGAIN if row["look_again"] else NoClaim.IDLE
             next_turn = following.get(request.next_claim_id)
             results.append(Settled(TurnStatus(row["status"]), next_turn or idle))
         else:
-            status = reread[request.turn.id]
+            status = reread[request.turn.id, request.turn.fence]
             next_turn = following.get(request.next_claim_id)
             # What the lost answer said of the session is lost too.
             idle = NoClaim.LOOK_AGAIN if request.more else NoClaim.IDLE
@@ -150,7 +151,7 @@ async def settle(
     return results
 
 
-async def _reread(database: Database, requests: Sequence[SettleRequest]) -> dict[UUID, TurnStatus | None]:
+async def _reread(database: Database, requests: Sequence[SettleRequest]) -> dict[tuple[UUID, int], TurnStatus | None]:
     """For settles that changed no row: the status they had set earlier, or None where they are superseded."""
     parameters = {
         "ids": [request.turn.id for request in requests],
@@ -158,7 +159,8 @@ async def _reread(database: Database, requests: Sequence[SettleRequest]) -> dict
         "attempts": [request.turn.attempt for request in requests],
     }
     rows = await database.fetch(REREAD_SETTLED, parameters)
-    return {row["id"]: AttemptOutcome(row["outcome"]).status if row["outcome"] else None for row in rows}
+    outcomes = {(row["id"], row["fence"]): row["outcome"] for row in rows}
+    return {claim: AttemptOutcome(outcome).status if outcome else None for claim, outcome in outcomes.items()}
 
 
 def _settle_parameters(

@@ -23,10 +23,11 @@ from turns.errors import IdempotencyMismatchError, SubmissionRefusedError, TurnI
 from turns.identifiers import TraceContext
 
 DWELL: LiteralString = """
-    (SELECT coalesce(max(w.dwell_seconds), 0) FROM workers w
+    (SELECT least(coalesce(max(w.dwell_seconds), 0), 900) FROM workers w
       WHERE w.queue = {queue} AND w.seen_at > now() - interval '30 s')
 """
-"""How long turns of a queue wait at present, as its workers see it. A net shorter than that would send in vain."""
+"""How long turns of a queue wait at present, as its workers see it. A net shorter than that would
+send in vain; one of hours would not be a net."""
 
 ANSWER: LiteralString = """jsonb_build_object('id', {of}.id, 'session_id', {of}.session_id, 'queue', {of}.queue,
         'execute_at', {of}.{execute_at}, 'expires_at', {of}.expires_at, 'created_at', {of}.created_at,

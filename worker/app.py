@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -17,7 +18,6 @@ from turns.database import Database
 from turns.envelope import QueueAddress, ReceivedMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError
 from turns.message_queue import MessageQueues
-from turns.reading import ping
 from turns.registry import WorkerRecord
 from turns.relay import Relay
 from turns.settings import Settings
@@ -112,6 +112,7 @@ class _Worker:
                 heartbeat=self.heartbeat,
                 handler=handler,
                 worker_id=self.worker_id,
+                fifo=address.fifo,
                 threads=self.threads,
                 nudge_relay=self.relay.nudge,
                 stopping=shutdown.stopping,
@@ -162,7 +163,7 @@ class _Worker:
             pid=os.getpid(),
             slots=self.consumer.slots,
             busy=self.consumer.busy,
-            dwell_seconds=self.processor.dwell_seconds,
+            dwell_seconds=self.processor.dwell.seconds(time.monotonic()),
             draining=self.shutdown.stopping.is_set(),
         )
 
@@ -174,7 +175,7 @@ class _Worker:
 
     async def _ready(self) -> Mapping[str, bool]:
         try:
-            await ping(self.database)
+            await self.database.ping()
             postgres = True
         except DatabaseUnavailableError:
             postgres = False

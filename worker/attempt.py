@@ -5,18 +5,21 @@ grace: its turn goes on without it (the fence refuses what it may still write), 
 """
 
 import asyncio
-from collections.abc import Awaitable
+import concurrent.futures
+import contextvars
+import traceback
+from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import Executor
+from contextlib import asynccontextmanager
 from typing import Any
-
-import structlog
 
 from worker.context import TurnContext
 from worker.handler import Handler, Turn
 from worker.outcome import Failed, Outcome, Stopped, StopReason, Succeeded, TimedOut, classify
 from worker.reply import UnfitReplyError, clean
 
-log = structlog.get_logger("turnstile.attempt")
+HAND_BACK_GRACE_SECONDS = 1.0
+"""For a handler to end at a shutdown: short enough that its turn is handed back within two seconds."""
 
 
 class HandlerExitedError(Exception):
@@ -31,7 +34,10 @@ class Attempt:
         self._turn = turn
         self._context = context
         self._threads = threads
-        self._stopped: asyncio.Future[StopReason] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._stopped: asyncio.Future[StopReason] = loop.create_future()
+        self._hurried: asyncio.Future[None] = loop.create_future()
+        self._job: concurrent.futures.Future[Any] | None = None
         self.left_behind: asyncio.Future[Any] | None = None
         """The run that ignored its cancellation, if it did: its slot is not free before it is done."""
 
@@ -39,31 +45,64 @@ class Attempt:
         """Tells the handler to come to an end."""
         if not self._stopped.done():
             self._stopped.set_result(reason)
+        if reason is StopReason.SHUTDOWN and not self._hurried.done():
+            self._hurried.set_result(None)
+
+    @asynccontextmanager
+    async def turn_at(self, gate: asyncio.Semaphore) -> AsyncIterator[None]:
+        """Waits for the gate, or until it is stopped: `run` then returns at once."""
+        waiting = asyncio.ensure_future(gate.acquire())
+        first: set[asyncio.Future[Any]] = {waiting, self._stopped}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        entered = waiting.done()
+        waiting.cancel()
+        try:
+            yield
+        finally:
+            if entered:
+                gate.release()
 
     async def run(self, timeout_seconds: float, cancel_grace_seconds: float) -> Outcome:
-        """Runs the handler to an outcome. Takes no longer than both durations together, unless the loop is blocked."""
+        """Runs the handler to an outcome. Takes no longer than both durations together, unless the loop is blocked.
+
+        From `stop(SHUTDOWN)` on it takes HAND_BACK_GRACE_SECONDS at most, whatever it was about.
+        """
         if self._stopped.done():
             return Stopped(self._stopped.result())
         running = asyncio.ensure_future(self._call())
         await asyncio.wait({running, self._stopped}, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
-        if not self._stopped.done() and running.done():
+        if running.done() and not self._stopped.done():
             return self._outcome(running)
+        timed_out = not self._stopped.done()
         self._context.cancel()
         running.cancel()
-        await asyncio.wait({running}, timeout=cancel_grace_seconds)
-        if not running.done():
-            self.left_behind = running
-            self._context.log.warning("attempt.left_behind", grace_seconds=cancel_grace_seconds)
-        elif not running.cancelled():
-            # Looked at, or asyncio would print it, text and all, when it is forgotten.
-            running.exception()
-        if not self._stopped.done():
+        await self._let_end(running, cancel_grace_seconds)
+        if timed_out:
             return TimedOut(timeout_seconds)
         reason = self._stopped.result()
         if reason is StopReason.SHUTDOWN and running.done() and not running.cancelled() and not running.exception():
             # It came to its answer on the way out: handing it back would only throw the answer away.
             return self._outcome(running)
         return Stopped(reason)
+
+    async def _let_end(self, running: asyncio.Future[Any], grace_seconds: float) -> None:
+        parts = {running}
+        if self._job is not None and not self._job.cancel():
+            # A thread can't be cancelled, only asked; one that has not begun is taken back.
+            parts.add(asyncio.wrap_future(self._job))
+        ended = asyncio.ensure_future(asyncio.wait(parts))
+        first: set[asyncio.Future[Any]] = {ended, self._hurried}
+        await asyncio.wait(first, timeout=grace_seconds, return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done() and self._hurried.done():
+            await asyncio.wait({ended}, timeout=min(grace_seconds, HAND_BACK_GRACE_SECONDS))
+        ended.cancel()
+        for part in parts:
+            if not part.done():
+                self.left_behind = part
+                self._context.log.warning("attempt.left_behind", grace_seconds=grace_seconds)
+            elif not part.cancelled():
+                # Looked at, or asyncio would print it, text and all, when it is forgotten.
+                part.exception()
 
     async def _call(self) -> Any:
         try:
@@ -74,9 +113,10 @@ class Attempt:
     async def _reply(self) -> Any:
         if self._handler.is_async:
             return await self._handler(self._turn, self._context)
-        reply = await asyncio.get_running_loop().run_in_executor(
-            self._threads, self._handler, self._turn, self._context
-        )
+        bound = contextvars.copy_context()
+        self._job = self._threads.submit(bound.run, self._handler, self._turn, self._context)
+        # Shielded: to cancel the wait would make a thread that runs on look as if it had ended.
+        reply = await asyncio.shield(asyncio.wrap_future(self._job))
         # A plain function that returns a coroutine, for instance a functools.partial of an async one.
         return await reply if isinstance(reply, Awaitable) else reply
 
@@ -86,8 +126,9 @@ class Attempt:
         error = running.exception()
         if error is None:
             return self._answered(running.result())
-        # The traceback is for the developer's log; its text is not, it may quote what the user said.
-        self._context.log.info("attempt.raised", error_class=type(error).__name__)
+        # Where, for whoever wrote the handler; not the error's text, which may quote what the user said.
+        where = "".join(traceback.format_tb(error.__traceback__)[-6:])
+        self._context.log.info("attempt.raised", error_class=type(error).__name__, where=where)
         return classify(error, self._handler.retry_on)
 
     def _answered(self, reply: Any) -> Outcome:

@@ -65,7 +65,8 @@ class Consumer:
 
         Slots that handlers keep after their cancellation are not work: with all slots lost to them, the worker is deaf.
         """
-        if self._free <= 0 and len(self._left_behind) < self.slots:
+        # Not by the free slots: a poll that is under way, and may hang, has taken some of them.
+        if len(self._tasks) + len(self._left_behind) >= self.slots > len(self._left_behind):
             return 0.0
         return time.monotonic() - self._received_at
 
@@ -119,6 +120,8 @@ class Consumer:
                 wait.cancel()
             if self._stopping.is_set():
                 return 0
+            # Until now there was nothing to receive for: that was not deafness.
+            self._received_at = time.monotonic()
         most = min(BATCH, self._free)
         self._free -= most
         return most
@@ -137,11 +140,12 @@ class Consumer:
         except Exception:
             # A bug of ours. The message comes back by itself; the poll goes on.
             log.exception("consumer.failed", message_id=message.message_id)
-        if left_behind is None or left_behind.done():
-            self._release(None)
-        else:
-            self._left_behind.add(left_behind)
-            left_behind.add_done_callback(self._release)
+        finally:
+            if left_behind is None or left_behind.done():
+                self._release(None)
+            else:
+                self._left_behind.add(left_behind)
+                left_behind.add_done_callback(self._release)
 
     def _release(self, left_behind: "asyncio.Future[Any] | None") -> None:
         if left_behind is not None:

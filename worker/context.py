@@ -9,8 +9,8 @@ import structlog
 
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
+from turns.history import Message, read_history
 from turns.identifiers import TraceContext
-from turns.reading import Message, read_history
 from worker.handler import Turn
 
 MAX_HISTORY = 1000
@@ -43,7 +43,7 @@ class TurnContext:
         self._database = database
         self._outlast = outlast
         self._cancelled = threading.Event()
-        self.deadline = datetime.now(UTC) + timedelta(seconds=timeout_seconds)
+        self.start_clock(timeout_seconds)
         self.log = structlog.get_logger("turnstile.handler").bind(
             turn_id=str(turn.id), session_id=turn.session_id, attempt=turn.attempt, trace_id=turn.trace_id
         )
@@ -63,6 +63,10 @@ class TurnContext:
     @property
     def cancelled(self) -> bool:
         return self._cancelled.is_set()
+
+    def start_clock(self, timeout_seconds: float) -> None:
+        """The attempt's time begins now."""
+        self.deadline = datetime.now(UTC) + timedelta(seconds=timeout_seconds)
 
     def cancel(self) -> None:
         """Tells the handler, in whatever thread it is, to come to an end."""

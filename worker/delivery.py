@@ -11,12 +11,12 @@ import structlog
 
 from turns.batching import Batcher
 from turns.database import Database
-from turns.dead_letters import revive
 from turns.envelope import ReceivedMessage
 from turns.errors import MalformedMessageError, QueueUnavailableError
 from turns.identifiers import start_trace
 from turns.message import WakeUp, decode
 from turns.message_queue import BATCH, MessageQueues
+from turns.redrive import revive
 from turns.settings import QueueSettings, Settings
 from worker.context import Outlast
 

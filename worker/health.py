@@ -6,7 +6,9 @@ would have every worker of the fleet killed. Ready means those too.
 
 import asyncio
 import json
+import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
@@ -41,9 +43,17 @@ async def serve_health(health: Health, port: int) -> asyncio.Server:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(answer, port=port, limit=MAX_REQUEST_BYTES)
+    server = await asyncio.start_server(answer, sock=_listen(port), limit=MAX_REQUEST_BYTES)
     log.info("health.listening", port=server.sockets[0].getsockname()[1])
     return server
+
+
+def _listen(port: int) -> socket.socket:
+    """One socket for IPv4 and IPv6: of two, port 0 would make two ports."""
+    if socket.has_dualstack_ipv6():
+        with suppress(OSError):
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))
 
 
 async def _look(health: Health, path: bytes) -> tuple[int, Mapping[str, bool]]:

@@ -110,10 +110,18 @@ class Heartbeat:
     def _run(self) -> None:
         next_beat = time.monotonic() + self._settings.heartbeat
         while not self._stop.wait(max(0.01, next_beat - time.monotonic())):
-            self._beat_on()
-            pause = self._settings.heartbeat if self._beat() else min(1.0, self._settings.heartbeat)
+            pause = self._settings.heartbeat if self._try_beat() else min(1.0, self._settings.heartbeat)
             next_beat = time.monotonic() + pause
         self._withdraw()
+
+    def _try_beat(self) -> bool:
+        try:
+            self._beat_on()
+            return self._beat()
+        except Exception:
+            # A bug of ours. Without this thread every turn of the process would lose its lease, and nothing would say so.
+            log.exception("heartbeat.failed")
+            return False
 
     def _beat(self) -> bool:
         """One beat; False if the database was away, so that the next comes sooner."""

@@ -8,14 +8,12 @@ a lease or a `send_at` at every instant, so a worker that dies anywhere leaves s
 
 import asyncio
 import math
-import random
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar, assert_never
 from uuid import uuid4
 
-import psycopg
 import structlog
 
 from turns.batching import Batcher
@@ -25,24 +23,22 @@ from turns.envelope import ReceivedMessage
 from turns.head import WAKE_HEAD
 from turns.message import WakeUp
 from turns.settings import Settings
-from turns.settle import Settled, SettleRequest, Superseded, settle
-from turns.settlement import Settlement
+from turns.settle import Settled, Superseded
 from turns.status import TurnStatus
 from worker.attempt import Attempt
 from worker.context import TurnContext, turn_for_handler
-from worker.decision import Policy, decide
 from worker.delivery import Delivery
+from worker.dwell import Dwell
 from worker.heartbeat import Held
 from worker.hold import Hold
 from worker.outage import outlast
-from worker.outcome import Failed, Outcome, StopReason
-from worker.reply import encode
+from worker.outcome import Outcome, StopReason
 from worker.report import report_ended, report_settled
 from worker.session_lock import Guard, Release, name_lock
+from worker.settling import Settling
 from worker.workbench import Workbench
 
 CLAIM_BATCH = 50
-SETTLE_BATCH = 50
 MAX_LOOKS = 20
 LOOK_AGAIN_SECONDS = 0.002
 
@@ -66,16 +62,15 @@ class Processor:
         self._claims: Batcher[ClaimRequest, Claim] = Batcher(
             lambda requests: claim(with_.database, self._terms, requests), limit=CLAIM_BATCH
         )
-        self._settles: Batcher[SettleRequest, Settled | Superseded] = Batcher(
-            lambda requests: settle(with_.database, self._terms, requests, encode), limit=SETTLE_BATCH
-        )
+        self._settling = Settling(settings, with_.handler, with_.database, self._terms, self._outlast)
         self._delivery = Delivery(settings, self._queue, with_.database, with_.queues, self._outlast)
         # A turn that has crashed a worker before runs alone among its kind: it takes down one neighbour at most once.
         self._suspects = asyncio.Semaphore(1)
         self._attempts: set[Attempt] = set()
+        self._deleting: set[asyncio.Task[None]] = set()
         self._handing_back = False
-        self.dwell_seconds = 0.0
-        """How long turns wait at present, smoothed; published with the heartbeat."""
+        self.dwell = Dwell()
+        """Published with the heartbeat."""
 
     async def process(self, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
         """Does all that one message asks for. Returns a handler that ignored its cancellation and still runs, if any.
@@ -136,11 +131,18 @@ class Processor:
         left_behind: asyncio.Future[Any] | None = None
         while True:
             claimed = await self._claim(hold)
+            if self._with.fifo and isinstance(claimed, ClaimedTurn):
+                # Its lease is behind the turn now. A message that stayed in flight would hold up its group, and so the
+                # recovery of the session, for a whole visibility timeout after a crash.
+                self._delete_meanwhile(hold)
             while isinstance(claimed, ClaimedTurn):
                 outcome, left_behind = await self._handle(hold, claimed)
                 claimed = await self._settle(hold, claimed, outcome)
             if claimed is NoClaim.LOOK_AGAIN:
-                continue
+                # A due head was in somebody's hand at the settle, so nobody has been told of it.
+                if self._may_go_on(hold):
+                    continue
+                await self._leave_to_others(hold)
             if not await self._unlock(hold):
                 return left_behind
 
@@ -156,6 +158,9 @@ class Processor:
                     self._with.nudge_relay()
                 case NoClaim.LOOK_AGAIN:
                     await asyncio.sleep(min(0.1, LOOK_AGAIN_SECONDS * 2**look))
+                case NoClaim.FOREIGN:
+                    await self._leave_to_others(hold)
+                    return found
                 case NoClaim.UNKNOWN:
                     # The row is committed before its message is sent, so this message is not ours (G4).
                     log.warning("message.phantom", message_id=hold.message.message_id)
@@ -168,6 +173,8 @@ class Processor:
                     return found
                 case _:
                     assert_never(found)
+        # Somebody sits on the row. Whoever comes when he is gone must be told.
+        await self._leave_to_others(hold)
         return NoClaim.IDLE
 
     async def _handle(self, hold: Hold, turn: ClaimedTurn) -> tuple[Outcome, "asyncio.Future[Any] | None"]:
@@ -178,7 +185,9 @@ class Processor:
         structlog.contextvars.bind_contextvars(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
         hold.turns += 1
         hold.worked_since_look = True
-        self._note_dwell(turn)
+        if hold.turns == 1 and turn.attempt == 1:
+            # The later turns of a hold have waited for their own session, not for the queue.
+            self.dwell.note(turn.dwell_seconds, time.monotonic())
         # Until its own deadline and grace are over, and then no more, whatever the handler does.
         reach = timeout + grace + self._settings.lease_seconds
         hold.held.begin(turn, attempt.stop, math.inf if turn.crashes else time.monotonic() + reach)
@@ -189,7 +198,8 @@ class Processor:
         try:
             if not turn.crashes:
                 return await attempt.run(timeout, grace), attempt.left_behind
-            async with self._suspects:
+            async with attempt.turn_at(self._suspects):
+                context.start_clock(timeout)
                 hold.held.renew_until = time.monotonic() + reach
                 return await attempt.run(timeout, grace), attempt.left_behind
         finally:
@@ -197,21 +207,18 @@ class Processor:
             hold.exhausted |= attempt.left_behind is not None
 
     async def _settle(self, hold: Hold, turn: ClaimedTurn, outcome: Outcome) -> Claim:
-        settlement = self._decide(turn, outcome, time.monotonic() - hold.held.begun_at)
+        seconds = time.monotonic() - hold.held.begun_at
+        settlement = self._settling.decide(turn, outcome, seconds)
         if settlement is None:
-            return _superseded(hold, turn)
-        more = hold.may_go_on(self._settings, time.monotonic()) and not self._with.stopping.is_set()
-        request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
-        try:
-            settled = await self._outlast(lambda: self._settles(request))
-        except psycopg.DataError as error:
-            settled = await self._settle_refused(request, error)
+            return _superseded(hold)
+        more = self._may_go_on(hold)
+        settled = await self._settling.settle(turn, settlement, more=more)
         match settled:
             case Superseded():
-                return _superseded(hold, turn)
+                return _superseded(hold)
             case Settled(status, following):
                 hold.held.end()
-                report_settled(turn, status, settlement, time.monotonic() - hold.held.begun_at)
+                report_settled(turn, status, settlement, seconds)
                 if status is TurnStatus.FAILED or not more:
                     self._with.nudge_relay()
                 await self._delete(hold)
@@ -219,46 +226,35 @@ class Processor:
             case _:
                 assert_never(settled)
 
-    def _decide(self, turn: ClaimedTurn, outcome: Outcome, elapsed: float) -> Settlement | None:
-        policy = Policy(
-            max_attempts=turn.max_attempts or self._with.handler.max_attempts or self._queue.max_attempts,
-            base_seconds=self._settings.retry_base_seconds,
-            cap_seconds=self._settings.retry_cap_seconds,
-        )
-        jitter = random.random()  # noqa: S311 - not a secret
-        return decide(outcome, turn, policy, seconds_left=turn.expires_in_seconds - elapsed, jitter=jitter)
-
-    async def _settle_refused(self, request: SettleRequest, error: psycopg.DataError) -> Settled | Superseded:
-        """Postgres refuses the reply itself: without this the turn would crash every worker that answers it."""
-        log.warning("settle.refused", turn_id=str(request.turn.id), sqlstate=error.sqlstate)
-        failed = Failed("unstorable_reply", f"Postgres refused the reply ({error.sqlstate})", may_heal=False)
-        settlement = self._decide(request.turn, failed, 0.0)
-        assert settlement is not None  # noqa: S101 - a failure always has a settlement
-        instead = SettleRequest(
-            turn=request.turn, settlement=settlement, more=request.more, next_claim_id=request.next_claim_id
-        )
-        return await self._outlast(lambda: self._settles(instead))
-
     # --- unlock
 
     async def _unlock(self, hold: Hold) -> bool:
         """Gives the session back; True if it must be looked at once more before."""
         while True:
-            released = Release.LOST if hold.lock is None else await self._with.lock.release(hold.lock)
-            log.debug("lock.release", result=released.value, held_seconds=round(time.monotonic() - hold.started_at, 4))
-            if released is Release.RELEASED and not hold.held.mark_lost:
-                hold.unlocked = True
-                return False
-            # Without a lock there is no mark. A turn that was committed while the last settle was under way has had a
-            # wake-up that found the session RUNNING, so after each stretch of work the session is looked at once more.
-            again = released is Release.LOOK_AGAIN or hold.worked_since_look
+            released = await self._release(hold)
+            # Without a lock, or where it was gone for a while, there may have been no mark. A turn that was committed while
+            # the last settle was under way has had a wake-up that found the session RUNNING, so after each stretch of work,
+            # and after each answer that tells nothing, the session is looked at once more.
+            again = hold.held.mark_lost or released is Release.LOOK_AGAIN
+            if released in (Release.LOST, Release.UNKNOWN):
+                again = again or hold.worked_since_look
             hold.worked_since_look = hold.held.mark_lost = False
             if not again:
                 hold.unlocked = True
                 return False
-            if hold.may_go_on(self._settings, time.monotonic()) and not self._with.stopping.is_set():
+            if self._may_go_on(hold):
                 return True
             await self._leave_to_others(hold)
+
+    async def _release(self, hold: Hold) -> Release:
+        if hold.lock is None:
+            return Release.LOST
+        released = await self._with.lock.release(hold.lock)
+        log.debug("lock.release", result=released.value, held_seconds=round(time.monotonic() - hold.started_at, 4))
+        return released
+
+    def _may_go_on(self, hold: Hold) -> bool:
+        return hold.may_go_on(self._settings, time.monotonic()) and not self._with.stopping.is_set()
 
     async def _leave_to_others(self, hold: Hold) -> None:
         """What is due here is owed a wake-up: this hold must end, and somebody waits."""
@@ -267,6 +263,11 @@ class Processor:
         self._with.nudge_relay()
 
     # --- delete
+
+    def _delete_meanwhile(self, hold: Hold) -> None:
+        task = asyncio.create_task(self._delete(hold))
+        self._deleting.add(task)
+        task.add_done_callback(self._deleting.discard)
 
     async def _delete(self, hold: Hold) -> None:
         if not hold.message_deleted:
@@ -279,14 +280,10 @@ class Processor:
     async def _outlast(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
         return await outlast(call, given_up=self._with.given_up)
 
-    def _note_dwell(self, turn: ClaimedTurn) -> None:
-        if turn.attempt == 1:
-            self.dwell_seconds += 0.1 * (max(0.0, turn.dwell_seconds) - self.dwell_seconds)
 
-
-def _superseded(hold: Hold, turn: ClaimedTurn) -> NoClaim:
+def _superseded(hold: Hold) -> NoClaim:
     """The turn is another claim's by now: discard what was answered, touch nothing, go."""
-    log.info("turn.superseded", fence=turn.fence)
+    log.info("turn.superseded")
     hold.held.end()
     hold.exhausted = True
     return NoClaim.IDLE

@@ -81,7 +81,9 @@ class Release(StrEnum):
     LOOK_AGAIN = "look again"
     """Somebody waits: the lock is still ours, the mark is cleared."""
     LOST = "lost"
-    """It was not ours any more, or Redis is away."""
+    """It was not ours any more."""
+    UNKNOWN = "unknown"
+    """Redis did not answer: it may have been released, with or without somebody waiting."""
 
 
 class Extension(StrEnum):
@@ -121,7 +123,8 @@ class SessionLock:
             settings.redis_url,
             socket_timeout=settings.redis_timeout_seconds,
             socket_connect_timeout=settings.redis_timeout_seconds,
-            retry=AsyncRetry(NoBackoff(), 1),
+            # No retry: a release that is asked twice finds its own first answer.
+            retry=AsyncRetry(NoBackoff(), 0),
             decode_responses=True,
         )
         self._milliseconds = int(settings.lease_seconds * 1000)
@@ -155,14 +158,15 @@ class SessionLock:
         return [Guard.LOCKED if answer == 1 else Guard.BUSY for answer in answers]
 
     async def _release_many(self, locks: Sequence[LockedSession]) -> Sequence[Release]:
-        answers = await self._run(RELEASE, locks)
+        answers = await self._run(RELEASE, locks, try_anyway=True)
         if answers is None:
-            return [Release.LOST] * len(locks)
+            return [Release.UNKNOWN] * len(locks)
         meaning = {1: Release.LOOK_AGAIN, 0: Release.RELEASED, -1: Release.LOST}
         return [meaning[answer] for answer in answers]
 
-    async def _run(self, script: str, locks: Sequence[LockedSession]) -> list[int] | None:
-        if not self._circuit.allows(time.monotonic()):
+    async def _run(self, script: str, locks: Sequence[LockedSession], *, try_anyway: bool = False) -> list[int] | None:
+        # A lock that is not given back turns away every wake-up of its session for a lease: worth a try.
+        if not self._circuit.allows(time.monotonic()) and not try_anyway:
             return None
         pipeline = self._redis.pipeline(transaction=False)
         for lock in locks:

@@ -22,6 +22,8 @@ class Workbench:
     heartbeat: Heartbeat
     handler: Handler
     worker_id: str
+    fifo: bool
+    """The queue's kind, known from the queue."""
     threads: Executor
     nudge_relay: Callable[[], None]
     stopping: asyncio.Event

@@ -2,12 +2,17 @@
 
 import signal
 
+import pytest
+
 from tests.conftest import LEASE_SECONDS
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
 
 
+# On a FIFO queue a message in flight holds up its group: with a visibility timeout as long as in production, the recovery
+# must not wait for it.
+@pytest.mark.parametrize(("fifo", "visibility_seconds"), [(False, 4.0), (True, 60.0)], ids=["standard", "fifo"])
 async def test_a_killed_workers_turn_runs_again_within_lease_and_five_seconds(
     product: Product, start_worker: StartWorker
 ) -> None:

@@ -85,7 +85,7 @@ async def test_a_head_of_another_queue_is_left_to_it(database: Database, setting
 
     claimed = (await claim(database, make_terms(settings, queue="other"), [make_claim()]))[0]
 
-    assert claimed is NoClaim.IDLE
+    assert claimed is NoClaim.FOREIGN
 
 
 async def test_the_settle_claims_the_next_turn(database: Database, settings: Settings) -> None:

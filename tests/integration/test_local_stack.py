@@ -32,7 +32,8 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def stack(home: Path) -> LocalStack:
+def own_stack(home: Path) -> LocalStack:
+    """For tests that break it; the others look at the stack of the run, and leave it as they found it."""
     return up(home, durable=False)
 
 
@@ -92,29 +93,29 @@ def test_up_on_a_running_stack_returns_it_at_once(stack: LocalStack) -> None:
 
 @pytest.mark.parametrize("name", ["postgres", "redis", "sqs"])
 def test_a_killed_member_is_started_again_on_the_same_port_and_the_others_are_left_alone(
-    stack: LocalStack, name: str
+    own_stack: LocalStack, name: str
 ) -> None:
-    before, addresses = pids(stack), ports(stack)
-    kill(getattr(stack, name))
-    mended = up(stack.home, durable=False)
+    before, addresses = pids(own_stack), ports(own_stack)
+    kill(getattr(own_stack, name))
+    mended = up(own_stack.home, durable=False)
     assert mended.is_running()
     assert ports(mended) == addresses
     assert {other for other, pid in pids(mended).items() if pid != before[other]} == {name}
 
 
-def test_a_wholly_killed_stack_comes_back_with_its_committed_rows(stack: LocalStack) -> None:
-    execute(stack.postgres.url, "CREATE TABLE kept AS SELECT 7 AS n")
-    for service in stack.services:
+def test_a_wholly_killed_stack_comes_back_with_its_committed_rows(own_stack: LocalStack) -> None:
+    execute(own_stack.postgres.url, "CREATE TABLE kept AS SELECT 7 AS n")
+    for service in own_stack.services:
         kill(service)
-    assert execute(up(stack.home, durable=False).postgres.url, "SELECT n FROM kept") == [(7,)]
+    assert execute(up(own_stack.home, durable=False).postgres.url, "SELECT n FROM kept") == [(7,)]
 
 
-def test_down_leaves_no_process_and_a_second_down_has_nothing_to_do(stack: LocalStack) -> None:
-    before = pids(stack)
-    assert down(stack.home) is True
-    assert set(pids(stack).values()) == {None}
+def test_down_leaves_no_process_and_a_second_down_has_nothing_to_do(own_stack: LocalStack) -> None:
+    before = pids(own_stack)
+    assert down(own_stack.home) is True
+    assert set(pids(own_stack).values()) == {None}
     assert [birth_of(pid) for pid in before.values() if pid is not None] == [None, None, None]
-    assert down(stack.home) is False
+    assert down(own_stack.home) is False
 
 
 def test_down_where_there_has_never_been_a_stack_does_nothing(tmp_path: Path) -> None:
@@ -230,7 +231,10 @@ def test_the_state_file_with_the_key_is_for_its_owner_alone(stack: LocalStack) -
 
 def test_status_tells_a_stopped_service_from_a_running_one(stack: LocalStack) -> None:
     stack.redis.stop()
-    status = stack.status()
+    try:
+        status = stack.status()
+    finally:
+        stack.redis.start()
     assert (status["redis"].running, status["redis"].pid, status["redis"].version) == (False, None, None)
     assert status["postgres"].running
     assert (status["postgres"].version or "").startswith("18")
@@ -279,51 +283,51 @@ def test_databases_are_made_from_a_template_and_dropped_while_in_use(stack: Loca
     stack.postgres.drop_database("of-a-test")
 
 
-def test_a_recycled_pid_is_not_mistaken_for_a_server(stack: LocalStack) -> None:
-    kill(stack.redis)
-    pid_file = stack.home / "redis.pid"
+def test_a_recycled_pid_is_not_mistaken_for_a_server(own_stack: LocalStack) -> None:
+    kill(own_stack.redis)
+    pid_file = own_stack.home / "redis.pid"
     record = json.loads(pid_file.read_text())
     # This very process now has the pid: it must neither be taken for Redis nor be killed.
     pid_file.write_text(json.dumps({**record, "pid": os.getpid()}))
-    assert stack.redis.process.pid() is None
-    assert stack.redis.stop() is False
-    mended = up(stack.home, durable=False)
+    assert own_stack.redis.process.pid() is None
+    assert own_stack.redis.stop() is False
+    mended = up(own_stack.home, durable=False)
     assert mended.redis.process.pid() not in (None, os.getpid())
 
 
-def test_a_server_whose_pid_file_was_lost_is_replaced(stack: LocalStack) -> None:
-    execute(stack.postgres.url, "CREATE TABLE kept AS SELECT 7 AS n")
-    orphan = stack.postgres.process.pid()
+def test_a_server_whose_pid_file_was_lost_is_replaced(own_stack: LocalStack) -> None:
+    execute(own_stack.postgres.url, "CREATE TABLE kept AS SELECT 7 AS n")
+    orphan = own_stack.postgres.process.pid()
     assert orphan is not None
-    (stack.home / "postgres.pid").unlink()
-    for service in (stack.redis, stack.sqs):
+    (own_stack.home / "postgres.pid").unlink()
+    for service in (own_stack.redis, own_stack.sqs):
         service.stop()
-    again = up(stack.home, durable=False)
+    again = up(own_stack.home, durable=False)
     assert again.postgres.process.pid() != orphan
     assert execute(again.postgres.url, "SELECT n FROM kept") == [(7,)]
 
 
-def test_a_service_that_cannot_start_shows_the_end_of_its_log(stack: LocalStack) -> None:
-    stack.postgres.stop()
-    control = stack.quarters.folder / "postgres" / "data" / "global" / "pg_control"
+def test_a_service_that_cannot_start_shows_the_end_of_its_log(own_stack: LocalStack) -> None:
+    own_stack.postgres.stop()
+    control = own_stack.quarters.folder / "postgres" / "data" / "global" / "pg_control"
     control.rename(control.with_name("pg_control.away"))
     with pytest.raises(LocalStackError, match=r"postgres ended while starting(?s:.*)pg_control"):
-        stack.postgres.start()
+        own_stack.postgres.start()
 
 
-def test_an_unreadable_state_file_does_not_lose_the_data(stack: LocalStack) -> None:
-    execute(stack.postgres.url, "CREATE TABLE kept AS SELECT 7 AS n")
-    (stack.home / "stack.json").write_text("{")
-    assert execute(up(stack.home, durable=False).postgres.url, "SELECT n FROM kept") == [(7,)]
+def test_an_unreadable_state_file_does_not_lose_the_data(own_stack: LocalStack) -> None:
+    execute(own_stack.postgres.url, "CREATE TABLE kept AS SELECT 7 AS n")
+    (own_stack.home / "stack.json").write_text("{")
+    assert execute(up(own_stack.home, durable=False).postgres.url, "SELECT n FROM kept") == [(7,)]
 
 
-def test_purge_removes_everything_of_the_stack_and_nothing_else(stack: LocalStack) -> None:
-    elsewhere = stack.quarters.folder
-    (stack.home / "notes.txt").write_text("mine")
-    assert down(stack.home, purge=True) is True
-    assert [path.name for path in stack.home.iterdir()] == ["notes.txt"]
-    assert elsewhere == stack.home or not elsewhere.exists()
-    assert find(stack.home) is None
+def test_purge_removes_everything_of_the_stack_and_nothing_else(own_stack: LocalStack) -> None:
+    elsewhere = own_stack.quarters.folder
+    (own_stack.home / "notes.txt").write_text("mine")
+    assert down(own_stack.home, purge=True) is True
+    assert [path.name for path in own_stack.home.iterdir()] == ["notes.txt"]
+    assert elsewhere == own_stack.home or not elsewhere.exists()
+    assert find(own_stack.home) is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts servers under another account")

@@ -115,7 +115,6 @@ HEADERS = {
     "a claim beyond all numbers": ({**JSON, "Content-Length": "9" * 5000}, 413, "body-too-large"),
     "an empty key": ({**JSON, "Idempotency-Key": ""}, 422, "invalid-parameter"),
     "a long key": ({**JSON, "Idempotency-Key": "k" * 256}, 422, "invalid-parameter"),
-    "a key with a space": ({**JSON, "Idempotency-Key": "a b"}, 422, "invalid-parameter"),
     "a key with a tab": ({**JSON, "Idempotency-Key": "a\tb"}, 422, "invalid-parameter"),
     "a key that is not ASCII": ({**JSON, "Idempotency-Key": b"\xe9\xff"}, 422, "invalid-parameter"),
 }

@@ -108,7 +108,7 @@ async def test_one_log_line_per_submit_and_never_what_was_said(client: AsyncClie
     (line,) = lines
     body = answer.json()
     assert (line["event"], line["log_level"]) == ("turn.submitted", "info")
-    assert (line["turn"], line["session"], line["tenant"]) == (body["id"], "s", "acme")
+    assert (line["turn_id"], line["session_id"], line["tenant_id"]) == (body["id"], "s", "acme")
     assert line["trace_id"] == answer.headers["traceparent"].split("-")[1]
     assert line["sent"] is True
     assert "canary" not in str(line)

@@ -1,0 +1,142 @@
+"""The house rules that a linter does not know: one home for each thing, files of a size that can be read, no naps."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+PRODUCT = ("turns", "worker", "producer", "ops")
+MAX_LINES = 300
+VAGUE = {"util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"}
+
+# The table's name after a word of SQL, apart from prose ("from turns that ...") by the capitals that our SQL is written in.
+SQL_OF_TURNS = re.compile(r"\b(FROM|JOIN|UPDATE|INTO|TABLE|TRUNCATE)\s+(ONLY\s+)?(public\.)?turns\b")
+
+HOMES_OF_SQL = ("turns", "migrations")
+ONLOOKERS = ("ops/demo",)
+"""The demo's check looks at the table from outside: with the product's own statements it would confirm their mistakes."""
+
+HOMES_OF_THE_ENVIRONMENT = ("turns/settings.py", "ops/local/", "ops/local_stack.py")
+HANDS_THE_ENVIRONMENT_ON = {
+    "ops/up.py": "to its children",
+    "ops/demo/": "to its children, and to its handler the script that it shall play",
+    "ops/cli.py": "TURNSTILE_DEBUG, which must work when the settings are refused",
+    "ops/operator_access.py": "asks only whether a log level was chosen",
+}
+
+MAY_SLEEP = {
+    "tests/probes.py": "the one place that waits",
+    "tests/e2e/handlers.py": "handlers under test, which are slow on purpose",
+    "tests/integration/ops/test_local_commands.py": "a synchronous fixture that waits on a condition",
+}
+
+Finder = Callable[[ast.AST], list[int]]
+
+
+def python_files(*folders: str) -> Iterator[tuple[str, Path]]:
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), path
+
+
+def found_in(finder: Finder, *folders: str) -> list[str]:
+    """`path:line` of whatever the finder finds."""
+    return [
+        f"{name}:{line}" for name, path in python_files(*folders) for line in finder(ast.parse(path.read_text("utf-8")))
+    ]
+
+
+def find_sql_of_turns(tree: ast.AST) -> list[int]:
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL_OF_TURNS.search(node.value)
+    ]
+
+
+def find_environment(tree: ast.AST) -> list[int]:
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Attribute) and node.attr in {"environ", "environb", "getenv"})
+        or (isinstance(node, ast.ImportFrom) and {one.name for one in node.names} & {"environ", "environb", "getenv"})
+    ]
+
+
+def find_naps(tree: ast.AST) -> list[int]:
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Attribute) and node.attr == "sleep")
+        or (isinstance(node, ast.ImportFrom) and "sleep" in {one.name for one in node.names})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("finder", "text"),
+    [
+        (find_sql_of_turns, "X = 'SELECT 1 FROM turns t'"),
+        (find_sql_of_turns, "X = f'UPDATE turns SET {y}'"),
+        (find_environment, "import os; os.environ['X']"),
+        (find_environment, "import os; os.getenv('X')"),
+        (find_environment, "from os import environ"),
+        (find_naps, "import time; time.sleep(1)"),
+        (find_naps, "async def f(): await asyncio.sleep(0)"),
+        (find_naps, "from time import sleep"),
+    ],
+)
+def test_what_is_looked_for_would_be_found(finder: Finder, text: str) -> None:
+    assert finder(ast.parse(text)) == [1]
+
+
+@pytest.mark.parametrize(
+    ("finder", "text"),
+    [
+        (find_sql_of_turns, "'The turns that are due, taken from turns in the table'"),
+        (find_sql_of_turns, "X = 'SELECT 1 FROM turn_attempts'"),
+        (find_environment, "def environment(): ..."),
+        (find_naps, "asleep = 1"),
+    ],
+)
+def test_what_is_something_else_is_not_found(finder: Finder, text: str) -> None:
+    assert finder(ast.parse(text)) == []
+
+
+def test_no_file_is_too_long_to_be_one_thing() -> None:
+    lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in python_files(*PRODUCT)}
+
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def test_sql_of_the_status_table_stands_in_turns_and_in_the_migrations_only() -> None:
+    found = found_in(find_sql_of_turns, "worker", "producer", "ops", "examples")
+
+    assert [where for where in found if not where.startswith(ONLOOKERS)] == []
+
+
+def test_the_homes_of_the_sql_are_where_this_test_believes_them() -> None:
+    for home in (*HOMES_OF_SQL, *ONLOOKERS):
+        assert found_in(find_sql_of_turns, home)
+
+
+def test_the_environment_is_read_in_one_place() -> None:
+    found = found_in(find_environment, *PRODUCT, "examples", "migrations")
+
+    known = (*HOMES_OF_THE_ENVIRONMENT, *HANDS_THE_ENVIRONMENT_ON)
+    assert [where for where in found if not where.startswith(known)] == []
+
+
+def test_tests_wait_on_conditions_and_do_not_sleep() -> None:
+    found = found_in(find_naps, "tests")
+
+    assert [where for where in found if where.partition(":")[0] not in MAY_SLEEP] == []
+
+
+def test_a_file_is_named_after_one_behaviour() -> None:
+    names = [name for name, _ in python_files(*PRODUCT, "examples", "migrations", "tests")]
+
+    assert [name for name in names if VAGUE & set(re.split(r"[/_.]", name))] == []

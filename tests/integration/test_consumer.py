@@ -1,0 +1,318 @@
+"""The consumer, on a real queue: it receives only what it has room for, and nothing ends its poll."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from ops.local.stack import LocalStack
+from tests.conftest import sqs_client
+from tests.probes import until
+from turns.envelope import OutgoingMessage, ReceivedMessage
+from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turns.message import WakeUp
+from turns.message_queue import MessageQueues
+from turns.settings import Settings
+from worker.consumer import Consumer
+
+Served = Callable[[ReceivedMessage], Awaitable["asyncio.Future[Any] | None"]]
+
+
+@pytest.fixture
+def database_url() -> str:
+    """No database is made: nothing here asks one."""
+    return "postgresql://127.0.0.1:1/none"
+
+
+class Watched:
+    """The real queues; says when a poll begins, and fails when asked to."""
+
+    def __init__(self, queues: MessageQueues) -> None:
+        self._queues = queues
+        self.polls = 0
+        self.most: list[int] = []
+        self.trouble: list[Exception] = []
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def receive(self, queue: str, most: int) -> list[ReceivedMessage]:
+        self.polls += 1
+        self.most.append(most)
+        await self.open.wait()
+        if self.trouble:
+            raise self.trouble.pop()
+        return await self._queues.receive(queue, most)
+
+    async def give_back(self, queue: str, messages: list[ReceivedMessage]) -> None:
+        await self._queues.give_back(queue, messages)
+
+
+class Rig:
+    """A consumer whose processing the test decides."""
+
+    def __init__(self, settings: Settings, queues: MessageQueues) -> None:
+        self.settings = settings
+        self.queues = queues
+        self.watched = Watched(queues)
+        self.stopping = asyncio.Event()
+        self.received: list[ReceivedMessage] = []
+        self.release = asyncio.Event()
+
+    async def send(self, many: int) -> None:
+        wake_ups = [OutgoingMessage(WakeUp("t", f"s-{number}", uuid4()), "") for number in range(many)]
+        await self.queues.send(self.settings.queue, wake_ups)
+
+    async def work_until_released(self, message: ReceivedMessage) -> None:
+        self.received.append(message)
+        await self.release.wait()
+
+    @asynccontextmanager
+    async def consuming(self, slots: int, process: Served) -> AsyncIterator[Consumer]:
+        """Polls while the block runs, and ends in good order."""
+        consumer = Consumer(self.watched, self.settings.queue, slots, process, self.stopping)  # type: ignore[arg-type]
+        polling = asyncio.create_task(consumer.run())
+        try:
+            yield consumer
+        finally:
+            self.release.set()
+            self.stopping.set()
+            await asyncio.wait_for(polling, 30)
+            await asyncio.wait_for(consumer.finished(), 30)
+
+
+@pytest.fixture
+def rig(settings: Settings, queues: MessageQueues) -> Rig:
+    return Rig(settings, queues)
+
+
+def visible(stack: LocalStack, url: str) -> int:
+    name = "ApproximateNumberOfMessages"
+    return int(sqs_client(stack).get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name])
+
+
+# --- free slots
+
+
+async def test_only_free_slots_are_received_for(rig: Rig, stack: LocalStack) -> None:
+    await rig.send(5)
+    url = (await rig.queues.find(rig.settings.queue)).url
+
+    async with rig.consuming(2, rig.work_until_released) as consumer:
+        await until(lambda: len(rig.received) == 2)
+
+        assert (consumer.busy, consumer.free) == (2, 0)
+        assert visible(stack, url) == 3
+        rig.release.set()
+        await until(lambda: len(rig.received) == 5)
+
+    assert max(rig.watched.most) == 2
+
+
+async def test_a_slot_that_is_free_again_is_received_for_at_once(rig: Rig) -> None:
+    gates: list[asyncio.Event] = []
+
+    async def work(message: ReceivedMessage) -> None:
+        rig.received.append(message)
+        gates.append(asyncio.Event())
+        await gates[-1].wait()
+
+    await rig.send(3)
+    async with rig.consuming(2, work):
+        await until(lambda: len(rig.received) == 2)
+        gates[0].set()
+        await until(lambda: len(rig.received) == 3)
+        for gate in gates:
+            gate.set()
+
+    assert rig.watched.most[-1] >= 1
+
+
+async def test_a_poll_asks_for_ten_at_most(rig: Rig) -> None:
+    async with rig.consuming(64, rig.work_until_released):
+        await until(lambda: rig.watched.polls)
+
+    assert set(rig.watched.most) == {10}
+
+
+async def test_a_handler_that_was_left_behind_keeps_its_slot_until_it_ends(rig: Rig) -> None:
+    runaway: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def work(message: ReceivedMessage) -> "asyncio.Future[None] | None":
+        rig.received.append(message)
+        return runaway if len(rig.received) == 1 else None
+
+    await rig.send(2)
+    async with rig.consuming(1, work) as consumer:
+        await until(lambda: len(rig.received) == 1 and consumer.busy == 0)
+        assert consumer.free == 0
+
+        runaway.set_result(None)
+
+        await until(lambda: len(rig.received) == 2)
+
+
+# --- nothing ends the poll
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("a bug of ours"),
+        DatabaseUnavailableError("away"),
+        QueueUnavailableError("away"),
+        asyncio.CancelledError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_a_message_that_cannot_be_processed_costs_neither_the_poll_nor_its_slot(
+    rig: Rig, error: BaseException
+) -> None:
+    async def work(message: ReceivedMessage) -> None:
+        rig.received.append(message)
+        if len(rig.received) <= 2:
+            raise error
+
+    await rig.send(3)
+    async with rig.consuming(1, work) as consumer:
+        await until(lambda: len(rig.received) == 3, within=10.0)
+        await until(lambda: consumer.busy == 0)
+
+
+@pytest.mark.parametrize(
+    "error", [QueueUnavailableError("away"), UnknownQueueError("turns")], ids=lambda error: type(error).__name__
+)
+async def test_a_receive_that_fails_is_tried_again(rig: Rig, error: Exception) -> None:
+    rig.watched.trouble = [error, error]
+    await rig.send(1)
+
+    async with rig.consuming(4, rig.work_until_released):
+        await until(lambda: rig.received)
+
+    assert rig.watched.most[:3] == [4, 4, 4]
+
+
+# --- whether it hears
+
+
+async def test_a_consumer_that_receives_is_not_deaf(rig: Rig) -> None:
+    async with rig.consuming(4, rig.work_until_released) as consumer:
+        await until(lambda: rig.watched.polls)
+        consumer._received_at -= 1000
+        await rig.send(1)
+        await until(lambda: rig.received)
+
+        assert consumer.deaf_for() < 500
+
+
+async def test_a_consumer_whose_slots_are_all_at_work_is_not_deaf(rig: Rig) -> None:
+    await rig.send(1)
+    async with rig.consuming(1, rig.work_until_released) as consumer:
+        await until(lambda: rig.received)
+
+        assert consumer.deaf_for() == 0
+
+
+async def test_a_consumer_whose_slots_are_all_lost_to_runaways_is_deaf(rig: Rig) -> None:
+    runaway: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def work(message: ReceivedMessage) -> "asyncio.Future[None]":
+        rig.received.append(message)
+        return runaway
+
+    await rig.send(1)
+    async with rig.consuming(1, work) as consumer:
+        await until(lambda: rig.received and consumer.busy == 0)
+
+        assert await until(consumer.deaf_for) > 0
+        runaway.set_result(None)
+
+
+async def test_a_consumer_that_cannot_receive_grows_deaf(rig: Rig) -> None:
+    rig.watched.trouble = [QueueUnavailableError("away")] * 100
+
+    async with rig.consuming(4, rig.work_until_released) as consumer:
+        before = consumer.deaf_for()
+        await until(lambda: rig.watched.polls >= 3)
+
+        assert consumer.deaf_for() > before
+        rig.watched.trouble.clear()
+
+
+@pytest.mark.parametrize("slots", [4, 64])
+async def test_a_consumer_whose_poll_hangs_grows_deaf(rig: Rig, slots: int) -> None:
+    rig.watched.open.clear()
+    async with rig.consuming(slots, rig.work_until_released) as consumer:
+        await until(lambda: rig.watched.polls)
+
+        assert await until(consumer.deaf_for, within=5.0) > 0
+        rig.watched.open.set()
+
+
+async def test_the_time_in_which_all_slots_were_at_work_is_not_deafness(rig: Rig) -> None:
+    await rig.send(1)
+    async with rig.consuming(1, rig.work_until_released) as consumer:
+        await until(lambda: rig.received)
+        consumer._received_at -= 1000
+        rig.watched.open.clear()
+        polls = rig.watched.polls
+
+        rig.release.set()
+
+        await until(lambda: rig.watched.polls > polls)
+        assert consumer.deaf_for() < 500
+        rig.watched.open.set()
+
+
+# --- stopping
+
+
+async def test_what_a_late_poll_brings_is_given_back(settings: Settings, rig: Rig) -> None:
+    patient = MessageQueues(settings.model_copy(update={"receive_wait_seconds": 20}))
+    rig.watched = Watched(patient)
+    async with rig.consuming(4, rig.work_until_released):
+        await until(lambda: rig.watched.polls)
+        rig.stopping.set()
+        await rig.send(1)
+    patient.close()
+
+    (again,) = await until(lambda: rig.queues.receive(settings.queue, 1))
+    assert again.receive_count == 2
+    assert rig.received == []
+
+
+async def test_a_stop_begins_no_other_poll(rig: Rig) -> None:
+    async with rig.consuming(4, rig.work_until_released):
+        await until(lambda: rig.watched.polls)
+        rig.stopping.set()
+        polls = rig.watched.polls
+
+    assert rig.watched.polls == polls
+
+
+async def test_a_stop_is_heeded_while_all_slots_are_busy(rig: Rig) -> None:
+    await rig.send(1)
+    consumer = Consumer(rig.queues, rig.settings.queue, 1, rig.work_until_released, rig.stopping)  # type: ignore[arg-type]
+    polling = asyncio.create_task(consumer.run())
+    await until(lambda: rig.received)
+
+    rig.stopping.set()
+
+    await asyncio.wait_for(polling, 30)
+    assert consumer.busy == 1
+    rig.release.set()
+    await asyncio.wait_for(consumer.finished(), 30)
+    assert consumer.busy == 0
+
+
+async def test_what_is_abandoned_is_cancelled(rig: Rig) -> None:
+    await rig.send(1)
+    async with rig.consuming(1, rig.work_until_released) as consumer:
+        await until(lambda: rig.received)
+
+        consumer.abandon()
+
+        await asyncio.wait_for(consumer.finished(), 30)
+        assert not rig.release.is_set()

@@ -1,0 +1,437 @@
+"""An attempt: whatever the handler does, exactly one outcome comes of it."""
+
+import asyncio
+import gc
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from tests.probes import until
+from turns.claimed_turn import ClaimedTurn
+from turns.database import Database
+from worker.attempt import Attempt
+from worker.context import TurnContext, turn_for_handler
+from worker.handler import Context, Handler, Retry, Snooze, Turn
+from worker.outcome import Failed, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
+
+CLAIMED = ClaimedTurn(
+    claim_id=UUID(int=1), id=UUID(int=2), tenant_id="t", session_id="s", seq=1, queue="turns", attempt=1, failures=0,
+    crashes=0, max_attempts=None, generation=1, fence=7, timeout_seconds=None, expires_in_seconds=900.0,
+    dwell_seconds=0.0, metadata={}, trace_id="1" * 32, span_id="1" * 16, created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    inputs=("hi",),
+)  # fmt: skip
+
+THREADS = 2
+LONG = 60.0
+"""Seconds that no test waits for."""
+
+
+@pytest.fixture
+def threads() -> Iterator[Executor]:
+    with ThreadPoolExecutor(THREADS) as pool:
+        yield pool
+
+
+class Bench:
+    """Makes attempts of handlers, and keeps what a test looks at."""
+
+    def __init__(self, threads: Executor) -> None:
+        self._threads = threads
+        self.began = asyncio.Event()
+        self.context = TurnContext(CLAIMED, LONG, cast("Database", None), cast("Any", None))
+
+    def attempt(self, function: Callable[[Any, Any], Any], retry_on: tuple[type[BaseException], ...] = ()) -> Attempt:
+        return Attempt(Handler(function, retry_on=retry_on), turn_for_handler(CLAIMED), self.context, self._threads)
+
+    async def stopped(self, attempt: Attempt, reason: StopReason, grace: float = LONG) -> Outcome:
+        """The outcome of an attempt that is stopped once its handler has begun."""
+        running = asyncio.create_task(attempt.run(LONG, grace))
+        await self.began.wait()
+        attempt.stop(reason)
+        return await running
+
+
+@pytest.fixture
+async def bench(threads: Executor) -> Bench:
+    return Bench(threads)
+
+
+async def wait_forever() -> None:
+    await asyncio.Event().wait()
+
+
+# --- it comes to its end by itself
+
+
+async def test_a_handler_that_returns_has_succeeded(bench: Bench) -> None:
+    async def answer(turn: Turn, ctx: Context) -> str:
+        return f"{turn.input} {ctx.fence}"
+
+    assert await bench.attempt(answer).run(LONG, LONG) == Succeeded("hi 7")
+
+
+async def test_a_plain_function_is_a_handler_too(bench: Bench) -> None:
+    assert await bench.attempt(lambda turn, _: turn.input).run(LONG, LONG) == Succeeded("hi")
+
+
+async def test_a_plain_function_that_returns_a_coroutine_is_awaited(bench: Bench) -> None:
+    async def answer(greeting: str, turn: Turn, _: Context) -> str:
+        return f"{greeting} {turn.input}"
+
+    class Callable_:  # noqa: N801 - a callable object, as some frameworks make them
+        async def __call__(self, turn: Turn, _: Context) -> Any:
+            return turn.input
+
+    assert await bench.attempt(partial(answer, "oh")).run(LONG, LONG) == Succeeded("oh hi")
+    assert await bench.attempt(Callable_()).run(LONG, LONG) == Succeeded("hi")
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ValueError("a bug"), Failed("ValueError", "a bug", may_heal=False)),
+        (Retry("busy", after=3), Failed("Retry", "busy", may_heal=True, after=3)),
+        (Snooze(after=9), Snoozed(9)),
+        (TimeoutError("the provider's"), Failed("TimeoutError", "the provider's", may_heal=True)),
+    ],
+)
+async def test_a_handler_that_raises_has_failed_as_it_says(bench: Bench, error: Exception, outcome: Outcome) -> None:
+    async def fail(*_: Any) -> None:
+        raise error
+
+    def fail_in_thread(*_: Any) -> None:
+        raise error
+
+    assert await bench.attempt(fail).run(LONG, LONG) == outcome
+    assert await bench.attempt(fail_in_thread).run(LONG, LONG) == outcome
+
+
+async def test_what_the_handler_declares_may_heal(bench: Bench) -> None:
+    async def fail(*_: Any) -> None:
+        raise KeyError("x")
+
+    outcome = await bench.attempt(fail, (LookupError,)).run(LONG, LONG)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.may_heal
+
+
+async def test_a_handler_that_cancels_itself_has_failed(bench: Bench) -> None:
+    async def give_in(*_: Any) -> None:
+        raise asyncio.CancelledError
+
+    async def cancel_own_task(*_: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await wait_forever()
+
+    for function in (give_in, cancel_own_task):
+        outcome = await bench.attempt(function).run(LONG, LONG)
+        assert isinstance(outcome, Failed)
+        assert (outcome.error_class, outcome.may_heal) == ("CancelledError", False)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
+async def test_a_handler_that_exits_fails_its_turn_and_not_its_worker(bench: Bench, error: BaseException) -> None:
+    async def leave(*_: Any) -> None:
+        raise error
+
+    def leave_in_thread(*_: Any) -> None:
+        raise error
+
+    for function in (leave, leave_in_thread):
+        outcome = await bench.attempt(function).run(LONG, LONG)
+        assert isinstance(outcome, Failed)
+        assert type(error).__name__ in f"{outcome.error_class} {outcome.error}"
+        assert not outcome.may_heal
+
+
+# --- it takes too long
+
+
+async def test_a_handler_that_takes_too_long_is_cancelled(bench: Bench) -> None:
+    seen: list[str] = []
+
+    async def dawdle(_: Turn, ctx: Context) -> None:
+        try:
+            await wait_forever()
+        except asyncio.CancelledError:
+            seen.append(f"cancelled {ctx.cancelled}")
+            raise
+
+    assert await bench.attempt(dawdle).run(0.05, LONG) == TimedOut(0.05)
+    assert seen == ["cancelled True"]
+
+
+async def test_a_handler_that_answers_after_its_time_has_timed_out_all_the_same(bench: Bench) -> None:
+    async def too_late(*_: Any) -> str:
+        try:
+            await wait_forever()
+        except asyncio.CancelledError:
+            return "too late"
+        return "never"
+
+    assert await bench.attempt(too_late).run(0.05, LONG) == TimedOut(0.05)
+
+
+async def test_a_handler_that_ignores_its_cancellation_is_left_behind(bench: Bench) -> None:
+    release = asyncio.Event()
+
+    async def deaf(*_: Any) -> None:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    attempt = bench.attempt(deaf)
+
+    assert await attempt.run(0.05, 0.05) == TimedOut(0.05)
+    assert attempt.left_behind is not None
+    assert not attempt.left_behind.done()
+    release.set()
+    await attempt.left_behind
+
+
+async def test_a_handler_that_heeds_its_cancellation_is_not_left_behind(bench: Bench) -> None:
+    async def dawdle(*_: Any) -> None:
+        await wait_forever()
+
+    attempt = bench.attempt(dawdle)
+    await attempt.run(0.05, LONG)
+
+    assert attempt.left_behind is None
+
+
+async def test_a_function_in_a_thread_sees_that_it_is_cancelled(bench: Bench) -> None:
+    seen: list[bool] = []
+
+    def look(_: Turn, ctx: Context) -> None:
+        while not ctx.cancelled:
+            pass
+        seen.append(ctx.cancelled)
+
+    assert await bench.attempt(look).run(0.05, LONG) == TimedOut(0.05)
+    await until(lambda: seen)
+    assert seen == [True]
+
+
+# --- it is stopped
+
+
+@pytest.mark.parametrize("reason", StopReason)
+async def test_a_handler_that_is_stopped_is_cancelled(bench: Bench, reason: StopReason) -> None:
+    async def dawdle(*_: Any) -> None:
+        bench.began.set()
+        await wait_forever()
+
+    assert await bench.stopped(bench.attempt(dawdle), reason) == Stopped(reason)
+    assert bench.context.cancelled
+
+
+@pytest.mark.parametrize("reason", StopReason)
+async def test_an_attempt_that_is_stopped_before_it_runs_never_calls_the_handler(
+    bench: Bench, reason: StopReason
+) -> None:
+    called: list[object] = []
+    attempt = bench.attempt(lambda *_: called.append(1))
+    attempt.stop(reason)
+
+    assert await attempt.run(LONG, LONG) == Stopped(reason)
+    assert called == []
+
+
+async def test_the_first_reason_to_stop_counts(bench: Bench) -> None:
+    attempt = bench.attempt(lambda *_: None)
+    for reason in (StopReason.SUPERSEDED, StopReason.CANCELED, StopReason.SHUTDOWN):
+        attempt.stop(reason)
+
+    assert await attempt.run(LONG, LONG) == Stopped(StopReason.SUPERSEDED)
+
+
+async def test_a_stop_that_comes_after_the_end_changes_nothing(bench: Bench) -> None:
+    attempt = bench.attempt(lambda *_: "done")
+
+    assert await attempt.run(LONG, LONG) == Succeeded("done")
+    attempt.stop(StopReason.CANCELED)
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome"),
+    [
+        (StopReason.SHUTDOWN, Succeeded("just in time")),
+        (StopReason.CANCELED, Stopped(StopReason.CANCELED)),
+        (StopReason.SUPERSEDED, Stopped(StopReason.SUPERSEDED)),
+    ],
+)
+async def test_an_answer_on_the_way_out_counts_at_a_shutdown_only(
+    bench: Bench, reason: StopReason, outcome: Outcome
+) -> None:
+    async def finish(*_: Any) -> str:
+        bench.began.set()
+        try:
+            await wait_forever()
+        except asyncio.CancelledError:
+            return "just in time"
+        return "never"
+
+    assert await bench.stopped(bench.attempt(finish), reason) == outcome
+
+
+async def test_an_answer_of_a_thread_on_the_way_out_counts_at_a_shutdown_too(bench: Bench) -> None:
+    loop = asyncio.get_running_loop()
+
+    def finish(_: Turn, ctx: Context) -> str:
+        loop.call_soon_threadsafe(bench.began.set)
+        while not ctx.cancelled:
+            pass
+        return "just in time"
+
+    assert await bench.stopped(bench.attempt(finish), StopReason.SHUTDOWN) == Succeeded("just in time")
+
+
+async def test_a_function_in_a_thread_that_ignores_its_cancellation_is_left_behind(bench: Bench) -> None:
+    release = threading.Event()
+    attempt = bench.attempt(lambda *_: release.wait(30))
+
+    assert await attempt.run(0.05, 0.05) == TimedOut(0.05)
+    assert attempt.left_behind is not None
+    assert not attempt.left_behind.done()
+    release.set()
+    await asyncio.wait({attempt.left_behind}, timeout=30)
+    assert attempt.left_behind.done()
+
+
+async def test_a_function_that_waits_for_a_thread_is_never_called_once_it_is_stopped(bench: Bench) -> None:
+    release, called = threading.Event(), []
+    busy = [asyncio.create_task(bench.attempt(lambda *_: release.wait(30)).run(LONG, LONG)) for _ in range(THREADS)]
+    waiting = bench.attempt(lambda *_: called.append(1))
+
+    assert await waiting.run(0.05, LONG) == TimedOut(0.05)
+
+    assert waiting.left_behind is None
+    release.set()
+    await asyncio.wait(busy, timeout=30)
+    assert called == []
+
+
+async def test_a_shutdown_shortens_the_grace_of_whatever_is_on_its_way_out(bench: Bench) -> None:
+    release = asyncio.Event()
+
+    async def deaf(*_: Any) -> None:
+        bench.began.set()
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    attempt = bench.attempt(deaf)
+    running = asyncio.create_task(attempt.run(LONG, 10 * LONG))
+    await bench.began.wait()
+    attempt.stop(StopReason.CANCELED)
+    attempt.stop(StopReason.SHUTDOWN)
+
+    assert await asyncio.wait_for(running, LONG) == Stopped(StopReason.CANCELED)
+    release.set()
+
+
+async def test_an_attempt_waits_at_its_gate_until_it_is_stopped(bench: Bench) -> None:
+    gate = asyncio.Semaphore(1)
+    attempt = bench.attempt(lambda *_: "never")
+    await gate.acquire()
+
+    async def wait_and_run() -> Outcome:
+        async with attempt.turn_at(gate):
+            return await attempt.run(LONG, LONG)
+
+    running = asyncio.create_task(wait_and_run())
+    attempt.stop(StopReason.SUPERSEDED)
+
+    assert await asyncio.wait_for(running, LONG) == Stopped(StopReason.SUPERSEDED)
+    gate.release()
+    assert not gate.locked()
+
+
+async def test_attempts_at_one_gate_run_one_after_the_other(bench: Bench) -> None:
+    gate, inside, most = asyncio.Semaphore(1), 0, 0
+
+    async def look(*_: Any) -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        await asyncio.get_running_loop().run_in_executor(None, int)
+        inside -= 1
+
+    async def wait_and_run() -> Outcome:
+        attempt = bench.attempt(look)
+        async with attempt.turn_at(gate):
+            return await attempt.run(LONG, LONG)
+
+    outcomes = await asyncio.gather(*(wait_and_run() for _ in range(10)))
+
+    assert outcomes == [Succeeded(None)] * 10
+    assert most == 1
+    assert not gate.locked()
+
+
+@pytest.mark.parametrize("reason", StopReason)
+async def test_a_failure_on_the_way_out_is_the_stops_and_not_the_handlers(bench: Bench, reason: StopReason) -> None:
+    async def break_off(*_: Any) -> None:
+        bench.began.set()
+        try:
+            await wait_forever()
+        finally:
+            raise ValueError("what the user said")
+
+    assert await bench.stopped(bench.attempt(break_off), reason) == Stopped(reason)
+
+
+async def test_a_handler_that_ignores_its_stop_is_left_behind(bench: Bench) -> None:
+    release = asyncio.Event()
+
+    async def deaf(*_: Any) -> None:
+        bench.began.set()
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    attempt = bench.attempt(deaf)
+
+    assert await bench.stopped(attempt, StopReason.SHUTDOWN, grace=0.05) == Stopped(StopReason.SHUTDOWN)
+    assert attempt.left_behind is not None
+    release.set()
+    await attempt.left_behind
+
+
+@pytest.mark.skipif(not hasattr(sys, "getrefcount"), reason="the forgotten exception shows at once with CPython only")
+@pytest.mark.parametrize("how", ["timeout", *StopReason])
+async def test_what_is_raised_on_the_way_out_is_not_reported_as_forgotten(bench: Bench, how: str) -> None:
+    """asyncio logs the text of an exception that nobody looked at, and it may quote what the user said."""
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about))
+
+    async def break_off(*_: Any) -> None:
+        bench.began.set()
+        try:
+            await wait_forever()
+        finally:
+            raise ValueError("what the user said")
+
+    if how == "timeout":
+        await bench.attempt(break_off).run(0.05, LONG)
+    else:
+        await bench.stopped(bench.attempt(break_off), StopReason(how))
+    gc.collect()
+
+    assert complaints == []

@@ -1,0 +1,49 @@
+"""Backoff: range, cap, growth."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turns.backoff import DEFAULT_CAP_SECONDS, ceiling, full_jitter
+
+attempts = st.integers(1, 10**9)
+bases = st.floats(0.001, 60)
+caps = st.floats(0.001, 3600)
+fractions = st.floats(0, 1)
+
+
+@settings(deadline=None)
+@given(attempts, fractions, bases, caps)
+def test_a_wait_lies_between_nothing_and_the_ceiling(attempt: int, fraction: float, base: float, cap: float) -> None:
+    assert 0 <= full_jitter(attempt, fraction, base, cap) <= ceiling(attempt, base, cap)
+
+
+@settings(deadline=None)
+@given(attempts, bases, caps)
+def test_no_ceiling_is_above_the_cap(attempt: int, base: float, cap: float) -> None:
+    assert ceiling(attempt, base, cap) <= cap
+
+
+@settings(deadline=None)
+@given(st.integers(1, 100), bases, caps)
+def test_the_ceiling_doubles_until_the_cap(attempt: int, base: float, cap: float) -> None:
+    assert ceiling(attempt + 1, base, cap) == min(cap, 2 * ceiling(attempt, base, cap))
+
+
+@settings(deadline=None)
+@given(bases, caps)
+def test_the_first_ceiling_is_the_base(base: float, cap: float) -> None:
+    assert ceiling(1, base, cap) == min(base, cap)
+
+
+@settings(deadline=None)
+@given(attempts)
+def test_the_whole_range_below_the_ceiling_is_used(attempt: int) -> None:
+    assert full_jitter(attempt, 0.0) == 0
+    assert full_jitter(attempt, 1.0) == ceiling(attempt, 1.0, DEFAULT_CAP_SECONDS)
+
+
+@pytest.mark.parametrize("attempt", [0, -1])
+def test_attempts_count_from_one(attempt: int) -> None:
+    with pytest.raises(ValueError, match="count from 1"):
+        ceiling(attempt, 1.0, 2.0)

@@ -1,0 +1,236 @@
+"""Coalescing: what goes out together, in which order, and what one bad item does to the others."""
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from turns.batching import Batcher
+from turns.errors import TurnstileError
+
+Flush = Callable[[Sequence[int]], Awaitable[Sequence[int]]]
+
+
+class Recorder:
+    """A flush that doubles its items, notes its batches and waits at a gate."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.running = 0
+        self.most_running = 0
+
+    async def __call__(self, items: Sequence[int]) -> list[int]:
+        self.batches.append(list(items))
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        try:
+            await self.gate.wait()
+        finally:
+            self.running -= 1
+        return [item * 2 for item in items]
+
+
+async def all_of(*calls: Awaitable[int]) -> list[Any]:
+    """Their answers or exceptions. The bound is for an item that is stuck: it would wait for ever."""
+    return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 20)
+
+
+async def turn_loop(times: int = 5) -> None:
+    """Lets everything that is ready run."""
+    loop = asyncio.get_running_loop()
+    for _ in range(times):
+        turned = loop.create_future()
+        loop.call_soon(turned.set_result, None)
+        await turned
+
+
+async def test_calls_of_the_same_moment_go_out_as_one() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=10)
+
+    await all_of(*(call(item) for item in range(5)))
+
+    assert flush.batches == [[0, 1, 2, 3, 4]]
+
+
+async def test_calls_made_while_a_flush_is_under_way_go_out_together_after_it() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=10)
+    flush.gate.clear()
+    first = asyncio.create_task(call(0))
+    await turn_loop()
+    others = [asyncio.create_task(call(item)) for item in (1, 2, 3)]
+    await turn_loop()
+    flush.gate.set()
+
+    await all_of(first, *others)
+
+    assert flush.batches == [[0], [1, 2, 3]]
+
+
+async def test_each_caller_gets_the_answer_for_its_own_item() -> None:
+    call = Batcher(Recorder(), limit=3)
+
+    assert await all_of(*(call(item) for item in range(10))) == [item * 2 for item in range(10)]
+
+
+async def test_no_batch_is_longer_than_the_limit_and_none_overtakes_another() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=4)
+
+    await all_of(*(call(item) for item in range(10)))
+
+    assert flush.batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+async def test_as_many_flushes_run_at_a_time_as_there_are_lanes(lanes: int) -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=1, lanes=lanes)
+    flush.gate.clear()
+    calls = [asyncio.create_task(call(item)) for item in range(10)]
+    await turn_loop()
+    flush.gate.set()
+    await all_of(*calls)
+
+    assert flush.most_running == lanes
+
+
+async def test_one_bad_item_fails_alone() -> None:
+    async def flush(items: Sequence[int]) -> list[int]:
+        if 3 in items:
+            raise ValueError("three")
+        return list(items)
+
+    call = Batcher(flush, limit=10)
+
+    answers = await all_of(*(call(item) for item in range(5)))
+
+    assert [str(answer) for answer in answers] == ["0", "1", "2", "three", "4"]
+
+
+async def test_an_outage_fails_the_batch_and_is_not_tried_again_one_by_one() -> None:
+    tries: list[int] = []
+
+    async def flush(items: Sequence[int]) -> list[int]:
+        tries.append(len(items))
+        raise TurnstileError("away")
+
+    call = Batcher(flush, limit=10)
+
+    answers = await all_of(*(call(item) for item in range(5)))
+
+    assert all(isinstance(answer, TurnstileError) for answer in answers)
+    assert tries == [5]
+
+
+async def test_after_an_outage_the_next_call_is_served() -> None:
+    away = True
+
+    async def flush(items: Sequence[int]) -> list[int]:
+        if away:
+            raise TurnstileError("away")
+        return list(items)
+
+    call = Batcher(flush, limit=10)
+    await all_of(call(1))
+    away = False
+
+    assert await all_of(call(2)) == [2]
+
+
+async def test_the_effect_for_a_caller_that_is_cancelled_still_happens() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=10)
+    flush.gate.clear()
+    first = asyncio.create_task(call(1))
+    await turn_loop()
+    impatient = asyncio.create_task(call(2))
+    patient = asyncio.create_task(call(3))
+    await turn_loop()
+    impatient.cancel()
+    first.cancel()
+    await turn_loop()
+    flush.gate.set()
+
+    assert await all_of(patient) == [6]
+    assert flush.batches == [[1], [2, 3]]
+    assert impatient.cancelled()
+
+
+async def test_a_bad_batch_serves_the_others_though_a_caller_has_gone() -> None:
+    flush_began = asyncio.Event()
+    gate = asyncio.Event()
+
+    async def flush(items: Sequence[int]) -> list[int]:
+        flush_began.set()
+        await gate.wait()
+        if len(items) > 1:
+            raise ValueError("try singly")
+        return list(items)
+
+    call = Batcher(flush, limit=10)
+    gone, stays = asyncio.create_task(call(1)), asyncio.create_task(call(2))
+    await flush_began.wait()
+    gone.cancel()
+    gate.set()
+
+    assert await all_of(stays) == [2]
+
+
+async def test_no_item_is_stuck_whenever_it_comes() -> None:
+    """The narrow moment: a call that comes in the very step of the loop in which the last flush ends."""
+    for steps in range(12):
+        flush = Recorder()
+        call = Batcher(flush, limit=1)
+        first = asyncio.create_task(call(1))
+        await turn_loop(steps)
+
+        assert await all_of(call(2), first) == [4, 2]
+
+
+async def test_a_call_made_by_the_answer_of_the_last_one_is_served() -> None:
+    call = Batcher(Recorder(), limit=1)
+
+    async def follow(item: int) -> int:
+        return await call(item) if item > 100 else await follow(await call(item))
+
+    assert await asyncio.wait_for(follow(1), 10) == 256
+
+
+async def test_many_callers_at_random_moments_are_all_served() -> None:
+    call = Batcher(Recorder(), limit=3, lanes=2)
+
+    async def caller(number: int) -> int:
+        await turn_loop(number * 7 % 11)
+        return await call(number)
+
+    answers = await all_of(*(caller(number) for number in range(300)))
+
+    assert answers == [number * 2 for number in range(300)]
+
+
+async def test_a_flush_under_way_is_not_lost_to_the_garbage_collector() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=10)
+    flush.gate.clear()
+    waiting = asyncio.create_task(call(1))
+    await turn_loop()
+    gc.collect()
+    flush.gate.set()
+
+    assert await all_of(waiting) == [2]
+
+
+async def test_a_flush_that_answers_too_little_fails_its_callers_instead_of_leaving_them_waiting() -> None:
+    async def flush(items: Sequence[int]) -> list[int]:
+        return []
+
+    call = Batcher(flush, limit=10)
+
+    with pytest.raises(AssertionError, match="0 results for 1 items"):
+        await asyncio.wait_for(call(1), 10)

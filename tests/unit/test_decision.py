@@ -1,0 +1,190 @@
+"""The decision: a function of outcome, attempt, policy, time left and jitter. Every outcome has a settlement."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from turns.backoff import ceiling
+from turns.claimed_turn import ClaimedTurn
+from turns.settlement import AttemptOutcome, Settlement
+from turns.status import TurnStatus, may_follow
+from worker.decision import EXPIRED, TIMEOUT, Policy, decide
+from worker.outcome import Failed, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
+
+TURN = ClaimedTurn(
+    claim_id=UUID(int=1), id=UUID(int=2), tenant_id="t", session_id="s", seq=1, queue="turns", attempt=1, failures=0,
+    crashes=0, max_attempts=None, generation=1, fence=1, timeout_seconds=None, expires_in_seconds=900.0,
+    dwell_seconds=0.0, metadata={}, trace_id="1" * 32, span_id="1" * 16, created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    inputs=("hi",),
+)  # fmt: skip
+POLICY = Policy(max_attempts=3, base_seconds=1.0, cap_seconds=8.0)
+FREE = (AttemptOutcome.RELEASED, AttemptOutcome.SNOOZED)
+BOOM = Failed("Boom", "boom", may_heal=True)
+
+waits = st.none() | st.floats(-10, 10_000)
+failures = st.builds(Failed, st.text(), st.text(), st.booleans(), waits, st.booleans())
+outcomes = st.one_of(
+    st.builds(Succeeded, st.none() | st.text() | st.integers()),
+    failures,
+    st.builds(Snoozed, st.floats(0, 10_000)),
+    st.builds(TimedOut, st.floats(0.1, 1000)),
+    st.builds(Stopped, st.sampled_from(StopReason)),
+)
+turns = st.builds(
+    lambda attempt, failed: replace(TURN, attempt=attempt, failures=failed), st.integers(1, 99), st.integers(0, 99)
+)
+policies = st.builds(
+    lambda attempts, base, cap: Policy(max_attempts=attempts, base_seconds=base, cap_seconds=cap),
+    st.integers(1, 100), st.floats(0.01, 10), st.floats(0.01, 1000),
+)  # fmt: skip
+lefts = st.floats(-1000, 10_000)
+jitters = st.floats(0, 1)
+
+
+def settled(
+    outcome: Outcome, turn: ClaimedTurn = TURN, policy: Policy = POLICY, left: float = 900.0, jitter: float = 0.5
+) -> Settlement:
+    settlement = decide(outcome, turn, policy, seconds_left=left, jitter=jitter)
+    assert settlement is not None
+    return settlement
+
+
+@pytest.mark.parametrize(
+    ("outcome", "failed_before", "left", "expected"),
+    [
+        (Succeeded("hi"), 0, 900, ("SUCCEEDED", "succeeded", 0.0)),
+        (Succeeded("hi"), 9, -5, ("SUCCEEDED", "succeeded", 0.0)),
+        (BOOM, 0, 900, ("PENDING", "retried", 0.5)),
+        (BOOM, 1, 900, ("PENDING", "retried", 1.0)),
+        (BOOM, 2, 900, ("FAILED", "failed", 0.0)),
+        (BOOM, 0, 0.4, ("FAILED", "failed", 0.0)),
+        (replace(BOOM, after=7.0), 0, 900, ("PENDING", "retried", 7.0)),
+        (replace(BOOM, after=-7.0), 0, 900, ("PENDING", "retried", 0.0)),
+        (replace(BOOM, after=float("inf")), 0, 900, ("FAILED", "failed", 0.0)),
+        (replace(BOOM, may_heal=False), 0, 900, ("FAILED", "failed", 0.0)),
+        (TimedOut(3.0), 0, 900, ("PENDING", "retried", 0.5)),
+        (TimedOut(3.0), 2, 900, ("FAILED", "failed", 0.0)),
+        (Snoozed(60.0), 9, 900, ("PENDING", "snoozed", 60.0)),
+        (Snoozed(60.0), 0, 59, ("FAILED", "failed", 0.0)),
+        (Stopped(StopReason.CANCELED), 0, 900, ("CANCELED", "canceled", 0.0)),
+        (Stopped(StopReason.SHUTDOWN), 9, -5, ("PENDING", "released", 0.0)),
+    ],
+)
+def test_an_outcome_is_settled_as(
+    outcome: Outcome, failed_before: int, left: float, expected: tuple[str, str, float]
+) -> None:
+    settlement = settled(outcome, replace(TURN, failures=failed_before), left=left)
+
+    assert (settlement.status, settlement.outcome, settlement.after_seconds) == expected
+    assert settlement.refund is (settlement.outcome in FREE)
+    assert settlement.fault is (settlement.outcome in (AttemptOutcome.FAILED, AttemptOutcome.RETRIED))
+
+
+def test_a_turn_that_is_somebody_elses_is_not_ours_to_decide() -> None:
+    assert decide(Stopped(StopReason.SUPERSEDED), TURN, POLICY, seconds_left=900, jitter=0.5) is None
+
+
+@pytest.mark.parametrize("reply", ["hi", "", None, {"a": [1]}, 0])
+def test_the_reply_goes_with_the_success(reply: object) -> None:
+    assert settled(Succeeded(reply)).reply == reply
+
+
+def test_a_timeout_says_how_long_the_attempt_took() -> None:
+    settlement = settled(TimedOut(2.5))
+
+    assert (settlement.error_class, settlement.error) == (TIMEOUT, "took longer than 2.5 s")
+
+
+def test_a_snooze_past_the_expiry_fails_as_expired_with_a_dead_letter() -> None:
+    settlement = settled(Snoozed(60.0), left=10.0)
+
+    assert (settlement.error_class, settlement.dead_letter) == (EXPIRED, True)
+
+
+@pytest.mark.parametrize("dead_letter", [True, False])
+def test_a_handler_decides_whether_its_reject_is_dead_lettered(dead_letter: bool) -> None:
+    assert settled(Failed("Reject", "no", may_heal=False, dead_letter=dead_letter)).dead_letter is dead_letter
+
+
+@settings(deadline=None)
+@given(outcomes, turns, policies, lefts, jitters)
+def test_every_outcome_but_a_lost_lease_has_a_settlement(
+    outcome: Outcome, turn: ClaimedTurn, policy: Policy, left: float, jitter: float
+) -> None:
+    settlement = decide(outcome, turn, policy, seconds_left=left, jitter=jitter)
+
+    assert (settlement is None) is (outcome == Stopped(StopReason.SUPERSEDED))
+
+
+@settings(deadline=None)
+@given(outcomes, turns, policies, lefts, jitters)
+def test_every_settlement_is_a_legal_end_of_a_claim(
+    outcome: Outcome, turn: ClaimedTurn, policy: Policy, left: float, jitter: float
+) -> None:
+    settlement = decide(outcome, turn, policy, seconds_left=left, jitter=jitter)
+    assume(settlement is not None)
+    assert settlement is not None
+
+    assert may_follow(TurnStatus.RUNNING, settlement.status)
+    assert settlement.outcome.status is settlement.status
+    assert settlement.dead_letter <= (settlement.status is TurnStatus.FAILED)
+    assert (settlement.after_seconds > 0) <= (settlement.status is TurnStatus.PENDING)
+
+
+@settings(deadline=None)
+@given(outcomes, turns, policies, lefts, jitters)
+def test_a_release_and_a_snooze_are_free_and_nothing_else_is(
+    outcome: Outcome, turn: ClaimedTurn, policy: Policy, left: float, jitter: float
+) -> None:
+    settlement = decide(outcome, turn, policy, seconds_left=left, jitter=jitter)
+    assume(settlement is not None)
+    assert settlement is not None
+
+    assert settlement.refund is (settlement.outcome in FREE)
+    assert not (settlement.refund and settlement.fault)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 100), st.integers(0, 99), jitters)
+def test_what_may_heal_fails_for_good_exactly_at_its_last_attempt(
+    max_attempts: int, failed_before: int, jitter: float
+) -> None:
+    policy = Policy(max_attempts=max_attempts, base_seconds=1.0, cap_seconds=8.0)
+
+    settlement = settled(BOOM, replace(TURN, failures=failed_before), policy, jitter=jitter)
+
+    assert (settlement.status is TurnStatus.FAILED) is (failed_before + 1 >= max_attempts)
+
+
+@settings(deadline=None)
+@given(outcomes, turns, policies, lefts, jitters)
+def test_no_turn_waits_beyond_its_expiry(
+    outcome: Outcome, turn: ClaimedTurn, policy: Policy, left: float, jitter: float
+) -> None:
+    settlement = decide(outcome, turn, policy, seconds_left=left, jitter=jitter)
+    assume(settlement is not None)
+    assert settlement is not None
+
+    assert settlement.after_seconds <= max(0.0, left)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 50), jitters)
+def test_a_retry_waits_a_fraction_of_the_ceiling_of_its_failures(failed_before: int, jitter: float) -> None:
+    policy = Policy(max_attempts=100, base_seconds=0.5, cap_seconds=60.0)
+
+    settlement = settled(BOOM, replace(TURN, failures=failed_before), policy, jitter=jitter)
+
+    assert settlement.after_seconds == jitter * ceiling(failed_before + 1, 0.5, 60.0)
+
+
+@settings(deadline=None)
+@given(failures, turns, policies, lefts, jitters)
+def test_a_failure_keeps_its_class(
+    failed: Failed, turn: ClaimedTurn, policy: Policy, left: float, jitter: float
+) -> None:
+    assert settled(failed, turn, policy, left, jitter).error_class == failed.error_class

@@ -1,0 +1,101 @@
+"""What a user of Turnstile writes: options, the turn's input, and how the handler is found."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from turns.errors import SettingsError
+from worker.handler import Handler, Turn, handler, load
+
+MODULE = """
+from worker import handler
+
+@handler(timeout=9, max_attempts=2, retry_on=(KeyError,))
+async def with_options(turn, ctx): ...
+
+def plain(turn, ctx): ...
+
+constant = 7
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module of handlers in the working directory."""
+    name = f"handlers_of_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(MODULE)
+    (tmp_path / f"{name}_broken.py").write_text("import a_module_that_is_not_installed\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return name
+
+
+def test_a_handler_is_found_from_the_working_directory_with_its_options(module: str) -> None:
+    found = load(f"{module}:with_options")
+
+    assert (found.timeout, found.max_attempts, found.retry_on, found.is_async) == (9, 2, (KeyError,), True)
+
+
+def test_a_plain_function_needs_no_decorator(module: str) -> None:
+    found = load(f"{module}:plain")
+
+    assert (found.timeout, found.max_attempts, found.retry_on, found.is_async) == (None, None, (), False)
+
+
+@pytest.mark.parametrize("name", [None, "", "module", "module:", ":function"])
+def test_a_name_that_is_not_module_and_function_is_refused(name: str | None) -> None:
+    with pytest.raises(SettingsError, match="TURNSTILE_HANDLER: expected module:function"):
+        load(name)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "reason"),
+    [
+        (":missing", "has no attribute 'missing'"),
+        (":constant", "is not a function"),
+        ("_not_there:plain", "No module named"),
+        ("_broken:plain", "No module named 'a_module_that_is_not_installed'"),
+    ],
+)
+def test_a_handler_that_cannot_be_had_is_refused_with_the_reason(module: str, attribute: str, reason: str) -> None:
+    with pytest.raises(SettingsError, match=reason) as refused:
+        load(f"{module}{attribute}")
+
+    assert str(refused.value).startswith(f"TURNSTILE_HANDLER: {module}")
+
+
+@pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": -1.5}, {"max_attempts": 0}])
+def test_options_that_make_no_sense_are_refused_where_they_stand(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        handler(**options)
+
+
+def test_a_decorated_handler_can_still_be_called() -> None:
+    @handler()
+    def add(turn: int, ctx: int) -> int:
+        return turn + ctx
+
+    assert isinstance(add, Handler)
+    assert add(1, 2) == 3
+
+
+@pytest.mark.parametrize(
+    ("inputs", "seen"),
+    [
+        (("hi",), "hi"),
+        (({"text": "hi"},), {"text": "hi"}),
+        (("one", "two"), "one\ntwo"),
+        (("one", {"text": "two"}), ["one", {"text": "two"}]),
+    ],
+)
+def test_the_input_is_what_the_user_said(inputs: tuple[Any, ...], seen: Any) -> None:
+    turn = Turn(
+        id=UUID(int=1), tenant_id="t", session_id="s", seq=1, queue="q", inputs=inputs, metadata={},
+        created_at=datetime(2026, 1, 1, tzinfo=UTC), trace_id="1" * 32, traceparent="",
+    )  # fmt: skip
+
+    assert turn.input == seen

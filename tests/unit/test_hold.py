@@ -1,0 +1,37 @@
+"""How long a hold may go on."""
+
+from uuid import UUID
+
+import pytest
+
+from turns.envelope import ReceivedMessage
+from turns.message import WakeUp
+from turns.settings import QueueSettings, Settings
+from worker.heartbeat import Held
+from worker.hold import Hold
+
+SETTINGS = Settings(hold_turns=3, hold_seconds=10.0, queues=(QueueSettings(name="turns"),))
+
+
+@pytest.fixture
+def hold() -> Hold:
+    message = ReceivedMessage("id", "body", "handle", 1, {}, moved_by_sqs=False)
+    return Hold(WakeUp("t", "s", UUID(int=1)), message, None, Held(None, message), started_at=100.0)
+
+
+def test_a_hold_may_go_on_until_it_has_done_its_turns(hold: Hold) -> None:
+    may = []
+    for hold.turns in range(5):
+        may.append(hold.may_go_on(SETTINGS, 100.0))
+
+    assert may == [True, True, True, False, False]
+
+
+def test_a_hold_may_go_on_until_its_time_is_over(hold: Hold) -> None:
+    assert [hold.may_go_on(SETTINGS, now) for now in (109.9, 110.0)] == [True, False]
+
+
+def test_an_exhausted_hold_may_not_go_on(hold: Hold) -> None:
+    hold.exhausted = True
+
+    assert not hold.may_go_on(SETTINGS, 100.0)

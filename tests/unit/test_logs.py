@@ -1,0 +1,76 @@
+"""Log lines: one an event, with ids, and never the details that Postgres puts into its errors."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+SETUP = """
+import logging, structlog
+from turns.logs import configure
+from turns.settings import QueueSettings, Settings
+configure(Settings(log_format={log_format!r}, log_level={log_level!r}, queues=(QueueSettings(name="turns"),)))
+log = structlog.get_logger("turnstile.test")
+"""
+
+
+def lines_of(program: str, log_format: str = "json", log_level: str = "info") -> list[str]:
+    """What a process of its own writes to standard error: the configuration is a process's, once and for all."""
+    setup = SETUP.format(log_format=log_format, log_level=log_level)
+    done = subprocess.run([sys.executable, "-c", setup + program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    return done.stderr.splitlines()
+
+
+def event_of(program: str) -> dict[str, Any]:
+    (line,) = lines_of(program)
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def test_a_line_is_json_with_its_event_its_level_its_time_and_its_fields() -> None:
+    event = event_of("log.bind(turn_id='t-1').warning('turn.late', seconds=2.5)")
+
+    assert event.pop("timestamp").endswith("Z")
+    assert event == {"event": "turn.late", "level": "warning", "turn_id": "t-1", "seconds": 2.5}
+
+
+def test_what_is_bound_for_the_task_stands_in_each_line() -> None:
+    event = event_of("structlog.contextvars.bind_contextvars(trace_id='abc'); log.info('x')")
+
+    assert event["trace_id"] == "abc"
+
+
+def test_lines_below_the_level_are_left_out() -> None:
+    lines = lines_of("log.info('quiet'); log.error('loud')", log_level="error")
+
+    assert [json.loads(line)["event"] for line in lines] == ["loud"]
+
+
+def test_the_detail_of_a_postgres_error_is_left_out() -> None:
+    event = event_of("log.warning('x', error='refused\\nDETAIL: Failing row contains (what the user said)')")
+
+    assert event["error"] == "refused"
+
+
+def test_the_standard_librarys_warnings_join_the_stream() -> None:
+    event = event_of("logging.getLogger('botocore').warning('slow %s', 'down'); logging.getLogger('x').info('no')")
+
+    assert (event["event"], event["level"]) == ("slow down", "warning")
+
+
+def test_an_exception_stays_on_one_line() -> None:
+    event = event_of("try:\n    1 / 0\nexcept ZeroDivisionError:\n    log.exception('x')")
+
+    assert "ZeroDivisionError" in event["exception"]
+
+
+@pytest.mark.parametrize("log_format", ["console", "auto", "json"])
+def test_a_line_to_no_terminal_is_json_unless_told(log_format: str) -> None:
+    (line,) = lines_of("log.info('x')", log_format=log_format)
+
+    assert line.startswith("{") is (log_format != "console")

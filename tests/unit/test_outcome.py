@@ -1,0 +1,82 @@
+"""What a handler's exception means."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turns.errors import DatabaseUnavailableError
+from worker.handler import Reject, Retry, Snooze
+from worker.outcome import MAX_ERROR_CHARACTERS, Failed, Snoozed, classify
+
+
+class ProviderUnavailableError(Exception):
+    """A handler's own exception."""
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (Retry("busy"), Failed("Retry", "busy", may_heal=True)),
+        (Retry("busy", after=5), Failed("Retry", "busy", may_heal=True, after=5)),
+        (Snooze(after=30), Snoozed(30)),
+        (Snooze(after=-1), Snoozed(0)),
+        (Reject("no"), Failed("Reject", "no", may_heal=False)),
+        (Reject("no", dead_letter=False), Failed("Reject", "no", may_heal=False, dead_letter=False)),
+        (ConnectionResetError("gone"), Failed("ConnectionResetError", "gone", may_heal=True)),
+        (TimeoutError("slow"), Failed("TimeoutError", "slow", may_heal=True)),
+        (DatabaseUnavailableError("away"), Failed("DatabaseUnavailableError", "away", may_heal=True)),
+        (ValueError("a bug"), Failed("ValueError", "a bug", may_heal=False)),
+        (ProviderUnavailableError("x"), Failed("ProviderUnavailableError", "x", may_heal=False)),
+    ],
+)
+def test_an_exception_means(error: Exception, outcome: object) -> None:
+    assert classify(error) == outcome
+
+
+def test_what_the_handler_declares_may_heal() -> None:
+    outcome = classify(ProviderUnavailableError("x"), (ProviderUnavailableError,))
+
+    assert isinstance(outcome, Failed)
+    assert outcome.may_heal
+
+
+def test_a_reject_stays_final_even_if_everything_is_declared_to_heal() -> None:
+    outcome = classify(Reject("no"), (Exception,))
+
+    assert isinstance(outcome, Failed)
+    assert not outcome.may_heal
+
+
+@settings(deadline=None)
+@given(st.text(st.characters()))
+def test_the_text_of_an_error_can_always_be_stored(text: str) -> None:
+    outcome = classify(ValueError(text))
+
+    assert isinstance(outcome, Failed)
+    assert b"\x00" not in outcome.error.encode()
+
+
+def test_the_text_of_an_error_is_cut() -> None:
+    outcome = classify(ValueError("x" * 100_000))
+
+    assert isinstance(outcome, Failed)
+    assert len(outcome.error) == MAX_ERROR_CHARACTERS
+
+
+def test_an_exception_that_cannot_say_what_it_is_fails_the_turn_all_the_same() -> None:
+    class UnprintableError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    outcome = classify(UnprintableError())
+
+    assert isinstance(outcome, Failed)
+    assert outcome.error_class == "UnprintableError"
+
+
+@pytest.mark.parametrize("after", ["soon", object()])
+def test_a_wait_that_is_no_number_is_refused_where_it_is_asked_for(after: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        Retry(after=after)  # type: ignore[arg-type]
+    with pytest.raises((TypeError, ValueError)):
+        Snooze(after=after)  # type: ignore[arg-type]

@@ -1,0 +1,232 @@
+"""Settings: read from one place, refused whole, with every fault named."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from turns.errors import SettingsError, UnknownQueueError
+from turns.settings import QueueSettings, Settings, load
+
+OURS = ("TURNSTILE_", "DATABASE_URL", "REDIS_URL", "AWS_")
+KEYS = "acme:0123456789abcdef,other:fedcba9876543210"
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No variable of whoever runs the tests, and no file in the working directory."""
+    import os
+
+    for name in os.environ:
+        if name.startswith(OURS):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def refusal(**overrides: object) -> str:
+    with pytest.raises(SettingsError) as refused:
+        load(**overrides)
+    return str(refused.value)
+
+
+# --- where values come from
+
+
+def test_with_nothing_set_there_is_one_queue_called_turns() -> None:
+    settings = load()
+
+    assert [(queue.name, queue.sqs, queue.dlq) for queue in settings.queues] == [("turns", "turns", "turns-dlq")]
+
+
+def test_a_single_queue_of_another_name_needs_no_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_QUEUE", "chat.fifo")
+
+    assert load().find_queue("chat.fifo").dlq == "chat-dlq.fifo"
+
+
+def test_queues_are_declared_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "turnstile.toml").write_text(
+        '[[queues]]\nname = "chat"\nmax_attempts = 7\n[[queues]]\nname = "bulk"\nsqs = "https://sqs/1/bulk.fifo"\n'
+    )
+    settings = load()
+
+    assert settings.find_queue("chat").max_attempts == 7
+    assert settings.find_queue("bulk").dlq == "https://sqs/1/bulk-dlq.fifo"
+
+
+def test_the_environment_declares_queues_as_json_and_wins_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "turnstile.toml").write_text('[[queues]]\nname = "chat"\n')
+    monkeypatch.setenv("TURNSTILE_QUEUES", json.dumps([{"name": "vip", "timeout_seconds": 12.5}]))
+
+    assert [(queue.name, queue.timeout_seconds) for queue in load().queues] == [("vip", 12.5)]
+
+
+def test_an_option_of_the_command_line_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_CONCURRENCY", "3")
+
+    assert load(concurrency=5).concurrency == 5
+    assert load(concurrency=None).concurrency == 3
+
+
+def test_the_variables_that_others_know_too_have_no_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://db/x")
+    monkeypatch.setenv("REDIS_URL", "redis://cache")
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", "http://sqs")
+    settings = load()
+
+    assert (settings.database_url, settings.redis_url) == ("postgresql://db/x", "redis://cache")
+    assert (settings.aws_region, settings.sqs_endpoint_url) == ("eu-central-1", "http://sqs")
+
+
+# --- what is refused, and how
+
+
+def test_one_error_names_every_offending_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_CONCURRENCY", "0")
+    monkeypatch.setenv("TURNSTILE_LOG_LEVEL", "loud")
+    monkeypatch.setenv("TURNSTILE_LEASE_SECONDS", "soon")
+    monkeypatch.setenv("TURNSTILE_QUEUES", '[{"name": "a b"}]')
+    message = refusal()
+
+    for name in ("TURNSTILE_CONCURRENCY", "TURNSTILE_LOG_LEVEL", "TURNSTILE_LEASE_SECONDS", "TURNSTILE_QUEUES"):
+        assert name in message
+
+
+def test_one_error_names_every_rule_that_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_HEARTBEAT_SECONDS", "40")
+    monkeypatch.setenv("TURNSTILE_API_HOST", "0.0.0.0")  # noqa: S104 - what is to be refused
+    message = refusal()
+
+    assert "heartbeat (40 s) must be shorter than the lease (30 s)" in message
+    assert "watchdog (60 s) must be longer than two heartbeats" in message
+    assert "loopback address only" in message
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0"])
+def test_a_duration_is_a_positive_finite_number(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_NET_SECONDS", value)
+
+    assert "TURNSTILE_NET_SECONDS" in refusal()
+
+
+@pytest.mark.parametrize("text", ["[{", '{"name": "a"}', '"a"', "7", "null", '["a"]'])
+def test_queues_that_are_not_a_list_of_declarations_are_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_QUEUES", text)
+
+    assert "TURNSTILE_QUEUES" in refusal()
+
+
+@pytest.mark.parametrize("text", ["[[queues]\n", "", "queues = 3\n", "[[queue]]\nname = 'a'\n"])
+def test_a_file_that_declares_no_queues_is_refused_by_its_name(text: str, tmp_path: Path) -> None:
+    (tmp_path / "turnstile.toml").write_text(text)
+
+    assert "turnstile.toml" in refusal()
+
+
+def test_an_option_of_a_queue_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "turnstile.toml").write_text('[[queues]]\nname = "a"\nmax_atempts = 3\n')
+
+    assert "MAX_ATEMPTS" in refusal()
+
+
+# --- rules that span settings
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rule"),
+    [
+        ({"heartbeat_seconds": 30.0}, "heartbeat"),
+        ({"watchdog_seconds": 20.0}, "watchdog"),
+        ({"lease_seconds": 61.0}, "visibility timeout of queue 'turns'"),
+        ({"queues": [{"name": "a"}, {"name": "a", "sqs": "b"}]}, "declared only once"),
+        ({"queues": [{"name": "a", "sqs": "x"}, {"name": "b", "sqs": "x"}]}, "dead-letter queue of its own"),
+        ({"queues": [{"name": "a", "dlq": "a"}]}, "dead-letter queue of its own"),
+        ({"queues": [{"name": "a"}, {"name": "b", "dlq": "a-dlq"}]}, "dead-letter queue of its own"),
+        ({"api_host": "::"}, "loopback address only"),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_refused(overrides: dict[str, object], rule: str) -> None:
+    assert rule in refusal(**overrides)
+
+
+def test_timeouts_that_just_nest_are_taken() -> None:
+    settings = load(lease_seconds=60.0, heartbeat_seconds=29.0, queues=[{"name": "a", "visibility_seconds": 60.0}])
+
+    assert settings.heartbeat < settings.lease_seconds
+
+
+def test_the_heartbeat_is_a_third_of_the_lease_unless_told() -> None:
+    assert load(lease_seconds=9.0).heartbeat == 3.0
+
+
+@pytest.mark.parametrize("lease_seconds", [0.5, 1.5, 30.0, 60.0])
+def test_redis_is_waited_for_a_tenth_of_the_lease_at_most(lease_seconds: float) -> None:
+    assert load(lease_seconds=lease_seconds).redis_timeout_seconds <= lease_seconds / 10
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_without_keys_the_loopback_address_is_served(host: str) -> None:
+    assert load(api_host=host).api_keys == ()
+
+
+def test_with_keys_any_address_is_served() -> None:
+    assert load(api_host="0.0.0.0", api_keys=KEYS).api_host == "0.0.0.0"  # noqa: S104 - what is to be taken
+
+
+# --- keys
+
+
+def test_keys_are_pairs_of_tenant_and_key() -> None:
+    assert load(api_keys=f" {KEYS},").api_keys == (("acme", "0123456789abcdef"), ("other", "fedcba9876543210"))
+
+
+def test_a_key_may_hold_a_colon() -> None:
+    assert load(api_keys="acme:0123:4567").api_keys == (("acme", "0123:4567"),)
+
+
+def test_a_tenant_may_have_two_keys() -> None:
+    assert len(load(api_keys="acme:0123456789,acme:9876543210").api_keys) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["secret-secret", ":secret-secret", "acme:short", "a b:secret-secret", "a:secret-s,b:secret-s"]
+)
+def test_keys_that_are_refused_are_not_quoted(text: str) -> None:
+    message = refusal(api_keys=text)
+
+    assert "API_KEYS" in message
+    assert "secret-s" not in message
+    assert "short" not in message
+
+
+def test_no_secret_is_in_the_representation() -> None:
+    settings = load(
+        api_keys=KEYS,
+        api_key="0123456789abcdef",
+        database_url="postgresql://app:pass-word@db/x",
+        redis_url="rediss://app:pass-word@cache",
+    )
+
+    for secret in ("0123456789abcdef", "fedcba9876543210", "pass-word"):
+        assert secret not in repr(settings)
+        assert secret not in str(settings)
+
+
+# --- looking up
+
+
+def test_an_unknown_queue_is_refused_with_those_that_are_declared() -> None:
+    settings = load(queues=[{"name": "chat"}, {"name": "bulk"}])
+
+    with pytest.raises(UnknownQueueError) as refused:
+        settings.find_queue("chta")
+
+    assert (refused.value.queue, refused.value.known) == ("chta", ("chat", "bulk"))
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Settings(queues=(QueueSettings(name="a"),)).concurrency = 3

@@ -1,0 +1,96 @@
+"""Redrive: a FAILED turn goes back to work (G28).
+
+A compare-and-set on the row: FAILED of generation g becomes PENDING of generation g + 1, once, however many redrives run
+at the same time. It gets fresh budgets, a new trace (G24) and a place at the end of its session: what the conversation has
+said since then stays said. `ctx.idempotency_key` stays the old one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString
+from uuid import UUID
+
+from turns.database import Database
+from turns.envelope import OutgoingMessage
+from turns.head import IS_FAILED
+from turns.identifiers import TraceContext
+from turns.message import WakeUp
+
+REVIVE: LiteralString = f"""
+WITH wanted AS MATERIALIZED (
+    SELECT * FROM unnest(%(ids)s::uuid[], %(generations)s::int[], %(traces)s::text[], %(spans)s::text[],
+                         %(expires)s::float8[]) w (id, generation, trace_id, span_id, expires_in)
+), sessions_locked AS MATERIALIZED (
+    SELECT s.tenant_id, s.session_id FROM sessions s
+     WHERE (s.tenant_id, s.session_id) IN (SELECT t.tenant_id, t.session_id FROM turns t JOIN wanted USING (id))
+     ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE
+), failed AS MATERIALIZED (
+    SELECT t.id, t.tenant_id, t.session_id, t.seq, w.trace_id, w.span_id, w.expires_in
+      FROM sessions_locked JOIN turns t USING (tenant_id, session_id) JOIN wanted w ON w.id = t.id
+     WHERE {IS_FAILED} AND t.generation = w.generation ORDER BY t.id FOR NO KEY UPDATE OF t
+), place AS (
+    UPDATE sessions s SET last_seq = s.last_seq + f.many, updated_at = clock_timestamp()
+      FROM (SELECT tenant_id, session_id, count(*) AS many FROM failed GROUP BY 1, 2) f
+     WHERE s.tenant_id = f.tenant_id AND s.session_id = f.session_id
+    RETURNING s.tenant_id, s.session_id, s.last_seq - f.many AS before
+), numbered AS MATERIALIZED (
+    SELECT f.*, p.before + row_number() OVER (PARTITION BY tenant_id, session_id ORDER BY f.seq) AS new_seq
+      FROM failed f JOIN place p USING (tenant_id, session_id)
+)
+UPDATE turns t
+   SET status = 'PENDING', seq = n.new_seq, generation = t.generation + 1, attempt = 0, failures = 0, crashes = 0,
+       execute_at = clock_timestamp(), send_at = clock_timestamp() + make_interval(secs => %(net)s), sends = 0,
+       expires_at = clock_timestamp() + make_interval(secs => n.expires_in), started_at = NULL, finished_at = NULL,
+       error_class = NULL, error = NULL, dead_lettered_at = NULL, cancel_requested_at = NULL, cancel_reason = NULL,
+       trace_id = n.trace_id, span_id = n.span_id, parent_span_id = NULL
+  FROM numbered n WHERE t.id = n.id AND {IS_FAILED}
+RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, t.generation
+"""
+
+READ_GENERATIONS: LiteralString = """
+SELECT t.id, t.generation, t.status FROM turns t WHERE t.id = ANY (%(ids)s::uuid[])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Revived:
+    """A turn that went back to work, and the wake-up to send for it."""
+
+    queue: str
+    generation: int
+    message: OutgoingMessage
+
+
+async def revive(
+    database: Database,
+    failed: Sequence[tuple[UUID, int]],
+    traces: Sequence[TraceContext],
+    *,
+    expires_in_seconds: Sequence[float],
+    net_seconds: float,
+) -> list[Revived]:
+    """Puts (turn id, generation) pairs back to work; returns those that were FAILED in that generation.
+
+    The wake-up is the caller's to send; if it never does, the relay sends it after `net_seconds`.
+    """
+    parameters = {
+        "ids": [turn_id for turn_id, _ in failed],
+        "generations": [generation for _, generation in failed],
+        "traces": [trace.trace_id for trace in traces],
+        "spans": [trace.span_id for trace in traces],
+        "expires": [float(seconds) for seconds in expires_in_seconds],
+        "net": net_seconds,
+    }
+    return [_revived(row) for row in await database.fetch(REVIVE, parameters)]
+
+
+def _revived(row: Any) -> Revived:
+    trace = TraceContext(row["trace_id"], row["span_id"])
+    message = OutgoingMessage(WakeUp(row["tenant_id"], row["session_id"], row["id"]), trace.traceparent)
+    return Revived(row["queue"], row["generation"], message)
+
+
+async def read_generations(database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, tuple[int, str]]:
+    """Generation and status of turns, for telling which dead letters their rows have outlived."""
+    rows = await database.fetch(READ_GENERATIONS, {"ids": list(turn_ids)})
+    return {row["id"]: (row["generation"], row["status"]) for row in rows}

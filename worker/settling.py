@@ -1,0 +1,74 @@
+"""Decide and settle: what an outcome makes of a turn, committed together with the settles of the same moment."""
+
+import random
+from uuid import uuid4
+
+import psycopg
+import structlog
+
+from turns.batching import Batcher
+from turns.claim import ClaimTerms
+from turns.claimed_turn import ClaimedTurn
+from turns.database import Database
+from turns.settings import Settings
+from turns.settle import Settled, SettleRequest, Superseded, settle
+from turns.settlement import Settlement
+from worker.context import Outlast
+from worker.decision import Policy, decide
+from worker.handler import Handler
+from worker.outcome import Failed, Outcome
+from worker.reply import encode
+
+SETTLE_BATCH = 50
+
+log = structlog.get_logger("turnstile.settle")
+
+
+class Settling:
+    """Ends the claims of one worker."""
+
+    def __init__(
+        self, settings: Settings, handler: Handler, database: Database, terms: ClaimTerms, outlast: Outlast
+    ) -> None:
+        self._settings = settings
+        self._queue = settings.find_queue(settings.queue)
+        self._handler = handler
+        self._outlast = outlast
+        self._settles: Batcher[SettleRequest, Settled | Superseded] = Batcher(
+            lambda requests: settle(database, terms, requests, encode), limit=SETTLE_BATCH
+        )
+
+    def decide(self, turn: ClaimedTurn, outcome: Outcome, elapsed_seconds: float) -> Settlement | None:
+        """What becomes of the turn, `elapsed_seconds` after its claim; None if it is no longer ours."""
+        policy = Policy(
+            # What the submit asked for, then the handler, then the queue.
+            max_attempts=turn.max_attempts or self._handler.max_attempts or self._queue.max_attempts,
+            base_seconds=self._settings.retry_base_seconds,
+            cap_seconds=self._settings.retry_cap_seconds,
+        )
+        jitter = random.random()  # noqa: S311 - not a secret
+        left = turn.expires_in_seconds - elapsed_seconds
+        return decide(outcome, turn, policy, seconds_left=left, jitter=jitter)
+
+    async def settle(self, turn: ClaimedTurn, settlement: Settlement, *, more: bool) -> Settled | Superseded:
+        """Commits it, over any outage; with `more` the session's next turn is claimed in the same round trip.
+
+        Raises DatabaseUnavailableError once the worker has given up.
+        """
+        request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
+        try:
+            return await self._commit(request)
+        except psycopg.DataError as error:
+            # The database refuses the reply itself. Without this the turn would crash every worker that answers it.
+            log.warning("settle.refused", turn_id=str(turn.id), sqlstate=error.sqlstate)
+            failed = Failed("unstorable_reply", f"Postgres refused the reply ({error.sqlstate})", may_heal=False)
+            instead = self.decide(turn, failed, 0.0)
+            if instead is None:
+                raise
+            return await self._commit(
+                SettleRequest(turn=turn, settlement=instead, more=more, next_claim_id=request.next_claim_id)
+            )
+
+    async def _commit(self, request: SettleRequest) -> Settled | Superseded:
+        answer: Settled | Superseded = await self._outlast(lambda: self._settles(request))
+        return answer
