@@ -7,8 +7,27 @@ Every option is an environment variable as well: settings by their own name (TUR
 command's (TURNSTILE_REDRIVE_LIMIT).
 """
 
+# ruff: noqa: E402 - the imports take long enough for a Ctrl-C to fall into them
 import os
+import signal
 import sys
+import threading
+
+
+def _exchange_handler(was: "Any", now: "Any") -> None:
+    # Only the handler that is expected: whoever ignores SIGINT (`turnstile api &` in a script) goes on ignoring it.
+    # And signals belong to the main thread.
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is was:
+        signal.signal(signal.SIGINT, now)
+
+
+def _leave(*_: object) -> None:
+    # Nothing has been begun, so nothing is to be tidied up or told.
+    os._exit(130)
+
+
+_exchange_handler(signal.default_int_handler, _leave)
+
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +44,7 @@ class _Explained(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
+            _exchange_handler(_leave, signal.default_int_handler)
             return super().invoke(ctx)
         except BrokenPipeError:
             # `turnstile list | head`: the reader has enough. Python would complain once more while it exits.
@@ -100,7 +120,12 @@ app.command("demo")(demo)
 
 def main() -> None:
     """The entry point."""
+    _exchange_handler(signal.default_int_handler, _leave)
     app(prog_name="turnstile")
+
+
+# For whoever imports this file for something else, as tests do.
+_exchange_handler(_leave, signal.default_int_handler)
 
 
 def _debugging() -> bool:

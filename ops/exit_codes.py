@@ -14,6 +14,7 @@ from enum import IntEnum
 
 from ops.local.processes import LocalStackError
 from turns.errors import (
+    AddressUnusableError,
     DatabaseUnavailableError,
     QueueUnavailableError,
     SettingsError,
@@ -46,6 +47,7 @@ class CommandError(Exception):
 
 _CODES: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (SettingsError, ExitCode.USAGE),
+    (AddressUnusableError, ExitCode.USAGE),
     (UnknownQueueError, ExitCode.NOT_FOUND),
     (DatabaseUnavailableError, ExitCode.UNAVAILABLE),
     (QueueUnavailableError, ExitCode.UNAVAILABLE),

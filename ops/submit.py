@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from turns.submission import Submission
 
 WAIT_SECONDS = 300.0
+DEFAULT_TENANT = "default"
 
 
 class SubmitCommand(TyperCommand):
@@ -53,7 +54,8 @@ def submit(
     ] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", envvar="TURNSTILE_QUEUE", show_default=False)] = None,
     execute_at: Annotated[
-        str | None, typer.Option(help="Not before this time, with its zone: 2030-01-31T12:00:00Z.")
+        str | None,
+        typer.Option(help="Not before this time, with its zone: YYYY-MM-DDThh:mm:ssZ, 366 days ahead at most."),
     ] = None,
     idempotency_key: Annotated[
         str | None, typer.Option(help="A repeat with the same key is the same turn. With --file: a prefix.")
@@ -80,38 +82,60 @@ def submit(
             show_default=False,
         ),
     ] = None,
-    tenant: Annotated[str, typer.Option(help="With --direct: whose turns.")] = "default",
+    tenant: Annotated[
+        str | None, typer.Option(help="With --direct: whose turns; `default` if none is named.", show_default=False)
+    ] = None,
     api_url: Annotated[str | None, typer.Option(envvar="TURNSTILE_API_URL", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Submit a turn and print its id, or with --wait its reply."""
     from ops.operator_access import load_settings, run
 
+    if tenant is not None and not direct:
+        raise typer.BadParameter("--tenant goes with --direct; the API knows the tenant by its key")
+    whose = DEFAULT_TENANT if tenant is None else tenant
     wishes = _Wishes(idempotency_key, wait, as_json)
     if file is not None:
         if not direct or session is not None or wait is not None:
             raise typer.BadParameter("--file goes with --direct, without SESSION, TEXT and --wait")
-        _submit_file(load_settings(), tenant, file, wishes)
+        _submit_file(load_settings(), whose, file, wishes)
         return
     if session is None or text is None:
         raise typer.BadParameter("SESSION and TEXT are needed (or --direct --file)")
     body = {
-        "input": sys.stdin.read() if text == "-" else text,
+        "input": _read_standard_input() if text == "-" else text,
         "queue": queue,
         "execute_at": execute_at,
         "turn_id": None if turn_id is None else str(turn_id),
         "metadata": _read_metadata(metadata),
     }
-    body = {name: value for name, value in body.items() if value is not None}
+    body = _clean({name: value for name, value in body.items() if value is not None})
+    _check(session, idempotency_key)
     settings = load_settings(api_url=api_url)
     work = (
-        _submit_direct(settings, tenant, session, body, wishes)
+        _submit_direct(settings, whose, session, body, wishes)
         if direct
         else _over_http(settings, session, body, wishes)
     )
     code = run(work)
     if code is not ExitCode.OK:
         raise typer.Exit(code)
+
+
+def _read_standard_input() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError:
+        raise CommandError("standard input is not UTF-8", ExitCode.USAGE) from None
+
+
+def _check(session: str, idempotency_key: str | None) -> None:
+    # Before anything is sent: HTTP has no way to say what a header or a path may not hold.
+    from ops.submit_checks import check_id, check_key
+
+    check_id("the session", session)
+    if idempotency_key is not None:
+        check_key(idempotency_key)
 
 
 def _read_metadata(text: str | None) -> dict[str, Any] | None:
@@ -158,7 +182,7 @@ async def _submit_direct(
     from ops.turn_waiting import report_ended, wait_until_ended
     from turns.reading import read_turn
 
-    submission = prepare(settings, tenant, session, _clean(body), wishes.idempotency_key)
+    submission = prepare(settings, tenant, session, body, wishes.idempotency_key)
     result = await _submit_all(settings, [submission])
     if result.refused:
         raise CommandError(result.refused[0]["error"])

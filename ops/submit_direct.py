@@ -16,19 +16,23 @@ import psycopg
 
 from ops.exit_codes import CommandError, ExitCode
 from ops.output import Report
+from ops.submit_checks import check_id, check_key
 from producer.strict_json import NotJsonError, RefusedJsonError, parse
-from producer.turn_request import InvalidRequestError, fingerprint, read_turn_request
+from producer.turn_request import (
+    InvalidRequestError,
+    fingerprint,
+    read_turn_request,
+)
 from turns.database import Database
 from turns.envelope import OutgoingMessage
 from turns.errors import QueueUnavailableError, SubmissionRefusedError, UnknownQueueError
 from turns.identifiers import start_trace, uuid7
-from turns.message import WakeUp, is_valid_id
+from turns.message import WakeUp
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
 from turns.submission import Accepted, Submission, idempotency_key, submit, turn_id_key
 
 BATCH = 100
-MAX_KEY_CHARACTERS = 255
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,24 +62,29 @@ def read_lines(lines: Sequence[bytes], settings: Settings, tenant_id: str, key_p
             if not isinstance(document, dict):
                 raise NotJsonError("not a JSON object")
             session_id = document.pop("session_id", None)
-            key = document.pop("idempotency_key", None) or (key_prefix and f"{key_prefix}:{number}")
+            key = document.pop("idempotency_key", None)
+            if key is None and key_prefix is not None:
+                key = f"{key_prefix}:{number}"
             submissions.append(prepare(settings, tenant_id, session_id, document, key))
         except (CommandError, NotJsonError, RefusedJsonError) as error:
-            raise CommandError(f"line {number}: {error}; nothing was submitted", ExitCode.USAGE) from error
+            code = error.code if isinstance(error, CommandError) else ExitCode.USAGE
+            raise CommandError(f"line {number}: {error}; nothing was submitted", code) from error
     return submissions
 
 
 def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str, Any], key: Any) -> Submission:
     """Validates one submission as the API does. Raises CommandError."""
-    if not isinstance(session_id, str) or not is_valid_id(session_id):
-        raise CommandError("session_id must be 1 to 128 of A-Z a-z 0-9 . _ : -", ExitCode.USAGE)
-    if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY_CHARACTERS and key.isprintable()):
-        raise CommandError(f"idempotency_key must be 1 to {MAX_KEY_CHARACTERS} characters", ExitCode.USAGE)
+    check_id("the tenant", tenant_id)
+    check_id("the session", session_id)
+    if key is not None:
+        check_key(key)
     try:
         request = read_turn_request(body, datetime.now(UTC))
         queue = settings.find_queue(request.queue or settings.queue)
-    except (InvalidRequestError, UnknownQueueError) as error:
+    except InvalidRequestError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
+    except UnknownQueueError as error:
+        raise CommandError(str(error), ExitCode.NOT_FOUND) from error
     by_id = None if request.turn_id is None else turn_id_key(request.turn_id)
     return Submission(
         turn_id=request.turn_id or uuid7(time.time_ns() // 1_000_000, secrets.randbits(74)),

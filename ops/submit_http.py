@@ -79,7 +79,10 @@ class ApiClient:
         if response.is_success:
             return document
         said = document.get("detail") or document.get("title") or "refused"
-        raise CommandError(f"{response.status_code}: {said}", _code(response.status_code))
+        # Two things are answered with 422; one of them is a queue that is not there.
+        unknown_queue = str(document.get("type")).endswith("unknown-queue")
+        code = ExitCode.NOT_FOUND if unknown_queue else _code(response.status_code)
+        raise CommandError(f"{response.status_code}: {said}", code)
 
     def _away(self, error: httpx.HTTPError) -> CommandError:
         reason = str(error) or type(error).__name__

@@ -46,7 +46,10 @@ def list_turns(
     from turns.operator_reading import OperatorFilter
 
     wanted = OperatorFilter(tenant_id=tenant, session_id=session, status=wanted_status, queue=queue)
-    found = run(_list(load_settings(), wanted, limit))
+    settings = load_settings()
+    if queue is not None:
+        settings.find_queue(queue)
+    found = run(_list(settings, wanted, limit))
     if as_json:
         print_json({"turns": [as_document(turn) for turn in found]})
         return

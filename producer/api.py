@@ -27,7 +27,12 @@ from producer.turn_answers import (
     submitted,
     summary,
 )
-from producer.turn_request import parse_uuid, read_turn_request
+from producer.turn_request import (
+    IDEMPOTENCY_KEY_PATTERN,
+    MAX_IDEMPOTENCY_KEY_CHARACTERS,
+    parse_uuid,
+    read_turn_request,
+)
 from producer.wake_up_sending import WakeUpSending
 from turns.cancellation import CancelReason, cancel
 from turns.database import Database
@@ -91,8 +96,8 @@ IdempotencyKey = Annotated[
     Header(
         alias="Idempotency-Key",
         min_length=1,
-        max_length=255,
-        pattern=r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$",
+        max_length=MAX_IDEMPOTENCY_KEY_CHARACTERS,
+        pattern=IDEMPOTENCY_KEY_PATTERN,
         description="Repeats of a request that carry the same key find the same turn. For a day, usually.",
     ),
 ]

@@ -1,10 +1,11 @@
 """The composition root of the API: what is opened in which order, and how the server starts and stops."""
 
 import asyncio
+import errno
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from socket import socket
+from socket import AF_INET6, AI_PASSIVE, SOCK_STREAM, create_server, getaddrinfo, socket
 
 import structlog
 import uvicorn
@@ -18,6 +19,7 @@ from producer.response_headers import ResponseHeaders
 from producer.wake_up_sending import WakeUpSending
 from turns import logs
 from turns.database import Database
+from turns.errors import AddressUnusableError
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
 
@@ -81,7 +83,7 @@ def create_app(settings: Settings) -> FastAPI:
 def serve(settings: Settings) -> None:
     """Runs the API until SIGTERM or SIGINT, then finishes what it has begun and returns. A second SIGINT cuts it short.
 
-    Raises SystemExit(1) if the address is taken.
+    Raises AddressUnusableError.
     """
     logs.configure(settings)
     config = uvicorn.Config(
@@ -96,7 +98,31 @@ def serve(settings: Settings) -> None:
         timeout_graceful_shutdown=GRACE_SECONDS,
         lifespan="on",
     )
-    asyncio.run(_Server(config).serve())
+    sockets = _listen(settings.api_host, settings.api_port)
+    asyncio.run(_Server(config).serve(sockets))
+
+
+def _listen(host: str, port: int) -> list[socket]:
+    """One listening socket for each address of the host. Made here, because uvicorn would end the process by itself."""
+    sockets: list[socket] = []
+    refused: OSError | None = None
+    try:
+        found = getaddrinfo(host, port, type=SOCK_STREAM, flags=AI_PASSIVE)
+    except OSError as error:
+        raise AddressUnusableError(host, port, error) from error
+    for family, address in dict.fromkeys((one[0], one[4]) for one in found):
+        try:
+            sockets.append(create_server(address[:2] if family != AF_INET6 else address, family=family))
+        except OSError as error:
+            refused = error
+            # `localhost` may name ::1 where there is no IPv6; a port that is taken is taken.
+            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
+                break
+    if refused is not None and (not sockets or refused.errno in {errno.EADDRINUSE, errno.EACCES}):
+        for listening in sockets:
+            listening.close()
+        raise AddressUnusableError(host, port, refused) from refused
+    return sockets
 
 
 async def _open_databases(settings: Settings, stack: AsyncExitStack) -> tuple[Database, Database]:

@@ -135,7 +135,7 @@ def _of_body(error: InvalidRequestError) -> ProblemError:
 
 
 def _of_queue(error: UnknownQueueError) -> ProblemError:
-    fault = Fault(detail=f"declared are: {', '.join(error.known)}", pointer="/queue")
+    fault = Fault(detail=str(error), pointer="/queue")
     return ProblemError(Kind.UNKNOWN_QUEUE, fault.detail, errors=[fault])
 
 

@@ -31,6 +31,9 @@ MAX_SECONDS = 14 * 86_400
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 MAX_AHEAD = timedelta(days=366)
 
+IDEMPOTENCY_KEY_PATTERN = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"
+MAX_IDEMPOTENCY_KEY_CHARACTERS = 255
+
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
@@ -58,7 +61,7 @@ def _parse_time(value: Any) -> Any:
     if value is None:
         return None
     if not isinstance(value, str) or _RFC_3339.fullmatch(value) is None:
-        raise ValueError("must be a date and time with its zone, like 2030-01-31T12:00:00Z")
+        raise ValueError("must be a date and time with its zone: YYYY-MM-DDThh:mm:ssZ")
     try:
         return datetime.fromisoformat(value.upper())
     except ValueError:
@@ -103,7 +106,7 @@ class TurnRequest(BaseModel):
         BeforeValidator(_parse_time),
         PlainSerializer(_as_utc),
         WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
-        Field(description="Not before this time, with its zone, a year ahead at most. In the past: at once."),
+        Field(description="Not before this time, with its zone, 366 days ahead at most. In the past: at once."),
     ] = None
     max_attempts: Annotated[int | None, Field(ge=1, le=100, description="The queue's own when left out.")] = None
     timeout_seconds: Annotated[Seconds | None, Field(description="Of one attempt; the queue's when left out.")] = None

@@ -68,10 +68,11 @@ WITH want AS MATERIALIZED (
       FROM due
      WHERE t.id = due.id AND ({DUE} OR {EXPIRED})
     RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.generation, t.error_class, t.trace_id,
-              due.claim_id, due.was, due.lost_fence, due.lost_attempt, due.lost_worker, due.lost_start
+              due.claim_id, due.was, due.lost_fence, due.lost_attempt, due.lost_worker, due.lost_start,
+              coalesce(t.finished_at, t.started_at) AS lost_at
 ), lost AS (
-    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, started_at, outcome)
-    SELECT id, lost_attempt, lost_fence, generation, lost_worker, lost_start, 'lost' FROM claimed WHERE was = 'RUNNING'
+    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, started_at, finished_at, outcome)
+    SELECT id, lost_attempt, lost_fence, generation, lost_worker, lost_start, lost_at, 'lost' FROM claimed WHERE was = 'RUNNING'
 ), heir AS MATERIALIZED (
     -- The claimer goes on to the next head by itself; this is for the case that it dies before it does.
     SELECT n.id FROM claimed e CROSS JOIN LATERAL (

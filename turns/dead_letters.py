@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, or_, select
 
 from turns.database import Database
 from turns.schema import turns
@@ -44,13 +44,19 @@ class FailedTurn:
 async def list_failed(
     database: Database, wanted: FailedFilter, *, limit: int, after: UUID | None = None
 ) -> list[FailedTurn]:
-    """The FAILED turns that match, oldest first, `limit` of them from behind `after`."""
+    """The FAILED turns that match, oldest first, `limit` of them from behind `after`.
+
+    Without the ones that were not worth a dead letter (G27), unless they are named.
+    """
     names = FailedTurn.__dataclass_fields__
     statement: Select[Any] = select(*(turns.c[name] for name in names)).where(turns.c.status == "FAILED")
     if wanted.queue is not None:
         statement = statement.where(turns.c.queue == wanted.queue)
     if wanted.turn_ids:
         statement = statement.where(turns.c.id.in_(wanted.turn_ids))
+    else:
+        # A FAILED row's `send_at` is that of a dead letter which is still to be sent.
+        statement = statement.where(or_(turns.c.dead_lettered_at.is_not(None), turns.c.send_at.is_not(None)))
     if wanted.error_class is not None:
         statement = statement.where(turns.c.error_class == wanted.error_class)
     if wanted.tenant_id is not None:

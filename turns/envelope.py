@@ -3,8 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
-from turns.message import DEAD_LETTER_GENERATION, DEAD_LETTER_REASON, TRACEPARENT, WakeUp
-from turns.settings import MAX_VISIBILITY_SECONDS
+from turns.message import DEAD_LETTER_GENERATION, DEAD_LETTER_REASON, MAX_VISIBILITY_SECONDS, TRACEPARENT, WakeUp
 
 MAX_ATTRIBUTE_CHARACTERS = 200
 

@@ -1,5 +1,6 @@
 """The exceptions of the shared vocabulary. Each docstring is the meaning; data travels as attributes."""
 
+import errno
 from uuid import UUID
 
 
@@ -11,12 +12,26 @@ class SettingsError(TurnstileError):
     """The environment or the queue declarations are refused; the message names every offending setting."""
 
 
+class AddressUnusableError(TurnstileError):
+    """No server can listen there: the port is taken, or the host is not this machine's."""
+
+    def __init__(self, host: str, port: int, error: OSError) -> None:
+        taken = error.errno == errno.EADDRINUSE
+        where = f"{host} port {port}" if host else f"port {port}"
+        super().__init__(f"port {port} is taken" if taken else f"cannot listen on {where}: {error.strerror}")
+        self.host = host
+        self.port = port
+
+
 class UnknownQueueError(TurnstileError):
     """A queue that is not declared, or that SQS does not have."""
 
     def __init__(self, queue: str, known: tuple[str, ...] = ()) -> None:
-        hint = f"; declared: {', '.join(known)}" if known else ""
-        super().__init__(f"queue {queue!r} is not known{hint}")
+        super().__init__(
+            f"queue {queue!r} is not declared; declared: {', '.join(known)}"
+            if known
+            else f"SQS has no queue {queue!r}; `turnstile queues create` makes the declared ones"
+        )
         self.queue = queue
         self.known = known
 

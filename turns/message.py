@@ -17,7 +17,13 @@ MAX_BODY_CHARACTERS = 1024
 """Ids only: a longer body is somebody else's message."""
 
 ID_PATTERN = r"[A-Za-z0-9._:-]{1,128}"
+ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ : -"
+"""The pattern, for people."""
+
 _ID = re.compile(ID_PATTERN)
+
+MAX_VISIBILITY_SECONDS = 12 * 3600
+"""SQS refuses to keep a message invisible for longer than 12 h in all."""
 
 TRACEPARENT = "traceparent"
 DEAD_LETTER_REASON = "turnstile.reason"

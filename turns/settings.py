@@ -10,17 +10,15 @@ import tomllib
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from turns.errors import SettingsError, UnknownQueueError
-from turns.message import ID_PATTERN
+from turns.message import ID_PATTERN, ID_RULE, MAX_VISIBILITY_SECONDS, is_valid_id
 
 Seconds = Annotated[float, Field(gt=0, le=14 * 86_400)]
-
-MAX_VISIBILITY_SECONDS = 12 * 3600
-"""SQS refuses to keep a message invisible for longer than 12 h in all."""
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -116,9 +114,57 @@ class Settings(BaseSettings):
     @field_validator("queues", mode="before")
     @classmethod
     def _parse_queues(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        return json.loads(value)
+        if isinstance(value, str):
+            value = json.loads(value) if value.strip() else []
+        # The default, an empty tuple, leaves it to the file.
+        if value == []:
+            raise ValueError("is empty: leave it out, or declare at least one queue")
+        return value
+
+    @field_validator("queue")
+    @classmethod
+    def _check_queue(cls, name: str) -> str:
+        if not is_valid_id(name):
+            raise ValueError("is empty" if not name else f"must be {ID_RULE}")
+        return name
+
+    # None of these three messages quotes the value: it may hold a password.
+
+    @field_validator("database_url")
+    @classmethod
+    def _check_database_url(cls, url: str) -> str:
+        # Here, because a command that needs settings and no database need not load the driver before it must.
+        from psycopg import Error
+        from psycopg.conninfo import conninfo_to_dict
+
+        try:
+            given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
+        except (Error, ValueError):
+            given = {}
+        ports = str(given.get("port") or "").split(",")
+        if not given or not all(port.isascii() and (not port or port.isdigit()) for port in ports):
+            raise ValueError("is not a PostgreSQL URL")
+        return url
+
+    @field_validator("redis_url")
+    @classmethod
+    def _check_redis_url(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            # The port is looked at only when it is asked for.
+            fits = parts.scheme in {"redis", "rediss", "unix"} and "://" in url and parts.port != 0
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError("is not a Redis URL")
+        return url
+
+    @field_validator("api_key")
+    @classmethod
+    def _check_api_key(cls, key: str | None) -> str | None:
+        if key is not None and not (key.isascii() and key.isprintable()):
+            raise ValueError("must be printable ASCII, because a header carries it")
+        return key
 
     @field_validator("api_keys", mode="before")
     @classmethod
@@ -203,21 +249,30 @@ def load(**overrides: Any) -> Settings:
         if settings.queues:
             return settings
         # Validated again whole: the rules that span settings must see the queues.
-        return Settings(**given, queues=_declared(settings.config, settings.queue))
+        named = "config" in settings.model_fields_set
+        return Settings(**given, queues=_declared(settings.config, settings.queue, named=named))
     except ValidationError as error:
         raise SettingsError("; ".join(map(_explain, error.errors()))) from None
     except ValueError as error:
         raise SettingsError(str(error)) from None
 
 
-def _declared(config: Path, only: str) -> tuple[dict[str, Any], ...]:
+def _declared(config: Path, only: str, *, named: bool) -> tuple[dict[str, Any], ...]:
     try:
-        document = tomllib.loads(config.read_text())
+        document = tomllib.loads(config.read_text("utf-8"))
     except FileNotFoundError:
+        if named:
+            raise SettingsError(f"TURNSTILE_CONFIG: there is no file {config}") from None
         # Nothing declared: one queue, whatever it is called, needs no file.
         return ({"name": only},)
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise SettingsError(f"{config}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{config}: is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{config}: {error}") from None
+    if unknown := sorted(document.keys() - {"queues"}):
+        raise SettingsError(f"{config}: unknown: {', '.join(unknown)}; only [[queues]] may stand there")
     queues = document.get("queues")
     if not isinstance(queues, list) or not queues:
         raise SettingsError(f"{config}: declares no [[queues]]")

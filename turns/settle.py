@@ -54,14 +54,17 @@ WITH s AS MATERIALIZED (
       FROM verdict v
      WHERE t.id = v.id AND t.fence = v.fence AND {IS_RUNNING}
     RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.fence, t.generation, t.worker_id, t.started_at,
-              old.attempt AS attempt, v.final_outcome, v.error_class, v.error, v.reply, v.more, v.next_claim_id
+              old.attempt AS attempt, clock_timestamp() AS settled_at,
+              v.final_outcome, v.error_class, v.error, v.reply, v.more, v.next_claim_id
 ), answered AS (
     INSERT INTO messages (turn_id, ordinal, role, content)
     SELECT id, (SELECT coalesce(max(m.ordinal), -1) + 1 FROM messages m WHERE m.turn_id = done.id), 'assistant', reply
       FROM done WHERE status = 'SUCCEEDED'
 ), attempted AS (
-    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, started_at, outcome, error_class, error)
-    SELECT id, attempt, fence, generation, worker_id, started_at, final_outcome, error_class, error FROM done
+    -- By the time of the update: this insert may run after the next turn has been claimed.
+    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, started_at, finished_at, outcome,
+                               error_class, error)
+    SELECT id, attempt, fence, generation, worker_id, started_at, settled_at, final_outcome, error_class, error FROM done
 ), head AS MATERIALIZED (
     SELECT d.next_claim_id, d.more AND h.queue = %(queue)s AS mine, h.id
       FROM done d

@@ -21,6 +21,7 @@ from psycopg.types.json import Jsonb
 from turns.database import Database
 from turns.errors import IdempotencyMismatchError, SubmissionRefusedError, TurnIdTakenError
 from turns.identifiers import TraceContext
+from turns.message import ID_RULE, is_valid_id
 
 DWELL: LiteralString = """
     (SELECT least(coalesce(max(w.dwell_seconds), 0), 900) FROM workers w
@@ -103,7 +104,10 @@ DELETE FROM submissions WHERE ctid = ANY (ARRAY(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A request to answer `content`, validated at the edge. `key` is what a repeat of it is known by, if anything."""
+    """A request to answer `content`, validated at the edge. `key` is what a repeat of it is known by, if anything.
+
+    Raises ValueError for a tenant or session that no message may name: such a turn could be recorded, but never woken.
+    """
 
     turn_id: UUID
     tenant_id: str
@@ -118,6 +122,10 @@ class Submission:
     max_attempts: int | None = None
     timeout_seconds: float | None = None
     metadata: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not (is_valid_id(self.tenant_id) and is_valid_id(self.session_id)):
+            raise ValueError(f"tenant_id and session_id must each be {ID_RULE}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,6 @@ class Attempt:
             return self._outcome(running)
         timed_out = not self._stopped.done()
         self._context.cancel()
-        running.cancel()
         await self._let_end(running, cancel_grace_seconds)
         if timed_out:
             return TimedOut(timeout_seconds)
@@ -86,23 +85,20 @@ class Attempt:
         return Stopped(reason)
 
     async def _let_end(self, running: asyncio.Future[Any], grace_seconds: float) -> None:
-        parts = {running}
-        if self._job is not None and not self._job.cancel():
-            # A thread can't be cancelled, only asked; one that has not begun is taken back.
-            parts.add(asyncio.wrap_future(self._job))
-        ended = asyncio.ensure_future(asyncio.wait(parts))
-        first: set[asyncio.Future[Any]] = {ended, self._hurried}
+        # A thread can't be cancelled, only asked: its end, and perhaps its answer, is waited for. One that has not begun is
+        # taken back.
+        if self._job is None or self._job.done() or self._job.cancel():
+            running.cancel()
+        first: set[asyncio.Future[Any]] = {running, self._hurried}
         await asyncio.wait(first, timeout=grace_seconds, return_when=asyncio.FIRST_COMPLETED)
-        if not ended.done() and self._hurried.done():
-            await asyncio.wait({ended}, timeout=min(grace_seconds, HAND_BACK_GRACE_SECONDS))
-        ended.cancel()
-        for part in parts:
-            if not part.done():
-                self.left_behind = part
-                self._context.log.warning("attempt.left_behind", grace_seconds=grace_seconds)
-            elif not part.cancelled():
-                # Looked at, or asyncio would print it, text and all, when it is forgotten.
-                part.exception()
+        if not running.done() and self._hurried.done():
+            await asyncio.wait({running}, timeout=min(grace_seconds, HAND_BACK_GRACE_SECONDS))
+        if not running.done():
+            self.left_behind = running
+            self._context.log.warning("attempt.left_behind", grace_seconds=grace_seconds)
+        elif not running.cancelled():
+            # Looked at, or asyncio would print it, text and all, when it is forgotten.
+            running.exception()
 
     async def _call(self) -> Any:
         try:
@@ -115,8 +111,7 @@ class Attempt:
             return await self._handler(self._turn, self._context)
         bound = contextvars.copy_context()
         self._job = self._threads.submit(bound.run, self._handler, self._turn, self._context)
-        # Shielded: to cancel the wait would make a thread that runs on look as if it had ended.
-        reply = await asyncio.shield(asyncio.wrap_future(self._job))
+        reply = await asyncio.wrap_future(self._job)
         # A plain function that returns a coroutine, for instance a functools.partial of an async one.
         return await reply if isinstance(reply, Awaitable) else reply
 

@@ -158,7 +158,9 @@ def handler(
 
 def load(name: str | None) -> Handler:
     """The handler `module:function`, found from the working directory. Raises SettingsError, which says what is wrong."""
-    module_name, colon, attribute = (name or "").partition(":")
+    if not name:
+        raise SettingsError("TURNSTILE_HANDLER: is not set; name a module:function")
+    module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):
         raise SettingsError(f"TURNSTILE_HANDLER: expected module:function, got {name!r}")
     here = str(Path.cwd())
@@ -166,8 +168,9 @@ def load(name: str | None) -> Handler:
         sys.path.insert(0, here)
     try:
         found = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise SettingsError(f"TURNSTILE_HANDLER: {name}: {error}") from error
+    except (Exception, SystemExit) as error:
+        # The module's own code runs here, and may raise anything.
+        raise SettingsError(f"TURNSTILE_HANDLER: {name}: {type(error).__name__}: {error}") from error
     if isinstance(found, Handler):
         return found
     if not callable(found):

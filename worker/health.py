@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import structlog
 
+from turns.errors import AddressUnusableError
+
 REQUEST_SECONDS = 5.0
 MAX_REQUEST_BYTES = 8192
 
@@ -28,7 +30,10 @@ class Health:
 
 
 async def serve_health(health: Health, port: int) -> asyncio.Server:
-    """Answers on `port` of all interfaces (0: a free one), until the server is closed."""
+    """Answers on `port` of all interfaces (0: a free one), until the server is closed.
+
+    Raises AddressUnusableError.
+    """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -53,7 +58,10 @@ def _listen(port: int) -> socket.socket:
     if socket.has_dualstack_ipv6():
         with suppress(OSError):
             return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
-    return socket.create_server(("", port))
+    try:
+        return socket.create_server(("", port))
+    except OSError as error:
+        raise AddressUnusableError("", port, error) from error
 
 
 async def _look(health: Health, path: bytes) -> tuple[int, Mapping[str, bool]]:

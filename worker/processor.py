@@ -112,7 +112,7 @@ class Processor:
         began = time.monotonic()
         guard = await self._with.lock.acquire(lock)
         waited = round(time.monotonic() - began, 4)
-        log.debug("lock.acquire", result=guard.value, seconds=waited)
+        log.info("session.lock", result=guard.value, seconds=waited)
         match guard:
             case Guard.LOCKED:
                 return Hold(wake_up, message, lock, Held(lock, message))
@@ -120,7 +120,6 @@ class Processor:
                 return Hold(wake_up, message, None, Held(None, message))
             case Guard.BUSY:
                 # Normal, not an error (G3): its holder has been told to look once more.
-                log.info("session.busy")
                 return None
             case _:
                 assert_never(guard)
@@ -250,7 +249,8 @@ class Processor:
         if hold.lock is None:
             return Release.LOST
         released = await self._with.lock.release(hold.lock)
-        log.debug("lock.release", result=released.value, held_seconds=round(time.monotonic() - hold.started_at, 4))
+        held_seconds = round(time.monotonic() - hold.started_at, 4)
+        log.info("session.unlock", result=released.value, held_seconds=held_seconds, turns=hold.turns)
         return released
 
     def _may_go_on(self, hold: Hold) -> bool:

@@ -76,7 +76,9 @@ class Stage:
             if holds if isinstance(holds, bool) else await holds:
                 return
             for name in self.troupe.fallen():
-                raise CommandError(f"{name} ended by itself:\n{self.troupe.last_words(name)}", ExitCode.FAILED)
+                # Here, because an error is told in one line, and these are several.
+                self.screen.said(self.troupe.last_words(name))
+                raise CommandError(f"{name} ended by itself; its last words are above", ExitCode.FAILED)
             if time.monotonic() > deadline:
                 raise CommandError(f"the demo waited {ACT_SECONDS:g} s in vain for: {what}", ExitCode.FAILED)
             await asyncio.sleep(0.1)

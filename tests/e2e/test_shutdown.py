@@ -3,7 +3,7 @@
 import signal
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.rig import Product, WorkerProcess
 from tests.probes import until
 
 
@@ -31,8 +31,7 @@ async def test_a_turn_that_does_not_is_handed_back_uncharged(product: Product, s
     assert (row["status"], row["attempt"], row["failures"], row["crashes"]) == ("PENDING", 0, 0, 0)
     [due] = await product.fetch("SELECT send_at <= clock_timestamp() + interval '16 s' AS soon FROM turns")
     assert due["soon"]
-    handing, stopped = worker.said("shutdown.handing_back")[0], worker.said("worker.stopped")[0]
-    assert _seconds(stopped["timestamp"]) - _seconds(handing["timestamp"]) < 2.0
+    assert _handing_back_took(worker) < 2.0
 
 
 async def test_a_second_sigterm_hands_back_at_once(product: Product, start_worker: StartWorker) -> None:
@@ -73,6 +72,50 @@ async def test_the_successor_picks_the_turn_up_without_waiting_for_a_lease(
     await product.status_is(turn, "SUCCEEDED")
     row = await product.row(turn)
     assert (row["attempt"], row["crashes"]) == (1, 0)
+
+
+async def test_a_handler_that_is_slow_to_end_is_not_waited_for_longer_than_a_shutdown_allows(
+    product: Product, start_worker: StartWorker
+) -> None:
+    worker = start_worker(TURNSTILE_GRACE_SECONDS="0.2", TURNSTILE_CANCEL_GRACE_SECONDS="5")
+    [turn] = await product.submit({"do": "deaf", "seconds": 6})
+    await until(product.evidence)
+
+    worker.signal(signal.SIGTERM)
+    await until(lambda: worker.process.poll() is not None)
+
+    row = await product.row(turn)
+    assert (row["status"], row["attempt"], row["failures"], row["crashes"]) == ("PENDING", 0, 0, 0)
+    assert _handing_back_took(worker) < 2.0
+
+
+async def test_a_suspect_that_waits_for_another_is_handed_back_uncharged_too(
+    product: Product, start_worker: StartWorker
+) -> None:
+    """Turns that have crashed a worker run one at a time; what they wait for is no reason to charge them."""
+    turns = [
+        (session, turn)
+        for session in ("a", "b")
+        for turn in await product.submit({"do": "deaf", "seconds": 6}, session=session, send=False)
+    ]
+    await product.fetch_nothing("UPDATE turns SET crashes = 1")
+    worker = start_worker(TURNSTILE_GRACE_SECONDS="0.2", TURNSTILE_CANCEL_GRACE_SECONDS="5")
+    await product.send(*turns)
+    await product.all_in("RUNNING")
+    await until(product.evidence)
+
+    worker.signal(signal.SIGTERM)
+    await until(lambda: worker.process.poll() is not None)
+
+    rows = [(row["status"], row["attempt"], row["crashes"]) for row in await product.rows()]
+    assert rows == [("PENDING", 0, 1)] * 2
+    assert len(await product.evidence()) == 1
+    assert _handing_back_took(worker) < 2.0
+
+
+def _handing_back_took(worker: WorkerProcess) -> float:
+    handing, stopped = worker.said("shutdown.handing_back")[0], worker.said("worker.stopped")[0]
+    return _seconds(stopped["timestamp"]) - _seconds(handing["timestamp"])
 
 
 def _seconds(timestamp: str) -> float:

@@ -139,6 +139,27 @@ async def test_a_lease_that_ran_out_is_taken_over_and_the_zombie_is_refused(
     assert lost == [{"outcome": "lost", "fence": zombie.fence}]
 
 
+async def test_a_stale_and_the_present_claim_of_a_turn_may_be_settled_in_one_batch(
+    database: Database, settings: Settings
+) -> None:
+    await submit_turns(database, settings, "one")
+    zombie = await claim_one(database, settings)
+    await expire_leases(database)
+    successor = await until(lambda: _claimed(database, settings))
+    assert isinstance(zombie, ClaimedTurn)
+    requests = {
+        turn.fence: SettleRequest(turn=turn, settlement=SUCCESS, more=False, next_claim_id=uuid4())
+        for turn in (zombie, successor)
+    }
+
+    stale_first = await settle(database, make_terms(settings), list(requests.values()), json.dumps)
+    stale_last = await settle(database, make_terms(settings), list(requests.values())[::-1], json.dumps)
+
+    assert stale_first == [Superseded(), Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)]
+    assert stale_last == [Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE), Superseded()]
+    assert len(await database.fetch("SELECT 1 FROM messages WHERE role = 'assistant'", {})) == 1
+
+
 async def _claimed(database: Database, settings: Settings) -> ClaimedTurn | None:
     # Not at once: a takeover waits until the server has been up for a lease.
     found = await claim_one(database, settings, "worker-b")

@@ -1,6 +1,7 @@
 """Dead letters in the table: which turns are FAILED, and how one goes back to work."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -237,3 +238,15 @@ async def test_a_revived_turn_may_be_canceled_and_answered_like_any_other(
 
     assert canceled is not None
     assert canceled.status is TurnStatus.CANCELED
+
+
+async def test_a_turn_that_was_not_worth_a_dead_letter_is_found_only_by_its_id(
+    database: Database, settings: Settings
+) -> None:
+    await submit_turns(database, settings, "one")
+    turn = await claim_one(database, settings)
+    assert isinstance(turn, ClaimedTurn)
+    await settle_one(database, settings, turn, replace(failure(), dead_letter=False))
+
+    assert await list_failed(database, FailedFilter(), limit=10) == []
+    assert [one.id for one in await list_failed(database, FailedFilter(turn_ids=(turn.id,)), limit=10)] == [turn.id]

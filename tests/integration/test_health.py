@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 import httpx
 import pytest
 
+from turns.errors import AddressUnusableError
 from worker.health import Health, serve_health
 
 
@@ -118,3 +119,8 @@ async def test_many_may_ask_at_once(client: httpx.AsyncClient) -> None:
     answers = await asyncio.gather(*(client.get("/readyz") for _ in range(50)))
 
     assert {answer.status_code for answer in answers} == {200}
+
+
+async def test_a_port_that_is_taken_is_refused_by_its_number(server: asyncio.Server, checks: Checks) -> None:
+    with pytest.raises(AddressUnusableError, match=f"^port {port_of(server)} is taken$"):
+        await serve_health(Health(checks.are_live, checks.are_ready), port_of(server))

@@ -13,9 +13,9 @@ from tests.conftest import sqs_client
 from tests.probes import until
 from turns.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
 from turns.errors import QueueUnavailableError, UnknownQueueError
-from turns.message import WakeUp, decode
+from turns.message import MAX_VISIBILITY_SECONDS, WakeUp, decode
 from turns.message_queue import MessageQueues
-from turns.settings import MAX_VISIBILITY_SECONDS, QueueSettings, Settings
+from turns.settings import QueueSettings, Settings
 
 TRACEPARENT = f"00-{'1' * 32}-{'2' * 16}-01"
 

@@ -340,6 +340,25 @@ async def test_a_turn_that_is_redriven_while_its_dead_letter_is_on_its_way_keeps
     assert row["send_in"] > 0
 
 
+async def test_a_dead_letter_stamps_no_later_failure_of_its_turn(
+    database: Database, settings: Settings, queues: MessageQueues
+) -> None:
+    await submit_turns(database, settings, "one")
+    turn = await claim_one(database, settings)
+    assert isinstance(turn, ClaimedTurn)
+    await settle_one(database, settings, turn, FAILURE)
+
+    async def redrive_and_fail_again() -> None:
+        await revive(database, [(turn.id, 1)], [start_trace(1 << 64 | 1)], expires_in_seconds=[900.0], net_seconds=60.0)
+        await settle_one(database, settings, await claim_one(database, settings), FAILURE)
+
+    await Relay(database, Sender(queues, redrive_and_fail_again), settings).round()
+
+    (row,) = await rows(database)
+    assert (row["status"], row["generation"], row["dead_lettered_at"]) == ("FAILED", 2, None)
+    assert row["send_at"] is not None
+
+
 # --- between send and net
 
 

@@ -363,3 +363,11 @@ async def test_keys_are_forgotten_when_they_are_old_and_not_before(database: Dat
 
     rows = await database.fetch("SELECT key FROM submissions", {})
     assert [row["key"] for row in rows] == ["key:young"]
+
+
+@pytest.mark.parametrize(
+    "ids", [{"tenant_id": ""}, {"tenant_id": "no good"}, {"session_id": "a/b"}, {"session_id": ""}]
+)
+def test_a_turn_that_no_message_could_name_cannot_be_recorded(ids: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="tenant_id and session_id must each be"):
+        make_submission("turns", **ids)

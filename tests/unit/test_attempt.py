@@ -311,8 +311,14 @@ async def test_a_function_in_a_thread_that_ignores_its_cancellation_is_left_behi
 
 
 async def test_a_function_that_waits_for_a_thread_is_never_called_once_it_is_stopped(bench: Bench) -> None:
-    release, called = threading.Event(), []
-    busy = [asyncio.create_task(bench.attempt(lambda *_: release.wait(30)).run(LONG, LONG)) for _ in range(THREADS)]
+    release, begun, called = threading.Event(), [], []
+
+    def occupy(*_: Any) -> None:
+        begun.append(1)
+        release.wait(30)
+
+    busy = [asyncio.create_task(bench.attempt(occupy).run(LONG, LONG)) for _ in range(THREADS)]
+    await until(lambda: len(begun) == THREADS)
     waiting = bench.attempt(lambda *_: called.append(1))
 
     assert await waiting.run(0.05, LONG) == TimedOut(0.05)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -12,7 +13,13 @@ from typer.testing import CliRunner
 
 from ops.cli import app
 from ops.exit_codes import CommandError, ExitCode, explain
-from turns.errors import DatabaseUnavailableError, QueueUnavailableError, SettingsError, UnknownQueueError
+from turns.errors import (
+    AddressUnusableError,
+    DatabaseUnavailableError,
+    QueueUnavailableError,
+    SettingsError,
+    UnknownQueueError,
+)
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
 HEAVY = ("alembic", "asyncio", "boto3", "fastapi", "httpx", "producer", "psycopg", "pydantic", "rich", "worker")
@@ -46,6 +53,7 @@ def turnstile(*arguments: str, **environment: str) -> "subprocess.CompletedProce
         ["submit", "alice", "hello", "--wait=-1"],
         ["submit", "--file", "turns.jsonl"],
         ["submit", "alice", "hello", "--direct", "--file", "turns.jsonl"],
+        ["submit", "alice", "hello", "--tenant", "acme"],
         ["redrive", "--turn", "no-uuid"],
         ["redrive", "--rate", "fast"],
         ["redrive", "--rate", "0"],
@@ -87,7 +95,9 @@ def test_a_deployments_own_version_variable_is_not_an_option() -> None:
     ("error", "code", "line"),
     [
         (SettingsError("queue: bad"), ExitCode.USAGE, "settings: queue: bad"),
-        (UnknownQueueError("q"), ExitCode.NOT_FOUND, "queue 'q' is not known"),
+        (UnknownQueueError("q", ("turns",)), ExitCode.NOT_FOUND, "queue 'q' is not declared; declared: turns"),
+        (UnknownQueueError("q"), ExitCode.NOT_FOUND, "SQS has no queue 'q'; `turnstile queues create` makes"),
+        (AddressUnusableError("", 80, OSError(98, "Address already in use")), ExitCode.USAGE, "port 80 is taken"),
         (DatabaseUnavailableError("gone\nDETAIL: a row"), ExitCode.UNAVAILABLE, "the database does not answer: gone"),
         (QueueUnavailableError("gone"), ExitCode.UNAVAILABLE, "the queue does not answer: gone"),
         (CommandError("no such turn", ExitCode.NOT_FOUND), ExitCode.NOT_FOUND, "no such turn"),
@@ -115,6 +125,23 @@ def test_each_error_has_its_code_and_one_line(error: BaseException, code: ExitCo
         (["submit", "a", "b"], {"TURNSTILE_API_URL": "nowhere"}, ExitCode.USAGE),
         (["submit", "--direct", "no good", "b"], {}, ExitCode.USAGE),
         (["worker", "--handler", "nowhere:respond"], {}, ExitCode.USAGE),
+        (["worker"], {}, ExitCode.USAGE),
+        (["submit", "--direct", "--tenant", "no good", "a", "b"], {}, ExitCode.USAGE),
+        (["submit", "no good", "b"], {}, ExitCode.USAGE),
+        (["submit", "a", "b", "--idempotency-key", ""], {}, ExitCode.USAGE),
+        (["submit", "a", "b", "--idempotency-key", "schlüssel"], {}, ExitCode.USAGE),
+        (["submit", "--direct", "a", "b", "--idempotency-key", ""], {}, ExitCode.USAGE),
+        (["submit", "a", "\udcff"], {}, ExitCode.USAGE),
+        (["submit", "\udcff", "b"], {}, ExitCode.USAGE),
+        (["submit", "--direct", "a", "b", "--queue", "nope"], {}, ExitCode.NOT_FOUND),
+        (["list", "--queue", "nope"], {}, ExitCode.NOT_FOUND),
+        (["dlq", "list", "--queue", "nope"], {}, ExitCode.NOT_FOUND),
+        (["worker", "--queue", "nope"], {"TURNSTILE_QUEUES": '[{"name": "turns"}]'}, ExitCode.NOT_FOUND),
+        (["list"], {"DATABASE_URL": "mysql://localhost/x"}, ExitCode.USAGE),
+        (["api"], {"DATABASE_URL": "nonsense"}, ExitCode.USAGE),
+        (["worker", "--handler", "examples.eliza:respond"], {"REDIS_URL": "http://localhost"}, ExitCode.USAGE),
+        (["submit", "a", "b"], {"TURNSTILE_API_KEY": "0123456789\n"}, ExitCode.USAGE),
+        (["api"], {"TURNSTILE_API_HOST": "192.0.2.1", "TURNSTILE_API_KEYS": "a:0123456789"}, ExitCode.USAGE),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -126,6 +153,51 @@ def test_what_goes_wrong_is_one_line_for_people(
     assert result.returncode == code
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1, result.stderr
+
+
+@pytest.mark.parametrize(("kind", "code"), [("unknown-queue", ExitCode.NOT_FOUND), ("invalid-body", ExitCode.USAGE)])
+def test_a_queue_that_the_api_does_not_know_is_not_found_over_http_too(kind: str, code: ExitCode) -> None:
+    import httpx
+
+    from ops.submit_http import ApiClient
+    from turns.settings import Settings
+
+    problem = {"type": f"https://example.test/problems/{kind}", "detail": "it says why"}
+    with pytest.raises(CommandError, match="422: it says why") as refused:
+        ApiClient(Settings())._read(httpx.Response(422, json=problem))
+
+    assert refused.value.code is code
+
+
+def test_a_port_that_is_taken_is_named_in_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        result = turnstile("api", TURNSTILE_API_PORT=port)
+
+    assert (result.returncode, result.stdout) == (ExitCode.USAGE, "")
+    assert result.stderr == f"turnstile: port {port} is taken\n"
+
+
+def test_an_interrupt_while_the_command_is_being_loaded_is_silent(tmp_path: Path) -> None:
+    # Stands where the real one is imported, which takes long enough for a person to change her mind.
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    result = turnstile("list", PYTHONPATH=str(tmp_path))
+
+    assert (result.returncode, result.stdout, result.stderr) == (ExitCode.INTERRUPTED, "", "")
+
+
+def test_importing_the_command_line_leaves_interrupts_as_they_were() -> None:
+    code = "import signal, ops.cli; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert result.stdout.strip() == "True"
+
+
+def test_no_example_of_a_time_grows_stale() -> None:
+    result = CliRunner().invoke(app, ["submit", "--help"])
+
+    assert "366 days" in " ".join(result.stdout.split())
+    assert "2030" not in result.stdout
 
 
 def test_a_stack_that_was_never_made_is_not_found(tmp_path: Path) -> None:

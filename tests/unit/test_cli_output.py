@@ -1,12 +1,18 @@
 """What is printed: quoted for the shell, harmless on a screen, whole in a pipe."""
 
+import io
 import json
 import subprocess
 from datetime import UTC, datetime
+from unittest.mock import AsyncMock, MagicMock
 from uuid import UUID
 
 import pytest
+from rich.console import Console
 
+from ops.demo.performance import Stage
+from ops.demo.screen import Screen
+from ops.exit_codes import CommandError
 from ops.local_stack import _quoted
 from ops.output import harmless, print_json, print_table, shortened
 from ops.redrive import Survey
@@ -63,3 +69,16 @@ def test_a_dry_run_answers_with_the_same_keys() -> None:
     from ops.redrive import RedriveResult
 
     assert as_document(Survey(), None).keys() == as_document(Survey(), RedriveResult()).keys()
+
+
+async def test_the_demo_shows_all_the_last_words_of_who_has_fallen() -> None:
+    shown = io.StringIO()
+    stage = MagicMock(spec=Stage, total=1, screen=Screen(Console(file=shown)))
+    stage.count = AsyncMock(return_value={})
+    stage.troupe.fallen.return_value = ["worker-1"]
+    stage.troupe.last_words.return_value = "the first\nthe last"
+
+    with pytest.raises(CommandError, match="worker-1 ended by itself"):
+        await Stage.until(stage, "anything", lambda _: False)
+
+    assert [line.strip() for line in shown.getvalue().splitlines()] == ["the first", "the last"]

@@ -46,10 +46,43 @@ def test_a_plain_function_needs_no_decorator(module: str) -> None:
     assert (found.timeout, found.max_attempts, found.retry_on, found.is_async) == (None, None, (), False)
 
 
-@pytest.mark.parametrize("name", [None, "", "module", "module:", ":function"])
+@pytest.mark.parametrize("name", ["module", "module:", ":function"])
 def test_a_name_that_is_not_module_and_function_is_refused(name: str | None) -> None:
     with pytest.raises(SettingsError, match="TURNSTILE_HANDLER: expected module:function"):
         load(name)
+
+
+@pytest.mark.parametrize("name", [None, ""])
+def test_a_handler_that_nobody_named_is_asked_for(name: str | None) -> None:
+    with pytest.raises(SettingsError, match=r"^TURNSTILE_HANDLER: is not set; name a module:function$"):
+        load(name)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("raise RuntimeError('at import')", "RuntimeError: at import"),
+        ("raise ValueError('at import')", "ValueError: at import"),
+        ("import sys; sys.exit('at import')", "SystemExit: at import"),
+        ("def f(:", "SyntaxError: "),
+    ],
+)
+def test_whatever_the_module_raises_at_import_is_told(
+    body: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bad_import.py").write_text(body)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    with pytest.raises(SettingsError) as refused:
+        load("bad_import:f")
+
+    assert str(refused.value).startswith(f"TURNSTILE_HANDLER: bad_import:f: {reason}")
+
+
+def test_a_relative_name_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"^TURNSTILE_HANDLER: \.here:f: TypeError"):
+        load(".here:f")
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,88 @@ def test_a_file_that_declares_no_queues_is_refused_by_its_name(text: str, tmp_pa
     assert "turnstile.toml" in refusal()
 
 
+def test_a_file_that_is_named_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_CONFIG", "elsewhere.toml")
+
+    assert refusal() == "TURNSTILE_CONFIG: there is no file elsewhere.toml"
+
+
+def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    (tmp_path / "turnstile.toml").write_bytes(b'[[queues]]\nname = "\xff"\n')
+
+    assert refusal() == "turnstile.toml: is not UTF-8"
+
+
+def test_what_else_stands_in_the_file_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "turnstile.toml").write_text('lease_seconds = 3\n[[queues]]\nname = "a"\n')
+
+    assert "turnstile.toml: unknown: lease_seconds" in refusal()
+
+
+@pytest.mark.parametrize("text", ["", " ", "[]"])
+def test_a_list_without_a_queue_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_QUEUES", text)
+
+    assert refusal() == "TURNSTILE_QUEUES: is empty: leave it out, or declare at least one queue"
+
+
+@pytest.mark.parametrize(("name", "reason"), [("", "is empty"), ("a b", "must be 1 to 128 of")])
+def test_a_queue_that_cannot_be_is_named_by_its_own_variable(
+    name: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNSTILE_QUEUE", name)
+
+    assert refusal().startswith(f"TURNSTILE_QUEUE: {reason}")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "pass-word",
+        "mysql://a:pass-word@db/x",
+        "postgresql://a:pass-word@db:port/x",
+        "postgresql://a:pass-word@[db/x",
+    ],
+)
+def test_a_database_url_that_is_none_is_refused_and_not_quoted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", url)
+
+    assert refusal() == "DATABASE_URL: is not a PostgreSQL URL"
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://db/x", "postgres://a@db:5433,other:5434/x", "postgresql+psycopg://db/x", "host=db dbname=x"]
+)
+def test_every_spelling_that_postgres_takes_is_taken(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", url)
+
+    assert load().database_url == url
+
+
+@pytest.mark.parametrize("url", ["", "pass-word", "http://a:pass-word@cache", "redis://a:pass-word@cache:port"])
+def test_a_redis_url_that_is_none_is_refused_and_not_quoted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_URL", url)
+
+    assert refusal() == "REDIS_URL: is not a Redis URL"
+
+
+@pytest.mark.parametrize("url", ["redis://cache", "rediss://a:b@cache:6380/1", "unix:///run/redis.sock", "redis:///1"])
+def test_every_spelling_that_redis_takes_is_taken(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_URL", url)
+
+    assert load().redis_url == url
+
+
+@pytest.mark.parametrize("key", ["secret-secret\n", "secret-\x1bsecret", "secret-schlüssel"])
+def test_a_key_that_no_header_carries_is_refused_and_not_quoted(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_API_KEY", key)
+    message = refusal()
+
+    assert message.startswith("TURNSTILE_API_KEY: must be printable ASCII")
+    assert "secret" not in message
+
+
 def test_an_option_of_a_queue_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     (tmp_path / "turnstile.toml").write_text('[[queues]]\nname = "a"\nmax_atempts = 3\n')
 

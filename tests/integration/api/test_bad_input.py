@@ -195,4 +195,4 @@ async def test_a_problem_names_the_fields_and_never_quotes_them(offline: AsyncCl
 
 async def test_an_unknown_queue_is_answered_with_those_there_are(offline: AsyncClient) -> None:
     answer = await offline.post("/v1/sessions/s/turns", json={"input": "x", "queue": "nowhere"})
-    assert answer.json()["detail"] == "declared are: turns"
+    assert answer.json()["detail"] == "queue 'nowhere' is not declared; declared: turns"

@@ -137,7 +137,7 @@ def test_up_answers_the_line_it_prints_and_ends_cleanly_with_ctrl_c(
     assert (answered.returncode, answered.stderr) == (0, "")
     assert answered.stdout.strip()
     assert json.loads(scheduled.stdout)["status"] == "PENDING"
-    assert (refused.returncode, unknown.returncode) == (2, 2)
+    assert (refused.returncode, unknown.returncode) == (2, 3)
     assert sorted(children) == ["api", "worker"]
     assert code == 0, foreground.messages()
     assert not any(child.is_running() for child in children.values())

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from uuid import uuid4
@@ -302,3 +303,21 @@ async def test_a_reader_that_has_enough_is_no_error(
     )
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "{\n", "")
+
+
+async def test_a_worker_whose_health_port_is_taken_ends_with_one_line(environment: dict[str, str]) -> None:
+    with socket.create_server(("", 0)) as other:
+        port = other.getsockname()[1]
+        worker = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "ops.cli", "worker", "--handler", "examples.eliza:respond"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**environment, "TURNSTILE_HEALTH_PORT": str(port)},
+        )
+
+    assert worker.returncode == 2
+    assert worker.stderr.splitlines()[-1] == f"turnstile: port {port} is taken"
+    assert "Traceback" not in worker.stderr

@@ -1,0 +1,52 @@
+"""Processors as the worker makes them, for the tests that look at the way of one message."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+from turns.database import Database
+from turns.envelope import ReceivedMessage
+from turns.message import WakeUp
+from turns.settings import Settings
+from worker.handler import Handler
+from worker.processor import Processor
+from worker.session_lock import SessionLock
+from worker.workbench import Workbench
+
+
+class Queues:
+    """Forgets what is deleted: no message of these tests was ever sent."""
+
+    async def delete(self, *_: Any) -> None:
+        return
+
+
+@contextmanager
+def processing(settings: Settings, database: Database, lock: SessionLock, worker_id: str) -> Iterator[Processor]:
+    """A processor without a heartbeat, whose handler answers at once."""
+    with ThreadPoolExecutor(1) as threads:
+        yield Processor(
+            settings,
+            Workbench(
+                database=database,
+                queues=cast("Any", Queues()),
+                lock=lock,
+                heartbeat=cast("Any", SimpleNamespace(take=lambda _: None, drop=lambda _: None)),
+                handler=Handler(lambda turn, _: turn.input),
+                worker_id=worker_id,
+                fifo=False,
+                threads=threads,
+                nudge_relay=lambda: None,
+                stopping=asyncio.Event(),
+                given_up=asyncio.Event(),
+            ),
+        )
+
+
+def message_about(turn_id: UUID, session_id: str = "s") -> ReceivedMessage:
+    """A delivery of the turn's wake-up."""
+    return ReceivedMessage(uuid4().hex, WakeUp("t", session_id, turn_id).encode(), "handle", 1, {}, False)

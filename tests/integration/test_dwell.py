@@ -1,0 +1,59 @@
+"""How long turns wait in the queue decides how long the net of a wake-up is; neither may be made long by something old."""
+
+import pytest
+
+from tests.factories import make_submission
+from tests.integration.test_claim import claim_one, settle_one, submit_turns
+from turns.claimed_turn import ClaimedTurn
+from turns.database import Database
+from turns.identifiers import start_trace
+from turns.redrive import revive
+from turns.settings import Settings
+from turns.settlement import AttemptOutcome, Settlement
+from turns.status import TurnStatus
+from turns.submission import submit
+
+FAILURE = Settlement(
+    status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="x", dead_letter=True
+)
+
+
+async def test_a_redriven_turn_has_waited_since_its_redrive_only(database: Database, settings: Settings) -> None:
+    await submit_turns(database, settings, "one")
+    failed = await claim_one(database, settings)
+    assert isinstance(failed, ClaimedTurn)
+    await settle_one(database, settings, failed, FAILURE)
+    await database.fetch("UPDATE turns SET created_at = now() - interval '3 days'", {})
+    await revive(database, [(failed.id, 1)], [start_trace(1)], expires_in_seconds=[900.0], net_seconds=60.0)
+
+    again = await claim_one(database, settings)
+
+    assert isinstance(again, ClaimedTurn)
+    assert 0.0 <= again.dwell_seconds < 60.0
+
+
+async def test_a_turn_has_waited_since_it_was_submitted(database: Database, settings: Settings) -> None:
+    await submit_turns(database, settings, "one")
+    await database.fetch("UPDATE turns SET created_at = now() - interval '300 s'", {})
+
+    turn = await claim_one(database, settings)
+
+    assert isinstance(turn, ClaimedTurn)
+    assert 300.0 <= turn.dwell_seconds < 360.0
+
+
+@pytest.mark.parametrize(
+    ("dwell_seconds", "net_seconds"), [(0.0, 60.0), (100.0, 200.0), (900.0, 1800.0), (26_000.0, 1800.0)]
+)
+async def test_the_net_of_a_submit_is_twice_the_dwell_within_bounds(
+    database: Database, settings: Settings, dwell_seconds: float, net_seconds: float
+) -> None:
+    await database.fetch(
+        "INSERT INTO workers (worker_id, queue, host, pid, slots, dwell_seconds) VALUES ('w', %(q)s, 'h', 1, 1, %(d)s)",
+        {"q": settings.queue, "d": dwell_seconds},
+    )
+
+    await submit(database, [make_submission(settings.queue)], net_seconds=60.0)
+
+    [row] = await database.fetch("SELECT extract(epoch FROM send_at - created_at)::float8 AS net FROM turns", {})
+    assert row["net"] == pytest.approx(net_seconds, abs=1.0)

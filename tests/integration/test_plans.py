@@ -1,0 +1,46 @@
+"""Plans that are pinned while hardly a row is RUNNING or FAILED must bear the day on which thousands are."""
+
+import re
+from typing import LiteralString
+
+import psycopg
+import pytest
+
+from turns.database import conninfo
+from turns.redrive import REVIVE
+from turns.relay import DEAD_LETTERED
+from turns.renew import RENEW
+from turns.settings import Settings
+from turns.settle import SETTLE
+
+FILL: LiteralString = """
+INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, finished_at, expires_at, trace_id, span_id)
+SELECT gen_random_uuid(), 't', 'o' || g, 1, 'q', %s::text, now(), now(), md5(g::text), 's'
+  FROM generate_series(%s::int, %s::int) g
+"""
+
+
+@pytest.mark.parametrize(
+    "statement", [DEAD_LETTERED, REVIVE, RENEW, SETTLE], ids=["dead-lettered", "revive", "renew", "settle"]
+)
+def test_rows_that_are_known_by_id_are_found_by_id(settings: Settings, statement: LiteralString) -> None:
+    names: list[str] = []
+
+    def number(match: re.Match[str]) -> str:
+        if match[1] not in names:
+            names.append(match[1])
+        return f"${names.index(match[1]) + 1}"
+
+    numbered = re.sub(r"%\((\w+)\)s", number, statement)
+    with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
+        connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
+        connection.execute(FILL, ["SUCCEEDED", 1, 5_000])
+        connection.execute("ANALYZE turns")
+        connection.execute("ALTER TABLE turns SET (autovacuum_enabled = false)")
+        connection.execute(FILL, ["FAILED", 5_001, 25_000])
+        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered}").fetchall()
+
+    text = "\n".join(line for (line,) in plan)
+    assert "turns_pkey" in text
+    assert "turns_failed" not in text
+    assert "turns_running" not in text
