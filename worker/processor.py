@@ -231,9 +231,10 @@ class Processor:
         """Gives the session back; True if it must be looked at once more before."""
         while True:
             released = await self._release(hold)
-            # Without a lock, or where it was gone for a while, there may have been no mark. A turn that was committed while
-            # the last settle was under way has had a wake-up that found the session RUNNING, so after each stretch of work,
-            # and after each answer that tells nothing, the session is looked at once more.
+            # Without a lock, or where it was gone for a while, there may have been no mark; and a lost answer may have taken
+            # one with it. A turn that was committed while the last settle was under way has had a wake-up that found the
+            # session RUNNING, so after such a stretch of work the session is looked at once more. Once: with Redis away
+            # every answer is lost, and the row's net has the rest.
             again = hold.held.mark_lost or released is Release.LOOK_AGAIN
             if released in (Release.LOST, Release.UNKNOWN):
                 again = again or hold.worked_since_look

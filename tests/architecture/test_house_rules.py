@@ -31,7 +31,6 @@ HANDS_THE_ENVIRONMENT_ON = {
 MAY_SLEEP = {
     "tests/probes.py": "the one place that waits",
     "tests/e2e/handlers.py": "handlers under test, which are slow on purpose",
-    "tests/integration/ops/test_local_commands.py": "a synchronous fixture that waits on a condition",
 }
 
 Finder = Callable[[ast.AST], list[int]]

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import psutil
 import pytest
 
 from ops.local.stack import LocalStack, down
+from tests.probes import wait_until
 
 pytestmark = pytest.mark.stack
 
@@ -95,11 +95,11 @@ class Foreground:
         return {child.cmdline()[3]: child for child in psutil.Process(self.process.pid).children()}
 
     def wait_until_ready(self) -> None:
-        deadline = time.monotonic() + SECONDS
-        while "Ctrl-C stops" not in self.messages():
-            assert self.process.poll() is None, self.messages()
-            assert time.monotonic() < deadline, self.messages()
-            time.sleep(0.05)
+        wait_until(self.is_ready, within=SECONDS)
+
+    def is_ready(self) -> bool:
+        assert self.process.poll() is None, self.messages()
+        return "Ctrl-C stops" in self.messages()
 
 
 @pytest.fixture
