@@ -1,0 +1,157 @@
+"""Accounts: nothing lost (I1), nothing settled twice (I2), no effect without its settlement or twice (I3)."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from tests.chaos.checker.evidence import Call, Change, Row
+from tests.chaos.checker.ledger import Ledger
+from tests.chaos.checker.violation import Violation
+from tests.chaos.checker.vocabulary import FAILED, OPEN, PENDING, SUCCEEDED, TERMINAL
+
+CHOSEN = "turn:"
+"""How the key of a submit begins whose client chose the turn's id."""
+
+
+def no_loss(ledger: Ledger) -> Iterator[Violation]:
+    """I1: what was accepted has a row, which has ended at rest; what was refused has none; nothing else has one."""
+    seen: set[str] = set()
+    for row in ledger.evidence.turns:
+        if row.turn_id in seen:
+            yield Violation("I1", "has two rows at rest", row.turn_id, row.session)
+        seen.add(row.turn_id)
+    for turn_id, changes in ledger.changes.items():
+        if turn_id not in seen:
+            yield Violation("I1", "was recorded and its row is gone", turn_id, changes[0].session)
+    if ledger.submits:
+        yield from _asked_for(ledger)
+
+
+def _asked_for(ledger: Ledger) -> Iterator[Violation]:
+    named: set[str] = set()
+    unknown: defaultdict[str, list[Any]] = defaultdict(list)
+    for calls in _intents(ledger.submits):
+        accepted = {call.turn_id: call for call in calls if call.outcome == "ok" and call.turn_id is not None}
+        for turn_id, call in accepted.items():
+            yield from _accepted(ledger.rows.get(turn_id), turn_id, call)
+        named |= accepted.keys()
+        chosen = _chosen(calls[0])
+        open_ends = [call for call in calls if call.outcome == "unknown"]
+        if accepted:
+            continue
+        if chosen is not None and (open_ends or chosen not in ledger.rows):
+            named.add(chosen)
+        elif open_ends:
+            unknown[calls[0].session].append(open_ends[0].content)
+    refused = {(call.session, repr(call.content)) for call in ledger.submits if call.outcome == "fail"}
+    for turn_id, row in ledger.rows.items():
+        if turn_id in named:
+            continue
+        inputs = [entry.content for entry in ledger.said.get(turn_id, ()) if entry.role == "user"]
+        candidates = unknown.get(row.session, [])
+        # Each submit without an answer may have made one row. A row whose input is not in evidence fits any of them.
+        fitting = next((at for at, content in enumerate(candidates) if not inputs or content == inputs[0]), None)
+        if fitting is not None:
+            del candidates[fitting]
+        elif inputs and (row.session, repr(inputs[0])) in refused:
+            yield Violation("I1", "has a row although its submit was refused", turn_id, row.session)
+        else:
+            yield Violation("I1", "has a row that no submit accounts for", turn_id, row.session)
+
+
+def _accepted(row: Row | None, turn_id: str, call: Call) -> Iterator[Violation]:
+    if row is None:
+        yield Violation("I1", f"was accepted ({call.client} was told so) and has no row", turn_id, call.session)
+    elif call.session and row.session != call.session:
+        yield Violation(
+            "I1", f"was accepted for session {call.session} and stands in {row.session}", turn_id, row.session
+        )
+    elif row.status in OPEN:
+        yield Violation("I1", f"was accepted and is still {row.status} at rest", turn_id, row.session)
+
+
+def _intents(submits: list[Call]) -> Iterator[list[Call]]:
+    """Calls that mean one turn: repeats by the same key; each call without a key by itself."""
+    by_key: dict[tuple[str, str], list[Call]] = {}
+    for call in submits:
+        if call.key is None:
+            yield [call]
+        else:
+            by_key.setdefault((call.tenant, call.key), []).append(call)
+    yield from by_key.values()
+
+
+def _chosen(call: Call) -> str | None:
+    return call.key.removeprefix(CHOSEN) if call.key is not None and call.key.startswith(CHOSEN) else None
+
+
+def one_settlement(ledger: Ledger) -> Iterator[Violation]:
+    """I2: a generation ends once, and what has ended stays as it is until a redrive begins the next generation."""
+    for turn_id, row in ledger.rows.items():
+        if turn_id not in ledger.changes:
+            yield Violation("I2", "has a row of whose birth there is no record", turn_id, row.session)
+    for turn_id, changes in ledger.changes.items():
+        session = changes[0].session
+        ended: set[int] = set()
+        previous: Change | None = None
+        for change in changes:
+            if change.before in TERMINAL and not _is_redrive(change, previous):
+                says = f"{change.before} of generation {change.generation} was changed to {change.after}"
+                yield Violation("I2", says, turn_id, session)
+            if change.after in TERMINAL and change.before not in TERMINAL:
+                if change.generation in ended:
+                    says = f"generation {change.generation} ended a second time, as {change.after}"
+                    yield Violation("I2", says, turn_id, session)
+                ended.add(change.generation)
+            previous = change
+        last, row_at_rest = changes[-1], ledger.rows.get(turn_id)
+        if row_at_rest is not None and _state(row_at_rest) != (last.after, last.generation, last.fence):
+            says = f"the row is {_state(row_at_rest)}, its last change {(last.after, last.generation, last.fence)}"
+            yield Violation("I2", f"{says} (status, generation, fence)", turn_id, session)
+
+
+def _is_redrive(change: Change, previous: Change | None) -> bool:
+    generation = previous.generation if previous is not None else change.generation - 1
+    return (change.before, change.after) == (FAILED, PENDING) and change.generation == generation + 1
+
+
+def _state(row: Row) -> tuple[str, int, int]:
+    return (row.status, row.generation, row.fence)
+
+
+def one_effect(ledger: Ledger) -> Iterator[Violation]:
+    """I3: SUCCEEDED has exactly one reply, of the claim that settled it; anything else has none."""
+    for turn_id in ledger.said.keys() - ledger.rows.keys():
+        yield Violation("I3", "has said something and has no row", turn_id)
+    for turn_id, row in ledger.rows.items():
+        replies = [
+            entry.content
+            for entry in ledger.said.get(turn_id, ())
+            if entry.role == "assistant" and entry.kind == "message"
+        ]
+        wins = [attempt.fence for attempt in ledger.attempts.get(turn_id, ()) if attempt.outcome == "succeeded"]
+        due = int(row.status == SUCCEEDED)
+        if len(replies) != due:
+            says = f"is {row.status} and has {len(replies)} replies in the history"
+            yield Violation("I3", says, turn_id, row.session)
+        if len(wins) != due:
+            says = f"is {row.status} and has {len(wins)} attempts that succeeded"
+            yield Violation("I3", says, turn_id, row.session)
+        if due and replies and wins:
+            yield from _reply_of_the_winner(ledger, row, replies[0], wins[0])
+
+
+def _reply_of_the_winner(ledger: Ledger, row: Row, reply: Any, recorded: int) -> Iterator[Violation]:
+    turn_id, session = row.turn_id, row.session
+    settled = next((c.fence for c in reversed(ledger.changes.get(turn_id, ())) if c.after == SUCCEEDED), row.fence)
+    if recorded != settled:
+        says = f"was settled under fence {settled}, and its attempt record says fence {recorded}"
+        yield Violation("I3", says, turn_id, session)
+    if isinstance(reply, dict):
+        if reply.get("turn", turn_id) != turn_id:
+            yield Violation("I3", f"has the reply of turn {reply['turn']}", turn_id, session)
+        elif reply.get("fence", settled) != settled:
+            says = f"was settled under fence {settled} with the reply that fence {reply['fence']} had made"
+            yield Violation("I3", says, turn_id, session)
+    if ledger.evidence.runs and (turn_id, settled) not in ledger.began:
+        yield Violation("I3", f"SUCCEEDED under fence {settled}, whose handler never began", turn_id, session)

@@ -1,0 +1,107 @@
+"""The index over the evidence: built once, in one pass over each kind, and only read afterwards.
+
+Everything is kept by turn, and the audit by session as well: both orders are the audit's own (`n`), which is the order in
+which the changes of one session became visible. (Whoever claims, numbers or redrives a turn has seen what came before as
+committed, or holds the session's row; so no change that one rule compares with another can have drawn its number early.)
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from tests.chaos.checker.evidence import AttemptRecord, Call, Change, Evidence, HandlerRun, Row, Said, Terms
+from tests.chaos.checker.vocabulary import RUNNING
+
+Claim = tuple[str, int]
+"""A turn and the fence under which it was claimed."""
+
+
+def is_claim(change: Change) -> bool:
+    """The turn became RUNNING under a new claim, taken over or not."""
+    return change.after == RUNNING and (change.before != RUNNING or change.fence != change.fence_before)
+
+
+def is_takeover(change: Change) -> bool:
+    """A claim was ended from outside, because its lease was over: the turn runs anew, or was ended for good."""
+    return change.before == RUNNING and change.fence != change.fence_before
+
+
+def is_settlement(change: Change) -> bool:
+    """A claim was ended under its own fence."""
+    return change.before == RUNNING and change.after != RUNNING and change.fence == change.fence_before
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The evidence, by turn and by session."""
+
+    evidence: Evidence
+    terms: Terms
+    rows: dict[str, Row] = field(default_factory=dict)
+    changes: defaultdict[str, list[Change]] = field(default_factory=lambda: defaultdict(list))
+    sessions: defaultdict[tuple[str, str], list[Change]] = field(default_factory=lambda: defaultdict(list))
+    """(tenant, session) -> the changes of all its turns."""
+    said: defaultdict[str, list[Said]] = field(default_factory=lambda: defaultdict(list))
+    attempts: defaultdict[str, list[AttemptRecord]] = field(default_factory=lambda: defaultdict(list))
+    submits: list[Call] = field(default_factory=list)
+    reads: defaultdict[str, list[Call]] = field(default_factory=lambda: defaultdict(list))
+    cancels: defaultdict[str, list[Call]] = field(default_factory=lambda: defaultdict(list))
+    began: dict[Claim, HandlerRun] = field(default_factory=dict)
+    began_again: list[HandlerRun] = field(default_factory=list)
+    """Second and further runs under one claim."""
+    claims: dict[Claim, Change] = field(default_factory=dict)
+    settlements: dict[Claim, Change] = field(default_factory=dict)
+    takeovers: dict[Claim, Change] = field(default_factory=dict)
+    """By the claim that was lost."""
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> "Ledger":
+        """Indexes the evidence."""
+        ledger = cls(evidence, evidence.terms)
+        ledger.rows = {row.turn_id: row for row in evidence.turns}
+        ledger._index_audit(evidence.audit)
+        for entry in evidence.messages:
+            ledger.said[entry.turn_id].append(entry)
+        for attempt in evidence.attempts:
+            ledger.attempts[attempt.turn_id].append(attempt)
+        for run in evidence.runs:
+            if run.what == "began":
+                ledger._index_run(run)
+        for call in evidence.history:
+            ledger._index_call(call)
+        return ledger
+
+    def session_of(self, turn_id: str) -> str | None:
+        """The turn's session, as far as its row or its changes tell."""
+        if turn_id in self.rows:
+            return self.rows[turn_id].session
+        changes = self.changes.get(turn_id)
+        return changes[0].session if changes else None
+
+    def _index_audit(self, audit: list[Change]) -> None:
+        by_turn, by_session = self.changes, self.sessions
+        for change in audit:
+            turn_id = change.turn_id
+            by_turn[turn_id].append(change)
+            by_session[change.tenant, change.session].append(change)
+            if is_claim(change):
+                self.claims[turn_id, change.fence] = change
+            if change.before == RUNNING and change.fence_before is not None:
+                if change.fence != change.fence_before:
+                    self.takeovers[turn_id, change.fence_before] = change
+                elif change.after != RUNNING:
+                    self.settlements[turn_id, change.fence] = change
+
+    def _index_run(self, run: HandlerRun) -> None:
+        claim = (run.turn_id, run.fence)
+        if claim in self.began:
+            self.began_again.append(run)
+        else:
+            self.began[claim] = run
+
+    def _index_call(self, call: Call) -> None:
+        if call.op == "submit":
+            self.submits.append(call)
+        elif call.turn_id is not None and call.op == "read":
+            self.reads[call.turn_id].append(call)
+        elif call.turn_id is not None and call.op == "cancel":
+            self.cancels[call.turn_id].append(call)

@@ -1,0 +1,101 @@
+"""What the processes said of themselves: no settlement that was never made (I2), and no failure without a cause (LOGS)."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from tests.chaos.checker.evidence import Evidence, Fault, LogLine
+from tests.chaos.checker.ledger import Ledger
+from tests.chaos.checker.violation import Violation
+from tests.chaos.checker.vocabulary import FREE, STATUS_AFTER, TERMINAL
+
+SUPERSEDED = "turn.superseded"
+ENDS = {f"turn.{outcome}": status for outcome, status in STATUS_AFTER.items() if status in TERMINAL}
+PAUSES = {f"turn.{outcome}": outcome for outcome in (*FREE, "retried")}
+
+TRACEBACK = "Traceback (most recent call last)"
+BUGS = frozenset({"consumer.failed", "heartbeat.failed"})
+"""Events that the product writes where something happened that it knows nothing of."""
+AWAY = (
+    "UnavailableError",
+    "OperationalError",
+    "AdminShutdown",
+    "CannotConnectNow",
+    "ConnectionError",
+    "InterfaceError",
+)
+"""How the classes end whose cause may be a server that was away."""
+
+
+def reports_true(ledger: Ledger) -> Iterator[Violation]:
+    """I2, as the workers tell it: every end that a worker reports was committed, every claim given up was taken over.
+
+    A worker that is killed between commit and log line reports too little, never too much.
+    """
+    told: Counter[tuple[str, str]] = Counter()
+    for line in ledger.evidence.logs:
+        if line.turn_id is not None and (line.event in ENDS or line.event in PAUSES or line.event == SUPERSEDED):
+            told[line.turn_id, line.event] += 1
+    if not told:
+        return
+    made: Counter[tuple[str, str]] = Counter()
+    for turn_id, changes in ledger.changes.items():
+        for change in changes:
+            for event in (event for event, status in ENDS.items() if status == change.after):
+                made[turn_id, event] += 1
+        for record in ledger.attempts.get(turn_id, ()):
+            made[turn_id, f"turn.{record.outcome}"] += f"turn.{record.outcome}" in PAUSES
+    for turn_id, _ in ledger.takeovers:
+        made[turn_id, SUPERSEDED] += 1
+    for (turn_id, event), many in told.items():
+        if many > made[turn_id, event]:
+            says = f"workers logged {event} {many} times, and it happened {made[turn_id, event]} times"
+            yield Violation("I2", says, turn_id, ledger.session_of(turn_id))
+
+
+def processes_sound(ledger: Ledger) -> Iterator[Violation]:
+    """LOGS: no raw traceback, no failure or alarm without a fault that explains it, no process that died by itself."""
+    evidence = ledger.evidence
+    for line in evidence.logs:
+        if line.event == "(raw)":
+            if TRACEBACK in line.text:
+                yield Violation("LOGS", f"{line.role} {line.pid} wrote a raw traceback")
+        elif (line.level == "critical" or line.event in BUGS) and not _explained(evidence, line):
+            says = f"{line.role} {line.pid} logged {line.event} ({line.level}): {_cause(line)}"
+            yield Violation("LOGS", says, line.turn_id)
+    for life in evidence.lives:
+        if life.what == "ended" and not life.meant:
+            yield Violation("LOGS", f"{life.role} {life.pid} ended by itself with code {life.code}")
+
+
+def logged_at(line: LogLine) -> float | None:
+    """When the line was written, by the clock of its process; None if it does not say."""
+    try:
+        return datetime.fromisoformat(json.loads(line.text)["timestamp"]).timestamp()
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _explained(evidence: Evidence, line: LogLine) -> bool:
+    if line.event in BUGS and not _cause(line).partition(":")[0].endswith(AWAY):
+        # A server that is away raises what the product knows; anything else is a mistake in it.
+        return False
+    at = logged_at(line)
+    return any(at is None or _near(evidence, fault, at) for fault in evidence.faults)
+
+
+def _near(evidence: Evidence, fault: Fault, at: float) -> bool:
+    reach = evidence.terms.lease_seconds + evidence.terms.grace_seconds
+    return fault.at <= at <= fault.until + reach
+
+
+def _cause(line: LogLine) -> str:
+    """The last line of its exception, which names the class."""
+    try:
+        values: Any = json.loads(line.text)
+    except ValueError:
+        return ""
+    text = str(values.get("exception") or values.get("error") or values.get("part") or "")
+    return text.strip().rpartition("\n")[2]

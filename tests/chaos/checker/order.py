@@ -1,0 +1,106 @@
+"""Order in a session (I5) and one turn at a time (I6)."""
+
+import heapq
+from collections.abc import Iterator, Sequence
+
+from tests.chaos.checker.evidence import Change, HandlerRun
+from tests.chaos.checker.ledger import Claim, Ledger, is_claim, is_settlement, is_takeover
+from tests.chaos.checker.violation import Violation
+from tests.chaos.checker.vocabulary import CANCELED, OPEN, RUNNING, SUCCEEDED
+
+SHOWN_AT_LEAST = 9
+"""Replies that the history holds when a handler asks for the usual 20 messages: its input, ten replies, nine inputs. One
+less, for a handler that has two inputs."""
+
+LEASE_TOLERANCE_SECONDS = 30.0
+"""A lease is counted from within the statement; it may end before the change is recorded, but not by the hour."""
+
+
+def order_in_sessions(ledger: Ledger) -> Iterator[Violation]:
+    """I5: a turn is claimed and answered only after all with a lower place; its handler heard exactly those."""
+    for changes in ledger.sessions.values():
+        told: list[str] = []
+        shown: dict[Claim, int] = {}
+        yield from _in_order(changes, told, shown)
+        if ledger.began:
+            yield from _heard(ledger, told, shown)
+
+
+def _in_order(changes: Sequence[Change], told: list[str], shown: dict[Claim, int]) -> Iterator[Violation]:
+    """Replays a session. `told` gets its answered turns, `shown` how many of them there were at each claim."""
+    open_seqs: dict[str, int] = {}
+    lowest: list[tuple[int, str]] = []
+    for change in changes:
+        turn_id, seq = change.turn_id, change.seq
+        if seq is not None:
+            if is_claim(change) or (is_settlement(change) and change.after not in (CANCELED, "PENDING")):
+                while lowest and open_seqs.get(lowest[0][1]) != lowest[0][0]:
+                    heapq.heappop(lowest)
+                if lowest and lowest[0][0] < seq:
+                    verb = "claimed" if change.after == RUNNING else change.after
+                    says = f"seq {seq} was {verb} while seq {lowest[0][0]} ({lowest[0][1]}) of its session was open"
+                    yield Violation("I5", says, turn_id, change.session)
+            if change.after not in OPEN:
+                open_seqs.pop(turn_id, None)
+            elif open_seqs.get(turn_id) != seq:
+                open_seqs[turn_id] = seq
+                heapq.heappush(lowest, (seq, turn_id))
+        if is_claim(change):
+            shown[turn_id, change.fence] = len(told)
+        elif change.after == SUCCEEDED and change.before == RUNNING:
+            told.append(turn_id)
+
+
+def _heard(ledger: Ledger, told: Sequence[str], shown: dict[Claim, int]) -> Iterator[Violation]:
+    for claim, many in shown.items():
+        run = ledger.began.get(claim)
+        if run is None or run.heard is None:
+            continue
+        heard = list(run.heard)
+        first = max(0, many - len(heard))
+        if heard != list(told[first:many]) or (first and len(heard) < SHOWN_AT_LEAST):
+            says = f"was shown the replies {_short(heard)} where the session had {_short(told[:many])}"
+            yield Violation("I5", says, run.turn_id, run.session)
+
+
+def _short(turn_ids: Sequence[str]) -> str:
+    shown = ", ".join(turn_ids[-SHOWN_AT_LEAST:]) or "none"
+    return f"(... {shown})" if len(turn_ids) > SHOWN_AT_LEAST else f"({shown})"
+
+
+def exclusion(ledger: Ledger) -> Iterator[Violation]:
+    """I6: a session has one claim at a time, a claim is taken over only after its lease, and runs its handler once.
+
+    Handlers may overlap all the same: one whose claim was ended may not have noticed, or be deaf. That two run while both
+    claims stand would take overlapping claims or a second run under one of them, which are what is looked for.
+    """
+    lease = ledger.terms.lease_seconds
+    for changes in ledger.sessions.values():
+        running: dict[str, int] = {}
+        for change in changes:
+            for says in _overlaps(change, running, lease):
+                yield Violation("I6", says, change.turn_id, change.session)
+    for run in ledger.began_again:
+        yield Violation("I6", f"its handler was run twice under fence {run.fence}", run.turn_id, _session(run))
+
+
+def _overlaps(change: Change, running: dict[str, int], lease: float) -> Iterator[str]:
+    turn_id = change.turn_id
+    if is_takeover(change) and change.lease_before is not None and change.lease_before > change.at:
+        left = change.lease_before - change.at
+        yield f"fence {change.fence_before} was taken over {left:.3f} s before its lease was over"
+    if change.after != RUNNING:
+        running.pop(turn_id, None)
+        return
+    if is_claim(change):
+        for other, fence in running.items():
+            if other != turn_id:
+                yield f"was claimed (fence {change.fence}) while {other} of its session ran under fence {fence}"
+        running[turn_id] = change.fence
+        given = None if change.lease_until is None else change.lease_until - change.at
+        if given is not None and not lease - LEASE_TOLERANCE_SECONDS <= given <= lease + 0.001:
+            yield f"was given a lease until {given:.3f} s after its claim instead of {lease:g} s"
+
+
+def _session(run: HandlerRun) -> str:
+    return run.session

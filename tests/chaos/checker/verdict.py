@@ -1,0 +1,51 @@
+"""The verdict: every rule asked once, over one index."""
+
+from collections.abc import Callable, Iterator
+
+from tests.chaos.checker.accounts import no_loss, one_effect, one_settlement
+from tests.chaos.checker.attempts import attempts_counted, poison_contained
+from tests.chaos.checker.clients import cancels_kept, keys_name_one_turn, reads_go_forward
+from tests.chaos.checker.evidence import Evidence
+from tests.chaos.checker.fences import fences_rise
+from tests.chaos.checker.ledger import Ledger
+from tests.chaos.checker.letters import dead_letters_accounted, deleted_after_commit
+from tests.chaos.checker.locks import locks_kept
+from tests.chaos.checker.logs import processes_sound, reports_true
+from tests.chaos.checker.order import exclusion, order_in_sessions
+from tests.chaos.checker.progress import nobody_forgotten, progress
+from tests.chaos.checker.streams import streams
+from tests.chaos.checker.transitions import transitions
+from tests.chaos.checker.violation import Violation
+from tests.chaos.checker.waste import waste
+
+Rule = Callable[[Ledger], Iterator[Violation]]
+
+RULES: tuple[Rule, ...] = (
+    no_loss,
+    one_settlement,
+    reports_true,
+    one_effect,
+    fences_rise,
+    order_in_sessions,
+    exclusion,
+    attempts_counted,
+    poison_contained,
+    dead_letters_accounted,
+    deleted_after_commit,
+    reads_go_forward,
+    keys_name_one_turn,
+    cancels_kept,
+    locks_kept,
+    progress,
+    nobody_forgotten,
+    waste,
+    streams,
+    transitions,
+    processes_sound,
+)
+
+
+def check(evidence: Evidence) -> list[Violation]:
+    """All violations, in the order of the invariants. Pure: the same evidence gives the same answer."""
+    ledger = Ledger.of(evidence)
+    return [violation for rule in RULES for violation in rule(ledger)]

@@ -1,0 +1,31 @@
+"""The product's words, said once more by somebody who does not import them: a rename there must be meant here too."""
+
+PENDING, RUNNING, SUCCEEDED, FAILED, CANCELED = "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELED"
+OPEN = frozenset({PENDING, RUNNING})
+TERMINAL = frozenset({SUCCEEDED, FAILED, CANCELED})
+
+STATUS_AFTER = {
+    "succeeded": SUCCEEDED,
+    "failed": FAILED,
+    "canceled": CANCELED,
+    "retried": PENDING,
+    "snoozed": PENDING,
+    "released": PENDING,
+}
+"""What an attempt's outcome makes of its turn; `lost` is missing: that turn was taken by another claim."""
+LOST = "lost"
+FREE = frozenset({"snoozed", "released"})
+"""Outcomes that give the attempt back."""
+CHARGED_TO_THE_HANDLER = frozenset({"retried", "failed"})
+"""Outcomes that count against the budget of failures."""
+
+CRASH_LOOP = "crash_loop"
+
+GENERATION_ATTRIBUTE = "turnstile.generation"
+REASON_ATTRIBUTE = "turnstile.reason"
+MALFORMED = "malformed"
+"""How the reason of a malformed message begins."""
+LOCK = "lock:session:"
+"""Part of every key of a session lock."""
+WAITING = ":waiting"
+"""How the key of a waiting mark ends."""
