@@ -21,6 +21,7 @@ def report_settled(turn: ClaimedTurn, status: TurnStatus, settlement: Settlement
         "turn_id": str(turn.id),
         "session_id": turn.session_id,
         "attempt": turn.attempt,
+        "fence": turn.fence,
         "trace_id": turn.trace_id,
         "seconds": round(seconds, 3),
     }

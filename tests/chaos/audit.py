@@ -1,0 +1,97 @@
+"""The audit table: every change of a turn, written by a trigger in the transaction that made the change.
+
+The product knows nothing of it, so it can't be fooled by what the product believes. A transaction that is rolled back
+leaves nothing; one whose COMMIT answer got lost leaves its rows.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import LiteralString
+
+import psycopg
+from psycopg.rows import dict_row
+
+INSTALL: LiteralString = """
+CREATE TABLE audit (
+    n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    txid bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
+    turn_id uuid NOT NULL, tenant text NOT NULL, session text NOT NULL, seq bigint,
+    before text, after text NOT NULL, attempt_before int, attempt int NOT NULL, failures int NOT NULL, crashes int NOT NULL,
+    generation int NOT NULL, fence_before bigint, fence bigint NOT NULL, worker text,
+    lease_until timestamptz, lease_before timestamptz, execute_at timestamptz, send_at timestamptz,
+    cancel_requested boolean NOT NULL, error_class text);
+
+CREATE FUNCTION audit_insert() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO audit (turn_id, tenant, session, seq, after, attempt, failures, crashes, generation, fence, worker,
+                       lease_until, execute_at, send_at, cancel_requested, error_class)
+    VALUES (NEW.id, NEW.tenant_id, NEW.session_id, NEW.seq, NEW.status, NEW.attempt, NEW.failures, NEW.crashes,
+            NEW.generation, NEW.fence, NEW.worker_id, NEW.lease_until, NEW.execute_at, NEW.send_at,
+            NEW.cancel_requested_at IS NOT NULL, NEW.error_class);
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION audit_update() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO audit (turn_id, tenant, session, seq, before, after, attempt_before, attempt, failures, crashes, generation,
+                       fence_before, fence, worker, lease_until, lease_before, execute_at, send_at, cancel_requested,
+                       error_class)
+    VALUES (NEW.id, NEW.tenant_id, NEW.session_id, NEW.seq, OLD.status, NEW.status, OLD.attempt, NEW.attempt, NEW.failures,
+            NEW.crashes, NEW.generation, OLD.fence, NEW.fence, NEW.worker_id, NEW.lease_until, OLD.lease_until,
+            NEW.execute_at, NEW.send_at, NEW.cancel_requested_at IS NOT NULL, NEW.error_class);
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER audit_insert AFTER INSERT ON turns FOR EACH ROW EXECUTE FUNCTION audit_insert();
+CREATE TRIGGER audit_update AFTER UPDATE ON turns FOR EACH ROW
+    WHEN (OLD.status <> NEW.status OR OLD.fence <> NEW.fence OR OLD.generation <> NEW.generation
+          OR OLD.seq IS DISTINCT FROM NEW.seq OR OLD.cancel_requested_at IS DISTINCT FROM NEW.cancel_requested_at)
+    EXECUTE FUNCTION audit_update();
+"""
+
+COLLECT: dict[str, LiteralString] = {
+    "audit": """
+        SELECT n, extract(epoch FROM at)::float8 AS at, txid, turn_id::text, tenant, session, seq, before, after,
+               attempt_before, attempt, failures, crashes, generation, fence_before, fence, worker,
+               extract(epoch FROM lease_until)::float8 AS lease_until, extract(epoch FROM lease_before)::float8 AS lease_before,
+               extract(epoch FROM execute_at)::float8 AS execute_at, extract(epoch FROM send_at)::float8 AS send_at,
+               cancel_requested, error_class
+          FROM audit ORDER BY n""",
+    "turns": """
+        SELECT id::text AS turn_id, tenant_id AS tenant, session_id AS session, seq, status, attempt, failures, crashes,
+               max_attempts, generation, fence, extract(epoch FROM lease_until)::float8 AS lease_until,
+               extract(epoch FROM execute_at)::float8 AS execute_at, extract(epoch FROM send_at)::float8 AS send_at,
+               cancel_requested_at IS NOT NULL AS cancel_requested, error_class,
+               extract(epoch FROM dead_lettered_at)::float8 AS dead_lettered_at,
+               extract(epoch FROM created_at)::float8 AS created_at,
+               extract(epoch FROM finished_at)::float8 AS finished_at
+          FROM turns ORDER BY tenant_id, session_id, seq, id""",
+    "messages": "SELECT turn_id::text, ordinal, role, kind, content FROM messages ORDER BY turn_id, ordinal",
+    "attempts": """
+        SELECT turn_id::text, attempt, fence, generation, worker_id AS worker,
+               extract(epoch FROM started_at)::float8 AS started_at,
+               extract(epoch FROM finished_at)::float8 AS finished_at, outcome, error_class
+          FROM turn_attempts ORDER BY turn_id, fence""",
+}
+
+
+def install(url: str) -> None:
+    """Puts the audit on a migrated database."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(INSTALL)
+
+
+def collect(url: str, folder: Path) -> None:
+    """Writes audit, turns, messages and attempts of a database to `folder`, as `checker.evidence` wants them."""
+    with psycopg.connect(url, row_factory=dict_row) as connection:
+        for name, statement in COLLECT.items():
+            with connection.cursor(name=name) as cursor, (folder / f"{name}.jsonl").open("w") as file:
+                file.writelines(_lines(cursor.execute(statement)))
+
+
+def _lines(rows: psycopg.ServerCursor[dict[str, object]]) -> Iterator[str]:
+    rows.itersize = 5000
+    for row in rows:
+        yield json.dumps(row) + "\n"

@@ -1,0 +1,180 @@
+"""The clients of a run: they submit, repeat what was not answered, read and cancel, and write down what they were told."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import httpx
+
+from tests.chaos.cast import pause
+from tests.chaos.checker.evidence import Call
+from tests.chaos.journal import Journal, now
+from tests.chaos.terms import TENANTS, Options
+from tests.chaos.workload import Wish, make_calm_wish, make_wish
+
+TIMEOUT_SECONDS = 4.0
+MAX_OPEN = 30
+"""A client that waits for so many answers submits no more, or an outage would end in a backlog of minutes."""
+TRIES = 40
+BURSTS = (1, 1, 1, 2, 3)
+SUBMITS = 0.6
+TURNS_A_ROUND = SUBMITS * sum(BURSTS) / len(BURSTS)
+"""Of one round of a client, on average."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What all clients have come to together."""
+
+    accepted: int = 0
+    calls: int = 0
+
+
+@dataclass(slots=True)
+class _Session:
+    id: str
+    submitted: int = 0
+
+
+@dataclass(slots=True)
+class Client:
+    """One client, of one tenant. `next_api` names the API to try next."""
+
+    name: str
+    options: Options
+    journal: Journal
+    tally: Tally
+    http: httpx.AsyncClient
+    next_api: Callable[[], str]
+    stopping: asyncio.Event
+    rng: random.Random = field(init=False)
+    tenant: str = field(init=False)
+    _sessions: list[_Session] = field(init=False)
+    _open: dict[str, str] = field(default_factory=dict)
+    """Turns that have not been seen to end -> session."""
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(f"{self.options.seed}/{self.name}")
+        self.tenant = self.rng.choice(list(TENANTS))
+        self._sessions = [self._new_session() for _ in range(self.options.sessions)]
+
+    async def run(self) -> None:
+        """Talks until `stopping`."""
+        while not self.stopping.is_set():
+            dice = self.rng.random()
+            if dice < SUBMITS and len(self._open) < MAX_OPEN:
+                await self._submit_some()
+            elif dice < 1 - self.options.cancels or self.options.is_calm:
+                await self._read_some()
+            else:
+                await self._cancel_one()
+            await pause(self.rng.expovariate(1 / self._mean_pause()), self.stopping)
+
+    def _mean_pause(self) -> float:
+        if self.options.turns_per_second is None:
+            return self.options.pause_seconds
+        return self.options.clients * TURNS_A_ROUND / self.options.turns_per_second
+
+    async def submit_special(self, content: dict[str, Any], max_attempts: int | None = None) -> str | None:
+        """A turn that the nemesis wants submitted, in a session of its own choice."""
+        session = self.rng.choice(self._sessions)
+        return await self._submit(session.id, Wish(content=content, max_attempts=max_attempts))
+
+    def _new_session(self) -> _Session:
+        return _Session(f"{self.name}-{self.rng.getrandbits(40):010x}")
+
+    async def _submit_some(self) -> None:
+        place = self.rng.randrange(len(self._sessions))
+        session = self._sessions[place]
+        for _ in range(self.rng.choice(BURSTS)):
+            make = make_calm_wish if self.options.is_calm else make_wish
+            wish = make(self.rng, now(), self.options.sleep_seconds)
+            await self._submit(session.id, wish)
+            session.submitted += 1
+        if session.submitted >= self.options.turns_a_session:
+            self._sessions[place] = self._new_session()
+
+    async def _submit(self, session: str, wish: Wish) -> str | None:
+        body: dict[str, Any] = {"input": wish.content}
+        if wish.scheduled_seconds is not None:
+            body["execute_at"] = (datetime.now(UTC) + timedelta(seconds=wish.scheduled_seconds)).isoformat()
+        if wish.max_attempts is not None:
+            body["max_attempts"] = wish.max_attempts
+        key, headers = None, {}
+        dice = self.rng.random()
+        if dice < 0.75:
+            key = f"{self.name}-{self.rng.getrandbits(64):016x}"
+            headers = {"Idempotency-Key": key}
+        elif dice < 0.85:
+            chosen = UUID(int=self.rng.getrandbits(128), version=4)
+            body["turn_id"] = str(chosen)
+            key = f"turn:{chosen}"
+        if key and self.rng.random() < 0.05:
+            answers = await asyncio.gather(*(self._post_turn(session, wish, body, headers, key) for _ in range(3)))
+        else:
+            answers = [await self._post_turn(session, wish, body, headers, key)]
+        # Without a key a repeat would be another turn: what was not answered stays unknown.
+        for _ in range(TRIES if key else 0):
+            if any(answers) or self.stopping.is_set():
+                break
+            await pause(self.rng.uniform(0.05, 0.3))
+            answers = [await self._post_turn(session, wish, body, headers, key)]
+        for turn_id in filter(None, answers):
+            self._open[turn_id] = session
+            return turn_id
+        return None
+
+    async def _post_turn(
+        self, session: str, wish: Wish, body: dict[str, Any], headers: dict[str, str], key: str | None
+    ) -> str | None:
+        fields = {"op": "submit", "session": session, "key": key, "content": wish.content}
+        answer = await self._call("POST", f"/v1/sessions/{session}/turns", fields, json=body, headers=headers)
+        if answer is None:
+            return None
+        self.tally.accepted += 1
+        return str(answer["id"])
+
+    async def _read_some(self) -> None:
+        for turn_id in self.rng.sample(list(self._open), min(3, len(self._open))):
+            fields = {"op": "read", "session": self._open[turn_id], "turn_id": turn_id}
+            answer = await self._call("GET", f"/v1/turns/{turn_id}", fields)
+            if answer is not None and answer["status"] in {"SUCCEEDED", "FAILED", "CANCELED"}:
+                self._open.pop(turn_id, None)
+
+    async def _cancel_one(self) -> None:
+        if self._open:
+            turn_id = self.rng.choice(list(self._open))
+            fields = {"op": "cancel", "session": self._open[turn_id], "turn_id": turn_id}
+            await self._call("POST", f"/v1/turns/{turn_id}/cancel", fields)
+
+    async def _call(
+        self, method: str, path: str, fields: dict[str, Any], *, json: Any = None, headers: Any = None
+    ) -> dict[str, Any] | None:
+        """The answer's body if it is 2xx. Whatever happens, the history says what was asked and what was known after."""
+        self.tally.calls += 1
+        begun = now()
+        answer: dict[str, Any] = {}
+        code: int | None = None
+        try:
+            response = await self.http.request(
+                method,
+                self.next_api() + path,
+                json=json,
+                headers={"Authorization": f"Bearer {TENANTS[self.tenant]}", **(headers or {})},
+            )
+            code = response.status_code
+            answer = response.json()
+            outcome = "ok" if code < 300 else "fail" if code < 500 else "unknown"
+        except (httpx.HTTPError, ValueError):
+            outcome = "unknown"
+        known = {name: answer.get(name) for name in ("status", "generation", "attempt", "output")}
+        turn_id = fields.get("turn_id") or answer.get("id")
+        call = {**fields, **known, "turn_id": turn_id} if outcome == "ok" else fields
+        self.journal.write(
+            Call(client=self.name, at=begun, until=now(), outcome=outcome, http=code, tenant=self.tenant, **call)
+        )
+        return answer if outcome == "ok" else None

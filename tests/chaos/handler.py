@@ -1,0 +1,103 @@
+"""The handler of the chaos run: each turn says what shall happen to it; what the handler saw goes to a file as evidence.
+
+The evidence is appended with one `write`, so that a kill at any instant leaves whole lines, and needs nothing that the
+nemesis takes away (no Postgres, no Redis). Its times are the machine's clock, also in a process whose clock is shifted.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import time
+from typing import Any
+
+from worker import Context, Reject, Retry, Snooze, Turn, handler
+
+RUNS = "CHAOS_RUNS_FILE"
+HISTORY_LIMIT = 20
+
+
+class UnavailableError(ConnectionError):
+    """A provider that is away: worth a retry."""
+
+
+def record(turn: Turn, ctx: Context, what: str, heard: list[str] | None = None) -> None:
+    """One line of evidence."""
+    line = {
+        "at": time.clock_gettime(time.CLOCK_REALTIME),
+        "what": what,
+        "turn_id": str(turn.id),
+        "session": turn.session_id,
+        "seq": turn.seq,
+        "attempt": ctx.attempt,
+        "fence": ctx.fence,
+        "generation": 0,
+        "pid": os.getpid(),
+        "heard": heard,
+    }
+    descriptor = os.open(os.environ[RUNS], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(descriptor)
+
+
+@handler()
+async def act(turn: Turn, ctx: Context) -> Any:
+    """Does what the turn's input says, and answers with what tells its reply from any other's."""
+    order = turn.input
+    heard: list[str] | None = None
+    if order.get("history"):
+        remarks = await ctx.history(limit=HISTORY_LIMIT)
+        heard = [remark.content["turn"] for remark in remarks if remark.role == "assistant"]
+    record(turn, ctx, "began", heard)
+    try:
+        extra = await _act(order, ctx)
+    except asyncio.CancelledError:
+        record(turn, ctx, "cancelled")
+        raise
+    except BaseException:
+        record(turn, ctx, "ended")
+        raise
+    record(turn, ctx, "ended")
+    return {"turn": str(turn.id), "fence": ctx.fence, "attempt": ctx.attempt, **extra}
+
+
+async def _act(order: dict[str, Any], ctx: Context) -> dict[str, Any]:
+    match order["do"]:
+        case "echo":
+            return {"say": order.get("say", "")}
+        case "sleep":
+            await asyncio.sleep(order["seconds"])
+        case "fail":
+            raise UnavailableError("the provider is away")
+        case "bug":
+            raise ValueError("not worth a retry")
+        case "reject":
+            raise Reject("no", dead_letter=order["dead_letter"])
+        case "flaky":
+            if ctx.attempt <= order["times"]:
+                raise Retry(after=order.get("after"))
+        case "snooze":
+            # By the clock, because a snooze is not counted as an attempt.
+            if time.clock_gettime(time.CLOCK_REALTIME) < order["until"]:
+                raise Snooze(after=0.1)
+        case "die":
+            if ctx.attempt <= order["times"]:
+                os.kill(os.getpid(), signal.SIGKILL)
+        case "nul":
+            return {"say": "a\x00b\ud800c"}
+        case "unfit":
+            return {"say": {1, 2}}
+        case "deaf":
+            end = time.monotonic() + order["seconds"]
+            while time.monotonic() < end:
+                try:
+                    await asyncio.sleep(0.05)
+                except asyncio.CancelledError:
+                    continue
+        case "block":
+            time.sleep(order["seconds"])  # noqa: ASYNC251 - that is the fault
+        case other:
+            raise AssertionError(other)
+    return {}

@@ -1,0 +1,1 @@
+"""All kinds of faults that the nemesis knows."""

@@ -1,0 +1,59 @@
+"""What the clients of a run ask for: a seeded mixture of everything that a turn may do. Pure."""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """A turn that a client wants answered."""
+
+    content: dict[str, Any]
+    scheduled_seconds: float | None = None
+    max_attempts: int | None = None
+
+
+_WEIGHTS = {
+    "echo": 50,
+    "sleep": 25,
+    "flaky": 7,
+    "snooze": 3,
+    "fail": 2,
+    "bug": 3,
+    "reject": 2,
+    "nul": 2,
+    "unfit": 1,
+    "scheduled": 3,
+    "long": 2,
+}
+
+
+def make_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float]) -> Wish:
+    """One turn of the ordinary mixture: most answer at once, some are slow, some fail."""
+    [what] = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
+    history = rng.random() < 0.3
+    match what:
+        case "sleep":
+            content: dict[str, Any] = {"do": "sleep", "seconds": round(rng.uniform(*sleep_seconds), 3)}
+        case "long":
+            content = {"do": "sleep", "seconds": round(rng.uniform(1, 3), 3)}
+        case "flaky":
+            content = {"do": "flaky", "times": rng.randint(1, 2), "after": rng.choice([None, 0.05, 0.3])}
+        case "snooze":
+            content = {"do": "snooze", "until": now + rng.uniform(0.1, 1.0)}
+        case "reject":
+            content = {"do": "reject", "dead_letter": rng.random() < 0.5}
+        case "fail":
+            return Wish(content={"do": "fail", "history": history}, max_attempts=rng.choice([None, 2]))
+        case "scheduled":
+            return Wish(content={"do": "echo", "history": history}, scheduled_seconds=rng.uniform(0.2, 3.0))
+        case other:
+            content = {"do": other, "say": f"{rng.getrandbits(32):08x}"}
+    return Wish(content={**content, "history": history})
+
+
+def make_calm_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float]) -> Wish:
+    """For a calm run: nothing that charges an attempt."""
+    wish = make_wish(rng, now, sleep_seconds)
+    return wish if wish.content["do"] in {"echo", "sleep"} else Wish(content={"do": "echo", "history": True})
