@@ -1,0 +1,220 @@
+"""Bugs in the Python around the statements."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace as with_fields
+from typing import Any
+
+import producer.intake
+import turns.message_queue
+import turns.settle
+import worker.decision
+import worker.delivery
+import worker.heartbeat
+import worker.processor
+import worker.settling
+from tests.planted_bugs.patching import replace
+from turns.database import Database
+from turns.errors import DatabaseUnavailableError, MalformedMessageError
+from turns.settlement import AttemptOutcome
+from turns.submission import Accepted
+from worker.outcome import Snoozed, Stopped, StopReason
+
+
+def leases_by_the_local_clock() -> None:
+    """Leases end by the clock of whoever took them, not by the database's."""
+
+    def local(original: Callable[..., Any]) -> Callable[..., Any]:
+        async def fetch_pipelined(self: Database, statements: list[tuple[str, Mapping[str, Any]]]) -> Any:
+            off = time.time() - time.clock_gettime(time.CLOCK_REALTIME)
+            altered = [
+                (sql, {**values, "lease": values["lease"] + off} if "lease" in values else values)
+                for sql, values in statements
+            ]
+            return await original(self, altered)
+
+        return fetch_pipelined
+
+    replace(Database, "fetch_pipelined", local)
+
+
+def deduplication_id_reused() -> None:
+    """A FIFO wake-up is sent under its turn's id, and SQS swallows every repeat for five minutes."""
+
+    def stable(original: Callable[..., Any]) -> Callable[..., Any]:
+        def entry(address: Any, wake_up: Any, attributes: Any) -> Any:
+            made = original(address, wake_up, attributes)
+            return made | ({"MessageDeduplicationId": str(wake_up.turn_id)} if address.fifo else {})
+
+        return entry
+
+    replace(turns.message_queue, "_entry", stable)
+
+
+def malformed_message_dropped() -> None:
+    """What can't be understood is deleted, and nobody ever sees it again."""
+
+    def dropping(original: Callable[..., Any]) -> Callable[..., Any]:
+        async def read(self: Any, message: Any) -> Any:
+            try:
+                worker.delivery.decode(message.body)
+            except MalformedMessageError:
+                await self.delete(message)
+                return None
+            return await original(self, message)
+
+        return read
+
+    replace(worker.delivery.Delivery, "read", dropping)
+
+
+def malformed_message_ends_the_poll() -> None:
+    """What can't be understood raises out of the consumer."""
+
+    def raising(original: Callable[..., Any]) -> Callable[..., Any]:
+        async def receive(self: Any, queue: str, most: int, *, dead: bool = False) -> Any:
+            received = await original(self, queue, most, dead=dead)
+            for message in received:
+                if not dead:
+                    worker.delivery.decode(message.body)
+            return received
+
+        return receive
+
+    replace(turns.message_queue.MessageQueues, "receive", raising)
+
+
+def superseded_taken_for_settled() -> None:
+    """A settle that changed no row is taken for a success."""
+
+    def hopeful(original: Callable[..., Any]) -> Callable[..., Any]:
+        async def settle(database: Any, terms: Any, requests: Any, encode: Any) -> Any:
+            answers = await original(database, terms, requests, encode)
+            return [
+                turns.settle.Settled(request.settlement.status, turns.settle.NoClaim.IDLE)
+                if isinstance(answer, turns.settle.Superseded)
+                else answer
+                for request, answer in zip(requests, answers, strict=True)
+            ]
+
+        return settle
+
+    replace(worker.settling, "settle", hopeful)
+
+
+def lost_settle_taken_for_superseded() -> None:
+    """A settle whose answer got lost is not looked up: what it had claimed next is forgotten."""
+
+    def forgetful(original: Callable[..., Any]) -> Callable[..., Any]:
+        async def settle(database: Any, terms: Any, requests: Any, encode: Any) -> Any:
+            try:
+                return await original(database, terms, requests, encode)
+            except DatabaseUnavailableError:
+                return [turns.settle.Superseded() for _ in requests]
+
+        return settle
+
+    replace(worker.settling, "settle", forgetful)
+
+
+def heartbeat_on_the_event_loop() -> None:
+    """The heartbeat waits its turn among the handlers."""
+
+    def on_loop(original: Callable[..., Any]) -> Callable[..., Any]:
+        def beat(self: Any) -> bool:
+            done = threading.Event()
+            answers: list[bool] = []
+
+            def run() -> None:
+                answers.append(original(self))
+                done.set()
+
+            self._call_soon(run)
+            done.wait()
+            return answers[0]
+
+        return beat
+
+    replace(worker.heartbeat.Heartbeat, "_beat", on_loop)
+
+
+def release_charges_an_attempt() -> None:
+    """A deployment costs every turn under way an attempt."""
+
+    def charging(original: Callable[..., Any]) -> Callable[..., Any]:
+        def decide(outcome: Any, *args: Any, **fields: Any) -> Any:
+            settlement = original(outcome, *args, **fields)
+            if isinstance(outcome, Stopped) and outcome.reason is StopReason.SHUTDOWN:
+                return with_fields(settlement, refund=False)
+            return settlement
+
+        return decide
+
+    replace(worker.settling, "decide", charging)
+
+
+def snooze_charges_an_attempt() -> None:
+    """A provider that asks for patience uses up the turn's budget."""
+
+    def charging(original: Callable[..., Any]) -> Callable[..., Any]:
+        def decide(outcome: Any, *args: Any, **fields: Any) -> Any:
+            settlement = original(outcome, *args, **fields)
+            if isinstance(outcome, Snoozed) and settlement.outcome is AttemptOutcome.SNOOZED:
+                return with_fields(settlement, refund=False)
+            return settlement
+
+        return decide
+
+    replace(worker.settling, "decide", charging)
+
+
+def crash_budget_ignored() -> None:
+    """A turn that kills its worker is tried for ever."""
+
+    def boundless(original: Callable[..., Any]) -> Callable[..., Any]:
+        def terms(**fields: Any) -> Any:
+            return original(**{**fields, "max_crashes": 1_000_000})
+
+        return terms
+
+    replace(worker.processor, "ClaimTerms", boundless)
+
+
+def idempotency_key_ignored() -> None:
+    """Equal requests make a turn each."""
+    replace(producer.intake, "_key", lambda original: lambda key, turn_id: None)
+
+
+def accepted_without_commit() -> None:
+    """The client is told 202 although the database did not answer."""
+
+    def optimistic(original: Callable[..., Any]) -> Callable[..., Any]:
+        async def record(self: Any, submissions: Any) -> Any:
+            try:
+                async with asyncio.timeout(0.3):
+                    return await original(self, submissions)
+            except (TimeoutError, DatabaseUnavailableError):
+                return [_promised(submission) for submission in submissions]
+
+        return record
+
+    replace(producer.intake.Intake, "_record", optimistic)
+
+
+def _promised(submission: Any) -> Accepted:
+    import datetime
+
+    now = datetime.datetime.now(datetime.UTC)
+    return Accepted(
+        turn_id=submission.turn_id,
+        session_id=submission.session_id,
+        queue=submission.queue,
+        execute_at=None,
+        expires_at=now,
+        created_at=now,
+        trace=submission.trace,
+        replayed=False,
+        wake=True,
+    )

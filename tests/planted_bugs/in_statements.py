@@ -1,0 +1,105 @@
+"""Bugs in the SQL and Lua: what a statement would be if somebody had not thought of one thing."""
+
+import turns.cancellation
+import turns.claim
+import turns.redrive
+import turns.relay
+import turns.settle
+import worker.session_lock
+from tests.planted_bugs.patching import alter
+
+
+def settle_without_fence() -> None:
+    """A stalled worker settles its successor's run."""
+    alter(
+        turns.settle,
+        "SETTLE",
+        ("WHERE t.fence = s.fence AND ", "WHERE "),
+        ("WHERE t.id = v.id AND t.fence = v.fence AND ", "WHERE t.id = v.id AND "),
+    )
+
+
+def claim_without_head_test() -> None:
+    """Any due turn of the session will do."""
+    alter(
+        turns.claim,
+        "CLAIM",
+        ("AND h.seq IS NOT NULL AND h.status IN ('PENDING', 'RUNNING')\n     ORDER BY h.seq LIMIT 1",
+         "AND h.seq IS NOT NULL AND h.status IN ('PENDING', 'RUNNING')\n     ORDER BY h.seq DESC LIMIT 1"),
+    )  # fmt: skip
+
+
+def claim_without_lease_test() -> None:
+    """A turn that is RUNNING is taken over although its lease is good."""
+    alter(turns.claim, "CLAIM", ("t.lease_until < now() AND ", ""), times=2)
+
+
+def attempt_counted_at_settle() -> None:
+    """Charged when it has ended, so that an attempt that kills its worker is never charged."""
+    alter(turns.claim, "CLAIM", ("attempt = t.attempt + (due.verdict = 'RUNNING')::int,", ""))
+    alter(
+        turns.settle,
+        "SETTLE",
+        ("attempt = t.attempt - (v.refund AND v.final = 'PENDING')::int,",
+         "attempt = t.attempt + 1 - (v.refund AND v.final = 'PENDING')::int,"),
+        ("SET status = 'RUNNING', attempt = t.attempt + 1, ", "SET status = 'RUNNING', "),
+    )  # fmt: skip
+
+
+def cancel_loses_to_completion() -> None:
+    """The settle does not look whether a cancel was acknowledged."""
+    alter(turns.settle, "SETTLE", ("t.cancel_requested_at IS NOT NULL AS canceled", "false AS canceled"))
+
+
+def cancel_ignores_running() -> None:
+    """A running turn's cancel is acknowledged and forgotten."""
+    alter(turns.cancellation, "REQUEST_CANCEL", ("AND t.status = 'RUNNING'", "AND t.status = 'PENDING'"))
+
+
+def dead_letter_not_owed() -> None:
+    """FAILED is committed without the `send_at` that owes its dead letter."""
+    alter(
+        turns.settle,
+        "SETTLE",
+        ("WHEN v.final = 'FAILED' AND v.dead_letter THEN clock_timestamp() END", "END"),
+    )
+
+
+def reply_of_every_outcome() -> None:
+    """A reply is written to the history whatever the turn came to."""
+    alter(
+        turns.settle,
+        "SETTLE",
+        ("'assistant', reply\n      FROM done WHERE status = 'SUCCEEDED'", "'assistant', reply\n      FROM done"),
+    )
+
+
+def relay_stamps_before_it_sends() -> None:
+    """The relay takes a row for sent as soon as it has taken it."""
+    alter(
+        turns.relay,
+        "TAKE_DUE",
+        ("WHEN t.status <> 'RUNNING' THEN clock_timestamp() + make_interval(secs => %(stamp)s)",
+         "WHEN t.status = 'PENDING' THEN clock_timestamp() + make_interval(secs => %(stamp)s + 3600)"),
+    )  # fmt: skip
+
+
+def redrive_without_compare_and_set() -> None:
+    """Whatever the row is by now goes back to work."""
+    alter(
+        turns.redrive,
+        "REVIVE",
+        ("WHERE (t.status || '') = 'FAILED' AND t.generation = w.generation ORDER BY",
+         "WHERE (t.status || '') IN ('FAILED', 'PENDING') ORDER BY"),
+        ("WHERE t.id = n.id AND (t.status || '') = 'FAILED'", "WHERE t.id = n.id"),
+    )  # fmt: skip
+
+
+def blind_delete_of_the_lock() -> None:
+    """A lock is given back without looking whose it is."""
+    alter(worker.session_lock, "RELEASE", ("if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end\n", ""))
+
+
+def waiting_mark_never_read() -> None:
+    """Whoever was turned away by the lock is forgotten."""
+    alter(worker.session_lock, "RELEASE", ("redis.call('DEL', KEYS[2]) == 1", "redis.call('DEL', KEYS[2]) == 2"))

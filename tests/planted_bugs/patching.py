@@ -1,0 +1,29 @@
+"""How a bug is planted: a statement or a function of the product is replaced, in this process only.
+
+A bug that no longer fits the code it was written for is refused, or its run would prove nothing.
+"""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+
+class UnfitBugError(Exception):
+    """The code that a planted bug alters is not there any more."""
+
+
+def alter(module: ModuleType, statement: str, *edits: tuple[str, str], times: int = 1) -> None:
+    """Edits a statement's text: each (old, new), where `old` must stand there exactly `times` times."""
+    text = getattr(module, statement)
+    for old, new in edits:
+        if text.count(old) != times:
+            raise UnfitBugError(f"{module.__name__}.{statement} has {text.count(old)} times {old!r}, not {times}")
+        text = text.replace(old, new)
+    setattr(module, statement, text)
+
+
+def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    """Puts `make(original)` in the original's place."""
+    if not hasattr(owner, name):
+        raise UnfitBugError(f"{owner.__name__} has no {name}")
+    setattr(owner, name, make(getattr(owner, name)))
