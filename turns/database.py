@@ -1,7 +1,9 @@
 """Connections to Postgres, and what it means when one breaks.
 
-Every hot step of Turnstile is a single autocommit statement, so no connection is ever idle in a transaction and a
-process that is stopped in its tracks holds no row locks for longer than the one statement it is in.
+Every hot step of Turnstile is a single autocommit statement, or two in a pipeline, and no connection is ever idle in a
+transaction that it knows of. A process that is stopped in its tracks between the statements of a pipeline and the Sync
+that commits them does hold row locks, and the server counts it neither as idle nor as running a statement: only
+`transaction_timeout` ends that (found by the crash-point matrix with SIGSTOP).
 """
 
 import asyncio
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, cast
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import PipelineStatus
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -23,9 +26,13 @@ if TYPE_CHECKING:
 STATEMENT_TIMEOUT_SECONDS = 15
 LOCK_TIMEOUT_SECONDS = 5
 CONNECT_TIMEOUT_SECONDS = 3
+TRANSACTION_TIMEOUT_SECONDS = 10
+"""Of the hot statements: no session's head stays locked for longer by a process that is stopped, or by a vanished host."""
 
-_SERVER_IS_THERE = frozenset({"40001", "40P01", "55P03", "57014"})
-"""Serialization failure, deadlock, lock and statement time-out: asked again like an outage, but the living do renew."""
+_GIVEN_UP = frozenset({"25P03", "25P04"})
+"""The server ended a transaction that idled or lasted too long. psycopg calls it an internal error."""
+_SERVER_IS_THERE = frozenset({"40001", "40P01", "55P03", "57014"}) | _GIVEN_UP
+"""Serialization failure, deadlock, the time-outs: asked again like an outage, but the living do renew."""
 
 Connection = psycopg.AsyncConnection[DictRow]
 Parameters = Mapping[str, Any]
@@ -51,7 +58,7 @@ def conninfo(url: str, application: str, *, pinned: bool = False) -> str:
         "lock_timeout": f"{LOCK_TIMEOUT_SECONDS}s",
         "idle_in_transaction_session_timeout": "10s",
         "timezone": "UTC",
-        **(PINNED if pinned else {}),
+        **({**PINNED, "transaction_timeout": f"{TRANSACTION_TIMEOUT_SECONDS}s"} if pinned else {}),
     }
     flags = " ".join(f"-c {name}={value}" for name, value in options.items())
     defaults = {
@@ -75,7 +82,7 @@ def is_outage(error: psycopg.Error) -> bool:
     55P03, 57014) are asked again like an outage, because nothing was done. Class 54 is an OperationalError too, but
     means that the statement asks for more than the server will ever do.
     """
-    if isinstance(error, psycopg.InterfaceError) or error.sqlstate == "25006":
+    if isinstance(error, psycopg.InterfaceError) or error.sqlstate in _GIVEN_UP | {"25006"}:
         return True
     return isinstance(error, psycopg.OperationalError) and not (error.sqlstate or "").startswith("54")
 
@@ -163,8 +170,14 @@ class Database:
     async def fetch_pipelined(self, statements: Sequence[tuple[LiteralString, Parameters]]) -> list[list[DictRow]]:
         """Runs several statements in one round trip and one commit; each sees what those before it wrote."""
         async with self.connection() as connection:
-            async with connection.pipeline():
-                cursors = [await connection.execute(sql, values, prepare=True) for sql, values in statements]
+            try:
+                async with connection.pipeline():
+                    cursors = [await connection.execute(sql, values, prepare=True) for sql, values in statements]
+            except BaseException:
+                if connection.pgconn.pipeline_status != PipelineStatus.OFF:
+                    # The pool would hand it out again, and whoever got it would be answered with no rows at all.
+                    await connection.close()
+                raise
             # Not before the pipeline is left: that is what commits. A process that is stopped, or whose loop is blocked,
             # between the two would keep its row locks for as long.
             return [await cursor.fetchall() for cursor in cursors]

@@ -108,7 +108,8 @@ class Heartbeat:
             self._holds.pop(id(held), None)
 
     def _run(self) -> None:
-        next_beat = time.monotonic() + self._settings.heartbeat
+        # The first at once: it announces the worker, and until then nobody can tell that the queue is served.
+        next_beat = time.monotonic()
         while not self._stop.wait(max(0.01, next_beat - time.monotonic())):
             pause = self._settings.heartbeat if self._try_beat() else min(1.0, self._settings.heartbeat)
             next_beat = time.monotonic() + pause

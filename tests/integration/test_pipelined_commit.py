@@ -1,13 +1,16 @@
-"""Claims are committed before their rows are read: whoever is stopped while it reads keeps no row locked."""
+"""Statements that share a round trip: committed before they are read, and never locked for long by whoever is stopped."""
 
 from typing import Any
 
 import psycopg
 import pytest
 
+import turns.database
 from tests.integration.test_claim import claim_one, submit_turns
+from tests.probes import until
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
+from turns.errors import DatabaseUnavailableError
 from turns.settings import Settings
 
 
@@ -39,3 +42,49 @@ def _status_if_unlocked(connection: psycopg.Connection[Any]) -> object:
     except psycopg.errors.LockNotAvailable:
         return "locked"
     return status
+
+
+async def test_a_process_that_is_stopped_inside_a_pipeline_keeps_its_rows_locked_for_a_bounded_time(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns.database, "TRANSACTION_TIMEOUT_SECONDS", 1)
+    async with Database(settings.database_url, "stopped", size=1, pinned=True) as database:
+        await submit_turns(database, settings, "one")
+        with psycopg.connect(settings.database_url, autocommit=True) as other:
+            async with database.connection() as connection:
+                # As if stopped between the statement and the Sync that commits it.
+                pipeline = connection.pipeline()
+                await pipeline.__aenter__()
+                await connection.execute("UPDATE turns SET sends = sends + 1")
+                await until(lambda: _status_if_unlocked(other) == "locked")
+
+                await until(lambda: _status_if_unlocked(other) == "PENDING")
+
+                with pytest.raises(psycopg.OperationalError):
+                    await pipeline.__aexit__(None, None, None)
+
+
+async def test_a_statement_that_the_server_gave_up_on_counts_as_unanswered(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns.database, "TRANSACTION_TIMEOUT_SECONDS", 1)
+    async with Database(settings.database_url, "slow", size=1, pinned=True) as database:
+        with pytest.raises(DatabaseUnavailableError):
+            await database.fetch("SELECT pg_sleep(30)", {})
+
+        assert await database.fetch("SELECT 1 AS one", {}) == [{"one": 1}]
+
+
+async def test_a_pipeline_that_was_not_left_in_order_answers_nobody_after(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise RuntimeError("a bug while the pipeline is left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(psycopg.AsyncPipeline, "__aexit__", fail)
+        with pytest.raises(RuntimeError):
+            await database.fetch_pipelined([("SELECT 1 AS one", {})])
+
+    # The pool hands out the connection that was given back last.
+    assert [await database.fetch("SELECT 1 AS one", {}) for _ in range(8)] == [[{"one": 1}]] * 8
