@@ -34,7 +34,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ops import cancel, dlq, local_stack, migrate, queues, redrive_command, serve, submit, trace, turn_reading, up
+from ops import (
+    cancel,
+    dlq,
+    doctor_command,
+    local_stack,
+    migrate,
+    queues,
+    redrive_command,
+    serve,
+    submit,
+    trace,
+    turn_reading,
+    up,
+)
 from ops.exit_codes import explain
 from ops.output import say
 
@@ -113,6 +126,7 @@ app.command("trace")(trace.trace)
 app.command("cancel")(cancel.cancel)
 app.add_typer(dlq.commands, name="dlq")
 app.command("redrive")(redrive_command.redrive)
+app.command("doctor")(doctor_command.doctor)
 app.add_typer(queues.commands, name="queues")
 app.command("up")(up.up)
 app.command("demo")(demo)

@@ -7,6 +7,7 @@
 | 2    | the command line or the settings are refused; nothing was done                |
 | 3    | no such turn, queue, revision or stack                                        |
 | 4    | a service is away (database, queue, API); the same command may work later     |
+| 5    | `doctor` looked at everything and found something wrong                       |
 | 130  | interrupted with Ctrl-C                                                       |
 """
 
@@ -34,6 +35,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     NOT_FOUND = 3
     UNAVAILABLE = 4
+    FINDINGS = 5
     INTERRUPTED = 130
 
 

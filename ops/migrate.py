@@ -79,6 +79,13 @@ def apply(url: str, revision: str = "head", *, down: bool = False, sql: bool = F
     return before or "nothing", _current(url) or "nothing"
 
 
+def known_revision() -> str | None:
+    """The newest revision that this program knows."""
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory.from_config(_config("")).get_current_head()
+
+
 def _config(url: str) -> "Config":
     from alembic.config import Config
 

@@ -186,17 +186,15 @@ class MessageQueues:
 
     async def count(self, queue: str, *, dead: bool = False) -> int:
         """About how many messages there are: visible, in flight and delayed."""
+        names = [f"ApproximateNumberOfMessages{name}" for name in ("", "NotVisible", "Delayed")]
+        return sum(map(int, (await self.attributes(queue, names, dead=dead)).values()))
+
+    async def attributes(self, queue: str, names: Sequence[str] = ("All",), *, dead: bool = False) -> dict[str, str]:
+        """The queue's attributes, or its DLQ's, by SQS's own names."""
         address = await self.find(queue)
-        names = ["", "NotVisible", "Delayed"]
-        answer = await self._command(
-            partial(
-                self._client.get_queue_attributes,
-                QueueUrl=address.dlq_url if dead else address.url,
-                AttributeNames=[f"ApproximateNumberOfMessages{name}" for name in names],
-            ),
-            queue,
-        )
-        return sum(int(value) for value in answer.get("Attributes", {}).values())
+        url = address.dlq_url if dead else address.url
+        call = partial(self._client.get_queue_attributes, QueueUrl=url, AttributeNames=list(names))
+        return dict((await self._command(call, queue)).get("Attributes", {}))
 
     async def _command(self, call: Callable[[], Answer], queue: str) -> Answer:
         return await self._run(self._commands, call, queue)
