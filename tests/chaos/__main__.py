@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"chaos: {error}", file=sys.stderr)
         return 2
     _describe(summary)
-    if judge([str(folder), "--limit", str(asked.limit)]):
+    if judge([str(folder), "--limit", str(asked.limit)]) or summary.ill:
         print(f"replay the plan of faults with: python -m tests.chaos {' '.join(arguments) or '--seed 1'}")
         return 1
     if summary.unused and not options.is_calm:
@@ -83,6 +83,8 @@ def _describe(summary: Summary) -> None:
     )
     for name, times in sorted(summary.struck.items()):
         print(f"    {times:5d}  {name}")
+    for finding in summary.ill:
+        _say(f"the doctor found, at rest: {finding}")
     if summary.late:
         _say(f"killed, because SIGTERM did not end them: {', '.join(summary.late)}")
 

@@ -19,8 +19,8 @@ STOP_SECONDS = 20.0
 KILLED = -signal.SIGKILL
 WATCHDOG = 70
 """The exit code of a worker whose event loop was stuck; a run that blocks loops on purpose expects it."""
-UNREACHABLE = 4
-"""The exit code of a command that found a server away."""
+COMMANDS = {"redrive": {4}, "doctor": {4, 5}}
+"""Exit codes by which a command says what it found: a server away, something wrong."""
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class Cast:
 
     def _write_end(self, role: str, pid: int, code: int) -> None:
         # Nobody but the harness, or a poison turn that it submitted, sends a SIGKILL.
-        meant = pid in self._meant or code in (0, KILLED, WATCHDOG) or (role == "redrive" and code == UNREACHABLE)
+        meant = pid in self._meant or code in {0, KILLED, WATCHDOG, *COMMANDS.get(role, ())}
         self._journal.write(Life(at=now(), role=role, pid=pid, what="ended", code=code, meant=meant))
 
     def _part_ended(self, part: Part, pid: int) -> None:

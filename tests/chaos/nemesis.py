@@ -26,7 +26,7 @@ KINDS: tuple[Kind, ...] = (*processes.KINDS, *handlers.KINDS, *postgres.KINDS, *
 UNREACHABLE = (psycopg.Error, redis.exceptions.RedisError, BotoCoreError, ClientError, OSError)
 
 
-def choose(wanted: Sequence[str], *, shared: bool) -> list[Kind]:
+def choose(wanted: Sequence[str], *, shared: bool, fifo: bool = False) -> list[Kind]:
     """The kinds of that name or prefix (all if none is named); on a shared stack only those that harm nobody else.
 
     Raises ValueError for a name that fits no kind.
@@ -39,7 +39,7 @@ def choose(wanted: Sequence[str], *, shared: bool) -> list[Kind]:
                 f"no kind of fault is called {name!r}; there are: {', '.join(kind.name for kind in KINDS)}"
             )
     chosen = [kind for kind in KINDS if not wanted or kind.name.startswith(tuple(wanted))]
-    return [kind for kind in chosen if kind.shared or not shared]
+    return [kind for kind in chosen if (kind.shared or not shared) and (kind.fifo or not fifo)]
 
 
 class Nemesis:

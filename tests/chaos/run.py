@@ -48,6 +48,8 @@ class Summary:
     struck: Counter[str]
     unused: list[str]
     rested: bool
+    ill: list[str]
+    """What `turnstile doctor` called an error when everything was at rest."""
     late: list[str]
     """Processes that had to be killed because SIGTERM did not end them."""
 
@@ -69,7 +71,7 @@ async def run(
 
     Runs that share a stack or a fork server leave out the kinds of faults that would strike the others.
     """
-    kinds = choose(options.kinds, shared=stack is not None)
+    kinds = choose(options.kinds, shared=stack is not None, fifo=options.fifo)
     begun = time.monotonic()
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     journal = Journal(folder)
@@ -114,6 +116,7 @@ async def run(
         await asyncio.gather(*talking)
         report(f"healed; {tally.accepted} turns accepted, {nemesis.struck.total()} faults; waiting for rest")
         rested_at = await wait_for_rest(stage, options.bound_seconds)
+        ill = await _ask_the_doctor(stage, cast)
         late = await cast.stop_all()
         await gather(stage, journal)
         watching.set()
@@ -126,6 +129,7 @@ async def run(
         struck=nemesis.struck,
         unused=nemesis.unused,
         rested=rested_at is not None,
+        ill=ill,
         late=late,
     )
 
@@ -196,6 +200,18 @@ async def _heal(scene: Scene) -> None:
     for part in scene.cast.parts.values():
         if part.frozen:
             scene.cast.resume(part)
+
+
+async def _ask_the_doctor(stage: Stage, cast: Cast) -> list[str]:
+    # Without the DLQ: that malformed messages lie there is right after a run that sends some.
+    argv = ["doctor", "--json", "--no-dlq", "--settle", "0.5"]
+    visit = await cast.run("doctor", argv, stage.wiring.environment(await stage.addresses("doctor")))
+    code = await visit.exited
+    text = (stage.folder / "logs" / f"doctor-{visit.pid}.log").read_text()
+    if "{" not in text:
+        return [f"exit code {code}: {text.strip()}"]
+    document, _ = json.JSONDecoder().raw_decode(text[text.index("{") :])
+    return [f"{each['code']} {each['subject']}" for each in document["findings"] if each["severity"] == "error"]
 
 
 def write_terms(options: Options, folder: Path, *, healed_at: float, rested_at: float | None) -> None:

@@ -17,7 +17,7 @@ def reads_go_forward(ledger: Ledger) -> Iterator[Violation]:
     """I11: whoever asks after an answer was given sees that state or a later one, and nothing that never was."""
     accepted: dict[str, float] = {}
     for call in ledger.submits:
-        if call.outcome == "ok" and call.turn_id in ledger.reads:
+        if call.outcome == "ok" and call.turn_id is not None and call.turn_id in ledger.reads:
             accepted[call.turn_id] = min(call.until, accepted.get(call.turn_id, call.until))
     for turn_id, reads in ledger.reads.items():
         session = ledger.session_of(turn_id)

@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.chaos.checker.evidence import Evidence
 from tests.chaos.checker.ledger import Ledger
+from tests.chaos.checker.letters import read_turn_id
 from tests.chaos.checker.vocabulary import GENERATION_ATTRIBUTE
 from tests.chaos.checker.waste import wasted
 
@@ -52,8 +53,6 @@ def _quantile(waits: list[float], part: float) -> float | None:
 
 def _outlived(ledger: Ledger) -> int:
     """Dead letters of generations that a redrive has ended: litter, which the next one sweeps."""
-    from tests.chaos.checker.letters import read_turn_id
-
     many = 0
     for message in ledger.evidence.queued:
         row = ledger.rows.get(read_turn_id(message.body) or "") if message.dead else None

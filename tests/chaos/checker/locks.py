@@ -72,31 +72,44 @@ def _token(script: RedisCommand) -> str | None:
 
 def _run(token: str | None, commands: Sequence[RedisCommand], known: dict[str, _Held]) -> Iterator[Violation]:
     for place, command in enumerate(commands):
-        words = command.words
-        if len(words) < 2 or LOCK not in words[1] or words[1].endswith(WAITING):
-            continue
-        name, key = _name(command), words[1]
-        held = known.get(key)
-        if held is not None and command.at >= held.until - DOUBT_SECONDS:
-            del known[key]
-            held = None
-        if name == "SET":
-            yield from _set(token, command, commands[place + 1 :], known)
-            continue
-        if name == "UNLINK" and token is None:
-            # Nobody but the nemesis does this: it is its way to flush the locks of one run.
-            known.pop(key, None)
-            continue
-        if name not in {"DEL", "UNLINK", "PEXPIRE", "EXPIRE"}:
-            continue
-        # Outside of a script nobody has compared.
-        if held is not None and held.token != token:
-            says = f"{name} of {key} by {token or command.source}, while {held.token} held it"
-            yield Violation("I14", says, None, session_of(key))
-        if name in {"DEL", "UNLINK"}:
-            known.pop(key, None)
-        elif held is not None:
-            held.until = command.at + float(words[2]) / (1000 if name == "PEXPIRE" else 1)
+        match _name(command):
+            case "SET":
+                if keys := _locks(command, 1):
+                    _expire(keys[0], command.at, known)
+                    yield from _set(token, command, commands[place + 1 :], known)
+            case "UNLINK" if token is None:
+                # Nobody but the nemesis does this: it is its way to flush the locks of one run.
+                for key in _locks(command):
+                    known.pop(key, None)
+            case "DEL" | "UNLINK":
+                for key in _locks(command):
+                    yield from _touch(token, command, key, known)
+                    known.pop(key, None)
+            case "PEXPIRE":
+                for key in _locks(command, 1):
+                    yield from _touch(token, command, key, known)
+                    if key in known:
+                        known[key].until = command.at + float(command.words[2]) / 1000
+
+
+def _locks(command: RedisCommand, most: int | None = None) -> list[str]:
+    """The keys of session locks among the first `most` arguments."""
+    arguments = command.words[1:] if most is None else command.words[1 : 1 + most]
+    return [word for word in arguments if LOCK in word and not word.endswith(WAITING)]
+
+
+def _expire(key: str, at: float, known: dict[str, _Held]) -> None:
+    if key in known and at >= known[key].until - DOUBT_SECONDS:
+        del known[key]
+
+
+def _touch(token: str | None, command: RedisCommand, key: str, known: dict[str, _Held]) -> Iterator[Violation]:
+    _expire(key, command.at, known)
+    held = known.get(key)
+    # Outside of a script (no token) nobody has compared.
+    if held is not None and held.token != token:
+        says = f"{_name(command)} of {key} by {token or command.source}, while {held.token} held it"
+        yield Violation("I14", says, None, session_of(key))
 
 
 def _set(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from tests.chaos.checker.evidence import Evidence, Fault, LogLine
+from tests.chaos.checker.evidence import Evidence, LogLine
 from tests.chaos.checker.ledger import Ledger
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import FREE, STATUS_AFTER, TERMINAL
@@ -18,6 +18,10 @@ PAUSES = {f"turn.{outcome}": outcome for outcome in (*FREE, "retried")}
 TRACEBACK = "Traceback (most recent call last)"
 BUGS = frozenset({"consumer.failed", "heartbeat.failed"})
 """Events that the product writes where something happened that it knows nothing of."""
+LOOP_STUCK = "watchdog.loop_stuck"
+FAR_SECONDS = 600.0
+"""So far outside of the run no line can have been written by the machine's clock."""
+
 AWAY = (
     "UnavailableError",
     "OperationalError",
@@ -62,7 +66,7 @@ def processes_sound(ledger: Ledger) -> Iterator[Violation]:
         if line.event == "(raw)":
             if TRACEBACK in line.text:
                 yield Violation("LOGS", f"{line.role} {line.pid} wrote a raw traceback")
-        elif (line.level == "critical" or line.event in BUGS) and not _explained(evidence, line):
+        elif (line.level == "critical" or line.event in BUGS) and not _explained(ledger, line):
             says = f"{line.role} {line.pid} logged {line.event} ({line.level}): {_cause(line)}"
             yield Violation("LOGS", says, line.turn_id)
     for life in evidence.lives:
@@ -78,17 +82,36 @@ def logged_at(line: LogLine) -> float | None:
         return None
 
 
-def _explained(evidence: Evidence, line: LogLine) -> bool:
+def _explained(ledger: Ledger, line: LogLine) -> bool:
     if line.event in BUGS and not _cause(line).partition(":")[0].endswith(AWAY):
         # A server that is away raises what the product knows; anything else is a mistake in it.
         return False
-    at = logged_at(line)
-    return any(at is None or _near(evidence, fault, at) for fault in evidence.faults)
-
-
-def _near(evidence: Evidence, fault: Fault, at: float) -> bool:
+    if line.event == LOOP_STUCK and line.pid in _blocked_on_purpose(ledger):
+        return True
+    at, evidence = logged_at(line), ledger.evidence
+    if at is None or _by_another_clock(evidence, at):
+        return bool(evidence.faults)
     reach = evidence.terms.lease_seconds + evidence.terms.grace_seconds
-    return fault.at <= at <= fault.until + reach
+    return any(fault.at <= at <= fault.until + reach for fault in evidence.faults)
+
+
+def _blocked_on_purpose(ledger: Ledger) -> set[int]:
+    """The processes whose handler was told to block the event loop: it may do so long after somebody submitted that."""
+    told = {
+        turn_id
+        for turn_id, said in ledger.said.items()
+        if any(
+            one.role == "user" and isinstance(one.content, dict) and one.content.get("do") == "block" for one in said
+        )
+    }
+    return {run.pid for (turn_id, _), run in ledger.began.items() if turn_id in told}
+
+
+def _by_another_clock(evidence: Evidence, at: float) -> bool:
+    """The process had its clock shifted, so that its times can't be compared with those of the faults."""
+    first = evidence.audit[0].at if evidence.audit else at
+    last = evidence.audit[-1].at if evidence.audit else at
+    return not first - FAR_SECONDS <= at <= last + FAR_SECONDS
 
 
 def _cause(line: LogLine) -> str:

@@ -3,17 +3,14 @@
 import heapq
 from collections.abc import Iterator, Sequence
 
-from tests.chaos.checker.evidence import Change, HandlerRun
+from tests.chaos.checker.evidence import Change
 from tests.chaos.checker.ledger import Claim, Ledger, is_claim, is_settlement, is_takeover
 from tests.chaos.checker.violation import Violation
-from tests.chaos.checker.vocabulary import CANCELED, OPEN, RUNNING, SUCCEEDED
+from tests.chaos.checker.vocabulary import CANCELED, OPEN, PENDING, RUNNING, SUCCEEDED
 
 SHOWN_AT_LEAST = 9
 """Replies that the history holds when a handler asks for the usual 20 messages: its input, ten replies, nine inputs. One
 less, for a handler that has two inputs."""
-
-LEASE_TOLERANCE_SECONDS = 30.0
-"""A lease is counted from within the statement; it may end before the change is recorded, but not by the hour."""
 
 
 def order_in_sessions(ledger: Ledger) -> Iterator[Violation]:
@@ -33,7 +30,7 @@ def _in_order(changes: Sequence[Change], told: list[str], shown: dict[Claim, int
     for change in changes:
         turn_id, seq = change.turn_id, change.seq
         if seq is not None:
-            if is_claim(change) or (is_settlement(change) and change.after not in (CANCELED, "PENDING")):
+            if is_claim(change) or (is_settlement(change) and change.after not in (CANCELED, PENDING)):
                 while lowest and open_seqs.get(lowest[0][1]) != lowest[0][0]:
                     heapq.heappop(lowest)
                 if lowest and lowest[0][0] < seq:
@@ -74,17 +71,16 @@ def exclusion(ledger: Ledger) -> Iterator[Violation]:
     Handlers may overlap all the same: one whose claim was ended may not have noticed, or be deaf. That two run while both
     claims stand would take overlapping claims or a second run under one of them, which are what is looked for.
     """
-    lease = ledger.terms.lease_seconds
     for changes in ledger.sessions.values():
         running: dict[str, int] = {}
         for change in changes:
-            for says in _overlaps(change, running, lease):
+            for says in _overlaps(change, running):
                 yield Violation("I6", says, change.turn_id, change.session)
     for run in ledger.began_again:
-        yield Violation("I6", f"its handler was run twice under fence {run.fence}", run.turn_id, _session(run))
+        yield Violation("I6", f"its handler was run twice under fence {run.fence}", run.turn_id, run.session)
 
 
-def _overlaps(change: Change, running: dict[str, int], lease: float) -> Iterator[str]:
+def _overlaps(change: Change, running: dict[str, int]) -> Iterator[str]:
     turn_id = change.turn_id
     if is_takeover(change) and change.lease_before is not None and change.lease_before > change.at:
         left = change.lease_before - change.at
@@ -97,10 +93,3 @@ def _overlaps(change: Change, running: dict[str, int], lease: float) -> Iterator
             if other != turn_id:
                 yield f"was claimed (fence {change.fence}) while {other} of its session ran under fence {fence}"
         running[turn_id] = change.fence
-        given = None if change.lease_until is None else change.lease_until - change.at
-        if given is not None and not lease - LEASE_TOLERANCE_SECONDS <= given <= lease + 0.001:
-            yield f"was given a lease until {given:.3f} s after its claim instead of {lease:g} s"
-
-
-def _session(run: HandlerRun) -> str:
-    return run.session

@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from tests.chaos.checker.evidence import Change
 from tests.chaos.checker.ledger import Claim, Ledger
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import LOST, RUNNING
@@ -59,9 +58,5 @@ def _unexplained(ledger: Ledger) -> Iterator[Violation]:
         if place < len(ends) and ends[place] <= until:
             continue
         if not any(at <= until and end >= since for at, end in faults):
-            says = f"fence {claim[1]} was lost, and nothing had happened to its worker ({_worker(given)})"
+            says = f"fence {claim[1]} was lost, and nothing had happened to its worker ({given.worker})"
             yield Violation("I16", says, claim[0], taken.session)
-
-
-def _worker(change: Change) -> str:
-    return change.worker or "unnamed"

@@ -81,5 +81,7 @@ class Kind:
     """Of two kinds with the same group only one is at work at a time: they would undo each other."""
     shared: bool = True
     """False: it hits whatever else uses the same stack, so only a run that has a stack of its own may use it."""
+    fifo: bool = True
+    """False: a FIFO queue does no such thing."""
     lingers: float = 0.0
     """Seconds that its effect may last after the strike: a turn has to be answered before it can do harm."""
