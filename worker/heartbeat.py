@@ -45,6 +45,8 @@ class Held:
     stop: Callable[[StopReason], None] | None = None
     """Stops the attempt at `turn`; called through the event loop."""
     renewed_at: float = field(default_factory=time.monotonic)
+    keeps_lock: bool = True
+    """False from the moment on at which the lock is given back: it is not to be taken again, though it be found free."""
     mark_lost: bool = False
     """The lock was gone for a while, and with it perhaps the mark of somebody who waits."""
     begun_at: float = 0.0
@@ -135,10 +137,10 @@ class Heartbeat:
         return renewed
 
     def _extend_locks(self, holds: list[Held]) -> None:
-        locked = [(held, held.lock) for held in holds if held.lock is not None]
-        extensions = self._extender.extend([lock for _, lock in locked])
-        for (held, lock), extension in zip(locked, extensions, strict=False):
-            if extension is not Extension.EXTENDED:
+        locked = {held.lock: held for held in holds if held.lock is not None and held.keeps_lock}
+        extensions = self._extender.extend(list(locked), lambda lock: locked[lock].keeps_lock)
+        for (lock, held), extension in zip(locked.items(), extensions, strict=False):
+            if extension in (Extension.RETAKEN, Extension.LOST):
                 held.mark_lost = True
                 log.info("heartbeat.lock_lost", key=lock.key, now=extension.value)
 

@@ -66,7 +66,8 @@ class Processor:
         self._delivery = Delivery(settings, self._queue, with_.database, with_.queues, self._outlast)
         # A turn that has crashed a worker before runs alone among its kind: it takes down one neighbour at most once.
         self._suspects = asyncio.Semaphore(1)
-        self._attempts: set[Attempt] = set()
+        # In the order of their beginning: a dict, because a set of them would be gone through in the order of their addresses.
+        self._attempts: dict[Attempt, None] = {}
         self._deleting: set[asyncio.Task[None]] = set()
         self._handing_back = False
         self.dwell = Dwell()
@@ -92,6 +93,7 @@ class Processor:
         try:
             left_behind = await self._work(hold)
         finally:
+            hold.held.keeps_lock = False
             self._with.heartbeat.drop(hold.held)
             # Only if something went wrong on the way; a lock that is not ours any more is left alone (R3).
             if hold.lock is not None and not hold.unlocked:
@@ -190,7 +192,7 @@ class Processor:
         # Until its own deadline and grace are over, and then no more, whatever the handler does.
         reach = timeout + grace + self._settings.lease_seconds
         hold.held.begin(turn, attempt.stop, math.inf if turn.crashes else time.monotonic() + reach)
-        self._attempts.add(attempt)
+        self._attempts[attempt] = None
         if self._handing_back:
             attempt.stop(StopReason.SHUTDOWN)
         context.log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes)
@@ -202,7 +204,7 @@ class Processor:
                 hold.held.renew_until = time.monotonic() + reach
                 return await attempt.run(timeout, grace), attempt.left_behind
         finally:
-            self._attempts.discard(attempt)
+            del self._attempts[attempt]
             hold.exhausted |= attempt.left_behind is not None
 
     async def _settle(self, hold: Hold, turn: ClaimedTurn, outcome: Outcome) -> Claim:
@@ -243,12 +245,14 @@ class Processor:
                 hold.unlocked = True
                 return False
             if self._may_go_on(hold):
+                hold.held.keeps_lock = True
                 return True
             await self._leave_to_others(hold)
 
     async def _release(self, hold: Hold) -> Release:
         if hold.lock is None:
             return Release.LOST
+        hold.held.keeps_lock = False
         released = await self._with.lock.release(hold.lock)
         held_seconds = round(time.monotonic() - hold.started_at, 4)
         log.info("session.unlock", result=released.value, held_seconds=held_seconds, turns=hold.turns)

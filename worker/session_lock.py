@@ -14,7 +14,7 @@ releasing compares first.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
@@ -29,7 +29,6 @@ from redis.retry import Retry
 
 from turns.batching import Batcher
 from turns.circuit import Circuit
-from turns.errors import TurnstileError
 from turns.settings import Settings
 
 BATCH = 50
@@ -54,17 +53,10 @@ redis.call('DEL', KEYS[1])
 return 0
 """
 
-# Retaken where it is free: a flush must not let a second worker in while the first is at work.
 EXTEND = """
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-if not holder then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 2 end
-return 0
-"""
-
-# For the doctor: only where it would stand for ever, and nobody else has come between.
-FREE_FOREVER = """
-if redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('PTTL', KEYS[1]) == -1 then return redis.call('DEL', KEYS[1]) end
+if not holder then return 2 end
 return 0
 """
 
@@ -99,11 +91,13 @@ class Extension(StrEnum):
     EXTENDED = "extended"
     RETAKEN = "retaken"
     """It was gone (a flush, a failover, a long pause) and is ours again; a waiting mark may be gone with it."""
+    FREE = "free"
+    """It is gone, because its hold has given it back meanwhile."""
     LOST = "lost"
     """Another worker has it."""
 
 
-_EXTENSIONS = {1: Extension.EXTENDED, 2: Extension.RETAKEN, 0: Extension.LOST}
+_EXTENSIONS = {1: Extension.EXTENDED, 2: Extension.FREE, 0: Extension.LOST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,27 +107,6 @@ class LockedSession:
     key: str
     waiting_key: str
     token: str
-
-
-class LocksUnreadableError(TurnstileError):
-    """Redis could not be asked which sessions are locked."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeldLock:
-    """A session lock as it stands in Redis."""
-
-    key: str
-    tenant_id: str
-    session_id: str
-    token: str
-    ttl_seconds: float | None
-    """None: it would stand for ever."""
-
-    @property
-    def worker_id(self) -> str:
-        """Who took it, as its token says."""
-        return self.token.rpartition(":")[0]
 
 
 def name_lock(settings: Settings, tenant_id: str, session_id: str, token: str) -> LockedSession:
@@ -228,13 +201,29 @@ class LockExtender:
         """Closes the connection."""
         self._redis.close()
 
-    def extend(self, locks: Sequence[LockedSession]) -> list[Extension]:
-        """Extends what is ours, retakes what is free; empty if Redis is away. A lost lock stops nobody."""
+    def extend(
+        self, locks: Sequence[LockedSession], is_kept: Callable[[LockedSession], bool] = lambda lock: True
+    ) -> list[Extension]:
+        """Extends what is ours, retakes what is free; empty if Redis is away. A lost lock stops nobody.
+
+        Retaken, because a flush must not let a second worker in while the first is at work; but only what `is_kept` once
+        it was found free. Taken again blindly, a lock that its hold had just given back would stand without anybody behind
+        it for a lease, and turn away every wake-up of its session (found by the simulation, without any fault).
+        """
+        extensions = [_EXTENSIONS[answer] for answer in self._ask(EXTEND, 1, locks)]
+        free = [place for place, found in enumerate(extensions) if found is Extension.FREE and is_kept(locks[place])]
+        # Whoever has come between is told by the same script that somebody waits, and looks at the session once more.
+        answers = self._ask(ACQUIRE, 2, [locks[place] for place in free])
+        for place, answer in zip(free, answers, strict=False):
+            extensions[place] = Extension.RETAKEN if answer == 1 else Extension.LOST
+        return extensions
+
+    def _ask(self, script: str, keys: int, locks: Sequence[LockedSession]) -> list[int]:
         if not locks or not self._circuit.allows(time.monotonic()):
             return []
         pipeline = self._redis.pipeline(transaction=False)
         for lock in locks:
-            pipeline.eval(EXTEND, 1, lock.key, lock.token, self._milliseconds)
+            pipeline.eval(script, keys, *(lock.key, lock.waiting_key)[:keys], lock.token, self._milliseconds)
         try:
             answers = pipeline.execute()
         except (RedisError, OSError) as error:
@@ -242,58 +231,4 @@ class LockExtender:
             log.warning("lock.extend_failed", error=f"{type(error).__name__}: {error}")
             return []
         self._circuit.succeeded()
-        return [_EXTENSIONS[int(answer)] for answer in answers]
-
-
-class LockInspector:
-    """Looks at the locks of all sessions without touching them: for operators. Raises LocksUnreadableError."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._prefix = f"{settings.redis_prefix}lock:session:{{"
-        # Longer than a hold waits: a look may come late, a turn may not.
-        self._redis = redis.asyncio.Redis.from_url(
-            settings.redis_url,
-            socket_timeout=5.0,
-            socket_connect_timeout=3.0,
-            retry=AsyncRetry(NoBackoff(), 0),
-            decode_responses=True,
-        )
-
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._redis.aclose()
-
-    async def held(self, most: int) -> list[HeldLock]:
-        """The locks that are held, `most` of them. Goes through the key space in small steps, as SCAN does."""
-        found: dict[str, HeldLock] = {}
-        try:
-            keys: list[str] = []
-            async for key in self._redis.scan_iter(match=f"{self._prefix}*}}", count=1000):
-                keys.append(key)
-                if len(keys) == most:
-                    break
-            for start in range(0, len(keys), BATCH):
-                found |= await self._read(keys[start : start + BATCH])
-        except (RedisError, OSError) as error:
-            raise LocksUnreadableError(f"{type(error).__name__}: {error}") from error
-        return list(found.values())
-
-    async def _read(self, keys: Sequence[str]) -> dict[str, HeldLock]:
-        pipeline = self._redis.pipeline(transaction=False)
-        for key in keys:
-            cast("Any", pipeline.get(key)).pttl(key)
-        answers = await pipeline.execute() if keys else []
-        locks = {}
-        for key, token, ttl in zip(keys, answers[::2], answers[1::2], strict=True):
-            tenant_id, _, session_id = key.removeprefix(self._prefix).removesuffix("}").partition("/")
-            # -2: it was given back a moment ago.
-            if token is not None and ttl != -2:
-                locks[key] = HeldLock(key, tenant_id, session_id, token, None if ttl == -1 else ttl / 1000)
-        return locks
-
-    async def free(self, lock: HeldLock) -> bool:
-        """Deletes a lock that has no time to live, if it still is as it was seen."""
-        try:
-            return bool(await cast("Any", self._redis.eval(FREE_FOREVER, 1, lock.key, lock.token)))
-        except (RedisError, OSError) as error:
-            raise LocksUnreadableError(f"{type(error).__name__}: {error}") from error
+        return [int(answer) for answer in answers]

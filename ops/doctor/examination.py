@@ -34,7 +34,7 @@ from turns.message_queue import MessageQueues
 from turns.operator_reading import read_statuses
 from turns.redrive import read_generations
 from turns.settings import Settings
-from worker.session_lock import LockInspector, LocksUnreadableError
+from worker.lock_inspection import LockInspector, LocksUnreadableError
 
 MOST_LOCKS = 10_000
 LOST_LETTER_SLACK_SECONDS = 3600.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from turns.diagnosis import SickTurn
     from turns.surroundings import SeenWorker
-    from worker.session_lock import HeldLock
+    from worker.lock_inspection import HeldLock
 
 
 class Severity(StrEnum):

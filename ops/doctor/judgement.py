@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from turns.diagnosis import SickTurn
     from turns.settings import QueueSettings
     from turns.surroundings import SeenWorker
-    from worker.session_lock import HeldLock
+    from worker.lock_inspection import HeldLock
 
 CLOCK_SKEW_SECONDS = 2.0
 LONG_RETENTION_SECONDS = 14 * 86_400

@@ -15,7 +15,7 @@ from turns.errors import DatabaseUnavailableError, QueueUnavailableError, Unknow
 from turns.message_queue import MessageQueues
 from turns.repair import Owed, forget_workers, note_dead_letters, owe, wake_head
 from turns.settings import Settings
-from worker.session_lock import LockInspector, LocksUnreadableError
+from worker.lock_inspection import LockInspector, LocksUnreadableError
 
 BATCH = 100
 """Turns per statement: their rows are locked while it runs."""

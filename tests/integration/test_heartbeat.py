@@ -20,7 +20,7 @@ from turns.registry import WorkerRecord
 from turns.settings import Settings
 from worker.heartbeat import Heartbeat, Held
 from worker.outcome import StopReason
-from worker.session_lock import LockedSession, SessionLock, name_lock
+from worker.session_lock import LockedSession, LockExtender, SessionLock, name_lock
 
 
 class Beating:
@@ -97,6 +97,35 @@ def block_loop_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30.0
     while not condition():
         assert time.monotonic() < deadline
+
+
+# --- locks that are given back
+
+
+async def test_a_lock_that_is_given_back_while_the_beat_is_under_way_is_not_taken_again(
+    settings: Settings, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = SessionLock(settings)
+    ours = name_lock(settings, "t", "s", "ours")
+    await lock.acquire(ours)
+    loop = asyncio.get_running_loop()
+    extend = LockExtender.extend
+
+    async def give_back(held: Held) -> None:
+        held.keeps_lock = False
+        await lock.release(ours)
+
+    def extend_late(extender: LockExtender, *args: Any) -> Any:
+        # The hold is over between the beat's look at what is held and its call.
+        asyncio.run_coroutine_threadsafe(give_back(held), loop).result(10)
+        return extend(extender, *args)
+
+    monkeypatch.setattr(LockExtender, "extend", extend_late)
+    held = beating.hold(turn, ours)
+    await beats_on(beating)
+
+    assert await keys.get(ours.key) is None
+    await lock.close()
 
 
 # --- leases

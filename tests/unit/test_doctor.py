@@ -24,7 +24,7 @@ from turns.envelope import ReceivedMessage
 from turns.message import WakeUp
 from turns.settings import QueueSettings, Settings
 from turns.surroundings import SeenWorker
-from worker.session_lock import HeldLock
+from worker.lock_inspection import HeldLock
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 HEALTHY_SOURCE = {"RedrivePolicy": json.dumps({"deadLetterTargetArn": "arn:dlq", "maxReceiveCount": "1000"})}

@@ -23,7 +23,8 @@ from turns.message import WakeUp
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
 from turns.submission import submit
-from worker.session_lock import LockInspector, SessionLock, name_lock
+from worker.lock_inspection import LockInspector
+from worker.session_lock import SessionLock, name_lock
 
 pytestmark = pytest.mark.stack
 

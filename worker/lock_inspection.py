@@ -1,0 +1,98 @@
+"""Looking at the session locks from outside: for operators. A hold never comes here.
+
+Apart from `worker.session_lock`, which is the way of a turn; both are the only files that know the locks' Redis.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from turns.errors import TurnstileError
+from turns.settings import Settings
+from worker.session_lock import BATCH
+
+# For the doctor: only where it would stand for ever, and nobody else has come between.
+FREE_FOREVER = """
+if redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('PTTL', KEYS[1]) == -1 then return redis.call('DEL', KEYS[1]) end
+return 0
+"""
+
+
+class LocksUnreadableError(TurnstileError):
+    """Redis could not be asked which sessions are locked."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLock:
+    """A session lock as it stands in Redis."""
+
+    key: str
+    tenant_id: str
+    session_id: str
+    token: str
+    ttl_seconds: float | None
+    """None: it would stand for ever."""
+
+    @property
+    def worker_id(self) -> str:
+        """Who took it, as its token says."""
+        return self.token.rpartition(":")[0]
+
+
+class LockInspector:
+    """Looks at the locks of all sessions without touching them: for operators. Raises LocksUnreadableError."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._prefix = f"{settings.redis_prefix}lock:session:{{"
+        # Longer than a hold waits: a look may come late, a turn may not.
+        self._redis = redis.asyncio.Redis.from_url(
+            settings.redis_url,
+            socket_timeout=5.0,
+            socket_connect_timeout=3.0,
+            retry=AsyncRetry(NoBackoff(), 0),
+            decode_responses=True,
+        )
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._redis.aclose()
+
+    async def held(self, most: int) -> list[HeldLock]:
+        """The locks that are held, `most` of them. Goes through the key space in small steps, as SCAN does."""
+        found: dict[str, HeldLock] = {}
+        try:
+            keys: list[str] = []
+            async for key in self._redis.scan_iter(match=f"{self._prefix}*}}", count=1000):
+                keys.append(key)
+                if len(keys) == most:
+                    break
+            for start in range(0, len(keys), BATCH):
+                found |= await self._read(keys[start : start + BATCH])
+        except (RedisError, OSError) as error:
+            raise LocksUnreadableError(f"{type(error).__name__}: {error}") from error
+        return list(found.values())
+
+    async def _read(self, keys: Sequence[str]) -> dict[str, HeldLock]:
+        pipeline = self._redis.pipeline(transaction=False)
+        for key in keys:
+            cast("Any", pipeline.get(key)).pttl(key)
+        answers = await pipeline.execute() if keys else []
+        locks = {}
+        for key, token, ttl in zip(keys, answers[::2], answers[1::2], strict=True):
+            tenant_id, _, session_id = key.removeprefix(self._prefix).removesuffix("}").partition("/")
+            # -2: it was given back a moment ago.
+            if token is not None and ttl != -2:
+                locks[key] = HeldLock(key, tenant_id, session_id, token, None if ttl == -1 else ttl / 1000)
+        return locks
+
+    async def free(self, lock: HeldLock) -> bool:
+        """Deletes a lock that has no time to live, if it still is as it was seen."""
+        try:
+            return bool(await cast("Any", self._redis.eval(FREE_FOREVER, 1, lock.key, lock.token)))
+        except (RedisError, OSError) as error:
+            raise LocksUnreadableError(f"{type(error).__name__}: {error}") from error
