@@ -31,6 +31,7 @@ HANDS_THE_ENVIRONMENT_ON = {
 MAY_SLEEP = {
     "tests/probes.py": "the one place that waits",
     "tests/e2e/handlers.py": "handlers under test, which are slow on purpose",
+    "tests/chaos/handler.py": "the same",
 }
 
 Finder = Callable[[ast.AST], list[int]]

@@ -34,7 +34,7 @@ def _asked_for(ledger: Ledger) -> Iterator[Violation]:
         accepted = {call.turn_id: call for call in calls if call.outcome == "ok" and call.turn_id is not None}
         for turn_id, call in accepted.items():
             yield from _accepted(ledger.rows.get(turn_id), turn_id, call)
-        named |= accepted.keys()
+        named.update(accepted)
         chosen = _chosen(calls[0])
         open_ends = [call for call in calls if call.outcome == "unknown"]
         if accepted:

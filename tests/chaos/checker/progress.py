@@ -8,6 +8,9 @@ from tests.chaos.checker.ledger import Ledger
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import OPEN, RUNNING
 
+NET_SHARE = 0.8
+"""A session in which nothing happened for so much of the net's length was waiting for it."""
+
 
 def progress(ledger: Ledger) -> Iterator[Violation]:
     """I15: at rest nothing is open, rest came within the bound, and no lost claim waited for its takeover any longer."""
@@ -33,7 +36,8 @@ def progress(ledger: Ledger) -> Iterator[Violation]:
 def nobody_forgotten(ledger: Ledger) -> Iterator[Violation]:
     """I15, of a calm run: no turn is begun only because the net sent its wake-up once more.
 
-    It counts as forgotten if at the second send no message of its session was on its way and nobody was at work in it.
+    It counts as forgotten if at the second send no message of its session was on its way, nobody was at work in it, and
+    nothing had happened there for about a net's length. (A hold that ends at its bound owes its successor a send too.)
     """
     if not ledger.terms.calm:
         return
@@ -52,18 +56,18 @@ def nobody_forgotten(ledger: Ledger) -> Iterator[Violation]:
             continue
         again, session = sorted(times)[1], changes[0].session
         begun = next((change.at for change in changes if change.after == RUNNING), None)
-        on_their_way = sum(many for at, many in coming[session] if at < again)
+        # Equal times: several messages of one batch.
+        on_their_way = sum(many for at, many in coming[session] if at < again) if again > min(times) else 1
         if begun is None or begun < again or on_their_way > 0:
             continue
-        if not _at_work(ledger, (changes[0].tenant, session), again):
+        if _is_forgotten(ledger, (changes[0].tenant, session), again):
             yield Violation(
                 "I15", f"was forgotten until the net sent it again, {begun - times[0]:.1f} s later", turn_id, session
             )
 
 
-def _at_work(ledger: Ledger, session: tuple[str, str], at: float) -> bool:
+def _is_forgotten(ledger: Ledger, session: tuple[str, str], at: float) -> bool:
     changes = ledger.sessions[session]
-    state: dict[str, str] = {}
-    for change in changes[: bisect_right(changes, at, key=lambda change: change.at)]:
-        state[change.turn_id] = change.after
-    return RUNNING in state.values()
+    before = changes[: bisect_right(changes, at, key=lambda change: change.at)]
+    state = {change.turn_id: change.after for change in before}
+    return RUNNING not in state.values() and at - before[-1].at > NET_SHARE * ledger.terms.net_seconds
