@@ -1,0 +1,116 @@
+"""The handler of the cells: each turn says what shall happen to it; what it did goes to the cell's `runs.jsonl`.
+
+`{"do": "answer"}` answers; `retry` asks to be tried again once; `fail` is a bug in the handler; `hang` takes too long, once;
+`deaf` ignores its cancellation, once; `slow` takes a while. What it answers names the turn and the fence it was answered under.
+"""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from worker import Context, Retry, Turn, handler
+
+LONG_SECONDS = 30.0
+SLOW_SECONDS = 1.0
+DEAF_SECONDS = 1.5
+
+_record_path: Path | None = None
+
+
+def record_to(path: Path) -> None:
+    """Where this process's runs are written."""
+    global _record_path
+    _record_path = path
+
+
+def _record(turn: Turn, ctx: Context, what: str, heard: Sequence[str] | None = None) -> None:
+    assert _record_path is not None
+    line = {
+        "at": time.time(),
+        "what": what,
+        "turn_id": str(turn.id),
+        "session": turn.session_id,
+        "seq": turn.seq,
+        "attempt": ctx.attempt,
+        "fence": ctx.fence,
+        "generation": generation_of(ctx),
+        "pid": os.getpid(),
+        "heard": heard,
+    }
+    # One write with O_APPEND: lines of several processes do not mix, and none is lost with its process.
+    target = os.open(_record_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(target, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(target)
+
+
+def generation_of(ctx: Context) -> int:
+    """The generation of the claim, which a handler of a user has no business with."""
+    return int(ctx._turn.generation)  # type: ignore[attr-defined]
+
+
+@handler()
+async def act(turn: Turn, ctx: Context) -> Any:
+    """Does what the turn's input says."""
+    heard = [remark.content["turn"] for remark in await ctx.history() if remark.role == "assistant"]
+    _record(turn, ctx, "began", heard)
+    how = "ended"
+    try:
+        return await _act(turn, ctx)
+    except asyncio.CancelledError:
+        how = "cancelled"
+        raise
+    finally:
+        _record(turn, ctx, how)
+
+
+async def _act(turn: Turn, ctx: Context) -> Any:
+    order = turn.input if isinstance(turn.input, dict) else {"do": "answer"}
+    match order["do"]:
+        case "retry" if ctx.attempt == 1:
+            raise Retry(after=0.05)
+        case "fail":
+            raise ValueError("not worth a retry")
+        case "fail once" if generation_of(ctx) == 1:
+            raise ValueError("not worth a retry")
+        case "hang" if ctx.attempt == 1:
+            await _wait(LONG_SECONDS)
+        case "slow":
+            await _wait(SLOW_SECONDS)
+        case "deaf" if ctx.attempt == 1:
+            await _wait_deaf(DEAF_SECONDS)
+    return {"turn": str(turn.id), "fence": ctx.fence}
+
+
+@handler()
+def act_in_thread(turn: Turn, ctx: Context) -> Any:
+    """A plain function that returns an awaitable: run in a thread, then awaited."""
+    _record(turn, ctx, "began")
+    return _answer_later(turn, ctx)
+
+
+async def _answer_later(turn: Turn, ctx: Context) -> Any:
+    await _wait(0.01)
+    _record(turn, ctx, "ended")
+    return {"turn": str(turn.id), "fence": ctx.fence}
+
+
+async def _wait(seconds: float) -> None:
+    try:
+        await asyncio.wait_for(asyncio.Event().wait(), seconds)
+    except TimeoutError:
+        return
+
+
+async def _wait_deaf(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        try:
+            await _wait(left)
+        except asyncio.CancelledError:
+            continue

@@ -1,0 +1,74 @@
+"""Which cells there are, and in which order a seed takes them; one cell of each kind is played for real."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.crashpoints.matrix import all_cells, in_order, select_cells
+from tests.crashpoints.passing import FAULTS
+from tests.crashpoints.points import read
+
+
+def test_there_are_a_thousand_cells_and_more() -> None:
+    assert len(all_cells(read().points)) > 1000
+
+
+def test_every_point_is_struck_by_every_fault_that_can_strike_there_on_both_kinds_of_queue() -> None:
+    cells = all_cells(read().points)
+
+    assert {(cell.point, cell.fault, cell.fifo) for cell in cells} == {
+        (point, fault, fifo) for point in read().points for fault in point.faults for fifo in (False, True)
+    }
+
+
+def test_redis_is_kept_and_flushed_wherever_a_worker_is_the_victim() -> None:
+    cells = all_cells(read().points)
+
+    assert {cell.point.verb for cell in cells if not cell.flush} - {cell.point.verb for cell in cells if cell.flush} == {
+        "submit", "relay", "redrive",
+    }  # fmt: skip
+
+
+def test_a_seed_decides_the_order_and_takes_every_cell_once() -> None:
+    cells = all_cells(read().points)
+
+    assert in_order(cells, 7) == in_order(cells, 7) != in_order(cells, 8)
+    assert sorted(cell.name for cell in in_order(cells, 7)) == sorted(cell.name for cell in cells)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_order_begins_with_each_point_once_and_all_faults(seed: int) -> None:
+    points = read().points
+    sample = in_order(all_cells(points), seed)[: len(points)]
+
+    assert {cell.point for cell in sample} == set(points)
+    assert {cell.fault for cell in sample} == set(FAULTS)
+
+
+def test_a_cells_own_name_selects_it_alone() -> None:
+    cells = all_cells(read().points)
+
+    assert [select_cells(cells, cell.name) for cell in cells[::97]] == [[cell] for cell in cells[::97]]
+
+
+@pytest.mark.stack
+@pytest.mark.e2e
+def test_a_worker_that_is_killed_after_its_claim_is_a_clean_cell() -> None:
+    outcome = play("claim: turns.claim.claim: fetch_pipelined | kill | flushed | fifo")
+
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert "1 cells, 1 clean, 0 not" in outcome.stdout
+
+
+def test_a_pattern_that_names_no_cell_is_no_success() -> None:
+    assert play("claim: no such point").returncode == 2
+
+
+def play(pattern: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.crashpoints", "--points", pattern]
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ}, capture_output=True, text=True, timeout=120, check=False
+    )
