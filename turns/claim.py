@@ -83,7 +83,7 @@ WITH want AS MATERIALIZED (
      WHERE e.status <> 'RUNNING' AND n.status = 'PENDING' AND (n.execute_at IS NULL OR n.execute_at <= now())
      FOR NO KEY UPDATE OF n SKIP LOCKED
 ), woken AS (
-    UPDATE turns t SET send_at = clock_timestamp() FROM heir WHERE t.id = heir.id
+    UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM heir WHERE t.id = heir.id
 )
 SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id, c.status, c.error_class,
        c.lost_worker, c.was = 'RUNNING' AS taken_over, h.known,

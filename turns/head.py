@@ -19,10 +19,14 @@ head AS MATERIALIZED (
     SELECT h.id FROM session CROSS JOIN LATERAL ({OPEN_HEAD.format(of="session")}) h
      WHERE h.status = 'PENDING' AND (h.execute_at IS NULL OR h.execute_at <= now())
 )
-UPDATE turns t SET send_at = clock_timestamp() FROM head WHERE t.id = head.id AND {DUE}
+UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM head WHERE t.id = head.id AND {DUE}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id
 """
-"""Owes the session's head a wake-up now, if it is due: for whoever leaves a session, or ends its head from outside."""
+"""Owes the session's head a wake-up now, if it is due: for whoever leaves a session, or ends its head from outside.
+
+`sends` begins anew. The net doubles with each send, which is right for a turn that waits behind others; once it is the head,
+a wake-up that got lost must not wait for the net that it had grown to meanwhile.
+"""
 
 IS_RUNNING: LiteralString = "(t.status || '') = 'RUNNING'"
 IS_FAILED: LiteralString = "(t.status || '') = 'FAILED'"

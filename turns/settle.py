@@ -84,7 +84,7 @@ WITH s AS MATERIALIZED (
            started_at = clock_timestamp(), send_at = NULL
       FROM next WHERE t.id = next.id AND next.mine AND {DUE}
 ), handed_on AS (
-    UPDATE turns t SET send_at = clock_timestamp() FROM next WHERE t.id = next.id AND NOT next.mine AND {DUE}
+    UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM next WHERE t.id = next.id AND NOT next.mine AND {DUE}
 )
 SELECT d.id, d.fence, d.status,
        EXISTS (SELECT FROM head JOIN turns t ON t.id = head.id

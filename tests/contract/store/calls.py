@@ -1,0 +1,128 @@
+"""The product's calls on a store, with what a test does not care about filled in."""
+
+import json
+from typing import Any
+from uuid import UUID, uuid4
+
+from tests.factories import make_claim, make_submission
+from tests.fakes.store_stands import Stand
+from turns.claim import Claim, ClaimTerms, claim
+from turns.claimed_turn import ClaimedTurn
+from turns.errors import SubmissionRefusedError
+from turns.head import WAKE_HEAD
+from turns.settle import Settled, SettleRequest, Superseded, settle
+from turns.settlement import AttemptOutcome, Settlement
+from turns.status import TurnStatus
+from turns.submission import Accepted, submit
+
+QUEUE = "turns"
+LEASE_SECONDS = 30.0
+NET_SECONDS = 60.0
+MAX_CRASHES = 3
+
+SUCCESS = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply={"say": "hi"})
+FAILURE = Settlement(
+    status=TurnStatus.FAILED,
+    outcome=AttemptOutcome.FAILED,
+    fault=True,
+    error_class="Boom",
+    error="boom",
+    dead_letter=True,
+)
+QUIET_FAILURE = Settlement(
+    status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, error_class="expired", error="too late"
+)
+RETRY = Settlement(
+    status=TurnStatus.PENDING,
+    outcome=AttemptOutcome.RETRIED,
+    after_seconds=10,
+    fault=True,
+    error_class="Boom",
+    error="boom",
+)
+SNOOZE = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.SNOOZED, after_seconds=7.5, refund=True)
+RELEASE = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RELEASED, refund=True)
+CANCELED = Settlement(status=TurnStatus.CANCELED, outcome=AttemptOutcome.CANCELED)
+
+SETTLEMENTS = {
+    "success": SUCCESS,
+    "failure": FAILURE,
+    "quiet failure": QUIET_FAILURE,
+    "retry": RETRY,
+    "snooze": SNOOZE,
+    "release": RELEASE,
+    "canceled": CANCELED,
+}
+
+
+def terms(worker_id: str = "worker-a", queue: str = QUEUE) -> ClaimTerms:
+    """The claim terms of one worker."""
+    return ClaimTerms(queue=queue, worker_id=worker_id, lease_seconds=LEASE_SECONDS, max_crashes=MAX_CRASHES)
+
+
+async def submit_one(
+    store: Stand, content: Any = "hello", session_id: str = "s", queue: str = QUEUE, **fields: Any
+) -> Accepted:
+    """Submits one turn, which is accepted."""
+    (answer,) = await submit(
+        store.database, [make_submission(queue, session_id, content, **fields)], net_seconds=NET_SECONDS
+    )
+    assert not isinstance(answer, SubmissionRefusedError)
+    return answer
+
+
+async def claim_one(store: Stand, worker_id: str = "worker-a", session_id: str = "s", queue: str = QUEUE) -> Claim:
+    """Whatever a session's claim gives."""
+    (answer,) = await claim(store.database, terms(worker_id, queue), [make_claim(session_id)])
+    return answer
+
+
+async def claimed(store: Stand, worker_id: str = "worker-a", session_id: str = "s") -> ClaimedTurn:
+    """A session's head, which can be claimed."""
+    turn = await claim_one(store, worker_id, session_id)
+    assert isinstance(turn, ClaimedTurn)
+    return turn
+
+
+async def settle_one(
+    store: Stand,
+    turn: ClaimedTurn,
+    settlement: Settlement = SUCCESS,
+    *,
+    more: bool = False,
+    next_claim_id: UUID | None = None,
+) -> Settled | Superseded:
+    """Ends a claim."""
+    request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=next_claim_id or uuid4())
+    (answer,) = await settle(store.database, terms(), [request], json.dumps)
+    return answer
+
+
+async def wake_head(store: Stand, session_id: str = "s") -> list[UUID]:
+    """Owes a session's head a wake-up; the ids of the turns that are owed one now."""
+    rows = await store.database.fetch(WAKE_HEAD, {"tenant": "t", "session": session_id})
+    return [row["id"] for row in rows]
+
+
+async def row_of(store: Stand, turn_id: UUID) -> dict[str, Any]:
+    """A turn's row."""
+    (row,) = [row for row in (await store.snapshot())["turns"] if row["id"] == turn_id]
+    return row
+
+
+async def seconds_from_creation(store: Stand, turn_id: UUID, column: str) -> float | None:
+    """One of a turn's times, as seconds after its submit."""
+    row = await row_of(store, turn_id)
+    return None if row[column] is None else (row[column] - row["created_at"]).total_seconds()
+
+
+async def outcomes(store: Stand, turn_id: UUID) -> list[tuple[int, str]]:
+    """(attempt, outcome) of a turn's ended attempts."""
+    rows = (await store.snapshot())["turn_attempts"]
+    return [(row["attempt"], row["outcome"]) for row in rows if row["turn_id"] == turn_id]
+
+
+async def said(store: Stand, turn_id: UUID) -> list[tuple[str, Any]]:
+    """(role, content) of a turn's messages."""
+    rows = (await store.snapshot())["messages"]
+    return [(row["role"], row["content"]) for row in rows if row["turn_id"] == turn_id]

@@ -1,0 +1,193 @@
+"""Claim, on both stores: the head and nothing else, under a new fence, charged before it is handled."""
+
+import pytest
+
+from tests.contract.store.calls import (
+    LEASE_SECONDS,
+    MAX_CRASHES,
+    RETRY,
+    claim_one,
+    claimed,
+    outcomes,
+    row_of,
+    seconds_from_creation,
+    settle_one,
+    submit_one,
+    terms,
+)
+from tests.factories import make_claim
+from tests.fakes.store_stands import Stand
+from turns.cancellation import CancelReason, cancel
+from turns.claim import EndedAtClaim, NoClaim, claim
+from turns.claimed_turn import ClaimedTurn
+from turns.status import TurnStatus
+
+OVER = LEASE_SECONDS + 1
+
+
+async def lose(store: Stand, times: int) -> ClaimedTurn:
+    """Claims the head so often, and loses it each time; the last claim."""
+    for _ in range(times):
+        turn = await claimed(store)
+        await store.pass_time(OVER)
+    return turn
+
+
+async def test_the_head_is_claimed_and_charged(store: Stand) -> None:
+    first = await submit_one(store, "one", expires_in_seconds=900, metadata={"a": 1}, timeout_seconds=5)
+    await submit_one(store, "two")
+    await store.pass_time(2)
+
+    turn = await claimed(store)
+
+    assert (turn.id, turn.seq, turn.attempt, turn.inputs) == (first.turn_id, 1, 1, ("one",))
+    assert (turn.metadata, turn.timeout_seconds, turn.max_attempts) == ({"a": 1}, 5.0, None)
+    assert (turn.dwell_seconds, turn.expires_in_seconds) == (2.0, 898.0)
+    assert await seconds_from_creation(store, turn.id, "lease_until") == 2 + LEASE_SECONDS
+
+
+async def test_nothing_is_claimed_behind_a_running_head(store: Stand) -> None:
+    await submit_one(store)
+    await submit_one(store)
+    await claimed(store)
+
+    assert await claim_one(store, "worker-b") is NoClaim.IDLE
+
+
+async def test_nothing_is_claimed_behind_a_head_that_waits_for_its_retry(store: Stand) -> None:
+    await submit_one(store)
+    await submit_one(store)
+    await settle_one(store, await claimed(store), RETRY)
+
+    assert await claim_one(store) is NoClaim.IDLE
+    await store.pass_time(RETRY.after_seconds)
+    assert (await claimed(store)).seq == 1
+
+
+async def test_a_session_that_was_never_made_is_unknown(store: Stand) -> None:
+    assert await claim_one(store) is NoClaim.UNKNOWN
+
+
+async def test_a_session_without_an_open_turn_is_idle(store: Stand) -> None:
+    await submit_one(store)
+    await settle_one(store, await claimed(store))
+
+    assert await claim_one(store) is NoClaim.IDLE
+
+
+async def test_a_due_head_of_another_queue_is_foreign(store: Stand) -> None:
+    await submit_one(store, queue="other")
+
+    assert await claim_one(store) is NoClaim.FOREIGN
+    assert isinstance(await claim_one(store, queue="other"), ClaimedTurn)
+    assert await claim_one(store) is NoClaim.IDLE
+
+
+async def test_one_statement_claims_in_many_sessions(store: Stand) -> None:
+    await submit_one(store, session_id="a")
+    await submit_one(store, session_id="b")
+
+    answers = await claim(store.database, terms(), [make_claim("b"), make_claim("nowhere"), make_claim("a")])
+
+    assert [isinstance(answer, ClaimedTurn) and answer.session_id for answer in answers] == ["b", False, "a"]
+
+
+async def test_of_two_requests_for_one_session_in_a_batch_one_is_served(store: Stand) -> None:
+    await submit_one(store)
+
+    answers = await claim(store.database, terms(), [make_claim(), make_claim()])
+
+    assert sum(isinstance(answer, ClaimedTurn) for answer in answers) == 1
+    assert NoClaim.LOOK_AGAIN in answers
+
+
+async def test_a_claim_whose_answer_was_lost_is_found_by_its_id(store: Stand) -> None:
+    await submit_one(store)
+    request = make_claim()
+    first = await claim(store.database, terms(), [request])
+
+    again = await claim(store.database, terms(), [request])
+
+    assert isinstance(first[0], ClaimedTurn)
+    assert again == first
+    assert (await row_of(store, first[0].id))["attempt"] == 1
+
+
+async def test_a_lease_holds_up_to_its_last_moment(store: Stand) -> None:
+    await submit_one(store)
+    await claimed(store)
+    await store.pass_time(LEASE_SECONDS)
+
+    assert await claim_one(store, "worker-b") is NoClaim.IDLE
+
+
+async def test_a_lease_that_is_over_is_taken_over_under_a_higher_fence(store: Stand) -> None:
+    await submit_one(store)
+    zombie = await claimed(store)
+    await store.pass_time(OVER)
+
+    successor = await claimed(store, "worker-b")
+
+    assert (successor.id, successor.attempt, successor.crashes) == (zombie.id, 2, 1)
+    assert successor.fence > zombie.fence
+    assert await outcomes(store, zombie.id) == [(1, "lost")]
+
+
+async def test_nobody_takes_over_within_a_lease_of_the_servers_start(store: Stand) -> None:
+    await submit_one(store)
+    await claimed(store)
+    await store.restart()
+    await store.pass_time(LEASE_SECONDS)
+
+    assert await claim_one(store, "worker-b") is NoClaim.IDLE
+    await store.pass_time(1)
+    assert isinstance(await claim_one(store, "worker-b"), ClaimedTurn)
+
+
+async def test_the_last_crash_fails_the_turn_and_wakes_its_heir(store: Stand) -> None:
+    await submit_one(store)
+    heir = await submit_one(store)
+    turn = await lose(store, MAX_CRASHES)
+
+    ended = await claim_one(store)
+
+    assert isinstance(ended, EndedAtClaim)
+    assert (ended.turn_id, ended.status, ended.error_class) == (turn.id, TurnStatus.FAILED, "crash_loop")
+    row = await row_of(store, turn.id)
+    assert (row["crashes"], row["attempt"], row["lease_until"]) == (MAX_CRASHES, MAX_CRASHES, None)
+    assert row["send_at"] == row["finished_at"], "a dead letter is owed"
+    assert row["error"] == f"its worker was lost in attempt {MAX_CRASHES}"
+    assert await outcomes(store, turn.id) == [(1, "lost"), (2, "lost"), (3, "lost")]
+    assert (await row_of(store, heir.turn_id))["send_at"] == row["finished_at"]
+
+
+async def test_a_takeover_after_its_time_fails_the_turn(store: Stand) -> None:
+    await submit_one(store, expires_in_seconds=10)
+    await lose(store, 1)
+
+    ended = await claim_one(store)
+
+    assert isinstance(ended, EndedAtClaim)
+    assert (ended.status, ended.error_class) == (TurnStatus.FAILED, "expired")
+
+
+async def test_a_first_attempt_is_made_however_late(store: Stand) -> None:
+    await submit_one(store, expires_in_seconds=10)
+    await store.pass_time(1000)
+
+    turn = await claimed(store)
+
+    assert turn.expires_in_seconds == -990.0
+
+
+@pytest.mark.parametrize("crashes", [1, MAX_CRASHES])
+async def test_a_lost_turn_that_was_to_be_cancelled_is_cancelled(store: Stand, crashes: int) -> None:
+    accepted = await submit_one(store)
+    await lose(store, crashes)
+    await cancel(store.database, "t", accepted.turn_id, CancelReason.USER)
+
+    ended = await claim_one(store)
+
+    assert isinstance(ended, EndedAtClaim)
+    assert (ended.status, ended.error_class) == (TurnStatus.CANCELED, None)
+    assert (await row_of(store, accepted.turn_id))["send_at"] is None

@@ -1,0 +1,254 @@
+"""What `MessageQueues` needs of SQS, asked of the embedded SQS and of the simulation's stand-in alike."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.conftest import sqs_client
+from tests.fakes.queues import FakeMessageQueues, FakeSqs
+from tests.probes import until
+from turns.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
+from turns.errors import UnknownQueueError
+from turns.message import WakeUp, decode
+from turns.message_queue import MessageQueues
+from turns.settings import QueueSettings, Settings
+
+TRACEPARENT = f"00-{'1' * 32}-{'2' * 16}-01"
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The product's hand on one queue and its DLQ, and a client that looks from outside."""
+
+    hand: MessageQueues
+    name: str
+    client: Any
+    fifo: bool
+
+    async def receive(self, many: int = 1, *, dead: bool = False) -> list[ReceivedMessage]:
+        """That many messages, in as many polls as it takes."""
+        found: list[ReceivedMessage] = []
+
+        async def enough() -> bool:
+            found.extend(await self.hand.receive(self.name, 10, dead=dead))
+            return len(found) >= many
+
+        await until(enough)
+        assert len(found) == many
+        return found
+
+    async def is_empty(self, *, dead: bool = False) -> bool:
+        """Neither visible nor in flight."""
+        return await self.hand.count(self.name, dead=dead) == 0
+
+
+@pytest.fixture(params=["standard", "fifo"])
+def fifo(request: pytest.FixtureRequest) -> bool:
+    """Both kinds."""
+    return bool(request.param == "fifo")
+
+
+@pytest.fixture(params=["real", "fake"])
+async def queues(request: pytest.FixtureRequest, fifo: bool, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Queues]:
+    """The same hand, on either."""
+    name = f"turns-{uuid4().hex[:12]}"
+    declared = QueueSettings.model_validate(
+        {"name": name, "sqs": f"{name}.fifo" if fifo else name, "visibility_seconds": 4.0}
+    )
+    fields: dict[str, Any] = {"queues": (declared,), "queue": name, "lease_seconds": 1.5, "receive_wait_seconds": 1}
+    hand: MessageQueues
+    if request.param == "real":
+        stack = request.getfixturevalue("stack")
+        for variable, value in stack.environment().items():
+            monkeypatch.setenv(variable, value)
+        client = sqs_client(stack)
+        hand = MessageQueues(Settings(sqs_endpoint_url=stack.sqs.address, aws_region="us-east-1", **fields))
+    else:
+        client = FakeSqs(asyncio.get_running_loop().time)
+        hand = FakeMessageQueues(Settings(**fields), client)
+    attributes = {"FifoQueue": "true"} if fifo else {}
+    urls = [
+        client.create_queue(QueueName=each, Attributes=attributes)["QueueUrl"] for each in (declared.sqs, declared.dlq)
+    ]
+    yield Queues(hand, name, client, fifo)
+    for url in urls:
+        client.delete_queue(QueueUrl=url)
+    if request.param == "real":
+        hand.close()
+
+
+def wake_up(session: str = "s", turn_id: UUID | None = None) -> OutgoingMessage:
+    return OutgoingMessage(WakeUp("t", session, turn_id or uuid4()), TRACEPARENT)
+
+
+async def test_a_wake_up_travels_with_its_trace_and_nothing_else(queues: Queues) -> None:
+    sent = wake_up()
+
+    assert await queues.hand.send(queues.name, [sent]) == [sent]
+
+    (received,) = await queues.receive()
+    assert decode(received.body) == sent.wake_up
+    assert received.attributes == {"traceparent": TRACEPARENT}
+    assert (received.receive_count, received.dead_letter_generation, received.moved_by_sqs) == (1, None, False)
+
+
+async def test_more_messages_than_a_call_takes_are_all_sent_received_and_deleted(queues: Queues) -> None:
+    messages = [wake_up(f"s-{number}") for number in range(25)]
+
+    assert await queues.hand.send(queues.name, messages) == messages
+
+    received = await queues.receive(25)
+    assert {decode(one.body) for one in received} == {message.wake_up for message in messages}
+    await queues.hand.delete(queues.name, received)
+    assert await queues.is_empty()
+
+
+async def test_a_message_in_flight_is_nobody_elses(queues: Queues) -> None:
+    await queues.hand.send(queues.name, [wake_up()])
+    await queues.receive()
+
+    assert await queues.hand.receive(queues.name, 10) == []
+    assert not await queues.is_empty()
+
+
+async def test_a_message_that_is_given_back_can_be_received_at_once_and_is_counted(queues: Queues) -> None:
+    await queues.hand.send(queues.name, [wake_up()])
+    first = await queues.receive()
+
+    await queues.hand.give_back(queues.name, first)
+
+    (again,) = await queues.receive()
+    assert (again.body, again.message_id, again.receive_count) == (first[0].body, first[0].message_id, 2)
+    assert again.receipt_handle != first[0].receipt_handle
+
+
+async def test_an_extension_counts_from_now(queues: Queues) -> None:
+    await queues.hand.send(queues.name, [wake_up()])
+    received = await queues.receive()
+
+    # Kept for no time at all, it comes back at once.
+    address = replace(await queues.hand.find(queues.name), visibility_seconds=0.0)
+    await asyncio.to_thread(queues.hand.extend, address, received)
+
+    assert (await queues.receive())[0].receive_count == 2
+
+
+async def test_what_is_asked_of_a_message_that_is_gone_raises_nothing(queues: Queues) -> None:
+    await queues.hand.send(queues.name, [wake_up()])
+    gone = await queues.receive()
+    await queues.hand.delete(queues.name, gone)
+
+    await asyncio.to_thread(queues.hand.extend, await queues.hand.find(queues.name), gone)
+    await queues.hand.give_back(queues.name, gone)
+    await queues.hand.delete(queues.name, gone)
+
+    assert await queues.is_empty()
+
+
+async def test_a_dead_letter_carries_what_a_redrive_needs_and_goes_to_the_dlq_only(queues: Queues) -> None:
+    letter = DeadLetter(wake_up(), "Boom", attempts=3, fence=42, generation=2)
+
+    assert await queues.hand.send_dead_letters(queues.name, [letter]) == [letter]
+
+    (received,) = await queues.receive(dead=True)
+    assert decode(received.body) == letter.message.wake_up
+    assert received.dead_letter_generation == 2
+    assert received.attributes == {
+        "traceparent": TRACEPARENT,
+        "turnstile.reason": "Boom",
+        "turnstile.generation": "2",
+        "turnstile.attempts": "3",
+        "turnstile.fence": "42",
+        "turnstile.source_queue": queues.name,
+    }
+    assert await queues.is_empty()
+    await queues.hand.delete(queues.name, [received], dead=True)
+    assert await queues.is_empty(dead=True)
+
+
+async def test_a_malformed_message_is_dead_lettered_as_it_came(queues: Queues) -> None:
+    extra: Any = {"MessageGroupId": "g", "MessageDeduplicationId": "d"} if queues.fifo else {}
+    url = (await queues.hand.find(queues.name)).url
+    queues.client.send_message(QueueUrl=url, MessageBody="not json", **extra)
+    (malformed,) = await queues.receive()
+
+    await queues.hand.dead_letter_malformed(queues.name, malformed, "body is not JSON")
+
+    (dead,) = await queues.receive(dead=True)
+    assert dead.body == "not json"
+    assert dead.attributes == {
+        "turnstile.reason": "malformed: body is not JSON",
+        "turnstile.source_queue": queues.name,
+    }
+
+
+async def test_a_message_that_sqs_itself_dead_lettered_says_so(queues: Queues) -> None:
+    address = await queues.hand.find(queues.name)
+    answer = queues.client.get_queue_attributes(QueueUrl=address.dlq_url, AttributeNames=["QueueArn"])
+    arn = answer["Attributes"]["QueueArn"]
+    policy = f'{{"deadLetterTargetArn": "{arn}", "maxReceiveCount": "1"}}'
+    queues.client.set_queue_attributes(QueueUrl=address.url, Attributes={"RedrivePolicy": policy})
+    await queues.hand.send(queues.name, [wake_up()])
+    await queues.hand.give_back(queues.name, await queues.receive())
+
+    async def moved() -> list[ReceivedMessage]:
+        await queues.hand.receive(queues.name, 10)
+        return await queues.hand.receive(queues.name, 10, dead=True)
+
+    (dead,) = await until(moved)
+    assert dead.moved_by_sqs
+
+
+async def test_a_purged_queue_is_empty(queues: Queues) -> None:
+    await queues.hand.send(queues.name, [wake_up(f"s-{number}") for number in range(5)])
+
+    queues.client.purge_queue(QueueUrl=(await queues.hand.find(queues.name)).url)
+
+    async def empty() -> bool:
+        return await queues.is_empty()
+
+    await until(empty)
+
+
+async def test_a_queue_that_is_not_there_is_unknown(queues: Queues) -> None:
+    with pytest.raises(UnknownQueueError):
+        await queues.hand.send("never-declared", [wake_up()])
+    queues.hand._addresses["gone"] = replace(await queues.hand.find(queues.name), url=_url_of_nothing(queues))
+    with pytest.raises(UnknownQueueError):
+        await queues.hand.receive("gone", 1)
+
+
+def _url_of_nothing(queues: Queues) -> str:
+    url: str = queues.client.create_queue(QueueName="gone")["QueueUrl"]
+    queues.client.delete_queue(QueueUrl=url)
+    return url
+
+
+# --- FIFO
+
+
+@pytest.mark.parametrize("fifo", [True], ids=["fifo"])
+async def test_a_wake_up_that_is_sent_again_is_not_swallowed(queues: Queues) -> None:
+    message = wake_up()
+    for _ in range(2):
+        await queues.hand.send(queues.name, [message])
+        received = await queues.receive()
+        assert decode(received[0].body) == message.wake_up
+        await queues.hand.delete(queues.name, received)
+
+
+@pytest.mark.parametrize("fifo", [True], ids=["fifo"])
+async def test_a_session_in_flight_holds_up_itself_and_no_other(queues: Queues) -> None:
+    await queues.hand.send(queues.name, [wake_up("a"), wake_up("a"), wake_up("b")])
+    first = (await queues.hand.receive(queues.name, 1))[0]
+
+    rest = await queues.hand.receive(queues.name, 10)
+
+    assert decode(first.body).session_id == "a"
+    assert [decode(one.body).session_id for one in rest] == ["b"]
+    await queues.hand.delete(queues.name, [first])
+    assert [decode(one.body).session_id for one in await queues.receive()] == ["a"]

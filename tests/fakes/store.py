@@ -1,0 +1,229 @@
+"""The fake store: an in-memory stand-in for `turns.database.Database` on a virtual clock, for the seeded simulation.
+
+It knows the product's own SQL constants and does for each what the statement does, on plain rows: everything in Python
+above it (claim, settle with its re-read, submit, cancel, revive, the relay) is the product's real code. That it does the
+same as Postgres is checked by `tests/contract` and by the Hypothesis machine in `tests/model`.
+
+What it leaves out: row locks. Each call, and each transaction of `connection()`, is one step that nothing gets between, so
+no row is ever skipped for being locked, and no claim is told to look again.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.chaos.checker.evidence import Change, Evidence
+from tests.fakes import store_cancel, store_claim, store_evidence, store_relay, store_submit
+from tests.fakes.store_tables import Tables
+from turns import (
+    attempts,
+    cancellation,
+    claim,
+    head,
+    history,
+    operator_reading,
+    redrive,
+    redrive_record,
+    registry,
+    relay,
+    renew,
+    settle,
+    submission,
+)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Parameters = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+Statement = Callable[[Tables, Parameters], Rows]
+
+STATEMENTS: dict[str, Statement] = {
+    "SELECT 1": store_cancel.ping,
+    submission.SUBMIT: store_submit.submit,
+    submission.READ_SUBMISSIONS: store_submit.read_submissions,
+    submission.FORGET_SUBMISSIONS: store_submit.forget_submissions,
+    claim.CLAIM: store_claim.claim,
+    claim.READ_CLAIMS: store_claim.read_claims,
+    renew.RENEW: store_claim.renew,
+    settle.SETTLE: store_claim.settle,
+    settle.REREAD_SETTLED: store_claim.reread_settled,
+    head.WAKE_HEAD: store_relay.wake_head,
+    relay.PLACE_SCHEDULED: store_relay.place_scheduled,
+    relay.WAKE_EXPIRED: store_relay.wake_expired,
+    relay.TAKE_DUE: store_relay.take_due,
+    relay.PUT_NET: store_relay.put_net,
+    relay.DEAD_LETTERED: store_relay.dead_lettered,
+    cancellation.LOCK_SESSION: store_cancel.lock_session,
+    cancellation.LOCK_TURN: store_cancel.lock_turn,
+    cancellation.CANCEL_PENDING: store_cancel.cancel_pending,
+    cancellation.REQUEST_CANCEL: store_cancel.request_cancel,
+    redrive.REVIVE: store_relay.revive,
+    redrive.READ_GENERATIONS: store_submit.read_generations,
+    redrive_record.BEGIN: store_cancel.begin_redrive,
+    redrive_record.NOTE: store_cancel.no_answer,
+    redrive_record.FINISH: store_cancel.no_answer,
+    registry.ANNOUNCE: store_cancel.announce,
+    registry.WITHDRAW: store_cancel.withdraw,
+    history.HISTORY: store_submit.history,
+    history.SESSION_EXISTS: store_submit.session_exists,
+    attempts.READ: store_submit.read_attempts,
+    operator_reading.FIND_TENANT: store_submit.find_tenant,
+    operator_reading.STATUSES: store_submit.statuses,
+}
+
+
+class FakeDatabase:
+    """`now` is the virtual clock in seconds; `origin` is the moment at which it stands at 0.
+
+    `execute` and `execute_pipelined` are the synchronous cores, for a wrapper that puts delays and lost answers around
+    them. A statement that it does not know is a LookupError; what Postgres would refuse is the psycopg error.
+    """
+
+    def __init__(self, now: Callable[[], float], origin: datetime = EPOCH) -> None:
+        self.tables = Tables(now, origin)
+        self._now = now
+        self._broken_at: float | None = None
+
+    # --- synchronous cores
+
+    def execute(self, statement: str, parameters: Parameters) -> Rows:
+        """One autocommit statement."""
+        return self.execute_pipelined([(statement, parameters)])[0]
+
+    def execute_pipelined(self, statements: Sequence[tuple[str, Parameters]]) -> list[Rows]:
+        """Several statements in one commit."""
+        with self.tables.transaction():
+            return [_find(statement)(self.tables, parameters) for statement, parameters in statements]
+
+    # --- the Database of the product
+
+    async def open(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    async def __aenter__(self) -> "FakeDatabase":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return
+
+    async def ping(self) -> None:
+        """Always there; an outage is the fault wrapper's to make."""
+
+    def unbroken_seconds(self) -> float:
+        """How long no `note_outage`; infinite if there was none."""
+        return float("inf") if self._broken_at is None else self._now() - self._broken_at
+
+    async def fetch(self, statement: str, parameters: Parameters) -> Rows:
+        """As `Database.fetch`."""
+        return self.execute(statement, parameters)
+
+    async def fetch_pipelined(self, statements: Sequence[tuple[str, Parameters]]) -> list[Rows]:
+        """As `Database.fetch_pipelined`."""
+        return self.execute_pipelined(statements)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator["FakeConnection"]:
+        """As `Database.connection`. Its `transaction()` must not be interrupted by another task's call."""
+        yield FakeConnection(self.tables)
+
+    # --- what a simulation does to it
+
+    def note_outage(self) -> None:
+        """A call of this process has failed by an outage: no takeovers for a lease."""
+        self._broken_at = self._now()
+
+    def note_restart(self) -> None:
+        """The server was started just now: nobody takes over for a lease."""
+        self.tables.restarted_at = self._now()
+
+    def heartbeat_connection(self) -> "FakeHeartbeatConnection":
+        """The synchronous connection of a heartbeat, for `turns.renew.renew` and `turns.registry`."""
+        return FakeHeartbeatConnection(self)
+
+    def for_another_process(self) -> "FakeDatabase":
+        """The same tables as another process sees them, with outages of its own."""
+        other = FakeDatabase(self._now)
+        other.tables = self.tables
+        return other
+
+    # --- evidence
+
+    @property
+    def changes(self) -> list[Change]:
+        """The audit so far."""
+        return self.tables.changes
+
+    def fill(self, evidence: Evidence) -> None:
+        """Puts audit, turns, messages and attempts into `evidence`."""
+        store_evidence.fill(self.tables, evidence)
+
+
+def _find(statement: str) -> Statement:
+    found = STATEMENTS.get(statement)
+    if found is None:
+        raise LookupError(f"the fake store does not know this statement: {' '.join(statement.split())[:200]}")
+    return found
+
+
+class FakeCursor:
+    """The rows of one statement, as an asynchronous cursor has them."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = iter(rows)
+
+    async def fetchone(self) -> dict[str, Any] | None:
+        """The next row."""
+        return next(self._rows, None)
+
+    async def fetchall(self) -> Rows:
+        """The rest of them."""
+        return list(self._rows)
+
+
+class FakeConnection:
+    """The asynchronous connection of `turns.cancellation.cancel`."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """All of the block or nothing."""
+        with self._tables.transaction():
+            yield
+
+    async def execute(self, statement: str, parameters: Parameters) -> FakeCursor:
+        """One statement of it."""
+        with self._tables.transaction():
+            return FakeCursor(_find(statement)(self._tables, parameters))
+
+
+class FakeHeartbeatConnection:
+    """The synchronous connection of a heartbeat."""
+
+    def __init__(self, database: FakeDatabase) -> None:
+        self._database = database
+
+    def execute(self, statement: str, parameters: Parameters, *, prepare: bool | None = None) -> "FakeRenewals":
+        """RENEW, ANNOUNCE or WITHDRAW."""
+        return FakeRenewals(self._database.execute(statement, parameters))
+
+    @contextmanager
+    def cursor(self, *, row_factory: object = None) -> Iterator["FakeHeartbeatConnection"]:
+        """A cursor, which needs no state here. A row factory asks libpq for the columns: here it is always Renewal."""
+        yield self
+
+
+class FakeRenewals:
+    """The answer of RENEW."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def fetchall(self) -> list[renew.Renewal]:
+        """One for each lease that was asked about."""
+        return [renew.Renewal(**row) for row in self._rows]

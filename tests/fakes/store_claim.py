@@ -1,0 +1,248 @@
+"""The fake store's claim, renew and settle: `turns.claim`, `turns.renew`, `turns.settle`."""
+
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
+from typing import Any
+from uuid import UUID
+
+from tests.fakes.store_clock import SECOND, interval
+from tests.fakes.store_rows import AttemptRow, Instant, MessageRow, SessionRow, TurnRow, by_id, columns, jsonb
+from tests.fakes.store_tables import Tables
+from turns.status import TurnStatus
+
+Parameters = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+
+PENDING, RUNNING = TurnStatus.PENDING, TurnStatus.RUNNING
+SUCCEEDED, FAILED, CANCELED = TurnStatus.SUCCEEDED, TurnStatus.FAILED, TurnStatus.CANCELED
+
+READ_COLUMNS = (
+    *("claim_id", "id", "tenant_id", "session_id", "seq", "queue", "attempt", "failures", "crashes", "max_attempts"),
+    *("generation", "fence", "timeout_seconds", "metadata", "trace_id", "span_id"),
+)
+SETTLE_COLUMNS = (
+    *("ids", "fences", "statuses", "outcomes", "replies", "afters", "refunds", "faults", "error_classes", "errors"),
+    *("dead_letters", "mores", "claims"),
+)
+
+
+def _wanted(parameters: Parameters) -> Iterable[tuple[str, str, UUID]]:
+    return zip(parameters["tenants"], parameters["sessions"], parameters["claims"], strict=True)
+
+
+def claim(tables: Tables, parameters: Parameters) -> Rows:
+    """CLAIM."""
+    now = tables.now()
+    answers: dict[UUID, dict[str, Any]] = {}
+    due: dict[UUID, tuple[UUID, TurnRow]] = {}
+    for tenant_id, session_id, claim_id in _wanted(parameters):
+        session = tables.sessions.get((tenant_id, session_id))
+        head = tables.head_of(tenant_id, session_id)
+        free = head is not None and session is not None and session.halted_by is None
+        answers[claim_id] = {
+            **dict.fromkeys(("turn_id", "tenant_id", "session_id", "seq", "trace_id", "status", "error_class")),
+            "claim_id": claim_id,
+            "lost_worker": None,
+            "taken_over": None,
+            "known": session is not None,
+            "ours": head is not None and head.queue == parameters["queue"],
+            "due": free and head is not None and head.is_due(now),
+        }
+        if head is None or not free or head.queue != parameters["queue"]:
+            continue
+        if head.is_due(now) or _may_be_taken_over(tables, head, parameters):
+            # Of two claims for one session in one statement, one gets it.
+            due.setdefault(head.id, (claim_id, head))
+    for _, (claim_id, row) in sorted(due.items(), key=itemgetter(0)):
+        answers[claim_id].update(_take(tables, row, claim_id, parameters))
+    return list(answers.values())
+
+
+def _may_be_taken_over(tables: Tables, row: TurnRow, parameters: Parameters) -> bool:
+    now = tables.now()
+    up_for_a_lease = tables.restarted_at < seconds_of(now) - parameters["lease"]
+    over = row.status is RUNNING and row.lease_until is not None and row.lease_until < now
+    return over and bool(parameters["takeover"]) and up_for_a_lease
+
+
+def seconds_of(instant: Instant) -> float:
+    """Virtual seconds."""
+    return instant / SECOND
+
+
+def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) -> dict[str, Any]:
+    now = tables.now()
+    was, crash_loop = row.status, row.crashes + 1 >= parameters["max_crashes"]
+    lost = columns(row, ("attempt", "fence", "worker_id", "started_at"))
+    if was is PENDING:
+        verdict = RUNNING
+    elif row.cancel_requested_at is not None:
+        verdict = CANCELED
+    else:
+        verdict = FAILED if crash_loop or row.expires_at < now else RUNNING
+    running, failed = verdict is RUNNING, verdict is FAILED
+    tables.update_turn(
+        row,
+        status=verdict,
+        attempt=row.attempt + running,
+        crashes=row.crashes + (was is RUNNING),
+        fence=tables.next_fence(),
+        claim_id=claim_id,
+        worker_id=parameters["worker"],
+        lease_until=now + interval(parameters["lease"]) if running else None,
+        started_at=now if running else row.started_at,
+        finished_at=None if running else now,
+        send_at=now if failed else None,
+        error_class=("crash_loop" if crash_loop else "expired") if failed else row.error_class,
+        error=f"its worker was lost in attempt {row.attempt}" if failed else row.error,
+    )
+    if was is RUNNING:
+        lost_attempt = AttemptRow(turn_id=row.id, generation=row.generation, finished_at=now, outcome="lost", **lost)
+        tables.insert_attempt(lost_attempt)
+    if not running:
+        _wake_heir(tables, tables.sessions[row.tenant_id, row.session_id])
+    return {
+        **columns(row, ("tenant_id", "session_id", "seq", "trace_id", "error_class")),
+        "turn_id": row.id,
+        "status": verdict.value,
+        "due": False,
+        "lost_worker": lost["worker_id"],
+        "taken_over": was is RUNNING,
+    }
+
+
+def _wake_heir(tables: Tables, session: SessionRow) -> None:
+    if session.head is not None and session.head.is_due(tables.now()):
+        tables.update_turn(session.head, send_at=tables.now(), sends=0)
+
+
+def read_claims(tables: Tables, parameters: Parameters) -> Rows:
+    """READ_CLAIMS."""
+    now, found = tables.now(), []
+    for tenant_id, session_id, claim_id in _wanted(parameters):
+        row = tables.running_in(tenant_id, session_id)
+        if row is None or row.claim_id != claim_id or row.started_at is None:
+            continue
+        inputs = [
+            said.content for said in tables.messages.get(row.id, ()) if (said.role, said.kind) == ("user", "message")
+        ]
+        found.append(
+            {
+                **columns(row, READ_COLUMNS),
+                "created_at": tables.to_datetime(row.created_at),
+                "expires_in_seconds": seconds_of(row.expires_at - now),
+                "dwell_seconds": seconds_of(row.started_at - max(row.created_at, row.execute_at or row.created_at)),
+                "inputs": inputs or None,
+            }
+        )
+    return found
+
+
+def renew(tables: Tables, parameters: Parameters) -> Rows:
+    """RENEW."""
+    answers = []
+    for turn_id, fence in zip(parameters["ids"], parameters["fences"], strict=True):
+        row = tables.turns.get(turn_id)
+        ours = row is not None and row.fence == fence and row.status is RUNNING
+        if row is not None and ours:
+            tables.update_turn(row, lease_until=tables.now() + interval(parameters["lease"]))
+        answers.append(
+            {
+                "id": turn_id,
+                "fence": fence,
+                "ours": ours,
+                "renewed": ours,
+                "cancel_requested": row is not None and row.cancel_requested_at is not None,
+                "cancel_reason": row and row.cancel_reason,
+            }
+        )
+    return answers
+
+
+def settle(tables: Tables, parameters: Parameters) -> Rows:
+    """SETTLE."""
+    asked = [
+        dict(zip(SETTLE_COLUMNS, values, strict=True))
+        for values in zip(*(parameters[name] for name in SETTLE_COLUMNS), strict=True)
+    ]
+    for one in asked:
+        # Before anything is written: one reply that can't be stored refuses the whole statement.
+        one["replies"] = jsonb(one["replies"])
+    answers: Rows = []
+    heads: list[tuple[TurnRow, dict[str, Any]]] = []
+    for one in asked:
+        row = tables.turns.get(one["ids"])
+        if row is None or row.fence != one["fences"] or row.status is not RUNNING:
+            continue
+        _end(tables, row, one)
+        answers.append({"id": row.id, "fence": row.fence, "status": row.status.value, "look_again": False})
+        session = tables.sessions[row.tenant_id, row.session_id]
+        if row.status is not PENDING and session.halted_by is None and session.head is not None:
+            heads.append((session.head, one))
+    for head, one in sorted(heads, key=lambda pair: by_id(pair[0])):
+        _go_on(tables, head, one, parameters)
+    return answers
+
+
+def _end(tables: Tables, row: TurnRow, asked: dict[str, Any]) -> None:
+    now, attempt = tables.now(), row.attempt
+    canceled = row.cancel_requested_at is not None
+    final = CANCELED if canceled else TurnStatus(asked["statuses"])
+    waits = final is PENDING
+    later = now + interval(asked["afters"])
+    tables.update_turn(
+        row,
+        status=final,
+        attempt=attempt - (asked["refunds"] and waits),
+        failures=row.failures + asked["faults"],
+        lease_until=None,
+        execute_at=later if waits and asked["afters"] > 0 else row.execute_at,
+        send_at=later if waits else now if final is FAILED and asked["dead_letters"] else None,
+        sends=0,
+        finished_at=None if waits else now,
+        error_class=asked["error_classes"],
+        error=asked["errors"],
+    )
+    if final is SUCCEEDED:
+        said = tables.messages.get(row.id, ())
+        ordinal = max((one.ordinal for one in said), default=-1) + 1
+        tables.insert_message(MessageRow(row.id, ordinal, "assistant", asked["replies"], now))
+    tables.insert_attempt(
+        AttemptRow(
+            turn_id=row.id,
+            attempt=attempt,
+            finished_at=now,
+            outcome="canceled" if canceled else asked["outcomes"],
+            **columns(row, ("fence", "generation", "worker_id", "started_at", "error_class", "error")),
+        )
+    )
+
+
+def _go_on(tables: Tables, head: TurnRow, asked: dict[str, Any], parameters: Parameters) -> None:
+    now = tables.now()
+    if not head.is_due(now):
+        return
+    if not (asked["mores"] and head.queue == parameters["queue"]):
+        tables.update_turn(head, send_at=now, sends=0)
+        return
+    tables.update_turn(
+        head,
+        status=RUNNING,
+        attempt=head.attempt + 1,
+        fence=tables.next_fence(),
+        claim_id=asked["claims"],
+        worker_id=parameters["worker"],
+        lease_until=now + interval(parameters["lease"]),
+        started_at=now,
+        send_at=None,
+    )
+
+
+def reread_settled(tables: Tables, parameters: Parameters) -> Rows:
+    """REREAD_SETTLED."""
+    answers = []
+    for turn_id, fence, attempt in zip(parameters["ids"], parameters["fences"], parameters["attempts"], strict=True):
+        ended = tables.attempts.get(turn_id, ())
+        outcomes = [one.outcome for one in ended if (one.attempt, one.fence) == (attempt, fence)]
+        answers.append({"id": turn_id, "fence": fence, "outcome": outcomes[0] if outcomes else None})
+    return answers

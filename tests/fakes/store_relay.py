@@ -1,0 +1,180 @@
+"""The fake store's relay statements: `turns.relay`."""
+
+from collections.abc import Callable, Iterator, Mapping
+from heapq import heappop, heappush
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from tests.fakes.store_clock import interval
+from tests.fakes.store_rows import Instant, TurnRow, by_id, columns
+from tests.fakes.store_submit import is_failed
+from tests.fakes.store_tables import Deadline, Tables
+from turns.relay import MAX_NET_SECONDS
+from turns.status import TurnStatus
+
+Parameters = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+
+PENDING, RUNNING = TurnStatus.PENDING, TurnStatus.RUNNING
+
+TAKEN_COLUMNS = (
+    *("id", "tenant_id", "session_id", "queue", "status", "attempt", "fence", "generation", "error_class", "error"),
+    *("trace_id", "span_id"),
+)
+by_session = attrgetter("tenant_id", "session_id")
+
+
+def _still_scheduled(row: TurnRow, at: Instant) -> bool:
+    return row.send_at == at and row.seq is None and row.status is PENDING
+
+
+def _still_due(row: TurnRow, at: Instant) -> bool:
+    return row.send_at == at and not _still_scheduled(row, at)
+
+
+def _still_leased(row: TurnRow, at: Instant) -> bool:
+    return row.lease_until == at
+
+
+def _take(
+    heap: list[Deadline],
+    until: Instant,
+    holds: Callable[[TurnRow, Instant], bool],
+    wanted: Callable[[TurnRow], bool],
+    limit: int,
+) -> list[TurnRow]:
+    """Up to `limit` rows that are due at `until`, earliest first. Those that are not wanted stay in the heap.
+
+    So do those that are: the caller changes them, and what no longer holds is dropped when it is met.
+    """
+    taken: list[TurnRow] = []
+    kept: list[Deadline] = []
+    for one in _pop(heap, until):
+        at, row = one[0], one[-1]
+        # The same deadline may stand in the heap more than once.
+        if not holds(row, at) or (kept and kept[-1][-1] is row):
+            continue
+        kept.append(one)
+        if wanted(row):
+            taken.append(row)
+            if len(taken) == limit:
+                break
+    for one in kept:
+        heappush(heap, one)
+    return taken
+
+
+def _pop(heap: list[Deadline], until: Instant) -> Iterator[Deadline]:
+    while heap and heap[0][0] <= until:
+        yield heappop(heap)
+
+
+def place_scheduled(tables: Tables, parameters: Parameters) -> Rows:
+    """PLACE_SCHEDULED."""
+    now = tables.now()
+    due = _take(tables.scheduled, now, _still_scheduled, lambda _: True, parameters["limit"])
+    for key, rows in groupby(sorted(due, key=by_session), key=by_session):
+        session = tables.sessions[key]
+        for row in sorted(rows, key=lambda row: (row.execute_at or 0, row.id)):
+            tables.update_session(session, last_seq=session.last_seq + 1, updated_at=now)
+            tables.update_turn(row, seq=session.last_seq)
+    return []
+
+
+def wake_expired(tables: Tables, parameters: Parameters) -> Rows:
+    """WAKE_EXPIRED."""
+    now = tables.now()
+    # A lease that ends at this instant is not over yet.
+    for row in _take(tables.leases, now - 1, _still_leased, lambda row: row.send_at is None, parameters["limit"]):
+        tables.update_turn(row, send_at=now)
+    return []
+
+
+def take_due(tables: Tables, parameters: Parameters) -> Rows:
+    """TAKE_DUE."""
+    now = tables.now()
+    floor = now - interval(parameters["reach"])
+    due = _take(
+        tables.due,
+        now,
+        _still_due,
+        lambda row: row.send_at is not None and row.send_at > floor,
+        parameters["limit"],
+    )
+    answers: Rows = []
+    for row in due:
+        if row.status is not RUNNING:
+            send_at = now + interval(parameters["stamp"])
+        elif row.lease_until is not None and row.lease_until < now:
+            send_at = now + interval(parameters["resend"])
+        else:
+            send_at = None
+        tables.update_turn(row, send_at=send_at)
+        answers.append({**columns(row, TAKEN_COLUMNS), "send_at": tables.to_datetime(send_at)})
+    return answers
+
+
+def put_net(tables: Tables, parameters: Parameters) -> Rows:
+    """PUT_NET."""
+    now = tables.now()
+    for turn_id, stamp in zip(parameters["ids"], parameters["stamps"], strict=True):
+        row = tables.turns.get(turn_id)
+        if row is None or row.status is not PENDING or row.send_at != tables.from_datetime(stamp):
+            continue
+        net = max(parameters["net"], 2 * tables.dwell(row.queue)) * 2 ** min(row.sends, 10)
+        tables.update_turn(row, sends=row.sends + 1, send_at=now + interval(min(MAX_NET_SECONDS, net)))
+    return []
+
+
+def dead_lettered(tables: Tables, parameters: Parameters) -> Rows:
+    """DEAD_LETTERED."""
+    for turn_id, generation in zip(parameters["ids"], parameters["generations"], strict=True):
+        row = tables.turns.get(turn_id)
+        if row is not None and is_failed(row, generation):
+            tables.update_turn(row, send_at=None, dead_lettered_at=tables.now())
+    return []
+
+
+def wake_head(tables: Tables, parameters: Parameters) -> Rows:
+    """WAKE_HEAD."""
+    head = tables.head_of(parameters["tenant"], parameters["session"])
+    if head is None or not head.is_due(tables.now()):
+        return []
+    tables.update_turn(head, send_at=tables.now(), sends=0)
+    return [columns(head, ("id", "tenant_id", "session_id", "queue", "trace_id", "span_id"))]
+
+
+def revive(tables: Tables, parameters: Parameters) -> Rows:
+    """REVIVE."""
+    now = tables.now()
+    asked = zip(*(parameters[name] for name in ("ids", "generations", "traces", "spans", "expires")), strict=True)
+    failed = [
+        (tables.turns[turn_id], trace_id, span_id, expires_in)
+        for turn_id, generation, trace_id, span_id, expires_in in asked
+        if is_failed(tables.turns.get(turn_id), generation)
+    ]
+    answers: Rows = []
+    for row, trace_id, span_id, expires_in in sorted(failed, key=lambda one: (one[0].seq or 0, by_id(one[0]))):
+        session = tables.sessions[row.tenant_id, row.session_id]
+        tables.update_session(session, last_seq=session.last_seq + 1, updated_at=now)
+        tables.update_turn(
+            row,
+            **dict.fromkeys(("started_at", "finished_at", "error_class", "error", "dead_lettered_at")),
+            **dict.fromkeys(("cancel_requested_at", "cancel_reason", "parent_span_id")),
+            status=PENDING,
+            seq=session.last_seq,
+            generation=row.generation + 1,
+            attempt=0,
+            failures=0,
+            crashes=0,
+            execute_at=now,
+            send_at=now + interval(parameters["net"]),
+            sends=0,
+            expires_at=now + interval(expires_in),
+            trace_id=trace_id,
+            span_id=span_id,
+        )
+        names = ("id", "tenant_id", "session_id", "queue", "trace_id", "span_id", "generation")
+        answers.append(columns(row, names))
+    return answers

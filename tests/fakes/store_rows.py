@@ -1,0 +1,181 @@
+"""The rows of the fake store: the tables of migration 0001, column by column, and JSON as Postgres takes it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, NoReturn
+from uuid import UUID
+
+from psycopg import errors
+
+from turns.status import TurnStatus
+
+Instant = int
+"""Microseconds since the store's origin. Whole, as in Postgres: a relay's stamp is recognised by equality."""
+
+Key = tuple[str, str]
+"""(tenant_id, session_id), or (tenant_id, key) of a submission."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class TurnRow:
+    """A row of `turns`."""
+
+    id: UUID
+    tenant_id: str
+    session_id: str
+    queue: str
+    expires_at: Instant
+    trace_id: str
+    span_id: str
+    created_at: Instant
+    send_at: Instant | None
+    seq: int | None = None
+    status: TurnStatus = TurnStatus.PENDING
+    attempt: int = 0
+    failures: int = 0
+    crashes: int = 0
+    max_attempts: int | None = None
+    generation: int = 1
+    fence: int = 0
+    claim_id: UUID | None = None
+    lease_until: Instant | None = None
+    worker_id: str | None = None
+    execute_at: Instant | None = None
+    sends: int = 0
+    timeout_seconds: float | None = None
+    cancel_requested_at: Instant | None = None
+    cancel_reason: str | None = None
+    error_class: str | None = None
+    error: str | None = None
+    dead_lettered_at: Instant | None = None
+    parent_span_id: str | None = None
+    parent_turn_id: UUID | None = None
+    metadata: Any = field(default_factory=dict)
+    started_at: Instant | None = None
+    finished_at: Instant | None = None
+
+    def is_due(self, now: Instant) -> bool:
+        """`turns.head.DUE`."""
+        return self.status is TurnStatus.PENDING and (self.execute_at is None or self.execute_at <= now)
+
+
+@dataclass(slots=True, eq=False)
+class SessionRow:
+    """A row of `sessions`, with what the indexes on `turns` know of it."""
+
+    tenant_id: str
+    session_id: str
+    created_at: Instant
+    updated_at: Instant
+    last_seq: int = 0
+    halted_by: UUID | None = None
+    open: list[TurnRow] = field(default_factory=list)
+    """The open turns that have a place, by `seq`: index `turns_open`."""
+    answered: list[TurnRow] = field(default_factory=list)
+    """The SUCCEEDED ones, by `seq`."""
+    by_seq: dict[int, TurnRow] = field(default_factory=dict)
+    running: TurnRow | None = None
+
+    @property
+    def head(self) -> TurnRow | None:
+        """`turns.head.OPEN_HEAD`."""
+        return self.open[0] if self.open else None
+
+
+@dataclass(slots=True, eq=False)
+class MessageRow:
+    """A row of `messages`."""
+
+    turn_id: UUID
+    ordinal: int
+    role: str
+    content: Any
+    created_at: Instant
+    kind: str = "message"
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class AttemptRow:
+    """A row of `turn_attempts`."""
+
+    turn_id: UUID
+    attempt: int
+    fence: int
+    generation: int
+    worker_id: str | None
+    started_at: Instant | None
+    finished_at: Instant
+    outcome: str
+    error_class: str | None = None
+    error: str | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class SubmissionRow:
+    """A row of `submissions`."""
+
+    tenant_id: str
+    key: str
+    fingerprint: bytes
+    turn_id: UUID
+    answer: dict[str, Any]
+    created_at: Instant
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class WorkerRow:
+    """A row of `workers`."""
+
+    worker_id: str
+    queue: str
+    host: str
+    pid: int
+    slots: int
+    busy: int
+    dwell_seconds: float
+    draining: bool
+    started_at: Instant
+    seen_at: Instant
+
+
+by_seq = attrgetter("seq")
+by_id = attrgetter("id")
+
+
+def columns(row: object, names: Sequence[str]) -> dict[str, Any]:
+    """Some columns of a row, as an answer has them."""
+    return {name: getattr(row, name) for name in names}
+
+
+def jsonb(text: str) -> Any:
+    """A value as the type jsonb takes it. Raises psycopg.DataError for what Postgres refuses."""
+    value = _DECODER.decode(text)
+    if "\\u" in text:
+        _refuse_unstorable(value)
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise errors.InvalidTextRepresentation(f"invalid input syntax for type json: {name}")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _refuse_unstorable(value: Any) -> None:
+    match value:
+        case str() if "\x00" in value:
+            raise errors.UntranslatableCharacter("unsupported Unicode escape sequence: \\u0000")
+        case str() if any("\ud800" <= one <= "\udfff" for one in value):
+            raise errors.InvalidTextRepresentation("a Unicode high surrogate must come before a low one")
+        case list():
+            for one in value:
+                _refuse_unstorable(one)
+        case dict():
+            for name, one in value.items():
+                _refuse_unstorable(name)
+                _refuse_unstorable(one)
+        case _:
+            return

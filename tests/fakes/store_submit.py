@@ -1,0 +1,192 @@
+"""The fake store's submit and reads: `turns.submission`, `turns.history` and what else asks for rows by id."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+from tests.fakes.store_clock import interval
+from tests.fakes.store_rows import Instant, MessageRow, SubmissionRow, TurnRow, columns, jsonb
+from tests.fakes.store_tables import Tables
+from turns.status import TurnStatus
+
+Parameters = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+
+SUBMIT_COLUMNS = (
+    *("ords", "ids", "tenants", "sessions", "queues", "keys", "fingerprints", "contents", "execute_ats", "expires"),
+    *("max_attempts", "timeouts", "metadatas", "trace_ids", "span_ids", "parent_span_ids"),
+)
+FORGET_BATCH = 1000
+
+
+def submit(tables: Tables, parameters: Parameters) -> Rows:
+    """SUBMIT."""
+    asked = [
+        dict(zip(SUBMIT_COLUMNS, values, strict=True))
+        for values in zip(*(parameters[name] for name in SUBMIT_COLUMNS), strict=True)
+    ]
+    for one in asked:
+        # Before anything is written: one value that can't be stored refuses the whole statement.
+        one["contents"], one["metadatas"] = _stored(one["contents"]), _stored(one["metadatas"])
+    # What was there before the statement: an id that comes twice in it is not free, whatever became of the first.
+    seen: set[UUID] = set()
+    answers: Rows = []
+    for one in asked:
+        taken = one["ids"] in tables.turns or one["ids"] in seen
+        seen.add(one["ids"])
+        if taken:
+            continue
+        answer = _record(tables, one, parameters["net"])
+        if answer is not None:
+            answers.append({"ord": one["ords"], "answer": answer})
+    return answers
+
+
+def _stored(content: Any) -> Any:
+    return jsonb(json.dumps(content.obj))
+
+
+def _record(tables: Tables, asked: dict[str, Any], net_seconds: float) -> dict[str, Any] | None:
+    now = tables.now()
+    execute_at = tables.from_datetime(asked["execute_ats"])
+    later = execute_at if execute_at is not None and execute_at > now else None
+    net = interval(max(net_seconds, 2 * tables.dwell(asked["queues"])))
+    row = TurnRow(
+        id=asked["ids"],
+        tenant_id=asked["tenants"],
+        session_id=asked["sessions"],
+        queue=asked["queues"],
+        execute_at=later,
+        send_at=now + net if later is None else later,
+        expires_at=(now if later is None else later) + interval(asked["expires"]),
+        max_attempts=asked["max_attempts"],
+        timeout_seconds=asked["timeouts"],
+        metadata=asked["metadatas"],
+        trace_id=asked["trace_ids"],
+        span_id=asked["span_ids"],
+        parent_span_id=asked["parent_span_ids"],
+        created_at=now,
+    )
+    answer = _answer(tables, row)
+    if asked["keys"] is not None:
+        accepted = SubmissionRow(
+            tenant_id=row.tenant_id,
+            key=asked["keys"],
+            fingerprint=asked["fingerprints"],
+            turn_id=row.id,
+            answer=answer,
+            created_at=now,
+        )
+        if not tables.insert_submission(accepted):
+            return None
+    session = tables.sessions.get((row.tenant_id, row.session_id))
+    session = session or tables.insert_session(row.tenant_id, row.session_id)
+    tables.update_session(session, last_seq=session.last_seq + (later is None), updated_at=now)
+    row.seq = session.last_seq if later is None else None
+    tables.insert_turn(row)
+    tables.insert_message(MessageRow(row.id, 0, "user", asked["contents"], now))
+    return answer
+
+
+def _answer(tables: Tables, row: TurnRow) -> dict[str, Any]:
+    return {
+        **columns(row, ("session_id", "queue", "trace_id", "span_id", "parent_span_id")),
+        "id": str(row.id),
+        "execute_at": _iso(tables, row.execute_at),
+        "expires_at": _iso(tables, row.expires_at),
+        "created_at": _iso(tables, row.created_at),
+    }
+
+
+def _iso(tables: Tables, instant: Instant | None) -> str | None:
+    moment: datetime | None = tables.to_datetime(instant)
+    if moment is None:
+        return None
+    # Postgres writes no zeroes at the end of a fraction.
+    fraction = f".{moment.microsecond:06}".rstrip("0").rstrip(".")
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}+00:00"
+
+
+def read_submissions(tables: Tables, parameters: Parameters) -> Rows:
+    """READ_SUBMISSIONS."""
+    answers: Rows = []
+    for place, tenant_id, key, turn_id in zip(
+        *(parameters[name] for name in ("ords", "tenants", "keys", "ids")), strict=True
+    ):
+        kept = tables.submissions.get((tenant_id, key)) if key is not None else None
+        row = tables.turns.get(turn_id) if key is None else None
+        if kept is not None:
+            answers.append({"ord": place, "fingerprint": kept.fingerprint, "answer": kept.answer})
+        elif row is not None and row.tenant_id == tenant_id:
+            answers.append({"ord": place, "fingerprint": None, "answer": _answer(tables, row)})
+    return answers
+
+
+def forget_submissions(tables: Tables, parameters: Parameters) -> Rows:
+    """FORGET_SUBMISSIONS."""
+    limit = tables.now() - interval(parameters["older_than"])
+    # In the order of their making, which is that of `created_at`.
+    oldest = islice(tables.submissions.values(), FORGET_BATCH)
+    for row in [row for row in oldest if row.created_at < limit]:
+        tables.delete_submission(row)
+    return []
+
+
+def history(tables: Tables, parameters: Parameters) -> Rows:
+    """HISTORY: the newest first."""
+    session = tables.sessions.get((parameters["tenant"], parameters["session"]))
+    found: Rows = []
+    for row in reversed(session.answered if session else ()):
+        if row.seq is None or row.seq >= parameters["before"]:
+            continue
+        for said in sorted(tables.messages[row.id], key=lambda one: -one.ordinal):
+            if len(found) == parameters["limit"]:
+                return found
+            if said.kind == "message":
+                content = {**columns(said, ("turn_id", "ordinal", "role", "content")), "seq": row.seq}
+                found.append({**content, "created_at": tables.to_datetime(said.created_at)})
+    return found
+
+
+def session_exists(tables: Tables, parameters: Parameters) -> Rows:
+    """SESSION_EXISTS."""
+    return [{"?column?": 1}] if (parameters["tenant"], parameters["session"]) in tables.sessions else []
+
+
+def read_generations(tables: Tables, parameters: Parameters) -> Rows:
+    """READ_GENERATIONS."""
+    found = [tables.turns[turn_id] for turn_id in dict.fromkeys(parameters["ids"]) if turn_id in tables.turns]
+    return [{"id": row.id, "generation": row.generation, "status": row.status.value} for row in found]
+
+
+def statuses(tables: Tables, parameters: Parameters) -> Rows:
+    """`turns.operator_reading.STATUSES`."""
+    return [{"id": row["id"], "status": row["status"]} for row in read_generations(tables, parameters)]
+
+
+def find_tenant(tables: Tables, parameters: Parameters) -> Rows:
+    """`turns.operator_reading.FIND_TENANT`."""
+    row = tables.turns.get(parameters["id"])
+    return [] if row is None else [{"tenant_id": row.tenant_id}]
+
+
+def read_attempts(tables: Tables, parameters: Parameters) -> Rows:
+    """`turns.attempts.READ`."""
+    names = ("attempt", "fence", "generation", "worker_id", "outcome", "error_class", "error")
+    ended = sorted(tables.attempts.get(parameters["id"], ()), key=lambda row: row.fence)
+    return [
+        {
+            **columns(row, names),
+            "started_at": tables.to_datetime(row.started_at),
+            "finished_at": tables.to_datetime(row.finished_at),
+        }
+        for row in ended
+    ]
+
+
+def is_failed(row: TurnRow | None, generation: int) -> bool:
+    """FAILED in that generation, and still there."""
+    return row is not None and row.status is TurnStatus.FAILED and row.generation == generation

@@ -1,0 +1,305 @@
+"""The Hypothesis machine: random calls of the product on both stores, compared answer by answer and table by table."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.contract.store.calls import LEASE_SECONDS, NET_SECONDS, SETTLEMENTS, terms
+from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
+from tests.model.pair import Claims, Pair, differences
+from turns.cancellation import CancelReason, cancel
+from turns.claim import Claim, ClaimRequest, ClaimTerms, claim
+from turns.claimed_turn import ClaimedTurn
+from turns.head import WAKE_HEAD
+from turns.history import read_history
+from turns.identifiers import start_trace
+from turns.redrive import read_generations, revive
+from turns.relay import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE, WAKE_EXPIRED
+from turns.settle import Settled, SettleRequest, settle
+from turns.status import TurnStatus
+from turns.submission import Submission, forget_submissions, idempotency_key, submit
+
+Thing = TypeVar("Thing")
+
+LIMIT = {"limit": 200}
+MAX_CRASHES = 2
+"""So that few examples are wasted on the way to a crash loop."""
+STAMP_SECONDS = 15.0
+RESEND_SECONDS = 5.0
+
+ALL_SESSIONS = [(tenant, session) for tenant in "tu" for session in "ab"]
+SESSIONS = st.sampled_from(ALL_SESSIONS)
+"""Few, so that calls meet each other."""
+QUEUES = st.sampled_from(["turns", "turns", "turns", "other"])
+WORKERS = st.sampled_from(["worker-a", "worker-b"])
+PAUSES = st.sampled_from([0.5, 5.0, 10.0, STAMP_SECONDS, LEASE_SECONDS, LEASE_SECONDS + 1, NET_SECONDS, 4000.0])
+WANTS = st.fixed_dictionaries(
+    {
+        "session": SESSIONS,
+        "queue": QUEUES,
+        "content": st.sampled_from(["hello", {"text": "x"}, None, [1, 2.5]]),
+        "key": st.none() | st.sampled_from(["k1", "k2"]),
+        "after": st.sampled_from([None, None, -1.0, 5.0, 30.0]),
+        "expires_in_seconds": st.sampled_from([9000.0, 9000.0, 20.0]),
+    }
+)
+
+RECENT = st.integers(0, 5)
+"""How many calls ago."""
+
+
+def recent(things: Sequence[Thing], ago: int) -> Thing:
+    """What came so many before the last; from the end again where there are not so many."""
+    return things[-1 - ago % len(things)]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One settle of a batch, for either store."""
+
+    claims: Claims
+    how: str
+    more: bool
+    next_claim_id: UUID
+
+    def of(self, stand: Stand) -> SettleRequest:
+        """With that store's fence."""
+        return SettleRequest(
+            turn=self.claims.of(stand),
+            settlement=SETTLEMENTS[self.how],
+            more=self.more,
+            next_claim_id=self.next_claim_id,
+        )
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Subclassed by its test, which sets `pair`."""
+
+    pair: Pair
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._number = 0
+        self._seconds = START_SECONDS
+        self._tenants: dict[UUID, str] = {}
+        self._submitted: list[list[Submission]] = []
+        self._asked: list[tuple[ClaimTerms, list[ClaimRequest]]] = []
+        self._held: list[Claims] = []
+        self._settled: list[list[Asked]] = []
+        self._taken: list[list[dict[str, Any]]] = []
+
+    def _next_id(self) -> UUID:
+        # Not in the order of their making: nothing may rely on that ids rise.
+        self._number += 1
+        return UUID(int=(self._number * 0x9E3779B97F4A7C15) % 2**64)
+
+    @initialize(wants=st.lists(WANTS, min_size=2, max_size=6))
+    def begin(self, wants: list[dict[str, Any]]) -> None:
+        self.pair.reset()
+        self.submit(wants, twice=False)
+
+    @invariant()
+    def both_hold_the_same(self) -> None:
+        fake, real = self.pair.snapshots()
+        for table, rows in real.items():
+            found = differences(fake[table], rows)
+            assert not found, f"{table}: (row, column, fake, Postgres) {found}"
+
+    # --- submit
+
+    def _submission(self, want: dict[str, Any]) -> Submission:
+        tenant_id, session_id = want["session"]
+        turn_id = self._next_id()
+        self._tenants[turn_id] = tenant_id
+        return Submission(
+            turn_id=turn_id,
+            tenant_id=tenant_id,
+            session_id=session_id,
+            queue=want["queue"],
+            content=want["content"],
+            fingerprint=json.dumps([session_id, want["content"]]).encode(),
+            trace=start_trace(turn_id.int),
+            key=want["key"] and idempotency_key(want["key"]),
+            execute_at=want["after"] and ORIGIN + timedelta(seconds=self._seconds + want["after"]),
+            expires_in_seconds=want["expires_in_seconds"],
+        )
+
+    @rule(wants=st.lists(WANTS, min_size=1, max_size=4), twice=st.sampled_from([False, False, True]))
+    def submit(self, wants: list[dict[str, Any]], twice: bool) -> None:
+        batch = [self._submission(want) for want in wants]
+        if twice:
+            batch.append(replace(batch[0], key=None))
+        self._submitted.append(batch)
+        self._submit(self._submitted[-1])
+
+    @rule(which=RECENT)
+    def submit_again_for_a_lost_answer(self, which: int) -> None:
+        self._submit(recent(self._submitted, which))
+
+    def _submit(self, batch: list[Submission]) -> None:
+        self.pair.ask(lambda stand: submit(stand.database, batch, net_seconds=NET_SECONDS))
+
+    # --- claim, renew, settle
+
+    @rule(
+        worker=WORKERS,
+        queue=QUEUES,
+        sessions=st.just(ALL_SESSIONS) | st.lists(SESSIONS, min_size=1, max_size=4, unique=True),
+    )
+    def claim(self, worker: str, queue: str, sessions: list[tuple[str, str]]) -> None:
+        requests = [ClaimRequest(tenant_id=one, session_id=two, claim_id=self._next_id()) for one, two in sessions]
+        self._asked.append((replace(terms(worker, queue), max_crashes=MAX_CRASHES), requests))
+        self._claim(*self._asked[-1])
+
+    @rule(
+        queue=QUEUES,
+        how=st.lists(st.sampled_from(sorted(SETTLEMENTS)), min_size=4, max_size=4),
+        more=st.booleans(),
+        seconds=st.sampled_from([0.0, 1.0, LEASE_SECONDS + 1]),
+    )
+    def work_through(self, queue: str, how: list[str], more: bool, seconds: float) -> None:
+        """A stretch of ordinary work in all sessions: without it few examples would come far."""
+        before = len(self._held)
+        self.claim("worker-c", queue, ALL_SESSIONS)
+        self.pass_time(seconds)
+        claimed = self._held[before:]
+        if claimed:
+            self._settled.append(
+                [Asked(one, name, more, self._next_id()) for one, name in zip(claimed, how, strict=False)]
+            )
+            self._settle(self._settled[-1])
+
+    @rule(
+        seconds=st.sampled_from([LEASE_SECONDS + 1, LEASE_SECONDS + 1, LEASE_SECONDS]),
+        restarted=st.sampled_from([False, False, True]),
+        how=st.lists(st.sampled_from(sorted(SETTLEMENTS)), min_size=4, max_size=4),
+        more=st.booleans(),
+    )
+    def take_over(self, seconds: float, restarted: bool, how: list[str], more: bool) -> None:
+        """A worker that is gone for about a lease, another in its place, and the first comes back."""
+        before = len(self._held)
+        self.claim("worker-a", "turns", ALL_SESSIONS)
+        frozen = self._held[before:]
+        if restarted:
+            self.pair.ask(lambda stand: stand.restart())
+        self.pass_time(seconds)
+        self.claim("worker-b", "turns", ALL_SESSIONS)
+        self.both_hold_the_same()
+        if frozen:
+            self.pair.renew(frozen, LEASE_SECONDS)
+            self._settle([Asked(one, name, more, self._next_id()) for one, name in zip(frozen, how, strict=False)])
+
+    @precondition(lambda self: self._asked)
+    @rule(which=RECENT)
+    def claim_again_for_a_lost_answer(self, which: int) -> None:
+        self._claim(*recent(self._asked, which))
+
+    def _claim(self, given: ClaimTerms, requests: list[ClaimRequest]) -> None:
+        fake, real = self.pair.ask(lambda stand: claim(stand.database, given, requests))
+        self._hold(fake, real)
+
+    def _hold(self, fake: Sequence[Claim], real: Sequence[Claim]) -> None:
+        for one, other in zip(fake, real, strict=True):
+            if isinstance(one, ClaimedTurn) and isinstance(other, ClaimedTurn):
+                self._held.append(Claims(one, other))
+
+    @precondition(lambda self: self._held)
+    @rule(
+        which=st.lists(RECENT, min_size=1, max_size=3, unique=True),
+        how=st.lists(st.sampled_from(sorted(SETTLEMENTS)), min_size=3, max_size=3),
+        more=st.booleans(),
+    )
+    def settle(self, which: list[int], how: list[str], more: bool) -> None:
+        # Some of the claims are stale by now, or settled.
+        chosen = self._choose(which)
+        self._settled.append([Asked(one, name, more, self._next_id()) for one, name in zip(chosen, how, strict=False)])
+        self._settle(self._settled[-1])
+
+    @precondition(lambda self: self._settled)
+    @rule(which=RECENT)
+    def settle_again_for_a_lost_answer(self, which: int) -> None:
+        self._settle(recent(self._settled, which))
+
+    def _settle(self, asked: list[Asked]) -> None:
+        fake, real = self.pair.ask(
+            lambda stand: settle(stand.database, terms(), [one.of(stand) for one in asked], json.dumps)
+        )
+        self._hold(
+            [answer.next for answer in fake if isinstance(answer, Settled)],
+            [answer.next for answer in real if isinstance(answer, Settled)],
+        )
+
+    @precondition(lambda self: self._held)
+    @rule(which=st.lists(RECENT, min_size=1, max_size=3, unique=True))
+    def renew(self, which: list[int]) -> None:
+        self.pair.renew(self._choose(which), LEASE_SECONDS)
+
+    def _choose(self, which: list[int]) -> list[Claims]:
+        # Each claim once: which of two different ends of it counts, no statement promises.
+        chosen = [recent(self._held, ago) for ago in which]
+        return list({(one.real.id, one.real.fence): one for one in chosen}.values())
+
+    # --- what comes from outside
+
+    @rule(seconds=PAUSES)
+    def pass_time(self, seconds: float) -> None:
+        self._seconds += seconds
+        self.pair.ask(lambda stand: stand.pass_time(seconds))
+
+    @rule(which=st.integers(0, 12), reason=st.sampled_from(CancelReason))
+    def cancel(self, which: int, reason: CancelReason) -> None:
+        turn_id = recent(list(self._tenants), which)
+        self.pair.ask(lambda stand: cancel(stand.database, self._tenants[turn_id], turn_id, reason))
+
+    @rule(session=SESSIONS)
+    def wake_head(self, session: tuple[str, str]) -> None:
+        parameters = {"tenant": session[0], "session": session[1]}
+        self.pair.ask(lambda stand: stand.database.fetch(WAKE_HEAD, parameters))
+
+    @rule(session=SESSIONS, limit=st.integers(1, 5), age=st.sampled_from([60.0, 2000.0]))
+    def read_history_and_forget(self, session: tuple[str, str], limit: int, age: float) -> None:
+        self.pair.ask(lambda stand: read_history(stand.database, *session, limit=limit))
+        self.pair.ask(lambda stand: forget_submissions(stand.database, age))
+
+    @rule(off_by=st.sampled_from([0, 0, 0, 1, -1]))
+    def revive_what_failed(self, off_by: int) -> None:
+        rows = self.pair.fake.fake.tables.turns.values()
+        failed = [(row.id, row.generation + off_by) for row in rows if row.status is TurnStatus.FAILED]
+        traces = [start_trace(self._next_id().int) for _ in failed]
+        expires = [600.0 for _ in failed]
+        self.pair.ask(
+            lambda stand: revive(stand.database, failed, traces, expires_in_seconds=expires, net_seconds=NET_SECONDS)
+        )
+        self.pair.ask(lambda stand: read_generations(stand.database, [turn_id for turn_id, _ in failed]))
+
+    # --- the relay
+
+    @rule(seconds=PAUSES, reach=st.sampled_from([120.0, 1e9, 1e9]), sent=st.booleans())
+    def relay(self, seconds: float, reach: float, sent: bool) -> None:
+        """A round of it."""
+        self.pass_time(seconds)
+        self.pair.ask(lambda stand: stand.database.fetch(PLACE_SCHEDULED, LIMIT))
+        self.pair.ask(lambda stand: stand.database.fetch(WAKE_EXPIRED, LIMIT))
+        parameters = {**LIMIT, "reach": reach, "stamp": STAMP_SECONDS, "resend": RESEND_SECONDS}
+        rows, _ = self.pair.ask(lambda stand: stand.database.fetch(TAKE_DUE, parameters))
+        if rows:
+            self._taken.append(rows)
+            if sent:
+                self.say_what_was_sent(0)
+
+    @precondition(lambda self: self._taken)
+    @rule(which=RECENT)
+    def say_what_was_sent(self, which: int) -> None:
+        """A while ago, perhaps: the turns may have moved on."""
+        rows = recent(self._taken, which)
+        ids = [row["id"] for row in rows]
+        nets = {"ids": ids, "stamps": [row["send_at"] for row in rows], "net": NET_SECONDS}
+        letters = {"ids": ids, "generations": [row["generation"] for row in rows]}
+        self.pair.ask(lambda stand: stand.database.fetch(PUT_NET, nets))
+        self.pair.ask(lambda stand: stand.database.fetch(DEAD_LETTERED, letters))
