@@ -1,0 +1,67 @@
+"""The API as a simulated process: the real intake and cancel behind requests that take time and may be left unanswered."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from producer.intake import Intake
+from producer.wake_up_sending import WakeUpSending
+from tests.simulation.processes import Process
+from tests.simulation.worker import Backing
+
+PATIENCE_SECONDS = 4.0
+LATENCY_SECONDS = 0.002
+
+
+class UnansweredError(Exception):
+    """The client does not know what became of its request."""
+
+
+class RefusedError(Exception):
+    """Nobody listens: certainly nothing was done."""
+
+
+class SimulatedApi:
+    """One API process."""
+
+    def __init__(self, backing: Backing, process: Process) -> None:
+        settings = backing.settings
+        self.process = process
+        self.loop = backing.loop
+        self.database = backing.database(process)
+        self.sending = WakeUpSending(backing.queues(process), list(settings.queues_by_name))
+        self.intake = Intake(settings, self.database, self.sending)
+
+    async def ask(self, work: Callable[["SimulatedApi"], Awaitable[Any]], *, answered: bool = True) -> Any:
+        """Called by a client: has the API do `work`. Raises what it raises, UnansweredError or RefusedError."""
+        if not self.process.alive:
+            raise RefusedError
+        loop = self.loop
+        future = loop.create_future()
+
+        def settle(task: Any) -> None:
+            if future.done():
+                return
+            if task is None:
+                future.set_exception(UnansweredError())
+            elif task.exception() is not None:
+                future.set_exception(task.exception())
+            else:
+                future.set_result(task.result())
+
+        def done(task: Any) -> None:
+            if answered:
+                loop.call_in(loop.world, loop.now + LATENCY_SECONDS, settle, task)
+            else:
+                # Looked at, or asyncio would complain that nobody has.
+                task.exception()
+
+        def begin() -> None:
+            loop.create_task(_run(work(self))).add_done_callback(done)
+
+        loop.call_in(self.process.strand, loop.now + LATENCY_SECONDS, begin)
+        loop.call_in(loop.world, loop.now + PATIENCE_SECONDS, settle, None)
+        return await future
+
+
+async def _run(work: Awaitable[Any]) -> Any:
+    return await work

@@ -1,0 +1,81 @@
+"""The simulation itself: that a seed replays exactly, that lives with faults end clean, and that it can convict."""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import turns.settle
+from tests.chaos.checker import check
+from tests.conftest import ROOT
+from tests.fakes import store, store_claim
+from tests.fakes.store_rows import SessionRow
+from tests.fakes.store_tables import Tables
+from tests.simulation.judging import judge, run_seed
+
+SEEDS = range(1, 9)
+
+
+def digest_in_a_fresh_process(seed: int, hash_seed: int) -> str:
+    finished = subprocess.run(
+        [sys.executable, "-m", "tests.simulation", "--seed", str(seed), "--digest"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return finished.stdout
+
+
+@pytest.mark.parametrize("seed", [3, 7])
+def test_a_seed_gives_the_same_life_in_every_process(seed: int) -> None:
+    assert digest_in_a_fresh_process(seed, 1) == digest_in_a_fresh_process(seed, 2)
+
+
+def test_two_seeds_give_two_lives() -> None:
+    first, second = (run_seed(seed)[1] for seed in (1, 2))
+
+    assert [change.turn_id for change in first.audit] != [change.turn_id for change in second.audit]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_life_ends_clean(seed: int) -> None:
+    judged = judge(seed)
+
+    assert judged.report == ""
+    assert judged.turns > 100
+
+
+def test_lives_have_faults_of_many_kinds() -> None:
+    kinds = {fault.kind for seed in SEEDS for fault in run_seed(seed)[1].faults}
+
+    assert len(kinds) > 10
+
+
+def test_a_store_that_takes_the_last_turn_of_a_session_for_its_head_is_convicted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SessionRow, "head", property(lambda session: session.open[-1] if session.open else None))
+
+    convicted = {violation.invariant for violation in check(run_seed(1)[1])}
+
+    assert "I5" in convicted
+
+
+def test_a_store_that_forgets_what_it_was_told_is_convicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(store.STATEMENTS, turns.settle.SETTLE, settle_without_a_reply)
+
+    convicted = {violation.invariant for violation in check(run_seed(1)[1])}
+
+    assert "I3" in convicted
+
+
+def settle_without_a_reply(tables: Tables, parameters: Any) -> Any:
+    """Settles, and loses what was said."""
+    rows = store_claim.settle(tables, parameters)
+    for row in rows:
+        tables.messages[row["id"]] = [said for said in tables.messages[row["id"]] if said.role == "user"]
+    return rows

@@ -1,0 +1,178 @@
+"""A simulated worker: the real `worker.app`, put together by itself, with other hands on Postgres, Redis and SQS.
+
+Where the real one makes a thread, a lock client, or asks for its pid, it gets the simulation's; nothing else differs.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
+
+import worker.app
+import worker.watchdog
+from tests.fakes.lock import AsyncClient, FakeRedis
+from tests.fakes.queues import FakeMessageQueues, FakeSqs
+from tests.fakes.store import FakeDatabase
+from tests.simulation.awaiting import install
+from tests.simulation.clock import StrandEvent, VirtualLoop, number
+from tests.simulation.far_ends import (
+    COMMAND_PATIENCE_SECONDS,
+    COMMAND_TRIES,
+    POLL_SLACK_SECONDS,
+    ExtendClient,
+    RedisWire,
+    SqsExecutor,
+)
+from tests.simulation.processes import Process
+from tests.simulation.store import SimulatedConnection, SimulatedDatabase
+from tests.simulation.threads import start_thread
+from turns.settings import Settings
+from worker.attempt import Attempt
+from worker.handler import Handler
+from worker.heartbeat import Heartbeat
+from worker.session_lock import SessionLock
+from worker.shutdown import Shutdown
+
+
+class Backing:
+    """The three servers, shared by all processes of a life."""
+
+    def __init__(
+        self, loop: VirtualLoop, settings: Settings, store: FakeDatabase, redis: FakeRedis, sqs: FakeSqs
+    ) -> None:
+        self.loop = loop
+        self.settings = settings
+        self.store = store
+        self.redis = redis
+        self.sqs = sqs
+
+    def database(self, process: Process) -> Any:
+        """A process's hand on Postgres."""
+        return SimulatedDatabase(self.store, process.wires["store"])
+
+    def queues(self, process: Process) -> FakeMessageQueues:
+        """A process's hand on SQS."""
+        wire = process.wires["sqs"]
+        commands = SqsExecutor(self.loop, wire, tries=COMMAND_TRIES, patience_seconds=COMMAND_PATIENCE_SECONDS)
+        queues = FakeMessageQueues(
+            self.settings, self.sqs, extend_client=ExtendClient(self.sqs, wire), executor=commands
+        )
+        patience = self.settings.receive_wait_seconds + POLL_SLACK_SECONDS
+        queues._polls = cast("Any", SqsExecutor(self.loop, wire, tries=1, patience_seconds=patience))
+        return queues
+
+
+class SimulatedHeartbeat(Heartbeat):
+    """The real heartbeat; its thread is a task on the strand of the process's threads (`tests.simulation.awaiting`)."""
+
+    def __init__(self, backing: Backing, process: Process, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._backing = backing
+        self._process = process
+        self._extender._redis = cast("Any", AsyncClient(backing.redis, RedisWire(process.wires["redis"])))
+        self._extender.close = lambda: None  # type: ignore[method-assign]
+        self._stop = cast("Any", StrandEvent(backing.loop))
+        self._task: Any = None
+
+    def start(self) -> None:
+        """Begins, as the thread would."""
+        loop = self._backing.loop
+        self._task = self._process.on(self._process.threads, lambda: loop.create_task(cast("Any", self)._run_awaited()))
+
+    def stop(self, timeout_seconds: float) -> Any:
+        """Ends it; to be awaited, where the real one blocks."""
+        self._stop.set()
+        return asyncio.wait({self._task}, timeout=timeout_seconds)
+
+    def _connect(self) -> Any:
+        if self._connection is None or self._connection.closed:
+            self._connection = cast("Any", SimulatedConnection(self._backing.store, self._process.wires["store"]))
+        return self._connection
+
+
+class HandlerThreads:
+    """The pool for plain functions: each call on a thread in lockstep."""
+
+    def __init__(self, loop: VirtualLoop, process: Process) -> None:
+        self._loop = loop
+        self._process = process
+
+    def submit(self, call: Callable[..., Any], *args: Any) -> "Future[Any]":
+        """As `ThreadPoolExecutor.submit`."""
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(call(*args))
+            except Exception as error:  # the caller's, whatever it is
+                future.set_exception(error)
+
+        self._process.lockstep.append(start_thread(self._loop, self._process.threads, run, "handler"))
+        return future
+
+    def shutdown(self, **_: Any) -> None:
+        """As `ThreadPoolExecutor.shutdown`."""
+
+
+@contextmanager
+def worker_parts(backing: Backing) -> Iterator[None]:
+    """While it lasts, `worker.app` makes its parts of ours."""
+    install()
+    loop = backing.loop
+
+    def session_lock(settings: Settings) -> SessionLock:
+        lock = SessionLock(settings)
+        lock._redis = cast("Any", AsyncClient(backing.redis, RedisWire(loop.current.process.wires["redis"])))
+        return lock
+
+    def leave(code: int) -> None:
+        loop.current.process.die(code)
+
+    parts = {
+        "SessionLock": session_lock,
+        "Heartbeat": lambda *arguments: SimulatedHeartbeat(backing, loop.current.process, *arguments),
+        "ThreadPoolExecutor": lambda *_: HandlerThreads(loop, loop.current.process),
+        "socket": SimpleNamespace(gethostname=lambda: "host"),
+        "os": SimpleNamespace(getpid=lambda: loop.current.process.pid),
+    }
+    with ExitStack() as stack:
+        for name, part in parts.items():
+            stack.enter_context(patch.object(worker.app, name, part))
+        # The processor keeps its attempts in a set, and stops them in the set's order: by number, not by address.
+        stack.enter_context(patch.object(Attempt, "__hash__", number))
+        stack.enter_context(patch.object(worker.watchdog, "os", SimpleNamespace(_exit=leave)))
+        yield
+
+
+class SimulatedWorker:
+    """One worker process. `told` is how it is told to stop."""
+
+    def __init__(self, backing: Backing, process: Process, handler: Handler) -> None:
+        self.process = process
+        self.shutdown: Shutdown | None = None
+        self._backing = backing
+        self._handler = handler
+        process.run(self._run())
+
+    def tell_to_stop(self) -> None:
+        """SIGTERM."""
+        if self.shutdown is not None and self.process.alive:
+            self._backing.loop.call_in(self.process.strand, self._backing.loop.now, self.shutdown.signal)
+
+    async def _run(self) -> None:
+        settings = self._backing.settings
+        self.shutdown = Shutdown()
+        async with AsyncExitStack() as stack:
+            database = self._backing.database(self.process)
+            queues = self._backing.queues(self.process)
+            address = await worker.app._find_queue(queues, settings.queue, self.shutdown.stopping)
+            code = 0
+            if address is not None:
+                made = worker.app._Worker(settings, self._handler, database, queues, address, self.shutdown)
+                code = await made.run(stack)
+        self.process.die(code)
