@@ -7,6 +7,7 @@ not count, because it could not be made or a kind was not used.
 import argparse
 import asyncio
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     if asked.list:
         print(*(kind.name for kind in KINDS), sep="\n")
         return 0
+    signal.signal(signal.SIGTERM, _end)
     folder = Path(asked.folder or tempfile.mkdtemp(prefix="chaos-run-"))
     options = Options(
         seed=asked.seed,
@@ -33,6 +35,8 @@ def main(arguments: Sequence[str]) -> int:
         kinds=tuple(asked.kinds),
         fifo=asked.fifo,
         clients=asked.clients,
+        lanes=asked.lanes,
+        between_faults_seconds=asked.between,
         bound_seconds=asked.bound,
         plant=asked.plant,
     )
@@ -63,6 +67,10 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--kinds", nargs="*", default=[], help="names or prefixes; `none` for a calm run")
     parser.add_argument("--fifo", action="store_true", help="on a FIFO queue")
     parser.add_argument("--clients", type=int, default=Options().clients)
+    parser.add_argument("--lanes", type=int, default=Options().lanes, help="faults at the same time")
+    parser.add_argument(
+        "--between", type=float, default=Options().between_faults_seconds, help="seconds between the faults of a lane"
+    )
     parser.add_argument("--bound", type=float, default=90.0, help="seconds within which all must settle afterwards")
     parser.add_argument("--plant", help="switch on a planted bug (tests/planted_bugs)")
     parser.add_argument("--folder", help="where the evidence goes, and stays")
@@ -70,6 +78,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=3, help="stories to print for each invariant")
     parser.add_argument("--list", action="store_true", help="name the kinds of faults")
     return parser.parse_args(arguments)
+
+
+def _end(*_: object) -> None:
+    # As Ctrl-C: the stack and the cast are taken down on the way out.
+    raise KeyboardInterrupt
 
 
 def _say(text: str) -> None:

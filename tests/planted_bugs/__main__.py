@@ -6,6 +6,7 @@ breaks; a run of the same kinds without any bug must be acquitted. Exit code 1 i
 
 import argparse
 import asyncio
+import random
 import shutil
 import sys
 import tempfile
@@ -103,6 +104,7 @@ def main(arguments: Sequence[str]) -> int:
     """Tries what the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m tests.planted_bugs", description="Whether the checker convicts.")
     parser.add_argument("names", nargs="*", help="only these bugs")
+    parser.add_argument("--sample", type=int, help="only so many, chosen by the seed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=4, help="runs at the same time")
     parser.add_argument("--list", action="store_true", help="say what they are")
@@ -116,6 +118,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"planted-bugs: there is no {', '.join(sorted(unknown))}; --list names them", file=sys.stderr)
         return 2
     bugs = [BY_NAME[name] for name in asked.names] or list(CATALOGUE)
+    if asked.sample is not None:
+        bugs = random.Random(asked.seed).sample(bugs, min(asked.sample, len(bugs)))
     folder = Path(tempfile.mkdtemp(prefix="planted-bugs-"))
     print(f"planted-bugs: seed {asked.seed}, evidence in {folder}", flush=True)
     begun = time.monotonic()

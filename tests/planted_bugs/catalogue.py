@@ -94,8 +94,8 @@ CATALOGUE: tuple[PlantedBug, ...] = (
     PlantedBug(
         name="relay-stamps-before-it-sends",
         plant=in_statements.relay_stamps_before_it_sends,
-        invariant="I9",
-        options=_run("relay-sigkill", "sqs-500s", "sqs-throttled", lanes=3),
+        invariant="I15",
+        options=_run("sqs-down"),
     ),
     PlantedBug(
         name="redrive-without-compare-and-set",

@@ -6,6 +6,7 @@ from typing import Any
 from tests.chaos.checker.evidence import Evidence
 from tests.chaos.checker.ledger import Ledger
 from tests.chaos.checker.letters import read_turn_id
+from tests.chaos.checker.recovery import after_kill, after_stop
 from tests.chaos.checker.vocabulary import GENERATION_ATTRIBUTE
 from tests.chaos.checker.waste import wasted
 
@@ -31,6 +32,8 @@ def figures(evidence: Evidence) -> dict[str, Any]:
         "takeovers": len(waits),
         "takeover_wait_median": _quantile(waits, 0.5),
         "takeover_wait_p99": _quantile(waits, 0.99),
+        "runs_again_after_kill": _spread(after_kill(ledger)),
+        "handed_back_after_grace": _spread(after_stop(ledger)),
         "calls": len(evidence.history),
         "calls_by_outcome": _counted(f"{call.op} {call.outcome}" for call in evidence.history),
         "faults": len(evidence.faults),
@@ -49,6 +52,10 @@ def _counted(values: Any) -> dict[str, int]:
 
 def _quantile(waits: list[float], part: float) -> float | None:
     return round(waits[min(len(waits) - 1, int(part * len(waits)))], 3) if waits else None
+
+
+def _spread(waits: list[float]) -> dict[str, Any]:
+    return {"many": len(waits), "median": _quantile(waits, 0.5), "p99": _quantile(waits, 0.99)}
 
 
 def _outlived(ledger: Ledger) -> int:
