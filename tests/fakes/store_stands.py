@@ -5,6 +5,7 @@ The real Postgres gets its clock by a schema that stands before `pg_catalog` in 
 because the machine is slow, and the two stores can be compared to the microsecond.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -75,6 +76,10 @@ class Stand(Protocol):
         """The server was started just now."""
         ...
 
+    def note_outage(self) -> None:
+        """A call of this process has failed just now, because the server was away."""
+        ...
+
     def renew(self, held: Sequence[tuple[Any, int]], lease_seconds: float) -> list[Renewal]:
         """`turns.renew.renew` on a heartbeat's connection."""
         ...
@@ -102,6 +107,9 @@ class FakeStand:
 
     async def restart(self) -> None:
         self.fake.note_restart()
+
+    def note_outage(self) -> None:
+        self.fake.note_outage()
 
     def renew(self, held: Sequence[tuple[Any, int]], lease_seconds: float) -> list[Renewal]:
         return renew(cast("Any", self.fake.heartbeat_connection()), held, lease_seconds)
@@ -156,6 +164,10 @@ class PostgresStand:
 
     async def restart(self) -> None:
         await self.database.fetch("UPDATE virtual.clock SET server_started_at = at", {})
+
+    def note_outage(self) -> None:
+        # By the real clock, which is what a process counts its own outages by.
+        self.database._broken_at = time.monotonic()
 
     def renew(self, held: Sequence[tuple[Any, int]], lease_seconds: float) -> list[Renewal]:
         return renew(self._connection(), held, lease_seconds)

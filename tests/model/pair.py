@@ -5,13 +5,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, TypeVar
+from uuid import UUID
 
+from tests.contract.store.calls import SETTLEMENTS
 from tests.fakes.store_stands import FakeStand, PostgresStand, Snapshot, Stand
 from turns.claimed_turn import ClaimedTurn
 from turns.renew import Renewal
-from turns.settle import Settled
+from turns.settle import Settled, SettleRequest
 
 Answer = TypeVar("Answer")
+Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,30 @@ class Claims:
     def of(self, stand: Stand) -> ClaimedTurn:
         """The one of that store."""
         return self.fake if isinstance(stand, FakeStand) else self.real
+
+
+def recent(things: Sequence[Thing], ago: int) -> Thing:
+    """What came so many before the last; from the end again where there are not so many."""
+    return things[-1 - ago % len(things)]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One settle of a batch, for either store."""
+
+    claims: Claims
+    how: str
+    more: bool
+    next_claim_id: UUID
+
+    def of(self, stand: Stand) -> SettleRequest:
+        """With that store's fence."""
+        return SettleRequest(
+            turn=self.claims.of(stand),
+            settlement=SETTLEMENTS[self.how],
+            more=self.more,
+            next_claim_id=self.next_claim_id,
+        )
 
 
 class Pair:

@@ -2,17 +2,17 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.contract.store.calls import LEASE_SECONDS, NET_SECONDS, SETTLEMENTS, terms
-from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
-from tests.model.pair import Claims, Pair, differences
+from tests.fakes.store_stands import ORIGIN, START_SECONDS
+from tests.model.pair import Asked, Claims, Pair, differences, recent
 from turns.cancellation import CancelReason, cancel
 from turns.claim import Claim, ClaimRequest, ClaimTerms, claim
 from turns.claimed_turn import ClaimedTurn
@@ -21,11 +21,9 @@ from turns.history import read_history
 from turns.identifiers import start_trace
 from turns.redrive import read_generations, revive
 from turns.relay import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE, WAKE_EXPIRED
-from turns.settle import Settled, SettleRequest, settle
+from turns.settle import Settled, settle
 from turns.status import TurnStatus
 from turns.submission import Submission, forget_submissions, idempotency_key, submit
-
-Thing = TypeVar("Thing")
 
 LIMIT = {"limit": 200}
 MAX_CRASHES = 2
@@ -52,30 +50,6 @@ WANTS = st.fixed_dictionaries(
 
 RECENT = st.integers(0, 5)
 """How many calls ago."""
-
-
-def recent(things: Sequence[Thing], ago: int) -> Thing:
-    """What came so many before the last; from the end again where there are not so many."""
-    return things[-1 - ago % len(things)]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One settle of a batch, for either store."""
-
-    claims: Claims
-    how: str
-    more: bool
-    next_claim_id: UUID
-
-    def of(self, stand: Stand) -> SettleRequest:
-        """With that store's fence."""
-        return SettleRequest(
-            turn=self.claims.of(stand),
-            settlement=SETTLEMENTS[self.how],
-            more=self.more,
-            next_claim_id=self.next_claim_id,
-        )
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -186,9 +160,10 @@ class StoreMachine(RuleBasedStateMachine):
         before = len(self._held)
         self.claim("worker-a", "turns", ALL_SESSIONS)
         frozen = self._held[before:]
+        self.pass_time(seconds / 2)
         if restarted:
             self.pair.ask(lambda stand: stand.restart())
-        self.pass_time(seconds)
+        self.pass_time(seconds / 2)
         self.claim("worker-b", "turns", ALL_SESSIONS)
         self.both_hold_the_same()
         if frozen:

@@ -136,12 +136,23 @@ async def test_a_lease_that_is_over_is_taken_over_under_a_higher_fence(store: St
 async def test_nobody_takes_over_within_a_lease_of_the_servers_start(store: Stand) -> None:
     await submit_one(store)
     await claimed(store)
+    await store.pass_time(LEASE_SECONDS / 2)
     await store.restart()
     await store.pass_time(LEASE_SECONDS)
 
+    # The lease has been over for half of one.
     assert await claim_one(store, "worker-b") is NoClaim.IDLE
     await store.pass_time(1)
     assert isinstance(await claim_one(store, "worker-b"), ClaimedTurn)
+
+
+async def test_a_process_takes_nothing_over_within_a_lease_of_its_own_outage(store: Stand) -> None:
+    await submit_one(store)
+    await claimed(store)
+    await store.pass_time(OVER)
+    store.note_outage()
+
+    assert await claim_one(store, "worker-b") is NoClaim.IDLE
 
 
 async def test_the_last_crash_fails_the_turn_and_wakes_its_heir(store: Stand) -> None:

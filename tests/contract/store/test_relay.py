@@ -139,6 +139,17 @@ async def test_the_net_of_a_turn_begins_anew_when_it_becomes_the_head(store: Sta
     assert (await row_of(store, second.turn_id))["sends"] == 0
 
 
+async def test_a_turn_that_comes_back_from_a_worker_begins_its_net_anew(store: Stand) -> None:
+    accepted = await submit_one(store)
+    await store.pass_time(NET_SECONDS)
+    await put_net(store, *await take_due(store))
+    assert (await row_of(store, accepted.turn_id))["sends"] == 1
+
+    await settle_one(store, await claimed(store), RETRY)
+
+    assert (await row_of(store, accepted.turn_id))["sends"] == 0
+
+
 async def test_a_net_is_not_put_over_another_stamp(store: Stand) -> None:
     accepted = await submit_one(store)
     await store.pass_time(NET_SECONDS)

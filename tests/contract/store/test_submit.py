@@ -1,6 +1,7 @@
 """Submit, on both stores: a place in the session, the same answer to the same request, nothing half done."""
 
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -149,7 +150,7 @@ async def test_a_time_that_has_passed_is_due_at_once(store: Stand) -> None:
     ("dwell", "net"), [(10.0, 60.0), (45.0, 90.0), (5_000.0, 1_800.0)], ids=["short", "long", "endless"]
 )
 async def test_the_net_is_twice_the_dwell_of_the_queue(store: Stand, dwell: float, net: float) -> None:
-    worker = {"host": "h", "pid": 1, "slots": 1, "busy": 0, "draining": False}
+    worker: dict[str, Any] = {"host": "h", "pid": 1, "slots": 1, "busy": 0, "draining": False}
     store.announce(WorkerRecord(worker_id="w", queue=QUEUE, dwell_seconds=dwell, **worker))
     store.announce(WorkerRecord(worker_id="v", queue="other", dwell_seconds=600.0, **worker))
 
