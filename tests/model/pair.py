@@ -10,6 +10,7 @@ from uuid import UUID
 from tests.contract.store.calls import SETTLEMENTS
 from tests.fakes.store_stands import FakeStand, PostgresStand, Snapshot, Stand
 from turns.claimed_turn import ClaimedTurn
+from turns.redrive import Revived
 from turns.renew import Renewal
 from turns.settle import Settled, SettleRequest
 
@@ -107,6 +108,8 @@ def comparable(answer: Any) -> Any:
             return Settled(answer.status, comparable(answer.next))
         case [Renewal(), *_]:
             return [replace(one, fence=place) for place, one in enumerate(sorted(answer, key=_by_claim))]
+        case [Revived(), *_]:
+            return sorted(answer, key=lambda one: one.message.wake_up.turn_id)
         case [{"id": _}, *_]:
             return sorted(({**row, "fence": 0} for row in answer), key=itemgetter("id"))
         case list():
