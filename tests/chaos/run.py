@@ -182,7 +182,7 @@ async def _until_enough(
         elapsed = time.monotonic() - begun
         enough = tally.accepted >= (options.turns or 0) and nemesis.struck.total() >= (options.faults or 0)
         # A run counts only if every kind was used; one that can't be used must not keep it for ever.
-        if enough and elapsed >= options.seconds and (not nemesis.unused or elapsed > 3 * options.seconds + 60):
+        if enough and elapsed >= options.seconds and (not nemesis.unused or elapsed > 3 * options.seconds + 150):
             return
         if time.monotonic() - reported > 15:
             reported = time.monotonic()

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from tests.chaos.terms import Addresses
 
 EVERYBODY = "all"
 """All ports of a service on the proxy."""
+PATIENCE_SECONDS = 8.0
+UNCOUNTED = frozenset({"cut", "half_open"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,16 +42,20 @@ class Scene:
     async def suffer(
         self, service: str, name: str, toxic: str, least: float, most: float, **parameters: Any
     ) -> str | None:
-        """A fault of the proxy for some seconds; None if it hit nothing."""
+        """A fault of the proxy for some seconds, and for some more if it has hit nothing by then; None if it never did."""
         proxy = self.stage.proxy
         before = await proxy.hits(service, toxic, name)
         await proxy.set(service, name, toxic, **parameters)
+        deadline = time.monotonic() + most + PATIENCE_SECONDS
         try:
             await self.last(least, most)
+            while not (hits := await proxy.hits(service, toxic, name) - before) and time.monotonic() < deadline:
+                if toxic in UNCOUNTED or await pause(0.2, self.healing):
+                    break
         finally:
             await proxy.heal(service, None if name == EVERYBODY else name, toxic)
-        hits = await proxy.hits(service, toxic, name) - before
-        return f"{name}: {hits} times" if hits else None
+        # A cut that closed nothing has refused whatever came, which nobody counts.
+        return f"{name}: {hits} times" if hits or toxic in UNCOUNTED else None
 
     async def submit(self, content: dict[str, Any], **fields: Any) -> str:
         """A turn that is itself the fault; what it is called in the log of faults."""
