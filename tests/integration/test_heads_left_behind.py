@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any, cast
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -13,7 +15,8 @@ from tests.probes import until
 from turns.database import Database
 from turns.settings import QueueSettings, Settings
 from turns.submission import Accepted, submit
-from worker.session_lock import Guard, LockedSession, SessionLock
+from worker.heartbeat import Held
+from worker.session_lock import Guard, LockedSession, Release, SessionLock
 
 NET_SECONDS = 60.0
 
@@ -83,3 +86,26 @@ async def test_a_head_that_somebody_sat_on_is_due_as_soon_as_he_is_gone(
         await asyncio.wait_for(running, 30)
 
     assert await database.fetch(LEFT, {}) == [{"queue": settings.queue, "status": "PENDING", "due": True}]
+
+
+async def test_the_heartbeat_knows_that_a_lock_is_given_back_before_it_is(
+    settings: Settings, database: Database, lock: SessionLock
+) -> None:
+    await submit_turns(database, settings, "one")
+    taken: list[Held] = []
+    kept: list[bool] = []
+
+    class Looking:
+        """Looks at the hold at the moment of its unlock."""
+
+        acquire = staticmethod(lock.acquire)
+
+        async def release(self, held: LockedSession) -> Release:
+            kept.extend(one.keeps_lock for one in taken)
+            return await lock.release(held)
+
+    with processing(settings, database, cast("Any", Looking()), "ours") as ours:
+        ours._with.heartbeat.take = taken.append
+        await ours.process(message_about(uuid4()))
+
+    assert kept == [False]
