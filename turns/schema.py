@@ -87,6 +87,11 @@ turns = Table(
     Column("span_id", Text, nullable=False),
     Column("parent_span_id", Text),
     Column("parent_turn_id", Uuid),
+    Column("kind", Text, nullable=False, server_default="turn"),
+    Column("child_key", Text),
+    Column("joining", ARRAY(Uuid)),
+    Column("join_policy", Text),
+    Column("webhook_url", Text),
     Column("metadata", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("created_at", Time, nullable=False, server_default=NOW),
     Column("started_at", Time),
@@ -97,6 +102,7 @@ turns = Table(
     # Rule 3 of the design, enforced: a PENDING turn is always going to be looked at again.
     CheckConstraint("status <> 'PENDING' OR send_at IS NOT NULL", name="pending_has_send_at"),
     CheckConstraint("status <> 'RUNNING' OR seq IS NOT NULL", name="running_has_seq"),
+    CheckConstraint("kind IN ('turn', 'compensation')", name="kind_known"),
     Index("turns_session_seq", "tenant_id", "session_id", "seq", unique=True),
     # One turn at a time per session (L4): this index, not the Redis lock, is what makes it so.
     Index("turns_running", "tenant_id", "session_id", unique=True, postgresql_where=text("status = 'RUNNING'")),
@@ -114,6 +120,9 @@ turns = Table(
     # `dlq list` and redrive; its predicate costs nothing extra, every status change is non-HOT already.
     Index("turns_failed", "queue", "id", postgresql_where=text("status = 'FAILED'")),
     Index("turns_trace_id", "trace_id"),
+    Index("turns_parent", "parent_turn_id", postgresql_where=text("parent_turn_id IS NOT NULL")),
+    # Parents that wait for their children: few, and looked for again and again.
+    Index("turns_joining", "id", postgresql_where=text("joining IS NOT NULL")),
     # The tenant's list: without it a small tenant's page would walk everybody's turns.
     Index("turns_tenant_created", "tenant_id", "created_at", "id"),
 )
@@ -158,6 +167,47 @@ submissions = Table(
     Column("created_at", Time, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("tenant_id", "key"),
     Index("submissions_created_at", "created_at"),
+)
+
+turn_values = Table(
+    "turn_values",
+    metadata,
+    Column("turn_id", Uuid, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("value", JSONB, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("created_at", Time, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("turn_id", "key"),
+)
+"""What `ctx.once` has recorded."""
+
+chosen_ids = Table(
+    "chosen_ids",
+    metadata,
+    Column("tenant_id", Text, nullable=False),
+    Column("turn_id", Uuid, nullable=False),
+    Column("submitted_at", Time),
+    Column("canceled_at", Time),
+    Column("reason", Text),
+    Column("created_at", Time, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("tenant_id", "turn_id"),
+    Index("chosen_ids_created_at", "created_at"),
+)
+"""Where a submit under an id that its client has chosen and a cancel of that id meet, whichever comes first."""
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("turn_id", Uuid, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("due_at", Time),
+    Column("tries", Integer, nullable=False, server_default="0"),
+    Column("delivered_at", Time),
+    Column("error", Text),
+    Column("created_at", Time, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("turn_id", "generation"),
+    Index("webhooks_due_at", "due_at", postgresql_where=text("due_at IS NOT NULL")),
 )
 
 queues = Table(

@@ -5,18 +5,23 @@ so. The rules that span several settings (timeouts must nest) stand in `Settings
 """
 
 import json
-import re
 import tomllib
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from turns.errors import SettingsError, UnknownQueueError
 from turns.message import ID_PATTERN, ID_RULE, MAX_VISIBILITY_SECONDS, is_valid_id
+from turns.setting_checks import (
+    check_api_key,
+    check_api_keys,
+    check_database_url,
+    check_redis_url,
+    parse_api_keys,
+)
 
 Seconds = Annotated[float, Field(gt=0, le=14 * 86_400)]
 
@@ -60,6 +65,8 @@ class Settings(BaseSettings):
     # Not in the representation: they may hold passwords.
     database_url: str = Field("postgresql://localhost/turnstile", validation_alias="DATABASE_URL", repr=False)
     redis_url: str = Field("redis://localhost:6379/0", validation_alias="REDIS_URL", repr=False)
+    memory_redis_url: str | None = Field(None, repr=False)
+    """Where histories, working memories and events live, if that is not the Redis of the locks."""
     aws_region: str | None = Field(None, validation_alias="AWS_REGION")
     sqs_endpoint_url: str | None = Field(None, validation_alias="AWS_ENDPOINT_URL_SQS")
 
@@ -128,62 +135,11 @@ class Settings(BaseSettings):
             raise ValueError("is empty" if not name else f"must be {ID_RULE}")
         return name
 
-    # None of these three messages quotes the value: it may hold a password.
-
-    @field_validator("database_url")
-    @classmethod
-    def _check_database_url(cls, url: str) -> str:
-        # Here, because a command that needs settings and no database need not load the driver before it must.
-        from psycopg import Error
-        from psycopg.conninfo import conninfo_to_dict
-
-        try:
-            given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
-        except (Error, ValueError):
-            given = {}
-        ports = str(given.get("port") or "").split(",")
-        if not given or not all(port.isascii() and (not port or port.isdigit()) for port in ports):
-            raise ValueError("is not a PostgreSQL URL")
-        return url
-
-    @field_validator("redis_url")
-    @classmethod
-    def _check_redis_url(cls, url: str) -> str:
-        try:
-            parts = urlsplit(url)
-            # The port is looked at only when it is asked for.
-            fits = parts.scheme in {"redis", "rediss", "unix"} and "://" in url and parts.port != 0
-        except ValueError:
-            fits = False
-        if not fits:
-            raise ValueError("is not a Redis URL")
-        return url
-
-    @field_validator("api_key")
-    @classmethod
-    def _check_api_key(cls, key: str | None) -> str | None:
-        if key is not None and not (key.isascii() and key.isprintable()):
-            raise ValueError("must be printable ASCII, because a header carries it")
-        return key
-
-    @field_validator("api_keys", mode="before")
-    @classmethod
-    def _parse_api_keys(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        pairs = [pair.strip().partition(":") for pair in value.split(",") if pair.strip()]
-        if any(not tenant or len(key) < 8 for tenant, _, key in pairs):
-            raise ValueError("must be tenant:key pairs separated by commas, each key of 8 characters or more")
-        return tuple((tenant, key) for tenant, _, key in pairs)
-
-    @field_validator("api_keys")
-    @classmethod
-    def _check_tenants(cls, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-        if any(re.fullmatch(ID_PATTERN, tenant) is None for tenant, _ in pairs):
-            raise ValueError(f"each tenant must match {ID_PATTERN}")
-        if len({key for _, key in pairs}) != len(pairs):
-            raise ValueError("each key may stand only once")
-        return pairs
+    _check_database_url = field_validator("database_url")(check_database_url)
+    _check_redis_urls = field_validator("redis_url", "memory_redis_url")(check_redis_url)
+    _check_api_key = field_validator("api_key")(check_api_key)
+    _parse_api_keys = field_validator("api_keys", mode="before")(parse_api_keys)
+    _check_api_keys = field_validator("api_keys")(check_api_keys)
 
     @model_validator(mode="after")
     def _nest(self) -> Self:
@@ -224,6 +180,11 @@ class Settings(BaseSettings):
     def redis_timeout_seconds(self) -> float:
         """At most a tenth of the lock's time to live, so that a silent Redis can't eat a lease."""
         return min(1.0, self.lease_seconds / 10)
+
+    @property
+    def memory_redis(self) -> str:
+        """URL of the Redis that histories, working memories and events live in."""
+        return self.memory_redis_url or self.redis_url
 
     @cached_property
     def queues_by_name(self) -> dict[str, QueueSettings]:

@@ -1,7 +1,7 @@
 """The states of a turn and the legal ways between them.
 
 Everything that decides whether a status may follow another lives in this file. The database enforces the same table
-with a trigger (migration 0001), the diagram in ARCHITECTURE.md is generated from it, a test fails where they differ.
+with a trigger (migrations 0001 and 0002), the diagram in ARCHITECTURE.md is generated from it, a test fails where they differ.
 
 The vocabulary is Google Cloud Batch's, as the asynchronous guideline recommends (G7). There is no hold status: a
 scheduled turn, or one that waits for its retry, is PENDING with a future `execute_at`.
@@ -38,7 +38,7 @@ class TurnStatus(StrEnum):
 OPEN = frozenset({TurnStatus.PENDING, TurnStatus.RUNNING})
 
 TRANSITIONS: dict[TurnStatus | None, dict[TurnStatus, str]] = {
-    None: {TurnStatus.PENDING: "submit"},
+    None: {TurnStatus.PENDING: "submit", TurnStatus.CANCELED: "submit, after its cancel"},
     TurnStatus.PENDING: {
         TurnStatus.RUNNING: "claim",
         TurnStatus.CANCELED: "cancel",

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import redis.asyncio
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from turns.errors import TurnstileError
+from turns.redis_connections import connect
 from turns.settings import Settings
 from worker.session_lock import BATCH
 
@@ -50,13 +48,7 @@ class LockInspector:
     def __init__(self, settings: Settings) -> None:
         self._prefix = f"{settings.redis_prefix}lock:session:{{"
         # Longer than a hold waits: a look may come late, a turn may not.
-        self._redis = redis.asyncio.Redis.from_url(
-            settings.redis_url,
-            socket_timeout=5.0,
-            socket_connect_timeout=3.0,
-            retry=AsyncRetry(NoBackoff(), 0),
-            decode_responses=True,
-        )
+        self._redis = connect(settings.redis_url, timeout_seconds=5.0)
 
     async def close(self) -> None:
         """Closes the connections."""

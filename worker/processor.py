@@ -7,7 +7,6 @@ a lease or a `send_at` at every instant, so a worker that dies anywhere leaves s
 """
 
 import asyncio
-import math
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -25,14 +24,13 @@ from turns.message import WakeUp
 from turns.settings import Settings
 from turns.settle import Settled, Superseded
 from turns.status import TurnStatus
-from worker.attempt import Attempt
-from worker.context import TurnContext, turn_for_handler
 from worker.delivery import Delivery
 from worker.dwell import Dwell
+from worker.handling import Handling
 from worker.heartbeat import Held
 from worker.hold import Hold
 from worker.outage import outlast
-from worker.outcome import Outcome, StopReason
+from worker.outcome import Outcome
 from worker.report import report_ended, report_settled
 from worker.session_lock import Guard, Release, name_lock
 from worker.settling import Settling
@@ -64,14 +62,8 @@ class Processor:
         )
         self._settling = Settling(settings, with_.handler, with_.database, self._terms, self._outlast)
         self._delivery = Delivery(settings, self._queue, with_.database, with_.queues, self._outlast)
-        # A turn that has crashed a worker before runs alone among its kind: it takes down one neighbour at most once.
-        self._suspects = asyncio.Semaphore(1)
-        # In the order of their beginning: a dict, because a set of them would be gone through in the order of their addresses.
-        self._attempts: dict[Attempt, None] = {}
+        self._handling = Handling(settings, self._queue, with_, self._outlast)
         self._deleting: set[asyncio.Task[None]] = set()
-        self._handing_back = False
-        self.dwell = Dwell()
-        """Published with the heartbeat."""
 
     async def process(self, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
         """Does all that one message asks for. Returns a handler that ignored its cancellation and still runs, if any.
@@ -103,9 +95,12 @@ class Processor:
 
     def hand_back(self) -> None:
         """Stops every handler; its turn goes back to PENDING, free of charge and due at once."""
-        self._handing_back = True
-        for attempt in self._attempts:
-            attempt.stop(StopReason.SHUTDOWN)
+        self._handling.hand_back()
+
+    @property
+    def dwell(self) -> Dwell:
+        """How long turns wait in the queue at present; published with the heartbeat."""
+        return self._handling.dwell
 
     # --- lock
 
@@ -137,7 +132,7 @@ class Processor:
                 # recovery of the session, for a whole visibility timeout after a crash.
                 self._delete_meanwhile(hold)
             while isinstance(claimed, ClaimedTurn):
-                outcome, left_behind = await self._handle(hold, claimed)
+                outcome, left_behind = await self._handling.handle(hold, claimed)
                 claimed = await self._settle(hold, claimed, outcome)
             if claimed is NoClaim.LOOK_AGAIN:
                 # A due head was in somebody's hand at the settle, so nobody has been told of it.
@@ -177,35 +172,6 @@ class Processor:
         # Somebody sits on the row. Whoever comes when he is gone must be told.
         await self._leave_to_others(hold)
         return NoClaim.IDLE
-
-    async def _handle(self, hold: Hold, turn: ClaimedTurn) -> tuple[Outcome, "asyncio.Future[Any] | None"]:
-        timeout = turn.timeout_seconds or self._with.handler.timeout or self._queue.timeout_seconds
-        grace = self._settings.cancel_grace_seconds
-        context = TurnContext(turn, timeout, self._with.database, self._outlast)
-        attempt = Attempt(self._with.handler, turn_for_handler(turn), context, self._with.threads)
-        structlog.contextvars.bind_contextvars(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
-        hold.turns += 1
-        hold.worked_since_look = True
-        if hold.turns == 1 and turn.attempt == 1:
-            # The later turns of a hold have waited for their own session, not for the queue.
-            self.dwell.note(turn.dwell_seconds, time.monotonic())
-        # Until its own deadline and grace are over, and then no more, whatever the handler does.
-        reach = timeout + grace + self._settings.lease_seconds
-        hold.held.begin(turn, attempt.stop, math.inf if turn.crashes else time.monotonic() + reach)
-        self._attempts[attempt] = None
-        if self._handing_back:
-            attempt.stop(StopReason.SHUTDOWN)
-        context.log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes)
-        try:
-            if not turn.crashes:
-                return await attempt.run(timeout, grace), attempt.left_behind
-            async with attempt.turn_at(self._suspects):
-                context.start_clock(timeout)
-                hold.held.renew_until = time.monotonic() + reach
-                return await attempt.run(timeout, grace), attempt.left_behind
-        finally:
-            del self._attempts[attempt]
-            hold.exhausted |= attempt.left_behind is not None
 
     async def _settle(self, hold: Hold, turn: ClaimedTurn, outcome: Outcome) -> Claim:
         seconds = time.monotonic() - hold.held.begun_at

@@ -19,16 +19,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
-import redis
-import redis.asyncio
 import structlog
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
-from redis.retry import Retry
 
 from turns.batching import Batcher
 from turns.circuit import Circuit
+from turns.redis_connections import connect, connect_blocking
 from turns.settings import Settings
 
 BATCH = 50
@@ -119,15 +115,7 @@ class SessionLock:
     """Takes and gives back session locks; calls that are made at the same moment share a round trip."""
 
     def __init__(self, settings: Settings) -> None:
-        # redis-py would retry ten times with a five second time-out each: a minute, twice the life of a lock.
-        self._redis = redis.asyncio.Redis.from_url(
-            settings.redis_url,
-            socket_timeout=settings.redis_timeout_seconds,
-            socket_connect_timeout=settings.redis_timeout_seconds,
-            # No retry: a release that is asked twice finds its own first answer.
-            retry=AsyncRetry(NoBackoff(), 0),
-            decode_responses=True,
-        )
+        self._redis = connect(settings.redis_url, settings.redis_timeout_seconds)
         self._milliseconds = int(settings.lease_seconds * 1000)
         self._circuit = Circuit()
         self._acquire = Batcher(self._acquire_many, limit=BATCH)
@@ -187,13 +175,7 @@ class LockExtender:
     """The heartbeat's own, synchronous hand on the locks: it works while the event loop is blocked."""
 
     def __init__(self, settings: Settings) -> None:
-        self._redis = redis.Redis.from_url(
-            settings.redis_url,
-            socket_timeout=settings.redis_timeout_seconds,
-            socket_connect_timeout=settings.redis_timeout_seconds,
-            retry=Retry(NoBackoff(), 0),
-            decode_responses=True,
-        )
+        self._redis = connect_blocking(settings.redis_url, settings.redis_timeout_seconds)
         self._milliseconds = int(settings.lease_seconds * 1000)
         self._circuit = Circuit()
 

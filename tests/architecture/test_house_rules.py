@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-PRODUCT = ("turns", "worker", "producer", "ops")
+PRODUCT = ("turns", "memory", "worker", "producer", "ops")
 MAX_LINES = 300
 VAGUE = {"util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"}
 
@@ -113,7 +113,7 @@ def test_no_file_is_too_long_to_be_one_thing() -> None:
 
 
 def test_sql_of_the_status_table_stands_in_turns_and_in_the_migrations_only() -> None:
-    found = found_in(find_sql_of_turns, "worker", "producer", "ops", "examples")
+    found = found_in(find_sql_of_turns, "memory", "worker", "producer", "ops", "examples")
 
     assert [where for where in found if not where.startswith(ONLOOKERS)] == []
 

@@ -171,7 +171,7 @@ STORIES: dict[str, Story] = {
     ),
     "receive answer lost": Story(prepare=_two_turns, preludes=(_prelude(RECEIVE, FaultKind.LOST),)),
     "gone wrong": Story(
-        prepare=_two_turns, preludes=(_prelude("worker.processor.Processor._work: _handle", FaultKind.EXCEPTION),)
+        prepare=_two_turns, preludes=(_prelude("worker.processor.Processor._work: handle", FaultKind.EXCEPTION),)
     ),
     # --- a relay
     "relay": Story(prepare=_due_rows, role="relay"),

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent.parent.parent
 MODULES = (
     "worker.consumer",
     "worker.processor",
+    "worker.handling",
     "worker.delivery",
     "worker.session_lock",
     "worker.outage",

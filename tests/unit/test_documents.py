@@ -23,7 +23,7 @@ DOCUMENTS = [
     *(ROOT / name for name in ("infra/README.md", "Dockerfile", "docker-compose.yml", "turnstile.toml.example")),
 ]
 PAGES = [path for path in DOCUMENTS if path.suffix == ".md"]
-PACKAGES = ("turns", "worker", "producer", "ops")
+PACKAGES = ("turns", "memory", "worker", "producer", "ops")
 
 STATES = re.compile(r"(?<=<!-- states:begin -->\n)```mermaid\n.*?\n```(?=\n<!-- states:end -->)", re.DOTALL)
 REFERENCE = re.compile(r"`((?:turns|worker|producer|ops|migrations|examples|tests)/[\w/]+\.\w+)(?::(\w+))?`")

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 CHECKER = ROOT / "tests" / "chaos" / "checker"
-PRODUCT = {"turns", "worker", "producer", "ops", "examples", "migrations"}
+PRODUCT = {"turns", "memory", "worker", "producer", "ops", "examples", "migrations"}
 
 
 def imported_by(path: Path) -> set[str]:

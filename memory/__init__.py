@@ -1,0 +1,1 @@
+"""What a session remembers: its history, and what its handlers keep for themselves."""

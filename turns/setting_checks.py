@@ -1,0 +1,69 @@
+"""What single settings must look like. None of these messages quotes a value: it may hold a password.
+
+Each takes a value, returns it and raises ValueError, as pydantic wants it.
+"""
+
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from turns.message import ID_PATTERN
+
+MIN_API_KEY_CHARACTERS = 8
+
+
+def check_database_url(url: str) -> str:
+    """Anything that libpq understands, also with SQLAlchemy's name for the driver."""
+    # Here, because a command that needs settings and no database need not load the driver before it must.
+    from psycopg import Error
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
+    except (Error, ValueError):
+        given = {}
+    ports = str(given.get("port") or "").split(",")
+    if not given or not all(port.isascii() and (not port or port.isdigit()) for port in ports):
+        raise ValueError("is not a PostgreSQL URL")
+    return url
+
+
+def check_redis_url(url: str | None) -> str | None:
+    """redis://, rediss:// or unix://."""
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url)
+        # The port is looked at only when it is asked for.
+        fits = parts.scheme in {"redis", "rediss", "unix"} and "://" in url and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError("is not a Redis URL")
+    return url
+
+
+def check_api_key(key: str | None) -> str | None:
+    """What a header can carry."""
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise ValueError("must be printable ASCII, because a header carries it")
+    return key
+
+
+def parse_api_keys(value: Any) -> Any:
+    """`tenant:key,tenant:key` as pairs; anything but a string is left as it is."""
+    if not isinstance(value, str):
+        return value
+    pairs = [pair.strip().partition(":") for pair in value.split(",") if pair.strip()]
+    if any(not tenant or len(key) < MIN_API_KEY_CHARACTERS for tenant, _, key in pairs):
+        raise ValueError("must be tenant:key pairs separated by commas, each key of 8 characters or more")
+    return tuple((tenant, key) for tenant, _, key in pairs)
+
+
+def check_api_keys(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Tenants that may be named, and keys that tell them apart."""
+    if any(re.fullmatch(ID_PATTERN, tenant) is None for tenant, _ in pairs):
+        raise ValueError(f"each tenant must match {ID_PATTERN}")
+    if len({key for _, key in pairs}) != len(pairs):
+        raise ValueError("each key may stand only once")
+    return pairs

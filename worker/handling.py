@@ -1,0 +1,69 @@
+"""Handle: a claimed turn is given to the user's function, and an outcome comes back."""
+
+import asyncio
+import math
+import time
+from typing import Any
+
+import structlog
+
+from turns.claimed_turn import ClaimedTurn
+from turns.settings import QueueSettings, Settings
+from worker.attempt import Attempt
+from worker.context import Outlast, TurnContext, turn_for_handler
+from worker.dwell import Dwell
+from worker.hold import Hold
+from worker.outcome import Outcome, StopReason
+from worker.workbench import Workbench
+
+
+class Handling:
+    """Runs the attempts of one worker."""
+
+    def __init__(self, settings: Settings, queue: QueueSettings, with_: Workbench, outlast: Outlast) -> None:
+        self._settings = settings
+        self._queue = queue
+        self._with = with_
+        self._outlast = outlast
+        # A turn that has crashed a worker before runs alone among its kind: it takes down one neighbour at most once.
+        self._suspects = asyncio.Semaphore(1)
+        # In the order of their beginning: a dict, because a set of them would be gone through in the order of their addresses.
+        self._attempts: dict[Attempt, None] = {}
+        self._handing_back = False
+        self.dwell = Dwell()
+
+    def hand_back(self) -> None:
+        """Stops every handler, and each that is still to come, as at a shutdown."""
+        self._handing_back = True
+        for attempt in self._attempts:
+            attempt.stop(StopReason.SHUTDOWN)
+
+    async def handle(self, hold: Hold, turn: ClaimedTurn) -> tuple[Outcome, "asyncio.Future[Any] | None"]:
+        """Runs the handler; also returns it, if it ignored its cancellation and still runs."""
+        timeout = turn.timeout_seconds or self._with.handler.timeout or self._queue.timeout_seconds
+        grace = self._settings.cancel_grace_seconds
+        context = TurnContext(turn, timeout, self._with.database, self._outlast)
+        attempt = Attempt(self._with.handler, turn_for_handler(turn), context, self._with.threads)
+        structlog.contextvars.bind_contextvars(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
+        hold.turns += 1
+        hold.worked_since_look = True
+        if hold.turns == 1 and turn.attempt == 1:
+            # The later turns of a hold have waited for their own session, not for the queue.
+            self.dwell.note(turn.dwell_seconds, time.monotonic())
+        # Until its own deadline and grace are over, and then no more, whatever the handler does.
+        reach = timeout + grace + self._settings.lease_seconds
+        hold.held.begin(turn, attempt.stop, math.inf if turn.crashes else time.monotonic() + reach)
+        self._attempts[attempt] = None
+        if self._handing_back:
+            attempt.stop(StopReason.SHUTDOWN)
+        context.log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes)
+        try:
+            if not turn.crashes:
+                return await attempt.run(timeout, grace), attempt.left_behind
+            async with attempt.turn_at(self._suspects):
+                context.start_clock(timeout)
+                hold.held.renew_until = time.monotonic() + reach
+                return await attempt.run(timeout, grace), attempt.left_behind
+        finally:
+            del self._attempts[attempt]
+            hold.exhausted |= attempt.left_behind is not None
