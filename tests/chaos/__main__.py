@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"chaos: {error}", file=sys.stderr)
         return 2
     _describe(summary)
-    if judge([str(folder), "--limit", str(asked.limit)]) or summary.ill:
+    if judge([str(folder), "--limit", str(asked.limit)]) or summary.ill or summary.late:
         print(f"replay the plan of faults with: python -m tests.chaos {' '.join(arguments) or '--seed 1'}")
         return 1
     if summary.unused and not options.is_calm:

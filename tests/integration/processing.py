@@ -17,6 +17,8 @@ from worker.processor import Processor
 from worker.session_lock import SessionLock
 from worker.workbench import Workbench
 
+ECHO = Handler(lambda turn, _: turn.input)
+
 
 class Queues:
     """Forgets what is deleted: no message of these tests was ever sent."""
@@ -26,7 +28,9 @@ class Queues:
 
 
 @contextmanager
-def processing(settings: Settings, database: Database, lock: SessionLock, worker_id: str) -> Iterator[Processor]:
+def processing(
+    settings: Settings, database: Database, lock: SessionLock, worker_id: str, handler: Handler = ECHO
+) -> Iterator[Processor]:
     """A processor without a heartbeat, whose handler answers at once."""
     with ThreadPoolExecutor(1) as threads:
         yield Processor(
@@ -36,7 +40,7 @@ def processing(settings: Settings, database: Database, lock: SessionLock, worker
                 queues=cast("Any", Queues()),
                 lock=lock,
                 heartbeat=cast("Any", SimpleNamespace(take=lambda _: None, drop=lambda _: None)),
-                handler=Handler(lambda turn, _: turn.input),
+                handler=handler,
                 worker_id=worker_id,
                 fifo=False,
                 threads=threads,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, cast
 from uuid import uuid4
 
@@ -12,9 +13,11 @@ from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
 from tests.integration.test_claim import submit_turns
 from tests.probes import until
+from turns.claim import Claim
 from turns.database import Database
 from turns.settings import QueueSettings, Settings
 from turns.submission import Accepted, submit
+from worker.handler import Handler
 from worker.heartbeat import Held
 from worker.session_lock import Guard, LockedSession, Release, SessionLock
 
@@ -22,6 +25,20 @@ NET_SECONDS = 60.0
 
 WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 LEFT = "SELECT queue, status, send_at <= clock_timestamp() AS due FROM turns ORDER BY seq"
+
+
+class Looking:
+    """A hand on the lock that looks at its hold at the moment of each unlock."""
+
+    def __init__(self, lock: SessionLock) -> None:
+        self.acquire = lock.acquire
+        self.holds: list[Held] = []
+        self.kept: list[bool] = []
+        self._lock = lock
+
+    async def release(self, held: LockedSession) -> Release:
+        self.kept += [hold.keeps_lock for hold in self.holds]
+        return await self._lock.release(held)
 
 
 @pytest.fixture
@@ -92,20 +109,54 @@ async def test_the_heartbeat_knows_that_a_lock_is_given_back_before_it_is(
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
     await submit_turns(database, settings, "one")
-    taken: list[Held] = []
-    kept: list[bool] = []
+    looking = Looking(lock)
 
-    class Looking:
-        """Looks at the hold at the moment of its unlock."""
-
-        acquire = staticmethod(lock.acquire)
-
-        async def release(self, held: LockedSession) -> Release:
-            kept.extend(one.keeps_lock for one in taken)
-            return await lock.release(held)
-
-    with processing(settings, database, cast("Any", Looking()), "ours") as ours:
-        ours._with.heartbeat.take = taken.append
+    with processing(settings, database, cast("Any", looking), "ours") as ours:
+        ours._with.heartbeat.take = looking.holds.append
         await ours.process(message_about(uuid4()))
 
-    assert kept == [False]
+    assert looking.kept == [False]
+
+
+async def test_the_heartbeat_knows_it_too_when_a_hold_is_broken_off(
+    settings: Settings, database: Database, lock: SessionLock
+) -> None:
+    await submit_turns(database, settings, "one")
+    looking = Looking(lock)
+
+    async def break_off(_: object) -> Claim:
+        raise RuntimeError("a bug of ours")
+
+    with processing(settings, database, cast("Any", looking), "ours") as ours:
+        ours._with.heartbeat.take = looking.holds.append
+        ours._claims = cast("Any", break_off)
+        with pytest.raises(RuntimeError):
+            await ours.process(message_about(uuid4()))
+
+    assert looking.kept == [False]
+
+
+async def test_a_hold_that_goes_on_after_its_unlock_keeps_its_lock_again(
+    settings: Settings, database: Database, lock: SessionLock
+) -> None:
+    await submit_turns(database, settings, "one")
+    meanwhile: list[bool] = []
+
+    class Busy(Looking):
+        """Somebody comes, and leaves a mark, just before the first unlock."""
+
+        async def release(self, held: LockedSession) -> Release:
+            if not self.kept:
+                await submit_turns(database, settings, "two")
+                await lock.acquire(replace(held, token="somebody else's"))
+            return await super().release(held)
+
+    looking = Busy(lock)
+    handler = Handler(lambda turn, _: meanwhile.append(looking.holds[0].keeps_lock))
+
+    with processing(settings, database, cast("Any", looking), "ours", handler) as ours:
+        ours._with.heartbeat.take = looking.holds.append
+        await ours.process(message_about(uuid4()))
+
+    assert meanwhile == [True, True]
+    assert looking.kept == [False, False]

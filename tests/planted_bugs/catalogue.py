@@ -71,7 +71,8 @@ CATALOGUE: tuple[PlantedBug, ...] = (
         name="cancel-loses-to-completion",
         plant=in_statements.cancel_loses_to_completion,
         invariant="I13",
-        options=_run("relay-sigkill", cancels=0.4, sleep_seconds=(0.5, 2.0)),
+        # Handlers that end before the next heartbeat brings the cancel: only then has the settle the last word.
+        options=_run("relay-sigkill", cancels=0.4, sleep_seconds=(0.15, 0.45), clients=10, pause_seconds=0.05),
     ),
     PlantedBug(
         name="cancel-ignores-running",
