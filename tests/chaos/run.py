@@ -33,7 +33,7 @@ from tests.chaos.stage import Stage, open_stage
 from tests.chaos.terms import Options
 
 READY_SECONDS = 30.0
-REDRIVE_EVERY_SECONDS = 6.0
+REDRIVE_EVERY_SECONDS = 12.0
 
 Report = Callable[[str], None]
 
