@@ -38,6 +38,7 @@ from ops import (
     cancel,
     dlq,
     doctor_command,
+    halted_session,
     local_stack,
     migrate,
     queues,
@@ -126,6 +127,8 @@ app.command("trace")(trace.trace)
 app.command("cancel")(cancel.cancel)
 app.add_typer(dlq.commands, name="dlq")
 app.command("redrive")(redrive_command.redrive)
+app.command("retry")(halted_session.retry)
+app.command("skip")(halted_session.skip)
 app.command("doctor")(doctor_command.doctor)
 app.add_typer(queues.commands, name="queues")
 app.command("up")(up.up)

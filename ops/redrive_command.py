@@ -103,6 +103,7 @@ async def _redrive(
 
 
 async def _report_others(database: "Database", named: Sequence[UUID], survey: "Survey") -> None:
+    from turns.halting import read_halt
     from turns.operator_reading import read_statuses
 
     others = set(named) - {candidate.id for candidate in survey.candidates}
@@ -110,7 +111,9 @@ async def _report_others(database: "Database", named: Sequence[UUID], survey: "S
         return
     statuses = await read_statuses(database, list(others))
     for turn_id, status in statuses.items():
-        say(f"{turn_id} is {status}: left as it is")
+        halt = await read_halt(database, turn_id)
+        why = " and halts its session, see turnstile retry and skip" if halt is not None and halt.halts else ""
+        say(f"{turn_id} is {status}{why}: left as it is")
     unknown = sorted(map(str, others - statuses.keys()))
     if unknown:
         raise CommandError(f"there is no turn {', '.join(unknown)}; nothing was changed", ExitCode.NOT_FOUND)

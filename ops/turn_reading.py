@@ -36,6 +36,7 @@ def list_turns(
     queue: Annotated[str | None, typer.Option()] = None,
     session: Annotated[str | None, typer.Option()] = None,
     tenant: Annotated[str | None, typer.Option()] = None,
+    halting: Annotated[bool, typer.Option("--halting", help="Only those that halt their session.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-l", min=1)] = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -45,7 +46,7 @@ def list_turns(
     from ops.operator_access import load_settings, run
     from turns.operator_reading import OperatorFilter
 
-    wanted = OperatorFilter(tenant_id=tenant, session_id=session, status=wanted_status, queue=queue)
+    wanted = OperatorFilter(tenant_id=tenant, session_id=session, status=wanted_status, queue=queue, halting=halting)
     settings = load_settings()
     if queue is not None:
         settings.find_queue(queue)
@@ -66,7 +67,7 @@ def list_turns(
                 turn.status,
                 turn.attempt,
                 turn.created_at,
-                short_time(turn.execute_at if turn.status.is_open else None),
+                _due(turn),
                 shortened(turn.error_class, 40),
             )
             for turn in found
@@ -74,6 +75,14 @@ def list_turns(
     )
     if len(found) == limit:
         say(f"the newest {limit}; there may be more (--limit)")
+
+
+def _due(turn: "TurnRecord") -> str | None:
+    if turn.halted_by == turn.id:
+        return "halts its session"
+    if not turn.status.is_open:
+        return None
+    return short_time(turn.execute_at) if turn.halted_by is None else "halted"
 
 
 def show_turn(

@@ -75,6 +75,10 @@ class TurnSummary(BaseModel):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    halted_by: Annotated[
+        UUID | None,
+        Field(description="The FAILED turn, perhaps this one, because of which nothing of the session is begun."),
+    ]
     links: TurnLinks
 
 

@@ -40,6 +40,7 @@ def make_terms(settings: Settings, worker_id: str = "worker-a", **fields: Any) -
         worker_id=worker_id,
         lease_seconds=settings.lease_seconds,
         max_crashes=fields.pop("max_crashes", 3),
+        halt=fields.pop("halt", False),
     )
 
 

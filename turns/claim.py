@@ -35,10 +35,17 @@ WITH want AS MATERIALIZED (
     SELECT *
       FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
 ), head AS MATERIALIZED (
-    SELECT w.claim_id, s.tenant_id IS NOT NULL AS known, s.halted_by, h.id, h.seq, h.queue, h.status, h.execute_at
+    SELECT w.claim_id, s.tenant_id IS NOT NULL AS known, s.halted_by, h.id, h.seq, h.queue, h.status, h.execute_at,
+           w.tenant_id, w.session_id, h.lease_until, h.crashes, h.expires_at
       FROM want w
       LEFT JOIN sessions s ON s.tenant_id = w.tenant_id AND s.session_id = w.session_id
       LEFT JOIN LATERAL ({OPEN_HEAD.format(of="w")}) h ON true
+), halting AS MATERIALIZED (
+    -- Lock order: sessions, then turns. Only those that may be halted here, by a head whose worker was lost once too often.
+    SELECT s.tenant_id, s.session_id FROM head h JOIN sessions s USING (tenant_id, session_id)
+     WHERE %(halt)s AND h.queue = %(queue)s AND h.status = 'RUNNING' AND h.lease_until < now()
+       AND (h.crashes + 1 >= %(max_crashes)s OR h.expires_at < now())
+     ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE OF s
 ), due AS MATERIALIZED (
     SELECT h.claim_id, t.id, t.status AS was, t.fence AS lost_fence, t.attempt AS lost_attempt,
            t.worker_id AS lost_worker, t.started_at AS lost_start,
@@ -48,7 +55,7 @@ WITH want AS MATERIALIZED (
                 ELSE 'RUNNING' END AS verdict,
            CASE WHEN t.crashes + 1 >= %(max_crashes)s THEN 'crash_loop' ELSE 'expired' END AS blame
       FROM head h JOIN turns t ON t.id = h.id AND t.seq = h.seq
-     WHERE h.halted_by IS NULL AND t.queue = %(queue)s AND ({DUE} OR {EXPIRED})
+     WHERE h.halted_by IS NULL AND t.queue = %(queue)s AND ({DUE} OR {EXPIRED}) AND (SELECT count(*) >= 0 FROM halting)
      ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), claimed AS (
     UPDATE turns t
@@ -62,7 +69,7 @@ WITH want AS MATERIALIZED (
                               THEN clock_timestamp() + make_interval(secs => %(lease)s) END,
            started_at = CASE WHEN due.verdict = 'RUNNING' THEN clock_timestamp() ELSE t.started_at END,
            finished_at = CASE WHEN due.verdict <> 'RUNNING' THEN clock_timestamp() END,
-           send_at = CASE WHEN due.verdict = 'FAILED' THEN clock_timestamp() END,
+           send_at = CASE WHEN due.verdict = 'FAILED' AND NOT %(halt)s THEN clock_timestamp() END,
            error_class = CASE WHEN due.verdict = 'FAILED' THEN due.blame ELSE t.error_class END,
            error = CASE WHEN due.verdict = 'FAILED' THEN 'its worker was lost in attempt ' || t.attempt ELSE t.error END
       FROM due
@@ -73,6 +80,9 @@ WITH want AS MATERIALIZED (
 ), lost AS (
     INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, started_at, finished_at, outcome)
     SELECT id, lost_attempt, lost_fence, generation, lost_worker, lost_start, lost_at, 'lost' FROM claimed WHERE was = 'RUNNING'
+), halted AS (
+    UPDATE sessions s SET halted_by = c.id, updated_at = clock_timestamp() FROM claimed c
+     WHERE %(halt)s AND c.status = 'FAILED' AND s.tenant_id = c.tenant_id AND s.session_id = c.session_id
 ), heir AS MATERIALIZED (
     -- The claimer goes on to the next head by itself; this is for the case that it dies before it does.
     SELECT n.id FROM claimed e CROSS JOIN LATERAL (
@@ -80,7 +90,8 @@ WITH want AS MATERIALIZED (
          WHERE h.tenant_id = e.tenant_id AND h.session_id = e.session_id AND h.seq > e.seq
            AND h.status = 'PENDING' ORDER BY h.seq LIMIT 1) first
       JOIN turns n ON n.id = first.id
-     WHERE e.status <> 'RUNNING' AND n.status = 'PENDING' AND (n.execute_at IS NULL OR n.execute_at <= now())
+     WHERE e.status <> 'RUNNING' AND NOT (%(halt)s AND e.status = 'FAILED')
+       AND n.status = 'PENDING' AND (n.execute_at IS NULL OR n.execute_at <= now())
      FOR NO KEY UPDATE OF n SKIP LOCKED
 ), woken AS (
     UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM heir WHERE t.id = heir.id
@@ -153,6 +164,8 @@ class ClaimTerms:
     worker_id: str
     lease_seconds: float
     max_crashes: int
+    halt: bool = False
+    """Whether a FAILED turn of this queue halts its session."""
 
 
 async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimRequest]) -> list[Claim]:
@@ -167,6 +180,7 @@ async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimR
         "worker": terms.worker_id,
         "lease": terms.lease_seconds,
         "max_crashes": terms.max_crashes,
+        "halt": terms.halt,
         # After an outage of ours the living may not have renewed yet; a takeover now would run their turns twice.
         "takeover": database.unbroken_seconds() > terms.lease_seconds,
     }

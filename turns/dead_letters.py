@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, or_, select
+from sqlalchemy import Select, exists, or_, select
 
 from turns.database import Database
-from turns.schema import turns
+from turns.schema import sessions, turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +46,17 @@ async def list_failed(
 ) -> list[FailedTurn]:
     """The FAILED turns that match, oldest first, `limit` of them from behind `after`.
 
-    Without the ones that were not worth a dead letter (G27), unless they are named.
+    Without the ones that were not worth a dead letter (G27), unless they are named, and without those that halt their
+    session: they are not given up yet.
     """
     names = FailedTurn.__dataclass_fields__
     statement: Select[Any] = select(*(turns.c[name] for name in names)).where(turns.c.status == "FAILED")
+    halts = exists().where(
+        sessions.c.halted_by == turns.c.id,
+        sessions.c.tenant_id == turns.c.tenant_id,
+        sessions.c.session_id == turns.c.session_id,
+    )
+    statement = statement.where(~halts)
     if wanted.queue is not None:
         statement = statement.where(turns.c.queue == wanted.queue)
     if wanted.turn_ids:

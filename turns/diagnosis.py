@@ -34,6 +34,7 @@ class Symptom(StrEnum):
     PENDING_WITHOUT_SEND_AT = "pending-without-send-at"
     SEND_OVERDUE = "send-overdue"
     SESSION_STUCK = "session-stuck"
+    SESSION_HALTED = "session-halted"
     ATTEMPTS_OVER_BUDGET = "attempts-over-budget"
     FAILED_WITHOUT_DEAD_LETTER = "failed-without-dead-letter"
     DEAD_LETTER_OVERDUE = "dead-letter-overdue"
@@ -74,8 +75,7 @@ SELECT {_COLUMNS}, t.send_at AS since FROM turns t
     # A head is due since the turn before it ended. Not just the one before: that may have been cancelled while a yet
     # earlier one ran on.
     Symptom.SESSION_STUCK: f"""{_WAITS}
-SELECT {_COLUMNS}, due.since, s.halted_by FROM turns t LEFT JOIN waits USING (queue)
-  LEFT JOIN sessions s ON s.tenant_id = t.tenant_id AND s.session_id = t.session_id
+SELECT {_COLUMNS}, due.since FROM turns t LEFT JOIN waits USING (queue)
  CROSS JOIN LATERAL (
     SELECT greatest(t.created_at, t.execute_at, t.started_at, max(p.finished_at)) AS since FROM (
         SELECT p.finished_at FROM turns p
@@ -87,7 +87,17 @@ SELECT {_COLUMNS}, due.since, s.halted_by FROM turns t LEFT JOIN waits USING (qu
     SELECT FROM turns h WHERE h.tenant_id = t.tenant_id AND h.session_id = t.session_id AND h.seq IS NOT NULL
        AND h.seq < t.seq AND h.status IN ('PENDING', 'RUNNING'))
    AND due.since < now() - make_interval(secs => %(stuck)s + coalesce(waits.seconds, 0))
+   AND NOT EXISTS (
+    SELECT FROM sessions s JOIN turns f ON f.id = s.halted_by
+     WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id AND f.status = 'FAILED')
  LIMIT %(limit)s""",
+    # By a turn that is FAILED. A session that is halted by anything else is stuck, and nobody can let it go on.
+    Symptom.SESSION_HALTED: f"""
+SELECT {_COLUMNS}, t.finished_at AS since,
+       (SELECT count(*) FROM turns w WHERE w.tenant_id = t.tenant_id AND w.session_id = t.session_id
+                                       AND w.seq IS NOT NULL AND w.status IN ('PENDING', 'RUNNING')) AS waiting
+  FROM sessions s JOIN turns t ON t.id = s.halted_by
+ WHERE s.halted_by IS NOT NULL AND t.status = 'FAILED' ORDER BY t.finished_at LIMIT %(limit)s""",
     # Every claim is charged and ends as a failure, as a crash or refunded; only the one under way is neither. A
     # handler may have a budget of its own, which stands in no table: a turn's own is all that can be held against it.
     Symptom.ATTEMPTS_OVER_BUDGET: f"""
@@ -97,11 +107,14 @@ SELECT {_COLUMNS}, coalesce(t.started_at, t.created_at) AS since FROM turns t
    AND (t.failures >= t.max_attempts OR t.crashes >= q.max_crashes
         OR t.attempt > t.failures + t.crashes + (t.status = 'RUNNING')::int)
  LIMIT %(limit)s""",
-    # A handler may give a turn up without a dead letter (G27); only `Reject` can say so.
+    # A handler may give a turn up without a dead letter (G27); only `Reject` can say so. One that halts its session is not
+    # given up yet.
     Symptom.FAILED_WITHOUT_DEAD_LETTER: f"""
 SELECT {_COLUMNS}, t.finished_at AS since FROM turns t
  WHERE t.status = 'FAILED' AND t.send_at IS NULL AND t.dead_lettered_at IS NULL
    AND t.error_class IS DISTINCT FROM 'Reject'
+   AND NOT EXISTS (SELECT FROM sessions s WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id
+                                            AND s.halted_by = t.id)
  ORDER BY t.finished_at LIMIT %(limit)s""",
     Symptom.DEAD_LETTER_OVERDUE: f"""
 SELECT {_COLUMNS}, t.finished_at AS since FROM turns t
@@ -174,8 +187,9 @@ class SickTurn:
     lease_until: datetime | None
     error_class: str | None
     since: datetime | None
-    halted_by: UUID | None = None
     replies: int | None = None
+    waiting: int | None = None
+    """Open turns of its session."""
 
 
 async def find_sick(database: Database, symptom: Symptom, terms: Mapping[str, Any]) -> list[SickTurn]:

@@ -12,8 +12,8 @@ from uuid import UUID
 from sqlalchemy import Select, literal_column, select
 
 from turns.database import Database
-from turns.reading import TurnRecord, read_turn
-from turns.schema import turns
+from turns.reading import HALTED_BY, ROW, TurnRecord, read_turn
+from turns.schema import sessions, turns
 from turns.status import TurnStatus
 
 FIND_TENANT: LiteralString = "SELECT tenant_id FROM turns WHERE id = %(id)s"
@@ -33,6 +33,8 @@ class OperatorFilter:
     session_id: str | None = None
     status: TurnStatus | None = None
     queue: str | None = None
+    halting: bool = False
+    """Only those that halt their session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +52,7 @@ async def list_turns_of_all(
     database: Database, wanted: OperatorFilter, *, limit: int, before: UUID | None = None
 ) -> list[TurnRecord]:
     """Turns newest first, without their replies, `limit` of them from behind `before`."""
-    columns = [turns.c[name] for name in TurnRecord.__dataclass_fields__ if name != "output"]
-    statement: Select[Any] = select(*columns, literal_column("NULL").label("output"))
+    statement: Select[Any] = select(*ROW, HALTED_BY, literal_column("NULL").label("output"))
     if wanted.tenant_id is not None:
         statement = statement.where(turns.c.tenant_id == wanted.tenant_id)
     if wanted.session_id is not None:
@@ -60,6 +61,10 @@ async def list_turns_of_all(
         statement = statement.where(turns.c.status == wanted.status.value)
     if wanted.queue is not None:
         statement = statement.where(turns.c.queue == wanted.queue)
+    if wanted.halting:
+        statement = statement.where(
+            turns.c.id.in_(select(sessions.c.halted_by).where(sessions.c.halted_by.is_not(None)))
+        )
     if before is not None:
         statement = statement.where(turns.c.id < before)
     rows = await database.query(statement.order_by(turns.c.id.desc()).limit(limit))

@@ -13,7 +13,7 @@ from uuid import UUID
 from sqlalchemy import Select, literal_column, select, tuple_
 
 from turns.database import Database
-from turns.schema import messages, turns
+from turns.schema import messages, sessions, turns
 from turns.status import TurnStatus
 
 Position = tuple[datetime, UUID]
@@ -51,6 +51,8 @@ class TurnRecord:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    halted_by: UUID | None
+    """The FAILED turn, perhaps this one, because of which nothing of the session is begun (G9)."""
     output: Any
     """The reply's content; None until SUCCEEDED."""
 
@@ -65,7 +67,14 @@ class TurnFilter:
     queue: str | None = None
 
 
-_COLUMNS = [turns.c[name] for name in TurnRecord.__dataclass_fields__ if name != "output"]
+HALTED_BY = (
+    select(sessions.c.halted_by)
+    .where(sessions.c.tenant_id == turns.c.tenant_id, sessions.c.session_id == turns.c.session_id)
+    .scalar_subquery()
+    .label("halted_by")
+)
+ROW = [turns.c[name] for name in TurnRecord.__dataclass_fields__ if name in turns.c]
+"""What a TurnRecord has of its own row."""
 _OUTPUT = (
     select(messages.c.content)
     .where(messages.c.turn_id == turns.c.id, messages.c.role == "assistant", messages.c.kind == "message")
@@ -78,7 +87,7 @@ _OUTPUT = (
 
 async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRecord | None:
     """One turn with its reply; None if the tenant has no such turn."""
-    statement = select(*_COLUMNS, _OUTPUT).where(turns.c.id == turn_id, turns.c.tenant_id == tenant_id)
+    statement = select(*ROW, HALTED_BY, _OUTPUT).where(turns.c.id == turn_id, turns.c.tenant_id == tenant_id)
     rows = await database.query(statement)
     return _record(rows[0]) if rows else None
 
@@ -88,7 +97,7 @@ async def list_turns(
 ) -> list[TurnRecord]:
     """Turns newest first, without their replies, `limit` of them from behind `before`."""
     # NULL for the output: a list of 100 replies of 1 MiB is nobody's wish.
-    statement: Select[Any] = select(*_COLUMNS, literal_column("NULL").label("output"))
+    statement: Select[Any] = select(*ROW, HALTED_BY, literal_column("NULL").label("output"))
     statement = statement.where(turns.c.tenant_id == wanted.tenant_id)
     if wanted.session_id is not None:
         statement = statement.where(turns.c.session_id == wanted.session_id)

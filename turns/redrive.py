@@ -3,6 +3,8 @@
 A compare-and-set on the row: FAILED of generation g becomes PENDING of generation g + 1, once, however many redrives run
 at the same time. It gets fresh budgets, a new trace (G24) and a place at the end of its session: what the conversation has
 said since then stays said. `ctx.idempotency_key` stays the old one.
+
+A turn that halts its session is left alone: it has a place to keep, and ways of its own (`turns.halting`).
 """
 
 from collections.abc import Sequence
@@ -21,13 +23,14 @@ WITH wanted AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(generations)s::int[], %(traces)s::text[], %(spans)s::text[],
                          %(expires)s::float8[]) w (id, generation, trace_id, span_id, expires_in)
 ), sessions_locked AS MATERIALIZED (
-    SELECT s.tenant_id, s.session_id FROM sessions s
+    SELECT s.tenant_id, s.session_id, s.halted_by FROM sessions s
      WHERE (s.tenant_id, s.session_id) IN (SELECT t.tenant_id, t.session_id FROM turns t JOIN wanted USING (id))
      ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE
 ), failed AS MATERIALIZED (
     SELECT t.id, t.tenant_id, t.session_id, t.seq, w.trace_id, w.span_id, w.expires_in
       FROM sessions_locked JOIN turns t USING (tenant_id, session_id) JOIN wanted w ON w.id = t.id
-     WHERE {IS_FAILED} AND t.generation = w.generation ORDER BY t.id FOR NO KEY UPDATE OF t
+     WHERE {IS_FAILED} AND t.generation = w.generation AND halted_by IS DISTINCT FROM t.id
+     ORDER BY t.id FOR NO KEY UPDATE OF t
 ), place AS (
     UPDATE sessions s SET last_seq = s.last_seq + f.many, updated_at = clock_timestamp()
       FROM (SELECT tenant_id, session_id, count(*) AS many FROM failed GROUP BY 1, 2) f

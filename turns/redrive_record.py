@@ -18,6 +18,12 @@ INSERT INTO redrives (queue, requested_by, filter) VALUES (%(queue)s, %(requeste
 
 NOTE: LiteralString = "UPDATE redrives SET turn_ids = turn_ids || %(ids)s::uuid[] WHERE id = %(id)s"
 
+RECORD: LiteralString = """
+INSERT INTO redrives (queue, requested_by, filter, turn_ids, finished_at)
+VALUES (%(queue)s, %(requested_by)s, %(filter)s, %(ids)s, clock_timestamp())
+"""
+"""What is over as it is written: for a transaction that records its own work."""
+
 FINISH: LiteralString = "UPDATE redrives SET finished_at = clock_timestamp() WHERE id = %(id)s"
 
 

@@ -42,10 +42,17 @@ class QueueSettings(BaseModel):
     """`module:function`, for workers that are not told otherwise."""
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
     max_crashes: Annotated[int, Field(ge=1, le=100)] = 3
+    on_failure: Literal["dead_letter", "halt"] = "dead_letter"
+    """Whether a FAILED turn is dead-lettered and passed over, or halts its session until a person decides (G9)."""
     timeout_seconds: Seconds = 300.0
     visibility_seconds: Annotated[float, Field(ge=1, le=MAX_VISIBILITY_SECONDS)] = 60.0
     expires_in_seconds: Seconds = 900.0
     """Retries, snoozes and takeovers end here; a first attempt is made however late it comes."""
+
+    @property
+    def halts(self) -> bool:
+        """Whether a FAILED turn halts its session."""
+        return self.on_failure == "halt"
 
     @model_validator(mode="before")
     @classmethod

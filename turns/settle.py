@@ -6,6 +6,8 @@ what is owed next (`send_at`) commit together, so nothing can be half done (G5).
 
 The next claim reads what the settle RETURNs: the partial unique index would otherwise still see the old RUNNING row. It
 skips locked rows, the settle itself waits. An answer that got lost is re-read in `turn_attempts`, never guessed.
+
+On a queue that halts, a FAILED turn halts its session instead of owing a dead letter (G9; `turns.halting` has the ways out).
 """
 
 from collections.abc import Callable, Sequence
@@ -28,9 +30,16 @@ WITH s AS MATERIALIZED (
                          %(claims)s::uuid[])
         s (id, fence, status, outcome, reply, after, refund, fault, error_class, error, dead_letter, more,
            next_claim_id)
+), halting AS MATERIALIZED (
+    -- Lock order: sessions, then turns. Only those that may be halted: where a queue does not halt, no session is locked.
+    SELECT ss.tenant_id, ss.session_id FROM sessions ss
+     WHERE %(halt)s AND (ss.tenant_id, ss.session_id) IN (
+               SELECT t.tenant_id, t.session_id FROM s JOIN turns t USING (id) WHERE s.status = 'FAILED')
+     ORDER BY ss.tenant_id, ss.session_id FOR NO KEY UPDATE
 ), mine AS MATERIALIZED (
     SELECT t.id, t.cancel_requested_at IS NOT NULL AS canceled FROM turns t JOIN s USING (id)
-     WHERE t.fence = s.fence AND {IS_RUNNING} ORDER BY t.id FOR NO KEY UPDATE OF t
+     WHERE t.fence = s.fence AND {IS_RUNNING} AND (SELECT count(*) >= 0 FROM halting)
+     ORDER BY t.id FOR NO KEY UPDATE OF t
 ), verdict AS MATERIALIZED (
     -- An acknowledged cancel wins over whatever the handler came to (G15): it may have finished a moment earlier.
     SELECT s.*, CASE WHEN canceled THEN 'CANCELED' ELSE status END AS final,
@@ -46,7 +55,7 @@ WITH s AS MATERIALIZED (
                              THEN clock_timestamp() + make_interval(secs => v.after)
                              ELSE t.execute_at END,
            send_at = CASE WHEN v.final = 'PENDING' THEN clock_timestamp() + make_interval(secs => v.after)
-                          WHEN v.final = 'FAILED' AND v.dead_letter THEN clock_timestamp() END,
+                          WHEN v.final = 'FAILED' AND v.dead_letter AND NOT %(halt)s THEN clock_timestamp() END,
            sends = 0,
            finished_at = CASE WHEN v.final <> 'PENDING' THEN clock_timestamp() END,
            error_class = v.error_class,
@@ -56,6 +65,9 @@ WITH s AS MATERIALIZED (
     RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.fence, t.generation, t.worker_id, t.started_at,
               old.attempt AS attempt, clock_timestamp() AS settled_at,
               v.final_outcome, v.error_class, v.error, v.reply, v.more, v.next_claim_id
+), halted AS (
+    UPDATE sessions ss SET halted_by = d.id, updated_at = clock_timestamp() FROM done d
+     WHERE %(halt)s AND d.status = 'FAILED' AND ss.tenant_id = d.tenant_id AND ss.session_id = d.session_id
 ), answered AS (
     INSERT INTO messages (turn_id, ordinal, role, content)
     SELECT id, (SELECT coalesce(max(m.ordinal), -1) + 1 FROM messages m WHERE m.turn_id = done.id), 'assistant', reply
@@ -73,7 +85,7 @@ WITH s AS MATERIALIZED (
           SELECT h.id, h.queue FROM turns h
            WHERE h.tenant_id = d.tenant_id AND h.session_id = d.session_id AND h.seq IS NOT NULL
              AND h.status IN ('PENDING', 'RUNNING') AND h.id <> d.id ORDER BY h.seq LIMIT 1) h
-     WHERE d.status <> 'PENDING' AND ss.halted_by IS NULL
+     WHERE d.status <> 'PENDING' AND ss.halted_by IS NULL AND NOT (%(halt)s AND d.status = 'FAILED')
 ), next AS MATERIALIZED (
     SELECT head.next_claim_id, head.mine, t.id FROM head JOIN turns t ON t.id = head.id
      WHERE {DUE} ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
@@ -188,6 +200,7 @@ def _settle_parameters(
         "queue": terms.queue,
         "worker": terms.worker_id,
         "lease": terms.lease_seconds,
+        "halt": terms.halt,
     }
 
 

@@ -51,7 +51,7 @@ TRANSITIONS: dict[TurnStatus | None, dict[TurnStatus, str]] = {
         TurnStatus.CANCELED: "cancel",
     },
     TurnStatus.SUCCEEDED: {},
-    TurnStatus.FAILED: {TurnStatus.PENDING: "redrive"},
+    TurnStatus.FAILED: {TurnStatus.PENDING: "redrive, retry"},
     TurnStatus.CANCELED: {},
 }
 """before -> after -> what does it. `None` is "no such turn yet"."""

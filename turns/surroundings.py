@@ -40,8 +40,8 @@ SELECT g.name FROM unnest(%(triggers)s::text[]) g (name)
 _TURNS = metadata.tables["turns"]
 CONSTRAINTS = tuple(sorted(str(one.name) for one in _TURNS.constraints if str(one.name).startswith("turns_")))
 UNIQUE_INDEXES = tuple(sorted(str(index.name) for index in _TURNS.indexes if index.unique))
-TRIGGERS = ("turns_legal_birth", "turns_legal_transition")
-"""Migration 0001's; SQLAlchemy knows no triggers."""
+TRIGGERS = ("turns_legal_birth", "turns_legal_transition", "turns_owe_webhook", "turns_owe_webhook_at_birth")
+"""The migrations'; SQLAlchemy knows no triggers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

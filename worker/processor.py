@@ -56,6 +56,7 @@ class Processor:
             worker_id=with_.worker_id,
             lease_seconds=settings.lease_seconds,
             max_crashes=self._queue.max_crashes,
+            halt=self._queue.halts,
         )
         self._claims: Batcher[ClaimRequest, Claim] = Batcher(
             lambda requests: claim(with_.database, self._terms, requests), limit=CLAIM_BATCH
@@ -150,7 +151,7 @@ class Processor:
             found = await self._outlast(partial(self._claims, request))
             match found:
                 case EndedAtClaim():
-                    report_ended(found)
+                    report_ended(found, halts=self._terms.halt)
                     self._with.nudge_relay()
                 case NoClaim.LOOK_AGAIN:
                     await asyncio.sleep(min(0.1, LOOK_AGAIN_SECONDS * 2**look))
@@ -185,7 +186,7 @@ class Processor:
                 return _superseded(hold)
             case Settled(status, following):
                 hold.held.end()
-                report_settled(turn, status, settlement, seconds)
+                report_settled(turn, status, settlement, seconds, halts=self._terms.halt)
                 if status is TurnStatus.FAILED or not more:
                     self._with.nudge_relay()
                 await self._delete(hold)

@@ -1,6 +1,7 @@
 """The log lines of a turn's end: retries are INFO, and a turn that finally fails is one ERROR line (G26).
 
-The alarm of the operators watches that line, so it is written in one place and once per failure.
+The alarm of the operators watches that line, so it is written in one place and once per failure. On a queue that halts, a
+second one says that the session waits for a person (G9).
 """
 
 from typing import Any
@@ -15,8 +16,13 @@ from turns.status import TurnStatus
 log = structlog.get_logger("turnstile.turn")
 
 
-def report_settled(turn: ClaimedTurn, status: TurnStatus, settlement: Settlement, seconds: float) -> None:
-    """A claim ended. `status` is what was committed, which a cancel may have changed from what was asked for."""
+def report_settled(
+    turn: ClaimedTurn, status: TurnStatus, settlement: Settlement, seconds: float, *, halts: bool
+) -> None:
+    """A claim ended. `status` is what was committed, which a cancel may have changed from what was asked for.
+
+    `halts`: the queue is one where a FAILED turn halts its session.
+    """
     fields: dict[str, Any] = {
         "turn_id": str(turn.id),
         "session_id": turn.session_id,
@@ -26,7 +32,10 @@ def report_settled(turn: ClaimedTurn, status: TurnStatus, settlement: Settlement
         "seconds": round(seconds, 3),
     }
     if status is TurnStatus.FAILED:
-        log.error("turn.failed", error_class=settlement.error_class, dead_letter=settlement.dead_letter, **fields)
+        owed = settlement.dead_letter and not halts
+        log.error("turn.failed", error_class=settlement.error_class, dead_letter=owed, **fields)
+        if halts:
+            _report_halt(settlement.error_class, turn.tenant_id, fields)
     elif status is TurnStatus.PENDING:
         wait = round(settlement.after_seconds, 3)
         log.info(f"turn.{settlement.outcome}", error_class=settlement.error_class, after_seconds=wait, **fields)
@@ -34,7 +43,7 @@ def report_settled(turn: ClaimedTurn, status: TurnStatus, settlement: Settlement
         log.info(f"turn.{status.lower()}", **fields)
 
 
-def report_ended(ended: EndedAtClaim) -> None:
+def report_ended(ended: EndedAtClaim, *, halts: bool) -> None:
     """A turn was ended at its claim: its worker was lost once too often, or it had been cancelled."""
     fields: dict[str, Any] = {
         "turn_id": str(ended.turn_id),
@@ -42,6 +51,18 @@ def report_ended(ended: EndedAtClaim) -> None:
         "trace_id": ended.trace_id,
     }
     if ended.status is TurnStatus.FAILED:
-        log.error("turn.failed", error_class=ended.error_class, dead_letter=True, **fields)
+        log.error("turn.failed", error_class=ended.error_class, dead_letter=not halts, **fields)
+        if halts:
+            _report_halt(ended.error_class, ended.tenant_id, fields)
     else:
         log.info(f"turn.{ended.status.lower()}", **fields)
+
+
+def _report_halt(error_class: str | None, tenant_id: str, fields: dict[str, Any]) -> None:
+    log.error(
+        "turn.halted_session",
+        error_class=error_class,
+        tenant_id=tenant_id,
+        ways_on="turnstile retry, turnstile skip",
+        **{name: fields[name] for name in ("turn_id", "session_id", "trace_id")},
+    )

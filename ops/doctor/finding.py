@@ -77,7 +77,7 @@ CATALOGUE: dict[str, Kind] = {
     "guard-missing": Kind(
         _ERROR,
         "a constraint, unique index or trigger of the status table is gone or switched off",
-        "put it back; migration 0001 has its definition",
+        "put it back; the migrations have its definition",
         transient=False,
     ),
     "clock-skew": Kind(
@@ -95,7 +95,9 @@ CATALOGUE: dict[str, Kind] = {
     "session-stuck": Kind(
         _ERROR, "the session's next turn is due and nobody takes it", "see workers and locks", Remedy.WAKE
     ),
-    "session-halted": Kind(_WARNING, "the session is halted and its next turn is due", "see sessions.halted_by"),
+    "session-halted": Kind(
+        _INFO, "the turn failed and halts its session", "turnstile retry or turnstile skip", transient=False
+    ),
     "attempts-over-budget": Kind(
         _ERROR, "an open turn has spent more than its budget", "see turnstile status; a defect, please report it"
     ),

@@ -53,8 +53,8 @@ def judge_turn(symptom: str, turn: "SickTurn", declared: Mapping[str, "QueueSett
             return about_turn(symptom, turn, f"worker {turn.worker_id}, attempt {turn.attempt}", turn.lease_until)
         case "send-overdue":
             return about_turn(symptom, turn, f"{turn.status}, send_at has passed", turn.send_at)
-        case "session-stuck" if turn.halted_by is not None:
-            return about_turn("session-halted", turn, f"halted by {turn.halted_by}")
+        case "session-halted":
+            return about_turn(symptom, turn, f"{turn.error_class}, {turn.waiting} turns wait behind it")
         case "session-stuck":
             return about_turn(symptom, turn, f"attempt {turn.attempt}, queue {turn.queue}")
         case "attempts-over-budget":

@@ -14,12 +14,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.chaos.checker.evidence import Change, Evidence
-from tests.fakes import store_cancel, store_claim, store_evidence, store_relay, store_submit
+from tests.fakes import store_cancel, store_claim, store_evidence, store_halting, store_relay, store_submit
 from tests.fakes.store_tables import Tables
 from turns import (
     attempts,
     cancellation,
     claim,
+    halting,
     head,
     history,
     operator_reading,
@@ -58,11 +59,17 @@ STATEMENTS: dict[str, Statement] = {
     cancellation.LOCK_TURN: store_cancel.lock_turn,
     cancellation.CANCEL_PENDING: store_cancel.cancel_pending,
     cancellation.REQUEST_CANCEL: store_cancel.request_cancel,
+    halting.READ_HALT: store_halting.read_halt,
+    halting.LOCK_HALTED: store_halting.lock_halted,
+    halting.RETRY: store_halting.retry,
+    halting.OWE_DEAD_LETTER: store_halting.owe_dead_letter,
+    halting.RESUME: store_halting.resume,
     redrive.REVIVE: store_relay.revive,
     redrive.READ_GENERATIONS: store_submit.read_generations,
     redrive_record.BEGIN: store_cancel.begin_redrive,
     redrive_record.NOTE: store_cancel.no_answer,
     redrive_record.FINISH: store_cancel.no_answer,
+    redrive_record.RECORD: store_cancel.no_answer,
     registry.ANNOUNCE: store_cancel.announce,
     registry.WITHDRAW: store_cancel.withdraw,
     history.HISTORY: store_submit.history,
@@ -185,7 +192,7 @@ class FakeCursor:
 
 
 class FakeConnection:
-    """The asynchronous connection of `turns.cancellation.cancel`."""
+    """The asynchronous connection of `turns.cancellation` and `turns.halting`."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables

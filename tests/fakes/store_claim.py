@@ -92,14 +92,16 @@ def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) 
         lease_until=now + interval(parameters["lease"]) if running else None,
         started_at=now if running else row.started_at,
         finished_at=None if running else now,
-        send_at=now if failed else None,
+        send_at=now if failed and not parameters["halt"] else None,
         error_class=("crash_loop" if crash_loop else "expired") if failed else row.error_class,
         error=f"its worker was lost in attempt {row.attempt}" if failed else row.error,
     )
     if was is RUNNING:
         lost_attempt = AttemptRow(turn_id=row.id, generation=row.generation, finished_at=now, outcome="lost", **lost)
         tables.insert_attempt(lost_attempt)
-    if not running:
+    if failed and parameters["halt"]:
+        _halt(tables, row)
+    elif not running:
         _wake_heir(tables, tables.sessions[row.tenant_id, row.session_id])
     return {
         **columns(row, ("tenant_id", "session_id", "seq", "trace_id", "error_class")),
@@ -109,6 +111,10 @@ def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) 
         "lost_worker": lost["worker_id"],
         "taken_over": was is RUNNING,
     }
+
+
+def _halt(tables: Tables, row: TurnRow) -> None:
+    tables.update_session(tables.sessions[row.tenant_id, row.session_id], halted_by=row.id, updated_at=tables.now())
 
 
 def _wake_heir(tables: Tables, session: SessionRow) -> None:
@@ -174,7 +180,7 @@ def settle(tables: Tables, parameters: Parameters) -> Rows:
         row = tables.turns.get(one["ids"])
         if row is None or row.fence != one["fences"] or row.status is not RUNNING:
             continue
-        _end(tables, row, one)
+        _end(tables, row, one, halt=parameters["halt"])
         answers.append({"id": row.id, "fence": row.fence, "status": row.status.value, "look_again": False})
         session = tables.sessions[row.tenant_id, row.session_id]
         if row.status is not PENDING and session.halted_by is None and session.head is not None:
@@ -184,7 +190,7 @@ def settle(tables: Tables, parameters: Parameters) -> Rows:
     return answers
 
 
-def _end(tables: Tables, row: TurnRow, asked: dict[str, Any]) -> None:
+def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool) -> None:
     now, attempt = tables.now(), row.attempt
     canceled = row.cancel_requested_at is not None
     final = CANCELED if canceled else TurnStatus(asked["statuses"])
@@ -197,12 +203,14 @@ def _end(tables: Tables, row: TurnRow, asked: dict[str, Any]) -> None:
         failures=row.failures + asked["faults"],
         lease_until=None,
         execute_at=later if waits and asked["afters"] > 0 else row.execute_at,
-        send_at=later if waits else now if final is FAILED and asked["dead_letters"] else None,
+        send_at=later if waits else now if final is FAILED and asked["dead_letters"] and not halt else None,
         sends=0,
         finished_at=None if waits else now,
         error_class=asked["error_classes"],
         error=asked["errors"],
     )
+    if final is FAILED and halt:
+        _halt(tables, row)
     if final is SUCCEEDED:
         said = tables.messages.get(row.id, ())
         ordinal = max((one.ordinal for one in said), default=-1) + 1

@@ -145,6 +145,11 @@ def wake_head(tables: Tables, parameters: Parameters) -> Rows:
     return [columns(head, ("id", "tenant_id", "session_id", "queue", "trace_id", "span_id"))]
 
 
+def halts(tables: Tables, row: TurnRow) -> bool:
+    """Whether the turn halts its session."""
+    return tables.sessions[row.tenant_id, row.session_id].halted_by == row.id
+
+
 def revive(tables: Tables, parameters: Parameters) -> Rows:
     """REVIVE."""
     now = tables.now()
@@ -152,7 +157,7 @@ def revive(tables: Tables, parameters: Parameters) -> Rows:
     failed = [
         (tables.turns[turn_id], trace_id, span_id, expires_in)
         for turn_id, generation, trace_id, span_id, expires_in in asked
-        if is_failed(tables.turns.get(turn_id), generation)
+        if is_failed(tables.turns.get(turn_id), generation) and not halts(tables, tables.turns[turn_id])
     ]
     answers: Rows = []
     for row, trace_id, span_id, expires_in in sorted(failed, key=lambda one: (one[0].seq or 0, by_id(one[0]))):

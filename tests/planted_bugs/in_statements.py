@@ -61,7 +61,7 @@ def dead_letter_not_owed() -> None:
     alter(
         turns.settle,
         "SETTLE",
-        ("WHEN v.final = 'FAILED' AND v.dead_letter THEN clock_timestamp() END", "END"),
+        ("WHEN v.final = 'FAILED' AND v.dead_letter AND NOT %(halt)s THEN clock_timestamp() END", "END"),
     )
 
 
@@ -89,8 +89,8 @@ def redrive_without_compare_and_set() -> None:
     alter(
         turns.redrive,
         "REVIVE",
-        ("WHERE (t.status || '') = 'FAILED' AND t.generation = w.generation ORDER BY",
-         "WHERE (t.status || '') IN ('FAILED', 'PENDING') ORDER BY"),
+        ("WHERE (t.status || '') = 'FAILED' AND t.generation = w.generation AND ",
+         "WHERE (t.status || '') IN ('FAILED', 'PENDING') AND "),
         ("WHERE t.id = n.id AND (t.status || '') = 'FAILED'", "WHERE t.id = n.id"),
     )  # fmt: skip
 

@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 from typer.testing import CliRunner
@@ -82,8 +82,11 @@ def test_replies_are_judged_by_the_status(status: str, replies: int, code: str) 
     assert judge(Symptom.REPLIES_WRONG, status=status, replies=replies).code == code
 
 
-def test_a_halted_session_is_not_called_stuck() -> None:
-    assert judge(Symptom.SESSION_STUCK, halted_by=uuid4()).code == "session-halted"
+def test_a_halted_session_is_shown_and_no_fault() -> None:
+    finding = judge(Symptom.SESSION_HALTED, status="FAILED", error_class="Boom", waiting=3)
+
+    assert (finding.code, finding.kind.severity, finding.kind.remedy) == ("session-halted", Severity.INFO, None)
+    assert finding.detail == "Boom, 3 turns wait behind it"
 
 
 @pytest.mark.parametrize(

@@ -55,9 +55,9 @@ SETTLEMENTS = {
 }
 
 
-def terms(worker_id: str = "worker-a", queue: str = QUEUE) -> ClaimTerms:
+def terms(worker_id: str = "worker-a", queue: str = QUEUE, *, halt: bool = False) -> ClaimTerms:
     """The claim terms of one worker."""
-    return ClaimTerms(queue=queue, worker_id=worker_id, lease_seconds=LEASE_SECONDS, max_crashes=MAX_CRASHES)
+    return ClaimTerms(queue=queue, worker_id=worker_id, lease_seconds=LEASE_SECONDS, max_crashes=MAX_CRASHES, halt=halt)
 
 
 async def submit_one(
@@ -71,9 +71,11 @@ async def submit_one(
     return answer
 
 
-async def claim_one(store: Stand, worker_id: str = "worker-a", session_id: str = "s", queue: str = QUEUE) -> Claim:
+async def claim_one(
+    store: Stand, worker_id: str = "worker-a", session_id: str = "s", queue: str = QUEUE, *, halt: bool = False
+) -> Claim:
     """Whatever a session's claim gives."""
-    (answer,) = await claim(store.database, terms(worker_id, queue), [make_claim(session_id)])
+    (answer,) = await claim(store.database, terms(worker_id, queue, halt=halt), [make_claim(session_id)])
     return answer
 
 
@@ -91,10 +93,11 @@ async def settle_one(
     *,
     more: bool = False,
     next_claim_id: UUID | None = None,
+    halt: bool = False,
 ) -> Settled | Superseded:
     """Ends a claim."""
     request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=next_claim_id or uuid4())
-    (answer,) = await settle(store.database, terms(), [request], json.dumps)
+    (answer,) = await settle(store.database, terms(halt=halt), [request], json.dumps)
     return answer
 
 

@@ -25,14 +25,18 @@ async def make_failed(
     tenant_id: str = "t",
     error_class: str = "ValueError",
     queue: str | None = None,
+    halt: bool = False,
 ) -> list[UUID]:
-    """One FAILED turn for each session (name one twice for two), whose dead letters are owed but not sent."""
+    """One FAILED turn for each session (name one twice for two), whose dead letters are owed but not sent.
+
+    `halt`: on a queue where each halts its session instead.
+    """
     failed = []
     name = queue or settings.queue
     for session_id in sessions:
         submission = make_submission(name, session_id, tenant_id=tenant_id)
         await submit(database, [submission], net_seconds=60)
-        terms = make_terms(settings, queue=name)
+        terms = make_terms(settings, queue=name, halt=halt)
         (turn,) = await claim(database, terms, [make_claim(session_id, tenant_id)])
         assert isinstance(turn, ClaimedTurn)
         settlement = Settlement(

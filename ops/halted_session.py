@@ -1,0 +1,136 @@
+"""`turnstile retry` and `turnstile skip`: the two ways on for a session that a FAILED turn has halted (G9)."""
+
+import secrets
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+
+from ops.confirmation import confirm
+from ops.exit_codes import CommandError, ExitCode
+from ops.output import AsJson, print_fields, print_json, say, short_time
+
+if TYPE_CHECKING:
+    from turns.halting import Halt, Resumed, WayOn
+    from turns.settings import Settings
+
+TurnId = Annotated[UUID, typer.Argument(metavar="TURN", help="The turn that halts its session.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def retry(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Run a turn that halts its session again: in its old place, with fresh budgets. The session then goes on."""
+    from turns.halting import WayOn
+
+    _let_go_on(turn, WayOn.RETRY, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def skip(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Pass a turn that halts its session over: it stays FAILED and is dead-lettered. The session goes on behind it."""
+    from turns.halting import WayOn
+
+    _let_go_on(turn, WayOn.SKIP, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def _let_go_on(turn_id: UUID, way: "WayOn", *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    from ops.operator_access import load_settings, run
+    from turns.halting import WayOn
+
+    settings = load_settings()
+    halt = run(_read(settings, turn_id))
+    if not halt.halts:
+        raise CommandError(_refusal(halt))
+    if way is WayOn.RETRY:
+        # Before the question: its new budgets are the queue's. A skip works whatever became of the queue.
+        settings.find_queue(halt.queue)
+    resumed = None
+    if not dry_run:
+        # Between two loops: inside one, Ctrl-C would only cancel a task that waits for the keyboard.
+        confirm(_question(halt, way), yes=yes)
+        resumed = run(_resume(settings, halt, way))
+    document = as_document(halt, way, resumed)
+    if as_json:
+        print_json(document)
+    else:
+        print_fields(document)
+
+
+async def _read(settings: "Settings", turn_id: UUID) -> "Halt":
+    from ops.operator_access import operator_database
+    from turns.halting import read_halt
+
+    async with operator_database(settings) as database:
+        halt = await read_halt(database, turn_id)
+    if halt is None:
+        raise CommandError(f"there is no turn {turn_id}; nothing was changed", ExitCode.NOT_FOUND)
+    return halt
+
+
+async def _resume(settings: "Settings", halt: "Halt", way: "WayOn") -> "Resumed":
+    from ops.operator_access import operator_database
+    from ops.redrive import whoever_runs_this
+    from turns.halting import WayOn, retry, skip
+    from turns.identifiers import start_trace
+
+    who = whoever_runs_this()
+    async with operator_database(settings) as database:
+        if way is WayOn.RETRY:
+            trace = start_trace(secrets.randbits(192))
+            expires = settings.find_queue(halt.queue).expires_in_seconds
+            resumed = await retry(database, halt.id, trace, expires_in_seconds=expires, requested_by=who)
+        else:
+            resumed = await skip(database, halt.id, requested_by=who)
+    if resumed is None:
+        raise CommandError(f"{halt.id} halts its session no more: somebody was quicker; nothing was changed")
+    await _wake(settings, resumed)
+    return resumed
+
+
+async def _wake(settings: "Settings", resumed: "Resumed") -> None:
+    if resumed.woken is None:
+        return
+    from turns.errors import QueueUnavailableError, UnknownQueueError
+    from turns.message_queue import MessageQueues
+
+    queue, message = resumed.woken
+    queues = MessageQueues(settings)
+    try:
+        await queues.send(queue, [message])
+    except (QueueUnavailableError, UnknownQueueError):
+        say("the queue is away; the relay wakes the session")
+    finally:
+        queues.close()
+
+
+def as_document(halt: "Halt", way: "WayOn", resumed: "Resumed | None") -> dict[str, Any]:
+    """What programs read. The same keys with and without --dry-run; `woken` is the turn that the session goes on with."""
+    return {
+        "dry_run": resumed is None,
+        "action": way,
+        "turn": halt.id,
+        "tenant_id": halt.tenant_id,
+        "session_id": halt.session_id,
+        "queue": halt.queue,
+        "error_class": halt.error_class,
+        "failed_at": halt.finished_at,
+        "waiting": halt.waiting,
+        "woken": resumed.woken[1].wake_up.turn_id if resumed and resumed.woken else None,
+    }
+
+
+def _refusal(halt: "Halt") -> str:
+    from turns.status import TurnStatus
+
+    hint = "; try turnstile redrive" if halt.status is TurnStatus.FAILED else ""
+    return f"{halt.id} is {halt.status} and halts no session; nothing was changed{hint}"
+
+
+def _question(halt: "Halt", way: "WayOn") -> str:
+    from turns.halting import WayOn
+
+    asked = "Run it again" if way is WayOn.RETRY else "Pass it over"
+    return (
+        f"Session {halt.session_id} of tenant {halt.tenant_id} is halted since {short_time(halt.finished_at)} "
+        f"({halt.error_class}), with {halt.waiting} turns waiting. {asked}?"
+    )
