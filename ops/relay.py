@@ -9,6 +9,7 @@ from turns.database import Database
 from turns.message_queue import MessageQueues
 from turns.relay import Relay
 from turns.settings import Settings
+from turns.webhook_delivery import WebhookDelivery
 
 log = structlog.get_logger("turnstile.relay")
 
@@ -30,7 +31,14 @@ async def run_relay(settings: Settings) -> None:
     try:
         async with Database(settings.database_url, "turnstile-relay", size=2, pinned=True) as database:
             log.info("relay.started", queues=list(settings.queues_by_name))
-            await Relay(database, queues, settings).run(stopping)
+            try:
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(Relay(database, queues, settings).run(stopping))
+                    if settings.webhook_hosts:
+                        both.create_task(WebhookDelivery(database, settings).run(stopping))
+            except ExceptionGroup as errors:
+                # One of them ended the other: its own error is what the person is told.
+                raise errors.exceptions[0] from None
             log.info("relay.stopped")
     finally:
         queues.close()

@@ -18,11 +18,17 @@ from producer.wake_up_sending import WakeUpSending
 from turns.batching import Batcher
 from turns.database import Database
 from turns.envelope import OutgoingMessage
-from turns.errors import DatabaseUnavailableError, SubmissionRefusedError, TurnstileError
+from turns.errors import (
+    DatabaseUnavailableError,
+    SubmissionRefusedError,
+    TurnstileError,
+    WebhookNotAllowedError,
+)
 from turns.identifiers import continue_trace, uuid7
 from turns.message import WakeUp
 from turns.settings import Settings
 from turns.submission import Accepted, Submission, idempotency_key, submit, turn_id_key
+from turns.webhook_url import is_allowed, parse_webhook_url
 
 MAX_BATCH = 200
 MAX_BATCH_BYTES = 16 * 1024 * 1024
@@ -56,7 +62,7 @@ class Intake:
     ) -> Accepted:
         """Records the turn and sends its wake-up.
 
-        Raises UnknownQueueError, SubmissionRefusedError, UnstorableContentError (nothing was done) or
+        Raises UnknownQueueError, WebhookNotAllowedError, SubmissionRefusedError, UnstorableContentError (nothing was done) or
         DatabaseUnavailableError (nothing was done, or it can't be known: a repeat with the same key finds out).
         """
         queue = self._settings.find_queue(self._usual_queue() if request.queue is None else request.queue)
@@ -75,6 +81,7 @@ class Intake:
             max_attempts=request.max_attempts,
             timeout_seconds=request.timeout_seconds,
             metadata=request.metadata,
+            webhook_url=self._allowed(request.webhook_url),
         )
         task = asyncio.create_task(self._commit_and_wake(submission))
         self._under_way.add(task)
@@ -91,6 +98,14 @@ class Intake:
         if not task.cancelled():
             # Seen by the request, if that is still there. Nobody else needs telling.
             task.exception()
+
+    def _allowed(self, url: str | None) -> str | None:
+        if url is not None and not is_allowed(parse_webhook_url(url), self._settings.webhook_hosts):
+            # Which hosts are allowed is the deployment's own affair.
+            raise WebhookNotAllowedError(
+                "this host is not allowed" if self._settings.webhook_hosts else "webhooks are not enabled here"
+            )
+        return url
 
     def _usual_queue(self) -> str:
         names = self._settings.queues_by_name

@@ -19,7 +19,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from producer.intake import UnstorableContentError
 from producer.turn_request import InvalidRequestError
-from turns.errors import DatabaseUnavailableError, IdempotencyMismatchError, TurnIdTakenError, UnknownQueueError
+from turns.errors import (
+    DatabaseUnavailableError,
+    IdempotencyMismatchError,
+    TurnIdTakenError,
+    UnknownQueueError,
+    WebhookNotAllowedError,
+)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 2
@@ -42,6 +48,7 @@ class Kind(Enum):
     INVALID_BODY = ("invalid-body", 422, "The body is not a valid request")
     INVALID_PARAMETER = ("invalid-parameter", 422, "A parameter or header is not valid")
     UNKNOWN_QUEUE = ("unknown-queue", 422, "The queue is not declared")
+    WEBHOOK_NOT_ALLOWED = ("webhook-not-allowed", 422, "The webhook cannot go there")
     IDEMPOTENCY_MISMATCH = ("idempotency-mismatch", 422, "The same key came before with another request")
     INTERNAL = ("internal-error", 500, "Something went wrong on our side")
     UNAVAILABLE = ("unavailable", 503, "The service is not available just now")
@@ -139,6 +146,11 @@ def _of_queue(error: UnknownQueueError) -> ProblemError:
     return ProblemError(Kind.UNKNOWN_QUEUE, fault.detail, errors=[fault])
 
 
+def _of_webhook(error: WebhookNotAllowedError) -> ProblemError:
+    fault = Fault(detail=str(error), pointer="/webhook_url")
+    return ProblemError(Kind.WEBHOOK_NOT_ALLOWED, fault.detail, errors=[fault])
+
+
 def _of_outage(_: DatabaseUnavailableError) -> ProblemError:
     return ProblemError(
         Kind.UNAVAILABLE,
@@ -153,6 +165,7 @@ _TRANSLATIONS: dict[type[Exception], Any] = {
     RequestValidationError: _of_parameters,
     InvalidRequestError: _of_body,
     UnknownQueueError: _of_queue,
+    WebhookNotAllowedError: _of_webhook,
     IdempotencyMismatchError: lambda _: ProblemError(
         Kind.IDEMPOTENCY_MISMATCH, "use a new key, or a new turn_id, for a new request"
     ),

@@ -82,10 +82,20 @@ class TurnSummary(BaseModel):
     links: TurnLinks
 
 
+class WebhookState(BaseModel):
+    """How far the completion webhook is. Both times null: it was given up, for the reason in `error`."""
+
+    tries: int
+    delivered_at: datetime | None
+    next_try_at: datetime | None
+    error: str | None
+
+
 class TurnDetail(TurnSummary):
-    """A turn with its reply, which is null until it SUCCEEDED."""
+    """A turn with its reply, which is null until it SUCCEEDED. `webhook` is null until it has ended, and if none is owed."""
 
     output: Any
+    webhook: WebhookState | None
 
 
 class TurnPage(BaseModel):
@@ -149,7 +159,7 @@ def summary(record: TurnRecord) -> TurnSummary:
 
 def detail(record: TurnRecord) -> TurnDetail:
     """A row on its own."""
-    return TurnDetail.model_validate({**_fields(record), "output": record.output})
+    return TurnDetail.model_validate({**_fields(record), "output": record.output, "webhook": record.webhook})
 
 
 def said(message: Message) -> SessionMessage:

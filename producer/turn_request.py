@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from producer.strict_json import escape_pointer
+from turns.webhook_url import MAX_URL_CHARACTERS, parse_webhook_url
 
 MAX_METADATA_BYTES = 4096
 MAX_SECONDS = 14 * 86_400
@@ -54,6 +55,12 @@ def _check_input(value: Any) -> Any:
 def _check_metadata(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     if value is not None and len(_canonical(value)) > MAX_METADATA_BYTES:
         raise ValueError(f"must not be longer than {MAX_METADATA_BYTES} bytes as JSON")
+    return value
+
+
+def _check_webhook_url(value: str | None) -> str | None:
+    if value is not None:
+        parse_webhook_url(value)
     return value
 
 
@@ -118,6 +125,19 @@ class TurnRequest(BaseModel):
         dict[str, Any] | None,
         AfterValidator(_check_metadata),
         Field(description=f"Kept with the turn as it is; {MAX_METADATA_BYTES} bytes of JSON at most."),
+    ] = None
+    webhook_url: Annotated[
+        str | None,
+        AfterValidator(_check_webhook_url),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "string", "format": "uri", "pattern": "^https://", "maxLength": MAX_URL_CHARACTERS},
+                    {"type": "null"},
+                ]
+            }
+        ),
+        Field(description="Where to POST how the turn ended, signed. The host must be one that the deployment allows."),
     ] = None
     turn_id: Annotated[
         UUID | None,

@@ -56,6 +56,10 @@ class SubmissionRefusedError(TurnstileError):
     """A submit that can't be accepted as it is; `status` table unchanged."""
 
 
+class WebhookNotAllowedError(TurnstileError):
+    """A completion webhook was asked for, and this deployment allows none, or none there."""
+
+
 class IdempotencyMismatchError(SubmissionRefusedError):
     """The same Idempotency-Key (or client-chosen turn id) came before with another body."""
 

@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from sqlalchemy import Select, literal_column, select
+from sqlalchemy import Select, select
 
 from turns.database import Database
-from turns.reading import HALTED_BY, ROW, TurnRecord, read_turn
+from turns.reading import HALTED_BY, ROW, UNREAD, TurnRecord, read_turn
 from turns.schema import sessions, turns
 from turns.status import TurnStatus
 
@@ -52,7 +52,7 @@ async def list_turns_of_all(
     database: Database, wanted: OperatorFilter, *, limit: int, before: UUID | None = None
 ) -> list[TurnRecord]:
     """Turns newest first, without their replies, `limit` of them from behind `before`."""
-    statement: Select[Any] = select(*ROW, HALTED_BY, literal_column("NULL").label("output"))
+    statement: Select[Any] = select(*ROW, HALTED_BY, *UNREAD)
     if wanted.tenant_id is not None:
         statement = statement.where(turns.c.tenant_id == wanted.tenant_id)
     if wanted.session_id is not None:

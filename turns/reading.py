@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, literal_column, select, tuple_
+from sqlalchemy import Select, func, literal_column, select, tuple_
 
 from turns.database import Database
-from turns.schema import messages, sessions, turns
+from turns.schema import messages, sessions, turns, webhooks
 from turns.status import TurnStatus
 
 Position = tuple[datetime, UUID]
@@ -55,6 +55,8 @@ class TurnRecord:
     """The FAILED turn, perhaps this one, because of which nothing of the session is begun (G9)."""
     output: Any
     """The reply's content; None until SUCCEEDED."""
+    webhook: Mapping[str, Any] | None
+    """What became of its completion webhook (tries, delivered_at, next_try_at, error); None until it ends, or if none is owed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +87,24 @@ _OUTPUT = (
 )
 
 
+_WEBHOOK = (
+    select(
+        func.jsonb_build_object(
+            *("tries", webhooks.c.tries, "delivered_at", webhooks.c.delivered_at),
+            *("next_try_at", webhooks.c.due_at, "error", webhooks.c.error),
+        )
+    )
+    .where(webhooks.c.turn_id == turns.c.id, webhooks.c.generation == turns.c.generation)
+    .scalar_subquery()
+    .label("webhook")
+)
+UNREAD: tuple[Any, ...] = (literal_column("NULL").label("output"), literal_column("NULL").label("webhook"))
+"""What a list leaves out: a hundred replies of 1 MiB are nobody's wish."""
+
+
 async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRecord | None:
     """One turn with its reply; None if the tenant has no such turn."""
-    statement = select(*ROW, HALTED_BY, _OUTPUT).where(turns.c.id == turn_id, turns.c.tenant_id == tenant_id)
+    statement = select(*ROW, HALTED_BY, _OUTPUT, _WEBHOOK).where(turns.c.id == turn_id, turns.c.tenant_id == tenant_id)
     rows = await database.query(statement)
     return _record(rows[0]) if rows else None
 
@@ -96,8 +113,7 @@ async def list_turns(
     database: Database, wanted: TurnFilter, *, limit: int, before: Position | None = None
 ) -> list[TurnRecord]:
     """Turns newest first, without their replies, `limit` of them from behind `before`."""
-    # NULL for the output: a list of 100 replies of 1 MiB is nobody's wish.
-    statement: Select[Any] = select(*ROW, HALTED_BY, literal_column("NULL").label("output"))
+    statement: Select[Any] = select(*ROW, HALTED_BY, *UNREAD)
     statement = statement.where(turns.c.tenant_id == wanted.tenant_id)
     if wanted.session_id is not None:
         statement = statement.where(turns.c.session_id == wanted.session_id)

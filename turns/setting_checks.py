@@ -8,6 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from turns.message import ID_PATTERN
+from turns.webhook_signature import read_secret
+from turns.webhook_url import is_rule
 
 MIN_API_KEY_CHARACTERS = 8
 
@@ -67,3 +69,22 @@ def check_api_keys(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str],
     if len({key for _, key in pairs}) != len(pairs):
         raise ValueError("each key may stand only once")
     return pairs
+
+
+def parse_list(value: Any) -> Any:
+    """`a,b` as a tuple; anything but a string is left as it is."""
+    return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+
+def check_webhook_hosts(rules: tuple[str, ...]) -> tuple[str, ...]:
+    """Hosts that completion webhooks may go to."""
+    if not all(is_rule(rule.lower()) for rule in rules):
+        raise ValueError("must be host, *.domain or *, each perhaps with :port, separated by commas")
+    return tuple(rule.lower() for rule in rules)
+
+
+def check_webhook_secrets(secrets: tuple[str, ...]) -> tuple[str, ...]:
+    """Secrets that a signature can be made with."""
+    for secret in secrets:
+        read_secret(secret)
+    return secrets

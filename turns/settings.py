@@ -20,7 +20,10 @@ from turns.setting_checks import (
     check_api_keys,
     check_database_url,
     check_redis_url,
+    check_webhook_hosts,
+    check_webhook_secrets,
     parse_api_keys,
+    parse_list,
 )
 
 Seconds = Annotated[float, Field(gt=0, le=14 * 86_400)]
@@ -122,6 +125,11 @@ class Settings(BaseSettings):
     retry_cap_seconds: Seconds = 120.0
     idempotency_days: Annotated[float, Field(gt=0, le=365)] = 1.0
 
+    webhook_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """Where completion webhooks may go: `host`, `*.domain` or `*`, perhaps with `:port`. None: there are none."""
+    webhook_secrets: Annotated[tuple[str, ...], NoDecode, Field(repr=False)] = ()
+    """`whsec_<base64>`, what they are signed with; two while one takes the place of the other."""
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "console", "auto"] = "auto"
 
@@ -147,6 +155,9 @@ class Settings(BaseSettings):
     _check_api_key = field_validator("api_key")(check_api_key)
     _parse_api_keys = field_validator("api_keys", mode="before")(parse_api_keys)
     _check_api_keys = field_validator("api_keys")(check_api_keys)
+    _parse_lists = field_validator("webhook_hosts", "webhook_secrets", mode="before")(parse_list)
+    _check_webhook_hosts = field_validator("webhook_hosts")(check_webhook_hosts)
+    _check_webhook_secrets = field_validator("webhook_secrets")(check_webhook_secrets)
 
     @model_validator(mode="after")
     def _nest(self) -> Self:
@@ -174,6 +185,8 @@ class Settings(BaseSettings):
             problems.append("each queue needs an SQS queue and a dead-letter queue of its own")
         if not self.api_keys and self.api_host not in LOCAL_HOSTS:
             problems.append("without api_keys the API serves the loopback address only; set TURNSTILE_API_KEYS")
+        if self.webhook_hosts and not self.webhook_secrets:
+            problems.append("webhooks are signed; set TURNSTILE_WEBHOOK_SECRETS, or no TURNSTILE_WEBHOOK_HOSTS")
         if problems:
             raise ValueError("; ".join(problems))
         return self

@@ -40,9 +40,9 @@ WITH r AS MATERIALIZED (
     SELECT * FROM unnest(%(ords)s::int[], %(ids)s::uuid[], %(tenants)s::text[], %(sessions)s::text[], %(queues)s::text[],
                          %(keys)s::text[], %(fingerprints)s::bytea[], %(contents)s::jsonb[], %(execute_ats)s::timestamptz[],
                          %(expires)s::float8[], %(max_attempts)s::int[], %(timeouts)s::float8[], %(metadatas)s::jsonb[],
-                         %(trace_ids)s::text[], %(span_ids)s::text[], %(parent_span_ids)s::text[])
+                         %(trace_ids)s::text[], %(span_ids)s::text[], %(parent_span_ids)s::text[], %(webhook_urls)s::text[])
         r (ord, id, tenant_id, session_id, queue, key, fingerprint, content, execute_at, expires_in, max_attempts,
-           timeout_seconds, metadata, trace_id, span_id, parent_span_id)
+           timeout_seconds, metadata, trace_id, span_id, parent_span_id, webhook_url)
 ), timed AS MATERIALIZED (
     SELECT r.*, l.later, coalesce(l.later, now()) + make_interval(secs => r.expires_in) AS expires_at, now() AS created_at
       FROM r CROSS JOIN LATERAL (SELECT CASE WHEN r.execute_at > now() THEN r.execute_at END AS later) l
@@ -73,10 +73,11 @@ WITH r AS MATERIALIZED (
     WINDOW session AS (PARTITION BY f.tenant_id, f.session_id)
 ), born AS (
     INSERT INTO turns (id, tenant_id, session_id, seq, queue, execute_at, send_at, expires_at, max_attempts,
-                       timeout_seconds, metadata, trace_id, span_id, parent_span_id, created_at)
+                       timeout_seconds, metadata, trace_id, span_id, parent_span_id, created_at, webhook_url)
     SELECT n.id, n.tenant_id, n.session_id, n.seq, n.queue, n.later,
            coalesce(n.later, now() + make_interval(secs => greatest(%(net)s, 2 * {DWELL.format(queue="n.queue")}))),
-           n.expires_at, n.max_attempts, n.timeout_seconds, n.metadata, n.trace_id, n.span_id, n.parent_span_id, n.created_at
+           n.expires_at, n.max_attempts, n.timeout_seconds, n.metadata, n.trace_id, n.span_id, n.parent_span_id, n.created_at,
+           n.webhook_url
       FROM numbered n ORDER BY n.id
     RETURNING id
 ), said AS (
@@ -122,6 +123,8 @@ class Submission:
     max_attempts: int | None = None
     timeout_seconds: float | None = None
     metadata: Mapping[str, Any] | None = None
+    webhook_url: str | None = None
+    """Where to tell how the turn ended, checked at the edge."""
 
     def __post_init__(self) -> None:
         if not (is_valid_id(self.tenant_id) and is_valid_id(self.session_id)):
@@ -238,5 +241,6 @@ def _parameters(submissions: Sequence[Submission], net_seconds: float) -> dict[s
         "trace_ids": [submission.trace.trace_id for submission in submissions],
         "span_ids": [submission.trace.span_id for submission in submissions],
         "parent_span_ids": [submission.trace.parent_span_id for submission in submissions],
+        "webhook_urls": [submission.webhook_url for submission in submissions],
         "net": net_seconds,
     }

@@ -21,6 +21,7 @@ from turns.message_queue import MessageQueues
 from turns.registry import WorkerRecord
 from turns.relay import Relay
 from turns.settings import Settings
+from turns.webhook_delivery import WebhookDelivery
 from worker.consumer import Consumer
 from worker.handler import Handler, load
 from worker.health import Health, serve_health
@@ -138,6 +139,9 @@ class _Worker:
         tasks = {polling, stopped}
         if self.settings.relay:
             tasks.add(asyncio.create_task(self.relay.run(relay_stop), name="relay"))
+            if self.settings.webhook_hosts:
+                delivery = WebhookDelivery(self.database, self.settings)
+                tasks.add(asyncio.create_task(delivery.run(relay_stop), name="webhooks"))
         log.info("worker.started", worker_id=self.worker_id, queue=self.settings.queue, slots=self.consumer.slots)
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         broken = [task for task in done if task is not stopped and task.exception() is not None]

@@ -37,8 +37,8 @@ def start_worker(product: Product) -> Iterator[StartWorker]:
     """Starts worker processes; what still runs at the end of the test is killed."""
     started: list[WorkerProcess] = []
 
-    def start(**environment: str) -> WorkerProcess:
-        worker = WorkerProcess(product.settings, environment)
+    def start(command: str = "worker", **environment: str) -> WorkerProcess:
+        worker = WorkerProcess(product.settings, environment, command)
         started.append(worker)
         return worker
 

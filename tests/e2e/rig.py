@@ -24,9 +24,9 @@ from turns.submission import Accepted, Submission, submit
 
 
 class WorkerProcess:
-    """One `turnstile worker` of its own, with the test's short leases."""
+    """One `turnstile worker` (or another command that serves) of its own, with the test's short leases."""
 
-    def __init__(self, settings: Settings, environment: dict[str, str]) -> None:
+    def __init__(self, settings: Settings, environment: dict[str, str], command: str = "worker") -> None:
         self.log_path = Path(tempfile.mkstemp(prefix="worker-", suffix=".log")[1])
         queue = settings.find_queue(settings.queue)
         variables = {
@@ -46,7 +46,7 @@ class WorkerProcess:
             variables[f"TURNSTILE_{name.upper()}"] = str(getattr(settings, name))
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "ops.cli", "worker"],
+                [sys.executable, "-m", "ops.cli", command],
                 env={**os.environ, **variables, **environment},
                 cwd=ROOT,
                 stdout=log,

@@ -52,6 +52,7 @@ class TurnRow:
     dead_lettered_at: Instant | None = None
     parent_span_id: str | None = None
     parent_turn_id: UUID | None = None
+    webhook_url: str | None = None
     metadata: Any = field(default_factory=dict)
     started_at: Instant | None = None
     finished_at: Instant | None = None

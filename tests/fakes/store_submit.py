@@ -17,7 +17,7 @@ Rows = list[dict[str, Any]]
 
 SUBMIT_COLUMNS = (
     *("ords", "ids", "tenants", "sessions", "queues", "keys", "fingerprints", "contents", "execute_ats", "expires"),
-    *("max_attempts", "timeouts", "metadatas", "trace_ids", "span_ids", "parent_span_ids"),
+    *("max_attempts", "timeouts", "metadatas", "trace_ids", "span_ids", "parent_span_ids", "webhook_urls"),
 )
 FORGET_BATCH = 1000
 
@@ -68,6 +68,7 @@ def _record(tables: Tables, asked: dict[str, Any], net_seconds: float) -> dict[s
         trace_id=asked["trace_ids"],
         span_id=asked["span_ids"],
         parent_span_id=asked["parent_span_ids"],
+        webhook_url=asked["webhook_urls"],
         created_at=now,
     )
     answer = _answer(tables, row)

@@ -312,3 +312,51 @@ def test_an_unknown_queue_is_refused_with_those_that_are_declared() -> None:
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Settings(queues=(QueueSettings(name="a"),)).concurrency = 3
+
+
+# --- webhooks
+
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def test_webhooks_are_off_until_hosts_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load().webhook_hosts == ()
+    monkeypatch.setenv("TURNSTILE_WEBHOOK_HOSTS", "Hooks.example.com, *.example.org:8443")
+    monkeypatch.setenv("TURNSTILE_WEBHOOK_SECRETS", SECRET)
+
+    settings = load()
+
+    assert settings.webhook_hosts == ("hooks.example.com", "*.example.org:8443")
+    assert SECRET not in repr(settings)
+
+
+def test_webhooks_without_a_secret_are_refused() -> None:
+    assert "TURNSTILE_WEBHOOK_SECRETS" in refusal(webhook_hosts="hooks.example.com")
+
+
+@pytest.mark.parametrize("hosts", ["localhost", "https://hooks.example.com", "10.0.0.1", "a.*.example.com"])
+def test_what_is_no_host_is_refused(hosts: str) -> None:
+    assert "TURNSTILE_WEBHOOK_HOSTS" in refusal(webhook_hosts=hosts, webhook_secrets=SECRET)
+
+
+def test_a_bad_secret_is_refused_and_not_quoted() -> None:
+    told = refusal(webhook_hosts="hooks.example.com", webhook_secrets="whsec_0123secret")
+
+    assert "TURNSTILE_WEBHOOK_SECRETS" in told
+    assert "0123secret" not in told
+
+
+# --- halting
+
+
+def test_a_queue_dead_letters_unless_it_says_that_it_halts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_QUEUES", '[{"name": "a"}, {"name": "b", "on_failure": "halt"}]')
+
+    assert [queue.halts for queue in load().queues] == [False, True]
+
+
+def test_another_policy_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_QUEUES", '[{"name": "a", "on_failure": "ignore"}]')
+
+    assert "ON_FAILURE: Input should be 'dead_letter' or 'halt'" in refusal()

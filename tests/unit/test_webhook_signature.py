@@ -1,0 +1,36 @@
+"""The signature of the Standard Webhooks convention, against the example of its own documentation."""
+
+import pytest
+
+from turns.webhook_signature import read_secret, signed_headers
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+OTHER = "whsec_" + "QUJD" * 8
+
+
+def test_the_known_example() -> None:
+    headers = signed_headers([SECRET], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+
+    assert headers == {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+
+
+def test_while_a_secret_is_changed_both_sign() -> None:
+    signature = signed_headers([SECRET, OTHER], "id", 1, b"x")["webhook-signature"]
+
+    assert [part[:3] for part in signature.split(" ")] == ["v1,", "v1,"]
+    assert signature.split(" ")[0] == signed_headers([SECRET], "id", 1, b"x")["webhook-signature"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "whsec_", "whsec_c2hvcnQ=", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_not base64!", "whsec_" + "QUJD" * 22],
+)
+def test_a_secret_that_is_none_is_refused_and_not_quoted(text: str) -> None:
+    with pytest.raises(ValueError, match="random bytes") as refused:
+        read_secret(text)
+
+    assert "c2hvcnQ" not in str(refused.value)

@@ -1,0 +1,142 @@
+"""Completion webhooks on their way: the loop that runs beside the relay's, and never in it.
+
+Any number may run at once. A round takes what is due with SKIP LOCKED, for as many as there is room for, and each goes its way
+in a task of its own: a receiver that is slow holds up a place among CONCURRENT, never a wake-up. What does not arrive is due
+again after a backoff with full jitter, for about half a day; then it is given up with one ERROR line.
+"""
+
+import asyncio
+import json
+import random
+import time
+
+import structlog
+
+from turns import webhooks
+from turns.backoff import full_jitter
+from turns.database import Database
+from turns.errors import DatabaseUnavailableError
+from turns.settings import Settings
+from turns.webhook_post import TOTAL_SECONDS, NotPostedError, WebhookPost
+from turns.webhook_signature import signed_headers
+from turns.webhook_url import is_allowed, parse_webhook_url
+from turns.webhooks import OwedWebhook
+
+CONCURRENT = 16
+STAMP_SECONDS = 4 * TOTAL_SECONDS
+MAX_TRIES = 16
+BACKOFF_BASE_SECONDS = 5.0
+BACKOFF_CAP_SECONDS = 4 * 3600.0
+LAST_WORDS_SECONDS = 2.0
+"""What is under way at a stop gets this long; then it is broken off and goes out again after its stamp."""
+
+GONE = 410
+
+log = structlog.get_logger("turnstile.webhook")
+
+
+class WebhookDelivery:
+    """The loop. Does nothing at all where the settings allow no webhooks."""
+
+    def __init__(self, database: Database, settings: Settings, post: WebhookPost | None = None) -> None:
+        self._database = database
+        self._settings = settings
+        self._post = post or WebhookPost()
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Rounds until `stopping`; an outage of Postgres ends a round, never the loop."""
+        stopped = asyncio.create_task(stopping.wait())
+        try:
+            while not stopping.is_set():
+                full = await self._round_unless_away()
+                # With all places taken, the first that is free; else the tick.
+                waits = {stopped, *self._under_way} if full else {stopped}
+                tick = self._settings.relay_tick_seconds
+                await asyncio.wait(waits, timeout=tick, return_when=asyncio.FIRST_COMPLETED)
+            if self._under_way:
+                await asyncio.wait(self._under_way, timeout=LAST_WORDS_SECONDS)
+        finally:
+            for task in (stopped, *self._under_way):
+                task.cancel()
+            self._post.close()
+
+    async def _round_unless_away(self) -> bool:
+        try:
+            return await self.round()
+        except DatabaseUnavailableError as error:
+            log.warning("webhook.round_failed", error=str(error))
+            return False
+
+    async def round(self) -> bool:
+        """Takes what is due and sends it on its way. True if all places are taken, so that more may be due."""
+        room = CONCURRENT - len(self._under_way)
+        if room and self._settings.webhook_hosts:
+            for webhook in await webhooks.take(self._database, limit=room, stamp_seconds=STAMP_SECONDS):
+                task = asyncio.create_task(self._deliver(webhook))
+                self._under_way.add(task)
+                task.add_done_callback(self._forget)
+        return len(self._under_way) >= CONCURRENT
+
+    async def settled(self) -> None:
+        """Waits for what is under way."""
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Its try is counted and its stamp stands, so it goes out again, and not for ever.
+            log.error("webhook.failed", exc_info=error)
+
+    async def _deliver(self, webhook: OwedWebhook) -> None:
+        about = {"turn_id": str(webhook.turn_id), "generation": webhook.generation, "tries": webhook.tries}
+        error = await self._try(webhook)
+        try:
+            if error is None:
+                await webhooks.note_delivered(self._database, webhook)
+                log.info("webhook.delivered", **about)
+                return
+            again = None
+            if error != f"status {GONE}" and webhook.tries < MAX_TRIES:
+                jitter = random.random()  # noqa: S311 - not a secret
+                again = full_jitter(webhook.tries, jitter, BACKOFF_BASE_SECONDS, BACKOFF_CAP_SECONDS)
+            await webhooks.note_failed(self._database, webhook, error, again_in_seconds=again)
+        except DatabaseUnavailableError as away:
+            # Due again after its stamp: the receiver tells a repeat by its id.
+            log.warning("webhook.not_noted", error=str(away), **about)
+            return
+        if again is None:
+            log.error("webhook.given_up", reason=error, **about)
+        else:
+            log.info("webhook.not_delivered", reason=error, again_in_seconds=round(again, 1), **about)
+
+    async def _try(self, webhook: OwedWebhook) -> str | None:
+        """None if it has arrived, else what stood in the way."""
+        if webhook.tries > MAX_TRIES:
+            return "its deliverers were lost"
+        try:
+            target = parse_webhook_url(webhook.url)
+        except ValueError:
+            return "address not understood"
+        if not is_allowed(target, self._settings.webhook_hosts):
+            # Allowed when it was submitted; the deployment has thought better of it.
+            return "host not allowed"
+        body = as_body(webhook)
+        headers = signed_headers(self._settings.webhook_secrets, webhook.event_id, int(time.time()), body)
+        try:
+            status = await self._post(target, headers, body)
+        except NotPostedError as error:
+            return str(error)
+        return None if 200 <= status < 300 else f"status {status}"
+
+
+def as_body(webhook: OwedWebhook) -> bytes:
+    """What is posted; the same bytes for every try of one event."""
+    event = webhook.event
+    document = {
+        "type": f"turn.{str(event['status']).lower()}",
+        "timestamp": event["finished_at"],
+        "data": event,
+    }
+    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()

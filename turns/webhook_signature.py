@@ -1,0 +1,39 @@
+"""How a webhook proves where it comes from: the headers of the Standard Webhooks convention. Pure.
+
+HMAC-SHA256 over `id.timestamp.body`. The id is the same for every try of one event, so that a receiver can tell repeats; the
+timestamp is the try's, so that it can refuse what is old. With two secrets there are two signatures: that is how a secret is
+changed without a gap.
+"""
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+from binascii import Error
+from collections.abc import Sequence
+
+SECRET_PREFIX = "whsec_"  # noqa: S105 - how a secret begins
+MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
+
+
+def read_secret(text: str) -> bytes:
+    """The key in `whsec_<base64>`. Raises ValueError, which quotes nothing of it."""
+    try:
+        key = b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
+    except Error:
+        key = b""
+    if not text.startswith(SECRET_PREFIX) or not MIN_SECRET_BYTES <= len(key) <= MAX_SECRET_BYTES:
+        raise ValueError(
+            f"must be {SECRET_PREFIX} and the base64 form of {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} random bytes"
+        )
+    return key
+
+
+def signed_headers(secrets: Sequence[str], event_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The three headers. `timestamp` is in whole seconds since 1970; `event_id` has no dot."""
+    signed = f"{event_id}.{timestamp}.".encode() + body
+    signatures = [b64encode(hmac.digest(read_secret(secret), signed, hashlib.sha256)).decode() for secret in secrets]
+    return {
+        "webhook-id": event_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": " ".join(f"v1,{signature}" for signature in signatures),
+    }
