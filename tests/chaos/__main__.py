@@ -34,6 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         faults=asked.faults,
         kinds=tuple(asked.kinds),
         fifo=asked.fifo,
+        halt=asked.halt,
         clients=asked.clients,
         lanes=asked.lanes,
         between_faults_seconds=asked.between,
@@ -66,6 +67,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--faults", type=int, help="... and until so many faults have struck")
     parser.add_argument("--kinds", nargs="*", default=[], help="names or prefixes; `none` for a calm run")
     parser.add_argument("--fifo", action="store_true", help="on a FIFO queue")
+    parser.add_argument("--halt", action="store_true", help="on a queue where a FAILED turn halts its session")
     parser.add_argument("--clients", type=int, default=Options().clients)
     parser.add_argument("--lanes", type=int, default=Options().lanes, help="faults at the same time")
     parser.add_argument(

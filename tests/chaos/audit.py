@@ -44,6 +44,22 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE TABLE audit_halts (
+    n bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('audit', 'n')),
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    txid bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
+    tenant text NOT NULL, session text NOT NULL, before uuid, after uuid);
+
+CREATE FUNCTION audit_halt() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO audit_halts (tenant, session, before, after)
+    VALUES (NEW.tenant_id, NEW.session_id, OLD.halted_by, NEW.halted_by);
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER audit_halt AFTER UPDATE OF halted_by ON sessions FOR EACH ROW
+    WHEN (OLD.halted_by IS DISTINCT FROM NEW.halted_by) EXECUTE FUNCTION audit_halt();
+
 CREATE TRIGGER audit_insert AFTER INSERT ON turns FOR EACH ROW EXECUTE FUNCTION audit_insert();
 CREATE TRIGGER audit_update AFTER UPDATE ON turns FOR EACH ROW
     WHEN (OLD.status <> NEW.status OR OLD.fence <> NEW.fence OR OLD.generation <> NEW.generation
@@ -59,6 +75,9 @@ COLLECT: dict[str, LiteralString] = {
                extract(epoch FROM execute_at)::float8 AS execute_at, extract(epoch FROM send_at)::float8 AS send_at,
                cancel_requested, error_class
           FROM audit ORDER BY n""",
+    "halts": """
+        SELECT n, extract(epoch FROM at)::float8 AS at, txid, tenant, session, before::text, after::text
+          FROM audit_halts ORDER BY n""",
     "turns": """
         SELECT id::text AS turn_id, tenant_id AS tenant, session_id AS session, seq, status, attempt, failures, crashes,
                max_attempts, generation, fence, extract(epoch FROM lease_until)::float8 AS lease_until,
@@ -84,7 +103,7 @@ def install(url: str) -> None:
 
 
 def collect(url: str, folder: Path) -> None:
-    """Writes audit, turns, messages and attempts of a database to `folder`, as `checker.evidence` wants them."""
+    """Writes audit, halts, turns, messages and attempts of a database to `folder`, as `checker.evidence` wants them."""
     with psycopg.connect(url, row_factory=dict_row) as connection:
         for name, statement in COLLECT.items():
             with connection.cursor(name=name) as cursor, (folder / f"{name}.jsonl").open("w") as file:

@@ -19,8 +19,8 @@ STOP_SECONDS = 20.0
 KILLED = -signal.SIGKILL
 WATCHDOG = 70
 """The exit code of a worker whose event loop was stuck; a run that blocks loops on purpose expects it."""
-COMMANDS = {"redrive": {4}, "doctor": {4, 5}}
-"""Exit codes by which a command says what it found: a server away, something wrong."""
+COMMANDS = {"redrive": {4}, "doctor": {4, 5}, "retry": {1, 4}, "skip": {1, 4}}
+"""Exit codes by which a command says what it found: a server away, something wrong, somebody quicker."""
 
 
 @dataclass(slots=True)

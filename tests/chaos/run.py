@@ -23,6 +23,7 @@ from tests.chaos.cast import Cast, pause
 from tests.chaos.checker.evidence import Terms
 from tests.chaos.clients import TIMEOUT_SECONDS, Client, Tally
 from tests.chaos.forking import ForkServer
+from tests.chaos.halted_sessions import let_sessions_go_on
 from tests.chaos.handler import RUNS
 from tests.chaos.journal import Journal, now
 from tests.chaos.kinds.scene import Scene
@@ -105,7 +106,9 @@ async def run(
         talking = [asyncio.create_task(client.run()) for client in clients]
         striking = asyncio.create_task(nemesis.run(options.lanes))
         redriving = asyncio.create_task(_redrive_now_and_then(scene))
-        await _until_enough(options, tally, nemesis, [*talking, striking, redriving], report)
+        rested = asyncio.Event()
+        deciding = asyncio.create_task(let_sessions_go_on(scene, rested) if options.halt else rested.wait())
+        await _until_enough(options, tally, nemesis, [*talking, striking, redriving, deciding], report)
         healing.set()
         await asyncio.gather(striking, redriving)
         await _heal(scene)
@@ -116,6 +119,8 @@ async def run(
         await asyncio.gather(*talking)
         report(f"healed; {tally.accepted} turns accepted, {nemesis.struck.total()} faults; waiting for rest")
         rested_at = await wait_for_rest(stage, options.bound_seconds)
+        rested.set()
+        await deciding
         ill = await _ask_the_doctor(stage, cast)
         late = await cast.stop_all()
         await gather(stage, journal)
@@ -232,5 +237,6 @@ def write_terms(options: Options, folder: Path, *, healed_at: float, rested_at: 
         rested_at=rested_at,
         calm=options.is_calm,
         fifo=options.fifo,
+        halts=options.halt,
     )
     (folder / "run.json").write_text(json.dumps(asdict(stands), indent=2) + "\n")

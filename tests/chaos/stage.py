@@ -72,7 +72,7 @@ async def open_stage(options: Options, folder: Path, stack: LocalStack | None = 
         await asyncio.to_thread(_make_database, running, database)
         exits.push_async_callback(asyncio.to_thread, running.postgres.drop_database, database)
         suffix = ".fifo" if options.fifo else ""
-        queue = Queue(sqs=f"{database}{suffix}", dlq=f"{database}-dlq{suffix}")
+        queue = Queue(sqs=f"{database}{suffix}", dlq=f"{database}-dlq{suffix}", halts=options.halt)
         sqs = await asyncio.to_thread(_make_queues, running, queue, fifo=options.fifo)
         proxy = await exits.enter_async_context(
             ProxyControl.start(

@@ -37,6 +37,8 @@ class Options:
     kinds: tuple[str, ...] = ()
     """Only these; all when empty. `none` among them means a calm run."""
     fifo: bool = False
+    halt: bool = False
+    """A FAILED turn halts its session until the run's operator decides."""
     clients: int = 12
     sessions: int = 5
     """Of each client at a time; each lasts for some turns."""
@@ -87,6 +89,7 @@ class Queue:
     name: str = "chaos"
     sqs: str
     dlq: str
+    halts: bool = False
 
     def declaration(self, lease_seconds: float) -> str:
         """TURNSTILE_QUEUES."""
@@ -99,6 +102,7 @@ class Queue:
             "max_attempts": MAX_ATTEMPTS,
             "max_crashes": MAX_CRASHES,
             "expires_in_seconds": 600.0,
+            "on_failure": "halt" if self.halts else "dead_letter",
         }
         return json.dumps([fields])
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -11,14 +12,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.contract.store.calls import LEASE_SECONDS, NET_SECONDS, SETTLEMENTS, terms
-from tests.fakes.store_stands import ORIGIN, START_SECONDS
+from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
 from tests.model.pair import Asked, Claims, Pair, differences, recent
 from turns.cancellation import CancelReason, cancel
 from turns.claim import Claim, ClaimRequest, ClaimTerms, claim
 from turns.claimed_turn import ClaimedTurn
+from turns.halting import WayOn, read_halt, retry, skip
 from turns.head import WAKE_HEAD
 from turns.history import read_history
-from turns.identifiers import start_trace
+from turns.identifiers import TraceContext, start_trace
 from turns.redrive import read_generations, revive
 from turns.relay import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE, WAKE_EXPIRED
 from turns.settle import Settled, settle
@@ -36,6 +38,7 @@ SESSIONS = st.sampled_from(ALL_SESSIONS)
 """Few, so that calls meet each other."""
 QUEUES = st.sampled_from(["turns", "turns", "turns", "other"])
 WORKERS = st.sampled_from(["worker-a", "worker-b"])
+HALTS = st.sampled_from([False, False, True])
 PAUSES = st.sampled_from([0.5, 5.0, 10.0, STAMP_SECONDS, LEASE_SECONDS, LEASE_SECONDS + 1, NET_SECONDS, 4000.0])
 WANTS = st.fixed_dictionaries(
     {
@@ -65,7 +68,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._submitted: list[list[Submission]] = []
         self._asked: list[tuple[ClaimTerms, list[ClaimRequest]]] = []
         self._held: list[Claims] = []
-        self._settled: list[list[Asked]] = []
+        self._settled: list[tuple[ClaimTerms, list[Asked]]] = []
         self._taken: list[list[dict[str, Any]]] = []
 
     def _next_id(self) -> UUID:
@@ -125,10 +128,11 @@ class StoreMachine(RuleBasedStateMachine):
         worker=WORKERS,
         queue=QUEUES,
         sessions=st.just(ALL_SESSIONS) | st.lists(SESSIONS, min_size=1, max_size=4, unique=True),
+        halt=HALTS,
     )
-    def claim(self, worker: str, queue: str, sessions: list[tuple[str, str]]) -> None:
+    def claim(self, worker: str, queue: str, sessions: list[tuple[str, str]], halt: bool) -> None:
         requests = [ClaimRequest(tenant_id=one, session_id=two, claim_id=self._next_id()) for one, two in sessions]
-        self._asked.append((replace(terms(worker, queue), max_crashes=MAX_CRASHES), requests))
+        self._asked.append((replace(terms(worker, queue, halt=halt), max_crashes=MAX_CRASHES), requests))
         self._claim(*self._asked[-1])
 
     @rule(
@@ -136,39 +140,42 @@ class StoreMachine(RuleBasedStateMachine):
         how=st.lists(st.sampled_from(sorted(SETTLEMENTS)), min_size=4, max_size=4),
         more=st.booleans(),
         seconds=st.sampled_from([0.0, 1.0, LEASE_SECONDS + 1]),
+        halt=HALTS,
     )
-    def work_through(self, queue: str, how: list[str], more: bool, seconds: float) -> None:
+    def work_through(self, queue: str, how: list[str], more: bool, seconds: float, halt: bool) -> None:
         """A stretch of ordinary work in all sessions: without it few examples would come far."""
         before = len(self._held)
-        self.claim("worker-c", queue, ALL_SESSIONS)
+        self.claim("worker-c", queue, ALL_SESSIONS, halt)
         self.pass_time(seconds)
         claimed = self._held[before:]
         if claimed:
-            self._settled.append(
-                [Asked(one, name, more, self._next_id()) for one, name in zip(claimed, how, strict=False)]
+            self._settle(
+                terms(halt=halt),
+                [Asked(one, name, more, self._next_id()) for one, name in zip(claimed, how, strict=False)],
             )
-            self._settle(self._settled[-1])
 
     @rule(
         seconds=st.sampled_from([LEASE_SECONDS + 1, LEASE_SECONDS + 1, LEASE_SECONDS]),
         restarted=st.sampled_from([False, False, True]),
         how=st.lists(st.sampled_from(sorted(SETTLEMENTS)), min_size=4, max_size=4),
         more=st.booleans(),
+        halt=HALTS,
     )
-    def take_over(self, seconds: float, restarted: bool, how: list[str], more: bool) -> None:
+    def take_over(self, seconds: float, restarted: bool, how: list[str], more: bool, halt: bool) -> None:
         """A worker that is gone for about a lease, another in its place, and the first comes back."""
         before = len(self._held)
-        self.claim("worker-a", "turns", ALL_SESSIONS)
+        self.claim("worker-a", "turns", ALL_SESSIONS, halt)
         frozen = self._held[before:]
         self.pass_time(seconds / 2)
         if restarted:
             self.pair.ask(lambda stand: stand.restart())
         self.pass_time(seconds / 2)
-        self.claim("worker-b", "turns", ALL_SESSIONS)
+        self.claim("worker-b", "turns", ALL_SESSIONS, halt)
         self.both_hold_the_same()
         if frozen:
             self.pair.renew(frozen, LEASE_SECONDS)
-            self._settle([Asked(one, name, more, self._next_id()) for one, name in zip(frozen, how, strict=False)])
+            asked = [Asked(one, name, more, self._next_id()) for one, name in zip(frozen, how, strict=False)]
+            self._settle(terms(halt=halt), asked)
 
     @precondition(lambda self: self._asked)
     @rule(which=RECENT)
@@ -189,21 +196,23 @@ class StoreMachine(RuleBasedStateMachine):
         which=st.lists(RECENT, min_size=1, max_size=3, unique=True),
         how=st.lists(st.sampled_from(sorted(SETTLEMENTS)), min_size=3, max_size=3),
         more=st.booleans(),
+        halt=HALTS,
     )
-    def settle(self, which: list[int], how: list[str], more: bool) -> None:
+    def settle(self, which: list[int], how: list[str], more: bool, halt: bool) -> None:
         # Some of the claims are stale by now, or settled.
         chosen = self._choose(which)
-        self._settled.append([Asked(one, name, more, self._next_id()) for one, name in zip(chosen, how, strict=False)])
-        self._settle(self._settled[-1])
+        asked = [Asked(one, name, more, self._next_id()) for one, name in zip(chosen, how, strict=False)]
+        self._settle(terms(halt=halt), asked)
 
     @precondition(lambda self: self._settled)
     @rule(which=RECENT)
     def settle_again_for_a_lost_answer(self, which: int) -> None:
-        self._settle(recent(self._settled, which))
+        self._settle(*recent(self._settled, which))
 
-    def _settle(self, asked: list[Asked]) -> None:
+    def _settle(self, given: ClaimTerms, asked: list[Asked]) -> None:
+        self._settled.append((given, asked))
         fake, real = self.pair.ask(
-            lambda stand: settle(stand.database, terms(), [one.of(stand) for one in asked], json.dumps)
+            lambda stand: settle(stand.database, given, [one.of(stand) for one in asked], json.dumps)
         )
         self._hold(
             [answer.next for answer in fake if isinstance(answer, Settled)],
@@ -252,6 +261,20 @@ class StoreMachine(RuleBasedStateMachine):
             lambda stand: revive(stand.database, failed, traces, expires_in_seconds=expires, net_seconds=NET_SECONDS)
         )
         self.pair.ask(lambda stand: read_generations(stand.database, [turn_id for turn_id, _ in failed]))
+
+    @rule(ways=st.lists(st.sampled_from(WayOn), min_size=4, max_size=4))
+    def let_sessions_go_on(self, ways: list[WayOn]) -> None:
+        """And try it with what halts nothing."""
+        sessions = self.pair.fake.fake.tables.sessions.values()
+        halting = [session.halted_by for session in sessions if session.halted_by is not None]
+        for turn_id, way in zip([*halting, recent(list(self._tenants), 0)], [*ways, WayOn.RETRY], strict=False):
+            self.pair.ask(partial(self._let_go_on, turn_id=turn_id, way=way, trace=start_trace(self._next_id().int)))
+
+    async def _let_go_on(self, stand: Stand, turn_id: UUID, way: WayOn, trace: TraceContext) -> Any:
+        before = await read_halt(stand.database, turn_id)
+        if way is WayOn.SKIP:
+            return before, await skip(stand.database, turn_id, requested_by="who")
+        return before, await retry(stand.database, turn_id, trace, expires_in_seconds=600, requested_by="who")
 
     # --- the relay
 

@@ -56,6 +56,13 @@ CATALOGUE: tuple[PlantedBug, ...] = (
         name="claim-without-head-test", plant=in_statements.claim_without_head_test, invariant="I5", options=_run()
     ),
     PlantedBug(
+        name="next-ignores-the-halt",
+        plant=in_statements.next_ignores_the_halt,
+        invariant="I5",
+        # Not a calm run, in which nothing fails.
+        options=_run("redis-flushed", halt=True, bound_seconds=30.0),
+    ),
+    PlantedBug(
         name="claim-without-lease-test",
         plant=in_statements.claim_without_lease_test,
         invariant="I6",

@@ -65,6 +65,11 @@ def dead_letter_not_owed() -> None:
     )
 
 
+def next_ignores_the_halt() -> None:
+    """The settle that halts a session claims its next turn all the same."""
+    alter(turns.settle, "SETTLE", (" AND NOT (%(halt)s AND d.status = 'FAILED')\n", "\n"))
+
+
 def reply_of_every_outcome() -> None:
     """A reply is written to the history whatever the turn came to."""
     alter(

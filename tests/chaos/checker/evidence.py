@@ -39,6 +39,8 @@ class Terms:
     calm: bool = False
     """No fault at all was meant to happen: not one wasted run is allowed."""
     fifo: bool = False
+    halts: bool = False
+    """The queue is one where a FAILED turn halts its session."""
     expects_streams: bool = False
 
 
@@ -102,6 +104,20 @@ class Change:
     send_at: float | None
     cancel_requested: bool
     error_class: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaltChange:
+    """`halts.jsonl`: a session was halted by a turn, or let go on; by a trigger on `sessions`, numbered like `audit.jsonl`."""
+
+    n: int
+    at: float
+    txid: int
+    tenant: str
+    session: str
+    before: str | None
+    after: str | None
+    """The turn that halts it from now on; None: it goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +302,7 @@ class LogLine:
 FILES: dict[str, type] = {
     "history": Call,
     "audit": Change,
+    "halts": HaltChange,
     "turns": Row,
     "messages": Said,
     "attempts": AttemptRecord,
@@ -307,6 +324,7 @@ class Evidence:
     terms: Terms
     history: list[Call] = field(default_factory=list)
     audit: list[Change] = field(default_factory=list)
+    halts: list[HaltChange] = field(default_factory=list)
     turns: list[Row] = field(default_factory=list)
     messages: list[Said] = field(default_factory=list)
     attempts: list[AttemptRecord] = field(default_factory=list)

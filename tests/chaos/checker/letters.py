@@ -27,8 +27,14 @@ def dead_letters_accounted(ledger: Ledger) -> Iterator[Violation]:
         yield from _letter(ledger, message, letters)
     excused = any(kind in fault.kind.lower() for fault in ledger.evidence.faults for kind in LOSES_MESSAGES)
     sent = {call.turn_id for call in ledger.evidence.wire if call.action == "send" and call.dead and call.effective}
+    halting = {halt.session: halt.after for halt in ledger.evidence.halts}
     for turn_id, row in ledger.rows.items():
         if row.status in OPEN:
+            continue
+        if halting.get(row.session) == turn_id:
+            # Not given up yet: whoever skips it owes its letter.
+            if row.send_at is not None or letters.get((turn_id, row.generation)):
+                yield Violation("I9", "halts its session, and has a dead letter or is owed one", turn_id, row.session)
             continue
         for says in _owed(ledger, row, letters.get((turn_id, row.generation), 0), excused and turn_id in sent):
             yield Violation("I9", says, turn_id, row.session)
@@ -63,7 +69,8 @@ def _owed(ledger: Ledger, row: Row, letters: int, lost: bool) -> Iterator[str]:
         if row.send_at is not None:
             yield f"is {row.status} and is owed a message"
         return
-    if _unworthy(ledger, row):
+    # A turn that was skipped is dead-lettered whatever its handler asked for: a person has looked at it.
+    if _unworthy(ledger, row) and not ledger.terms.halts:
         if letters or row.dead_lettered_at is not None:
             yield "was rejected without a dead letter, and has one"
         if row.send_at is not None:

@@ -7,6 +7,7 @@ from tests.chaos.checker.attempts import attempts_counted, poison_contained
 from tests.chaos.checker.clients import cancels_kept, keys_name_one_turn, reads_go_forward
 from tests.chaos.checker.evidence import Evidence
 from tests.chaos.checker.fences import fences_rise
+from tests.chaos.checker.halting import halts_kept
 from tests.chaos.checker.ledger import Ledger
 from tests.chaos.checker.letters import dead_letters_accounted, deleted_after_commit
 from tests.chaos.checker.locks import locks_kept
@@ -27,6 +28,7 @@ RULES: tuple[Rule, ...] = (
     one_effect,
     fences_rise,
     order_in_sessions,
+    halts_kept,
     exclusion,
     attempts_counted,
     poison_contained,

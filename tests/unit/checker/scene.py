@@ -14,6 +14,7 @@ from tests.chaos.checker.evidence import (
     Call,
     Change,
     Evidence,
+    HaltChange,
     HandlerRun,
     LogLine,
     QueuedMessage,
@@ -214,6 +215,38 @@ class Scene:
         )  # fmt: skip
         return self
 
+    # --- a halting queue
+
+    def halt(self, turn_id: str = "a") -> "Scene":
+        """In the commit that made it FAILED, the turn halts its session, and owes no dead letter."""
+        turn = self.turns[turn_id]
+        turn.row = replace(turn.row, send_at=None)
+        return self._halt(turn_id, None, turn_id, txid=self.evidence.audit[-1].txid)
+
+    def skip(self, turn_id: str = "a") -> "Scene":
+        """A person passes the turn over: its dead letter is owed."""
+        turn = self.turns[turn_id]
+        turn.row = replace(turn.row, send_at=self._tick())
+        return self._halt(turn_id, turn_id, None)
+
+    def retry(self, turn_id: str = "a") -> "Scene":
+        """A person has the turn run again, in its old place."""
+        row = self.turns[turn_id].row
+        self._change(
+            turn_id, status="PENDING", generation=row.generation + 1, attempt=0, failures=0, crashes=0, send_at=self.at,
+            error_class=None, finished_at=None, execute_at=self.at,
+        )  # fmt: skip
+        return self._halt(turn_id, turn_id, None, txid=self.evidence.audit[-1].txid)
+
+    def _halt(self, turn_id: str, before: str | None, after: str | None, txid: int = 10_000) -> "Scene":
+        row = self.turns[turn_id].row
+        halt = HaltChange(
+            n=self._next_number(), at=self._tick(), txid=txid, tenant=TENANT, session=row.session, before=before,
+            after=after,
+        )  # fmt: skip
+        self.evidence.halts.append(halt)
+        return self
+
     # --- the wire, Redis, logs
 
     def wire(self, action: str, turn_id: str | None = "a", *, dead: bool = False, body: str | None = None) -> "Scene":
@@ -262,6 +295,9 @@ class Scene:
         self.at = round(self.at + 0.01, 6)
         return self.at
 
+    def _next_number(self) -> int:
+        return len(self.evidence.audit) + len(self.evidence.halts) + 1
+
     def _next_seq(self, session: str) -> int:
         self._seqs[session] = self._seqs.get(session, 0) + 1
         return self._seqs[session]
@@ -286,7 +322,7 @@ class Scene:
 
     def _audit(self, before: Row | None, after: Row) -> None:
         change = Change(
-            n=len(self.evidence.audit) + 1, at=self._tick(), txid=len(self.evidence.audit), turn_id=after.turn_id,
+            n=self._next_number(), at=self._tick(), txid=len(self.evidence.audit), turn_id=after.turn_id,
             tenant=after.tenant, session=after.session, seq=after.seq, before=before.status if before else None,
             after=after.status, attempt_before=before.attempt if before else None, attempt=after.attempt,
             failures=after.failures, crashes=after.crashes, generation=after.generation,
