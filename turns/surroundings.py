@@ -37,6 +37,11 @@ SELECT g.name FROM unnest(%(triggers)s::text[]) g (name)
                     WHERE r.tgrelid = 'turns'::regclass AND r.tgname = g.name AND r.tgenabled IN ('O', 'A'))
 """
 
+WEBHOOKS_OVERDUE: LiteralString = """
+SELECT count(*) AS many, min(w.due_at) AS since FROM (
+    SELECT due_at FROM webhooks WHERE due_at < now() - make_interval(secs => %(overdue)s) ORDER BY due_at LIMIT %(limit)s) w
+"""
+
 _TURNS = metadata.tables["turns"]
 CONSTRAINTS = tuple(sorted(str(one.name) for one in _TURNS.constraints if str(one.name).startswith("turns_")))
 UNIQUE_INDEXES = tuple(sorted(str(index.name) for index in _TURNS.indexes if index.unique))
@@ -100,3 +105,9 @@ async def find_unanswered_queues(
 async def find_undeclared_queues(database: Database, declared: Sequence[str]) -> list[dict[str, Any]]:
     """Queues of open turns that are not among the `declared`: `queue`, `turns`, `since`."""
     return list(await look(database, UNDECLARED, {"queues": list(declared), "limit": MOST}))
+
+
+async def find_overdue_webhooks(database: Database, overdue_seconds: float) -> tuple[int, datetime | None]:
+    """How many completion webhooks are due for so long that nobody can be delivering them (at most MOST), and since when."""
+    row = (await look(database, WEBHOOKS_OVERDUE, {"overdue": overdue_seconds, "limit": MOST}))[0]
+    return row["many"], row["since"]

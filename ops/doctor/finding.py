@@ -119,6 +119,11 @@ CATALOGUE: dict[str, Kind] = {
     "worker-silent": Kind(
         _WARNING, "a worker ended without a word", "its turns are taken over; see why", Remedy.FORGET_WORKER
     ),
+    "webhooks-overdue": Kind(
+        _WARNING,
+        "completion webhooks are due and nobody delivers them",
+        "set TURNSTILE_WEBHOOK_HOSTS where the relay runs, too",
+    ),
     "queue-paused": Kind(_INFO, "the queue is paused", "", transient=False),
     "lock-without-row": Kind(
         _WARNING, "a lock of a session in which nothing runs, by a worker that is gone", "it expires by itself"

@@ -15,6 +15,7 @@ from tests.conftest import sqs_client
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.ops.conftest import Turnstile
 from tests.integration.ops.dead_turns import make_dead, make_failed, rows
+from turns.cancellation import CancelReason, cancel
 from turns.claim import claim
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
@@ -447,3 +448,16 @@ async def test_a_doctor_takes_nothing_from_a_message_that_is_on_its_way(
     await doctor()
 
     assert len(await woken(queues, settings)) == 1
+
+
+async def test_webhooks_that_nobody_delivers_are_found(doctor: Doctor, database: Database, settings: Settings) -> None:
+    wanted = make_submission(settings.queue, webhook_url="https://hooks.example.com/")
+    await submit(database, [wanted], net_seconds=60)
+    await cancel(database, "t", wanted.turn_id, CancelReason.USER)
+    early = await doctor()
+    await database.fetch("UPDATE webhooks SET due_at = now() - interval '1 h'", {})
+
+    late = await doctor()
+
+    assert "webhooks-overdue" not in early.codes
+    assert "webhooks-overdue" in late.codes

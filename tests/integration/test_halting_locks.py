@@ -1,0 +1,120 @@
+"""Halting under concurrency: sessions are locked before turns, and only by what may halt them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from tests.factories import make_claim, make_submission, make_terms
+from tests.integration.test_settle import FAILURE, SUCCESS
+from tests.probes import until
+from turns.claim import claim
+from turns.claimed_turn import ClaimedTurn
+from turns.database import Database
+from turns.halting import retry, skip
+from turns.identifiers import start_trace
+from turns.settings import QueueSettings, Settings
+from turns.settle import Settled, SettleRequest, settle
+from turns.settlement import Settlement
+from turns.status import TurnStatus
+from turns.submission import submit
+
+WAITING = """
+SELECT count(*) AS many FROM pg_stat_activity
+ WHERE datname = current_database() AND wait_event_type = 'Lock' AND application_name = 'test'
+"""
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared and nowhere in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+async def claimed(database: Database, settings: Settings, session_id: str = "s") -> ClaimedTurn:
+    await submit(database, [make_submission("turns", session_id)], net_seconds=60)
+    (turn,) = await claim(database, make_terms(settings), [make_claim(session_id)])
+    assert isinstance(turn, ClaimedTurn)
+    return turn
+
+
+async def settle_one(
+    database: Database, settings: Settings, turn: ClaimedTurn, settlement: Settlement, *, halt: bool
+) -> TurnStatus:
+    request = SettleRequest(turn=turn, settlement=settlement, more=True, next_claim_id=uuid4())
+    (answer,) = await settle(database, make_terms(settings, halt=halt), [request], json.dumps)
+    assert isinstance(answer, Settled)
+    return answer.status
+
+
+@asynccontextmanager
+async def session_locked(settings: Settings) -> AsyncIterator[psycopg.AsyncConnection[tuple[object, ...]]]:
+    """Somebody else's transaction that holds the session's row, as a cancel or a submit does."""
+    async with await psycopg.AsyncConnection.connect(settings.database_url) as other:
+        await other.execute("SELECT FROM sessions FOR NO KEY UPDATE")
+        yield other
+
+
+async def test_a_settle_that_halts_waits_for_the_session_with_no_turn_in_its_hand(
+    database: Database, settings: Settings
+) -> None:
+    turn = await claimed(database, settings)
+    async with session_locked(settings) as other:
+        settling = asyncio.create_task(settle_one(database, settings, turn, FAILURE, halt=True))
+
+        async def it_waits() -> bool:
+            cursor = await other.execute(WAITING)
+            return (await cursor.fetchone() or (0,))[0] == 1
+
+        await until(it_waits)
+        # What a cancel does next. With the locks in the other order this is a deadlock.
+        await other.execute("SELECT FROM turns FOR NO KEY UPDATE NOWAIT")
+        await other.commit()
+
+        assert await settling is TurnStatus.FAILED
+    [row] = await database.fetch("SELECT halted_by FROM sessions", {})
+    assert row["halted_by"] == turn.id
+
+
+@pytest.mark.parametrize(
+    ("settlement", "halt"), [(FAILURE, False), (SUCCESS, True)], ids=["failure, no halt", "success, halting queue"]
+)
+async def test_a_settle_that_halts_nothing_locks_no_session(
+    database: Database, settings: Settings, settlement: Settlement, halt: bool
+) -> None:
+    turn = await claimed(database, settings)
+    async with session_locked(settings):
+        # Would wait for a lock time-out of five seconds, and then fail.
+        assert await settle_one(database, settings, turn, settlement, halt=halt) is settlement.status
+
+
+async def test_of_many_decisions_about_one_turn_one_counts(database: Database, settings: Settings) -> None:
+    turn = await claimed(database, settings)
+    await settle_one(database, settings, turn, FAILURE, halt=True)
+
+    answers = await asyncio.gather(
+        *(
+            retry(database, turn.id, start_trace(number), expires_in_seconds=60, requested_by="who")
+            if number % 2
+            else skip(database, turn.id, requested_by="who")
+            for number in range(1, 7)
+        )
+    )
+
+    assert len([answer for answer in answers if answer is not None]) == 1
+    [record] = await database.fetch("SELECT count(*) AS many FROM redrives", {})
+    assert record["many"] == 1
+
+
+async def test_a_submit_to_a_halted_session_is_accepted_and_waits(database: Database, settings: Settings) -> None:
+    turn = await claimed(database, settings)
+    await settle_one(database, settings, turn, FAILURE, halt=True)
+
+    await submit(database, [make_submission("turns")], net_seconds=60)
+
+    (found,) = await claim(database, make_terms(settings), [make_claim()])
+    assert not isinstance(found, ClaimedTurn)
