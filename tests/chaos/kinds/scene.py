@@ -68,7 +68,9 @@ class Scene:
     async def redrive(self) -> Forked:
         """Starts a redrive of some dead turns, the oldest."""
         environment = self.stage.wiring.environment(self.redrive_addresses)
-        return await self.cast.run("redrive", ["redrive", "--yes", "--limit", str(self.rng.randint(*REDRIVEN))], environment)
+        return await self.cast.run(
+            "redrive", ["redrive", "--yes", "--limit", str(self.rng.randint(*REDRIVEN))], environment
+        )
 
     async def inject(self, body: str) -> None:
         """Puts something on the main queue that no producer of ours sent."""
