@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from turns.history import Message
+from turns.conversation import Message
 from turns.reading import TurnRecord
 from turns.status import TurnStatus
 from turns.submission import Accepted

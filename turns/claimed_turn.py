@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from turns.conversation import HistoryVersion, Message
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedTurn:
@@ -31,3 +33,7 @@ class ClaimedTurn:
     span_id: str
     created_at: datetime
     inputs: tuple[Any, ...]
+    messages: tuple[Message, ...]
+    """The inputs as the history will have them, once the turn is answered."""
+    history_version: HistoryVersion
+    """Of the session's history before this turn."""

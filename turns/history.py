@@ -1,14 +1,14 @@
 """The history of a session: what was said in its answered turns, read from Postgres."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any, LiteralString
 from uuid import UUID
 
+from turns.conversation import LAST_ANSWERED, NOTHING_SAID, HistoryVersion, Message, StoredMessage
 from turns.database import Database
 
-# The newest `limit` messages of answered turns, plus the input of the turn that asks: read from the newest seq back, so
-# that a session of any length costs the same.
+# The newest `limit` messages of answered turns before a turn: read from the newest seq back, so that a session of any length
+# costs the same.
 HISTORY: LiteralString = """
 SELECT m.turn_id, t.seq, m.ordinal, m.role, m.content, m.created_at
   FROM turns t JOIN messages m ON m.turn_id = t.id AND m.kind = 'message'
@@ -16,22 +16,41 @@ SELECT m.turn_id, t.seq, m.ordinal, m.role, m.content, m.created_at
  ORDER BY t.seq DESC, m.ordinal DESC LIMIT %(limit)s
 """
 
-SESSION_EXISTS: LiteralString = "SELECT 1 FROM sessions WHERE tenant_id = %(tenant)s AND session_id = %(session)s"
+# The inner query's LIMIT also keeps the planner from writing each text out twice.
+HISTORY_AS_TEXT: LiteralString = """
+SELECT h.turn_id, h.seq, h.ordinal, h.role, h.created_at,
+       CASE WHEN octet_length(h.text) <= %(max_bytes)s THEN h.text END AS text
+  FROM (SELECT m.turn_id, t.seq, m.ordinal, m.role, m.created_at, m.content::text AS text
+          FROM turns t JOIN messages m ON m.turn_id = t.id AND m.kind = 'message'
+         WHERE t.tenant_id = %(tenant)s AND t.session_id = %(session)s AND t.seq < %(before)s AND t.status = 'SUCCEEDED'
+         ORDER BY t.seq DESC, m.ordinal DESC LIMIT %(limit)s) h
+"""
+
+CONTENTS: LiteralString = """
+SELECT m.turn_id, m.ordinal, m.content
+  FROM unnest(%(turns)s::uuid[], %(ordinals)s::int[]) w (turn_id, ordinal)
+  JOIN messages m ON m.turn_id = w.turn_id AND m.ordinal = w.ordinal
+"""
 
 END_OF_SESSION = 2**62
 """Above every `seq`."""
 
+VERSION: LiteralString = f"""
+SELECT v.seq, v.claim_id
+  FROM sessions s LEFT JOIN LATERAL ({LAST_ANSWERED.format(of="s", before="%(before)s")}) v ON true
+ WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s
+"""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """One thing that was said."""
+SESSION_EXISTS: LiteralString = "SELECT 1 FROM sessions WHERE tenant_id = %(tenant)s AND session_id = %(session)s"
 
-    turn_id: UUID
-    seq: int
-    ordinal: int
-    role: str
-    content: Any
-    created_at: datetime
+
+async def read_version(database: Database, tenant_id: str, session_id: str) -> HistoryVersion | None:
+    """The version of the session's history by now; None if the tenant has no such session."""
+    parameters = {"tenant": tenant_id, "session": session_id, "before": END_OF_SESSION}
+    rows = await database.fetch(VERSION, parameters)
+    if not rows:
+        return None
+    return NOTHING_SAID if rows[0]["seq"] is None else HistoryVersion(**rows[0])
 
 
 async def read_history(
@@ -41,6 +60,28 @@ async def read_history(
     parameters = {"tenant": tenant_id, "session": session_id, "limit": limit, "before": before_seq}
     rows = await database.fetch(HISTORY, parameters)
     return [Message(**row) for row in reversed(rows)]
+
+
+async def read_history_as_text(
+    database: Database, tenant_id: str, session_id: str, *, limit: int, before_seq: int, max_bytes: int
+) -> list[StoredMessage]:
+    """The same, newest first, with each content as JSON text, or without it where it has more than `max_bytes`."""
+    parameters = {
+        "tenant": tenant_id,
+        "session": session_id,
+        "limit": limit,
+        "before": before_seq,
+        "max_bytes": max_bytes,
+    }
+    rows = await database.fetch(HISTORY_AS_TEXT, parameters)
+    return [StoredMessage(**row) for row in rows]
+
+
+async def read_contents(database: Database, places: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], Any]:
+    """The contents of messages by turn id and ordinal."""
+    parameters = {"turns": [turn for turn, _ in places], "ordinals": [ordinal for _, ordinal in places]}
+    rows = await database.fetch(CONTENTS, parameters)
+    return {(row["turn_id"], row["ordinal"]): row["content"] for row in rows}
 
 
 async def session_exists(database: Database, tenant_id: str, session_id: str) -> bool:

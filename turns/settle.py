@@ -11,12 +11,15 @@ On a queue that halts, a FAILED turn halts its session instead of owing a dead l
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, LiteralString
 from uuid import UUID
 
+from psycopg.rows import DictRow
+
 from turns.claim import READ_CLAIMS, Claim, ClaimTerms, NoClaim, claimed_turn
 from turns.claimed_turn import ClaimedTurn
+from turns.conversation import StoredMessage
 from turns.database import Database
 from turns.head import DUE, IS_RUNNING
 from turns.settlement import AttemptOutcome, Settlement
@@ -72,6 +75,7 @@ WITH s AS MATERIALIZED (
     INSERT INTO messages (turn_id, ordinal, role, content)
     SELECT id, (SELECT coalesce(max(m.ordinal), -1) + 1 FROM messages m WHERE m.turn_id = done.id), 'assistant', reply
       FROM done WHERE status = 'SUCCEEDED'
+    RETURNING turn_id, ordinal, role, content::text AS reply, created_at AS replied_at
 ), attempted AS (
     -- By the time of the update: this insert may run after the next turn has been claimed.
     INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, started_at, finished_at, outcome,
@@ -98,11 +102,11 @@ WITH s AS MATERIALIZED (
 ), handed_on AS (
     UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM next WHERE t.id = next.id AND NOT next.mine AND {DUE}
 )
-SELECT d.id, d.fence, d.status,
+SELECT d.id, d.fence, d.status, d.seq, a.ordinal, a.role, a.reply, a.replied_at,
        EXISTS (SELECT FROM head JOIN turns t ON t.id = head.id
                 WHERE head.next_claim_id = d.next_claim_id AND {DUE}
                   AND NOT EXISTS (SELECT FROM next WHERE next.id = head.id)) AS look_again
-  FROM done d
+  FROM done d LEFT JOIN answered a ON a.turn_id = d.id AND d.status = 'SUCCEEDED'
 """
 
 REREAD_SETTLED: LiteralString = """
@@ -128,6 +132,9 @@ class Settled:
 
     status: TurnStatus
     next: Claim
+    reply: StoredMessage | None = field(default=None, compare=False)
+    """What the history has of it now, as Postgres wrote it down. None where nothing was answered, and where the answer was
+    lost: two accounts of one settle may differ in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +163,7 @@ async def settle(
         if row is not None:
             idle = NoClaim.LOOK_AGAIN if row["look_again"] else NoClaim.IDLE
             next_turn = following.get(request.next_claim_id)
-            results.append(Settled(TurnStatus(row["status"]), next_turn or idle))
+            results.append(Settled(TurnStatus(row["status"]), next_turn or idle, _reply(row)))
         else:
             status = reread[request.turn.id, request.turn.fence]
             next_turn = following.get(request.next_claim_id)
@@ -164,6 +171,19 @@ async def settle(
             idle = NoClaim.LOOK_AGAIN if request.more else NoClaim.IDLE
             results.append(Settled(status, next_turn or idle) if status else Superseded())
     return results
+
+
+def _reply(row: DictRow) -> StoredMessage | None:
+    if row["ordinal"] is None:
+        return None
+    return StoredMessage(
+        turn_id=row["id"],
+        seq=row["seq"],
+        ordinal=row["ordinal"],
+        role=row["role"],
+        text=row["reply"],
+        created_at=row["replied_at"],
+    )
 
 
 async def _reread(database: Database, requests: Sequence[SettleRequest]) -> dict[tuple[UUID, int], TurnStatus | None]:

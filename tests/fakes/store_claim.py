@@ -1,5 +1,6 @@
 """The fake store's claim, renew and settle: `turns.claim`, `turns.renew`, `turns.settle`."""
 
+import json
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Any
@@ -7,6 +8,7 @@ from uuid import UUID
 
 from tests.fakes.store_clock import SECOND, interval
 from tests.fakes.store_rows import AttemptRow, Instant, MessageRow, SessionRow, TurnRow, by_id, columns, jsonb
+from tests.fakes.store_submit import last_answered
 from tests.fakes.store_tables import Tables
 from turns.status import TurnStatus
 
@@ -129,16 +131,20 @@ def read_claims(tables: Tables, parameters: Parameters) -> Rows:
         row = tables.running_in(tenant_id, session_id)
         if row is None or row.claim_id != claim_id or row.started_at is None:
             continue
-        inputs = [
-            said.content for said in tables.messages.get(row.id, ()) if (said.role, said.kind) == ("user", "message")
-        ]
+        said = tables.messages.get(row.id, ())
+        inputs = [one for one in said if (one.role, one.kind) == ("user", "message")]
+        before = last_answered(tables.sessions[tenant_id, session_id], row.seq or 0)
         found.append(
             {
                 **columns(row, READ_COLUMNS),
                 "created_at": tables.to_datetime(row.created_at),
                 "expires_in_seconds": seconds_of(row.expires_at - now),
                 "dwell_seconds": seconds_of(row.started_at - max(row.created_at, row.execute_at or row.created_at)),
-                "inputs": inputs or None,
+                "contents": [one.content for one in inputs] or None,
+                "ordinals": [one.ordinal for one in inputs] or None,
+                "times": [tables.to_datetime(one.created_at) for one in inputs] or None,
+                "version_seq": before and before.seq,
+                "version_claim": before and before.claim_id,
             }
         )
     return found
@@ -182,12 +188,25 @@ def settle(tables: Tables, parameters: Parameters) -> Rows:
             continue
         _end(tables, row, one, halt=parameters["halt"])
         answers.append({"id": row.id, "fence": row.fence, "status": row.status.value, "look_again": False})
+        answers[-1].update(_reply(tables, row))
         session = tables.sessions[row.tenant_id, row.session_id]
         if row.status is not PENDING and session.halted_by is None and session.head is not None:
             heads.append((session.head, one))
     for head, one in sorted(heads, key=lambda pair: by_id(pair[0])):
         _go_on(tables, head, one, parameters)
     return answers
+
+
+def _reply(tables: Tables, row: TurnRow) -> dict[str, Any]:
+    if row.status is not SUCCEEDED:
+        return dict.fromkeys(("seq", "ordinal", "role", "reply", "replied_at"))
+    reply = tables.messages[row.id][-1]
+    return {
+        **columns(reply, ("ordinal", "role")),
+        "seq": row.seq,
+        "reply": json.dumps(reply.content, ensure_ascii=False),
+        "replied_at": tables.to_datetime(reply.created_at),
+    }
 
 
 def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool) -> None:

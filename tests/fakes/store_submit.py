@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.fakes.store_clock import interval
-from tests.fakes.store_rows import Instant, MessageRow, SubmissionRow, TurnRow, columns, jsonb
+from tests.fakes.store_rows import Instant, MessageRow, SessionRow, SubmissionRow, TurnRow, columns, jsonb
 from tests.fakes.store_tables import Tables
 from turns.status import TurnStatus
 
@@ -150,6 +150,41 @@ def history(tables: Tables, parameters: Parameters) -> Rows:
                 content = {**columns(said, ("turn_id", "ordinal", "role", "content")), "seq": row.seq}
                 found.append({**content, "created_at": tables.to_datetime(said.created_at)})
     return found
+
+
+def history_as_text(tables: Tables, parameters: Parameters) -> Rows:
+    """HISTORY_AS_TEXT."""
+    found: Rows = []
+    for row in history(tables, parameters):
+        text = json.dumps(row.pop("content"), ensure_ascii=False)
+        found.append({**row, "text": text if len(text.encode()) <= parameters["max_bytes"] else None})
+    return found
+
+
+def contents(tables: Tables, parameters: Parameters) -> Rows:
+    """CONTENTS."""
+    wanted = zip(parameters["turns"], parameters["ordinals"], strict=True)
+    return [
+        columns(said, ("turn_id", "ordinal", "content"))
+        for turn_id, ordinal in wanted
+        for said in tables.messages.get(turn_id, ())
+        if said.ordinal == ordinal
+    ]
+
+
+def last_answered(session: SessionRow, before: int) -> TurnRow | None:
+    """`turns.conversation.LAST_ANSWERED`."""
+    # By the end of a sorted list: nearly always the first is it.
+    return next((row for row in reversed(session.answered) if row.seq is not None and row.seq < before), None)
+
+
+def version(tables: Tables, parameters: Parameters) -> Rows:
+    """VERSION."""
+    session = tables.sessions.get((parameters["tenant"], parameters["session"]))
+    if session is None:
+        return []
+    last = last_answered(session, parameters["before"])
+    return [{"seq": last and last.seq, "claim_id": last and last.claim_id}]
 
 
 def session_exists(tables: Tables, parameters: Parameters) -> Rows:

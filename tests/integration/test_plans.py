@@ -6,7 +6,9 @@ from typing import LiteralString
 import psycopg
 import pytest
 
+from turns.claim import READ_CLAIMS
 from turns.database import conninfo
+from turns.history import VERSION
 from turns.redrive import REVIVE
 from turns.relay import DEAD_LETTERED
 from turns.renew import RENEW
@@ -20,10 +22,8 @@ SELECT gen_random_uuid(), 't', 'o' || g, 1, 'q', %s::text, now(), now(), md5(g::
 """
 
 
-@pytest.mark.parametrize(
-    "statement", [DEAD_LETTERED, REVIVE, RENEW, SETTLE], ids=["dead-lettered", "revive", "renew", "settle"]
-)
-def test_rows_that_are_known_by_id_are_found_by_id(settings: Settings, statement: LiteralString) -> None:
+def numbered(statement: str) -> str:
+    """With the server's placeholders in place of the client's."""
     names: list[str] = []
 
     def number(match: re.Match[str]) -> str:
@@ -31,14 +31,55 @@ def test_rows_that_are_known_by_id_are_found_by_id(settings: Settings, statement
             names.append(match[1])
         return f"${names.index(match[1]) + 1}"
 
-    numbered = re.sub(r"%\((\w+)\)s", number, statement)
+    return re.sub(r"%\((\w+)\)s", number, statement)
+
+
+@pytest.mark.parametrize("statement", [READ_CLAIMS, VERSION], ids=["read claims", "version"])
+@pytest.mark.parametrize("filled", [False, True], ids=["on an empty table", "on a full one"])
+def test_the_last_answered_turn_is_looked_for_from_the_end_of_its_own_session(
+    settings: Settings, statement: LiteralString, filled: bool
+) -> None:
+    with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
+        connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
+        if filled:
+            connection.execute(FILL, ["SUCCEEDED", 1, 5_000])
+            connection.execute(FILL, ["FAILED", 5_001, 25_000])
+            connection.execute("ANALYZE turns")
+        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered(statement)}").fetchall()
+
+    text = "\n".join(line for (line,) in plan)
+    assert "Index Scan Backward using turns_session_seq on turns a" in text
+    assert "Sort Key: a.seq" not in text
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["on an empty table", "on a full one"])
+def test_what_was_claimed_is_read_session_by_session(settings: Settings, filled: bool) -> None:
+    """And not by going through whatever is RUNNING, which is little when the plan is pinned."""
+    with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
+        if filled:
+            connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
+            connection.execute(FILL, ["SUCCEEDED", 1, 5_000])
+            connection.execute("ANALYZE turns")
+        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered(READ_CLAIMS)}").fetchall()
+
+    text = "\n".join(line.strip() for (line,) in plan)
+    assert (
+        "Index Scan using turns_running on turns r\nIndex Cond: ((tenant_id = w.tenant_id) AND (session_id = w.session_id))"
+        in text
+    )
+
+
+@pytest.mark.parametrize(
+    "statement", [DEAD_LETTERED, REVIVE, RENEW, SETTLE], ids=["dead-lettered", "revive", "renew", "settle"]
+)
+def test_rows_that_are_known_by_id_are_found_by_id(settings: Settings, statement: LiteralString) -> None:
     with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
         connection.execute(FILL, ["SUCCEEDED", 1, 5_000])
         connection.execute("ANALYZE turns")
         connection.execute("ALTER TABLE turns SET (autovacuum_enabled = false)")
         connection.execute(FILL, ["FAILED", 5_001, 25_000])
-        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered}").fetchall()
+        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered(statement)}").fetchall()
 
     text = "\n".join(line for (line,) in plan)
     assert "turns_pkey" in text

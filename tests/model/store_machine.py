@@ -19,7 +19,7 @@ from turns.claim import Claim, ClaimRequest, ClaimTerms, claim
 from turns.claimed_turn import ClaimedTurn
 from turns.halting import WayOn, read_halt, retry, skip
 from turns.head import WAKE_HEAD
-from turns.history import read_history
+from turns.history import END_OF_SESSION, read_history, read_history_as_text, read_version
 from turns.identifiers import TraceContext, start_trace
 from turns.redrive import read_generations, revive
 from turns.relay import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE, WAKE_EXPIRED
@@ -249,6 +249,9 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(session=SESSIONS, limit=st.integers(1, 5), age=st.sampled_from([60.0, 2000.0]))
     def read_history_and_forget(self, session: tuple[str, str], limit: int, age: float) -> None:
         self.pair.ask(lambda stand: read_history(stand.database, *session, limit=limit))
+        self.pair.ask(lambda stand: read_version(stand.database, *session))
+        whole = {"limit": limit, "before_seq": END_OF_SESSION, "max_bytes": 10}
+        self.pair.ask(lambda stand: read_history_as_text(stand.database, *session, **whole))
         self.pair.ask(lambda stand: forget_submissions(stand.database, age))
 
     @rule(off_by=st.sampled_from([0, 0, 0, 1, -1]))

@@ -15,7 +15,7 @@ import pytest
 
 from tests.probes import until
 from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
+from turns.conversation import NOTHING_SAID
 from worker.attempt import Attempt
 from worker.context import TurnContext, turn_for_handler
 from worker.handler import Context, Handler, Retry, Snooze, Turn
@@ -25,7 +25,7 @@ CLAIMED = ClaimedTurn(
     claim_id=UUID(int=1), id=UUID(int=2), tenant_id="t", session_id="s", seq=1, queue="turns", attempt=1, failures=0,
     crashes=0, max_attempts=None, generation=1, fence=7, timeout_seconds=None, expires_in_seconds=900.0,
     dwell_seconds=0.0, metadata={}, trace_id="1" * 32, span_id="1" * 16, created_at=datetime(2026, 1, 1, tzinfo=UTC),
-    inputs=("hi",),
+    inputs=("hi",), messages=(), history_version=NOTHING_SAID,
 )  # fmt: skip
 
 THREADS = 2
@@ -45,7 +45,7 @@ class Bench:
     def __init__(self, threads: Executor) -> None:
         self._threads = threads
         self.began = asyncio.Event()
-        self.context = TurnContext(CLAIMED, LONG, cast("Database", None), cast("Any", None))
+        self.context = TurnContext(CLAIMED, LONG, cast("Any", None), cast("Any", None))
 
     def attempt(self, function: Callable[[Any, Any], Any], retry_on: tuple[type[BaseException], ...] = ()) -> Attempt:
         return Attempt(Handler(function, retry_on=retry_on), turn_for_handler(CLAIMED), self.context, self._threads)

@@ -3,6 +3,8 @@
 import pytest
 
 from tests.contract.store.calls import (
+    CANCELED,
+    FAILURE,
     LEASE_SECONDS,
     MAX_CRASHES,
     RETRY,
@@ -20,6 +22,9 @@ from tests.fakes.store_stands import Stand
 from turns.cancellation import CancelReason, cancel
 from turns.claim import EndedAtClaim, NoClaim, claim
 from turns.claimed_turn import ClaimedTurn
+from turns.conversation import NOTHING_SAID, HistoryVersion
+from turns.history import read_version
+from turns.settle import Settled
 from turns.status import TurnStatus
 
 OVER = LEASE_SECONDS + 1
@@ -44,6 +49,46 @@ async def test_the_head_is_claimed_and_charged(store: Stand) -> None:
     assert (turn.metadata, turn.timeout_seconds, turn.max_attempts) == ({"a": 1}, 5.0, None)
     assert (turn.dwell_seconds, turn.expires_in_seconds) == (2.0, 898.0)
     assert await seconds_from_creation(store, turn.id, "lease_until") == 2 + LEASE_SECONDS
+
+
+async def test_a_claim_brings_its_messages_as_the_history_will_have_them(store: Stand) -> None:
+    await submit_one(store, {"text": "one"})
+
+    turn = await claimed(store)
+
+    rows = (await store.snapshot())["messages"]
+    kept = [(row["turn_id"], row["ordinal"], row["role"], row["content"], row["created_at"]) for row in rows]
+    said = [(one.turn_id, one.ordinal, one.role, one.content, one.created_at) for one in turn.messages]
+    assert (said, turn.inputs) == (kept, ({"text": "one"},))
+    assert {one.seq for one in turn.messages} == {turn.seq}
+
+
+async def test_a_claim_brings_the_version_of_the_history_before_it(store: Stand) -> None:
+    for content in ("answered", "failed", "cancelled", "claimed"):
+        await submit_one(store, content)
+    first = await claimed(store)
+    assert first.history_version == NOTHING_SAID == await read_version(store.database, "t", "s")
+    await settle_one(store, first)
+    answered = HistoryVersion(first.seq, first.claim_id)
+    for settlement in (FAILURE, CANCELED):
+        turn = await claimed(store)
+        assert turn.history_version == answered
+        await settle_one(store, turn, settlement)
+
+    assert (await claimed(store)).history_version == answered == await read_version(store.database, "t", "s")
+    assert await read_version(store.database, "t", "nowhere") is None
+
+
+async def test_the_next_of_a_settle_brings_the_version_that_the_settle_made(store: Stand) -> None:
+    await submit_one(store)
+    await submit_one(store)
+    first = await claimed(store)
+
+    settled = await settle_one(store, first, more=True)
+
+    assert isinstance(settled, Settled)
+    assert isinstance(settled.next, ClaimedTurn)
+    assert settled.next.history_version == HistoryVersion(first.seq, first.claim_id)
 
 
 async def test_nothing_is_claimed_behind_a_running_head(store: Stand) -> None:

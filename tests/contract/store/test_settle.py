@@ -1,6 +1,7 @@
 """Settle, on both stores: one end for each claim, by the newest claim, with everything it owes."""
 
 import json
+from dataclasses import replace
 from uuid import uuid4
 
 import psycopg
@@ -30,7 +31,8 @@ from turns.attempts import read_attempts
 from turns.cancellation import CancelReason, cancel
 from turns.claim import NoClaim
 from turns.claimed_turn import ClaimedTurn
-from turns.history import read_history, session_exists
+from turns.conversation import StoredMessage
+from turns.history import read_contents, read_history, read_history_as_text, session_exists
 from turns.settle import Settled, SettleRequest, Superseded, settle
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
@@ -233,6 +235,30 @@ async def test_one_reply_that_cannot_be_stored_refuses_the_whole_batch(store: St
         )
 
     assert await store.snapshot() == before
+
+
+async def test_a_settle_tells_what_the_history_has_of_it_now(store: Stand) -> None:
+    turn = await started(store)
+
+    settled = await settle_one(store, turn, SUCCESS)
+
+    assert isinstance(settled, Settled)
+    last = (await read_history(store.database, "t", "s", limit=1))[0]
+    assert settled.reply == StoredMessage(
+        turn_id=turn.id, seq=turn.seq, ordinal=1, role="assistant", text='{"say": "hi"}', created_at=last.created_at
+    )
+    stored = await read_history_as_text(store.database, "t", "s", limit=2, before_seq=9, max_bytes=10)
+    assert (stored[0], stored[1].text) == (replace(settled.reply, text=None), '"hello"')
+    contents = await read_contents(store.database, [(turn.id, 1), (turn.id, 9)])
+    assert contents == {(turn.id, 1): {"say": "hi"}}
+
+
+@pytest.mark.parametrize("settlement", [FAILURE, CANCELED, RETRY], ids=["failure", "canceled", "retry"])
+async def test_the_history_has_nothing_of_a_turn_that_was_not_answered(store: Stand, settlement: Settlement) -> None:
+    settled = await settle_one(store, await started(store), settlement)
+
+    assert isinstance(settled, Settled)
+    assert settled.reply is None
 
 
 async def test_the_history_is_what_was_answered(store: Stand) -> None:
