@@ -8,6 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from memory.history import History
 from producer import page_cursor
 from producer.auth import ApiKeys
 from producer.intake import Intake
@@ -36,7 +37,7 @@ from producer.turn_request import (
 from producer.wake_up_sending import WakeUpSending
 from turns.cancellation import CancelReason, cancel
 from turns.database import Database
-from turns.history import read_history, session_exists
+from turns.history import read_version, session_exists
 from turns.message import ID_PATTERN
 from turns.message_queue import MessageQueues
 from turns.reading import Position, TurnFilter, list_turns, read_turn
@@ -55,6 +56,7 @@ class Backend:
     intake: Intake
     sending: WakeUpSending
     queues: MessageQueues
+    history: History
     hot: Database
     """Pinned plans: for the statements of the hot path."""
     cold: Database
@@ -196,9 +198,10 @@ async def get_session_turns(
 @v1.get("/sessions/{session_id}/messages", tags=["sessions"], summary="Read the history", responses=problems(404, 422))
 async def get_session_messages(behind: Behind, tenant: Tenant, session_id: SessionId, limit: Limit = 20) -> MessagePage:
     """What was said in the session's answered turns: the last messages, oldest first."""
-    messages = await read_history(behind.hot, tenant, session_id, limit=limit)
-    if not messages and not await session_exists(behind.hot, tenant, session_id):
+    version = await read_version(behind.hot, tenant, session_id)
+    if version is None:
         raise _no_session()
+    messages = await behind.history.read(tenant, session_id, version, limit)
     return MessagePage(messages=[said(message) for message in messages])
 
 

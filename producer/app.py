@@ -11,6 +11,7 @@ import structlog
 import uvicorn
 from fastapi import FastAPI
 
+from memory.history import History
 from producer import api, openapi, problems
 from producer.auth import ApiKeys
 from producer.intake import Intake
@@ -49,6 +50,8 @@ def create_app(settings: Settings) -> FastAPI:
             hot, cold = await _open_databases(settings, stack)
             queues = MessageQueues(settings)
             stack.callback(queues.close)
+            history = History(settings, hot)
+            stack.push_async_callback(history.close)
             sending = WakeUpSending(queues, list(settings.queues_by_name))
             intake = Intake(settings, hot, sending)
             stack.push_async_callback(intake.close)
@@ -58,6 +61,7 @@ def create_app(settings: Settings) -> FastAPI:
                 intake=intake,
                 sending=sending,
                 queues=queues,
+                history=history,
                 hot=hot,
                 cold=cold,
             )

@@ -123,6 +123,10 @@ class Settings(BaseSettings):
     """Where a worker answers /healthz and /readyz; none by default, 0 picks a free port."""
     retry_base_seconds: Seconds = 1.0
     retry_cap_seconds: Seconds = 120.0
+    history_messages: Annotated[int, Field(ge=1, le=1000)] = 200
+    """How many of a session's last messages are kept in Redis. Whoever asks for more is answered from Postgres."""
+    history_ttl_seconds: Seconds = 86_400.0
+    """How long they stay there after the session's last turn. When they are gone, the next reader pays one query."""
     idempotency_days: Annotated[float, Field(gt=0, le=365)] = 1.0
 
     webhook_hosts: Annotated[tuple[str, ...], NoDecode] = ()

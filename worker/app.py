@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 
 import structlog
 
+from memory.history import History
 from turns import logs
 from turns.database import Database
 from turns.envelope import QueueAddress, ReceivedMessage
@@ -99,6 +100,7 @@ class _Worker:
         self.shutdown = shutdown
         self.watchdog = Watchdog(loop, settings.watchdog_seconds)
         self.lock = SessionLock(settings)
+        self.history = History(settings, database)
         self.heartbeat = Heartbeat(
             settings, queues, address, loop.call_soon_threadsafe, self._describe, self.watchdog.look
         )
@@ -110,6 +112,7 @@ class _Worker:
                 database=database,
                 queues=queues,
                 lock=self.lock,
+                history=self.history,
                 heartbeat=self.heartbeat,
                 handler=handler,
                 worker_id=self.worker_id,
@@ -127,6 +130,7 @@ class _Worker:
     async def run(self, stack: AsyncExitStack) -> int:
         """Works until told to stop. 1 if a part of the worker ended by itself, which none should."""
         stack.push_async_callback(self.lock.close)
+        stack.push_async_callback(self.history.close)
         stack.callback(self.threads.shutdown, wait=False, cancel_futures=True)
         self.heartbeat.start()
         stack.push_async_callback(asyncio.to_thread, self.heartbeat.stop, 2.0)

@@ -7,9 +7,9 @@ from typing import Any
 
 import structlog
 
+from memory.history import History
 from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.history import Message, read_history
+from turns.conversation import Message
 from turns.identifiers import TraceContext
 from worker.handler import Turn
 
@@ -38,9 +38,9 @@ def turn_for_handler(turn: ClaimedTurn) -> Turn:
 class TurnContext:
     """The real `worker.handler.Context` of one attempt."""
 
-    def __init__(self, turn: ClaimedTurn, timeout_seconds: float, database: Database, outlast: Outlast) -> None:
+    def __init__(self, turn: ClaimedTurn, timeout_seconds: float, history: History, outlast: Outlast) -> None:
         self._turn = turn
-        self._database = database
+        self._history = history
         self._outlast = outlast
         self._cancelled = threading.Event()
         self.start_clock(timeout_seconds)
@@ -76,21 +76,10 @@ class TurnContext:
         if not 1 <= limit <= MAX_HISTORY:
             raise ValueError(f"limit must be 1 to {MAX_HISTORY}, got {limit}")
         turn = self._turn
-        said_now = [
-            Message(
-                turn_id=turn.id, seq=turn.seq, ordinal=place, role="user", content=content, created_at=turn.created_at
-            )
-            for place, content in enumerate(turn.inputs)
-        ][-limit:]
+        said_now = turn.messages[-limit:]
         before: list[Message] = []
         if limit > len(said_now):
             before = await self._outlast(
-                lambda: read_history(
-                    self._database,
-                    turn.tenant_id,
-                    turn.session_id,
-                    limit=limit - len(said_now),
-                    before_seq=turn.seq,
-                )
+                lambda: self._history.read(turn.tenant_id, turn.session_id, turn.history_version, limit - len(said_now))
             )
         return [*before, *said_now]

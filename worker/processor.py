@@ -184,12 +184,14 @@ class Processor:
         match settled:
             case Superseded():
                 return _superseded(hold)
-            case Settled(status, following):
+            case Settled(status, following, reply):
                 hold.held.end()
                 report_settled(turn, status, settlement, seconds, halts=self._terms.halt)
                 if status is TurnStatus.FAILED or not more:
                     self._with.nudge_relay()
                 await self._delete(hold)
+                # Before the next turn is handed over, which was claimed with the history that this makes.
+                await self._with.history.append(turn, reply)
                 return following
             case _:
                 assert_never(settled)

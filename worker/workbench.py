@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from memory.history import History
 from turns.database import Database
 from turns.message_queue import MessageQueues
 from worker.handler import Handler
@@ -19,6 +20,7 @@ class Workbench:
     database: Database
     queues: MessageQueues
     lock: SessionLock
+    history: History
     heartbeat: Heartbeat
     handler: Handler
     worker_id: str

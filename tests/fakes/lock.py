@@ -1,13 +1,14 @@
-"""A stand-in for Redis under the real `worker.session_lock`: the three scripts, time to live, flush.
+"""A stand-in for Redis under the real `worker.session_lock` and `memory.history_cache`: scripts, time to live, flush.
 
 The clients have the few methods that the product calls, so the real batching, circuit and handling of lost answers run on
 top of them. How a call travels is the caller's: `Direct` carries it out at once; the simulation's wire takes time and may
 lose it.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Protocol
 
+from tests.fakes import history
 from worker.session_lock import ACQUIRE, EXTEND, RELEASE
 
 Recorder = Callable[[str, tuple[str, ...]], None]
@@ -15,12 +16,12 @@ Recorder = Callable[[str, tuple[str, ...]], None]
 
 
 class FakeRedis:
-    """The server: strings with a time to live. `now` gives seconds."""
+    """The server: strings, and lists, with a time to live. `now` gives seconds."""
 
     def __init__(self, now: Callable[[], float], record: Recorder | None = None) -> None:
         self._now = now
         self._record = record
-        self._values: dict[str, str] = {}
+        self._values: dict[str, Any] = {}
         self._ends: dict[str, float] = {}
 
     # --- commands
@@ -55,6 +56,15 @@ class FakeRedis:
         del self._values[key], self._ends[key]
         return 1
 
+    def elements(self, key: str) -> list[str]:
+        """LRANGE 0 -1"""
+        return list(self._values[key]) if self._lives(key) else []
+
+    def put_elements(self, key: str, elements: Iterable[str], milliseconds: int) -> None:
+        """A list in place of whatever was there. PEXPIRE"""
+        self._values[key] = list(elements)
+        self._ends[key] = self._now() + milliseconds / 1000
+
     def pttl(self, key: str) -> int:
         """PTTL"""
         return int((self._ends[key] - self._now()) * 1000) if self._lives(key) else -2
@@ -74,7 +84,7 @@ class FakeRedis:
         self._values.clear()
         self._ends.clear()
 
-    def eval(self, script: str, keys: tuple[str, ...], args: tuple[Any, ...]) -> int:
+    def eval(self, script: str, keys: tuple[str, ...], args: tuple[Any, ...]) -> Any:
         """EVAL of one of the product's scripts; an unknown one is a defect of whoever changed it without this."""
         if self._record is not None:
             self._record("client", ("EVAL", "", str(len(keys)), *keys, *map(str, args)))
@@ -127,7 +137,8 @@ def _extend(redis: FakeRedis, keys: tuple[str, ...], args: tuple[Any, ...]) -> i
     return 2 if holder is None else 0
 
 
-_SCRIPTS: dict[str, Callable[[FakeRedis, tuple[str, ...], tuple[Any, ...]], int]] = {
+_SCRIPTS: dict[str, Callable[[FakeRedis, tuple[str, ...], tuple[Any, ...]], Any]] = {
+    **history.SCRIPTS,
     ACQUIRE: _acquire,
     RELEASE: _release,
     EXTEND: _extend,
@@ -167,10 +178,10 @@ class _Pipeline:
         """Queues a script."""
         self._scripts.append((script, keys_and_args[:many_keys], keys_and_args[many_keys:]))
 
-    def _run(self) -> list[int]:
+    def _run(self) -> list[Any]:
         return list(self._answers())
 
-    def _answers(self) -> Iterator[int]:
+    def _answers(self) -> Iterator[Any]:
         for script, keys, args in self._scripts:
             yield self._server.eval(script, keys, args)
 
@@ -180,7 +191,7 @@ class _AsyncPipeline(_Pipeline):
         super().__init__(server)
         self._carrier = carrier
 
-    async def execute(self) -> Any:
+    async def execute(self, *, raise_on_error: bool = True) -> Any:
         """Sends what was queued."""
         return await self._carrier.ask(self._run)
 
@@ -196,7 +207,7 @@ class _BlockingPipeline(_Pipeline):
 
 
 class AsyncClient:
-    """What `SessionLock` needs of redis.asyncio.Redis."""
+    """What `SessionLock` and `HistoryCache` need of redis.asyncio.Redis."""
 
     def __init__(self, server: FakeRedis, carrier: Carrier) -> None:
         self._server = server

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
 
+from memory.history import History
 from turns.database import Database
 from turns.envelope import ReceivedMessage
 from turns.message import WakeUp
@@ -39,6 +40,7 @@ def processing(
                 database=database,
                 queues=cast("Any", Queues()),
                 lock=lock,
+                history=History(settings, database),
                 heartbeat=cast("Any", SimpleNamespace(take=lambda _: None, drop=lambda _: None)),
                 handler=handler,
                 worker_id=worker_id,

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import worker.app
 import worker.watchdog
+from memory.history import History
 from tests.fakes.lock import AsyncClient, FakeRedis
 from tests.fakes.queues import FakeMessageQueues, FakeSqs
 from tests.fakes.store import FakeDatabase
@@ -130,11 +131,17 @@ def worker_parts(backing: Backing) -> Iterator[None]:
         lock._redis = cast("Any", AsyncClient(backing.redis, RedisWire(loop.current.process.wires["redis"])))
         return lock
 
+    def history(settings: Settings, database: Any) -> History:
+        made = History(settings, database)
+        made._cache._redis = cast("Any", AsyncClient(backing.redis, RedisWire(loop.current.process.wires["redis"])))
+        return made
+
     def leave(code: int) -> None:
         loop.current.process.die(code)
 
     parts = {
         "SessionLock": session_lock,
+        "History": history,
         "Heartbeat": lambda *arguments: SimulatedHeartbeat(backing, loop.current.process, *arguments),
         "ThreadPoolExecutor": lambda *_: HandlerThreads(loop, loop.current.process),
         "socket": SimpleNamespace(gethostname=lambda: "host"),

@@ -9,6 +9,7 @@ from httpx import AsyncClient
 
 from producer.turn_answers import TurnDetail, TurnSummary
 from tests.factories import make_claim, make_terms
+from tests.integration.api.conftest import Connect
 from turns.claim import ClaimedTurn, claim
 from turns.database import Database
 from turns.settings import Settings
@@ -146,6 +147,34 @@ async def test_a_session_without_an_answer_yet_has_an_empty_history(client: Asyn
     await submit(client)
     answer = await client.get("/v1/sessions/s/messages")
     assert (answer.status_code, answer.json()) == (200, {"messages": []})
+
+
+async def test_the_history_is_never_older_than_the_last_answer(
+    client: AsyncClient, database: Database, settings: Settings
+) -> None:
+    """Whether or not the worker came to write it through."""
+    for number in range(3):
+        await submit(client, text=f"in {number}")
+        await end(database, settings, "s", succeed(f"out {number}"))
+
+        messages = (await client.get("/v1/sessions/s/messages")).json()["messages"]
+
+        assert [each["content"] for each in messages[-2:]] == [f"in {number}", f"out {number}"]
+        assert len(messages) == 2 * (number + 1)
+
+
+async def test_the_history_is_read_while_redis_is_away(
+    connect: Connect, database: Database, settings: Settings
+) -> None:
+    async with connect(settings.model_copy(update={"memory_redis_url": "redis://127.0.0.1:1/0"})) as client:
+        await submit(client, text="in")
+        await end(database, settings, "s", succeed({"text": "out"}))
+
+        answers = [await client.get("/v1/sessions/s/messages") for _ in range(3)]
+
+    assert [[each["content"] for each in answer.json()["messages"]] for answer in answers] == [
+        ["in", {"text": "out"}]
+    ] * 3
 
 
 @pytest.mark.parametrize("rest", ["turns", "messages"])

@@ -1,0 +1,125 @@
+"""The history of a session: the last messages of its answered turns, from Redis where it has them, else from Postgres.
+
+    version        from the claim, or asked of Postgres: what a reader must see, no more and no less
+    read           the entry of that version; missing or stale, it is built anew by one reader while the others wait for it
+    append         after the settle, the turn's messages are added to the entry that it was claimed with
+
+An answer is always the history as of the version that was asked for: Redis decides how long it takes, and nothing else.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import assert_never
+
+import structlog
+
+from memory.history_cache import HistoryCache, Missing
+from memory.history_entry import MAX_CONTENT_BYTES, Entry, to_message, to_text
+from turns.claimed_turn import ClaimedTurn
+from turns.conversation import NOTHING_SAID, HistoryVersion, Message, StoredMessage
+from turns.database import Database
+from turns.history import read_contents, read_history, read_history_as_text
+from turns.settings import Settings
+
+PAUSES_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.2)
+"""Between looks at an entry that somebody else is building: half a second in all, then Postgres is asked directly."""
+
+Flight = asyncio.Task[Entry]
+
+log = structlog.get_logger("turnstile.history")
+
+
+class History:
+    """Reads and continues the histories of sessions, for one process."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self._database = database
+        self._depth = settings.history_messages
+        self._cache = HistoryCache(settings)
+        self._flights: dict[tuple[str, str, HistoryVersion], Flight] = {}
+
+    async def close(self) -> None:
+        """Breaks off what is being built, and closes the connections to Redis."""
+        for flight in list(self._flights.values()):
+            flight.cancel()
+        await self._cache.close()
+
+    async def read(self, tenant_id: str, session_id: str, version: HistoryVersion, limit: int) -> list[Message]:
+        """The last `limit` messages of the session as of `version`, oldest first. Raises DatabaseUnavailableError."""
+        if version == NOTHING_SAID:
+            return []
+        entry = await self._find(tenant_id, session_id, version, limit)
+        if entry is not None and entry.reaches(limit):
+            messages = await self._with_contents(entry.messages[:limit])
+            if messages is not None:
+                return messages
+        return await read_history(self._database, tenant_id, session_id, limit=limit, before_seq=version.seq + 1)
+
+    async def append(self, turn: ClaimedTurn, reply: StoredMessage | None) -> None:
+        """Adds what was said in a turn that is SUCCEEDED by now. Never raises: without it the next reader asks Postgres.
+
+        `reply` is None where the answer to the settle was lost; the entry is left behind then, and its version says so.
+        """
+        if reply is None:
+            return
+        said = [*map(to_text, turn.messages), reply]
+        after = HistoryVersion(turn.seq, turn.claim_id)
+        await self._cache.append(turn.tenant_id, turn.session_id, turn.history_version, after, said)
+
+    async def _find(self, tenant_id: str, session_id: str, version: HistoryVersion, limit: int) -> Entry | None:
+        key = (tenant_id, session_id, version)
+        for pause in (*PAUSES_SECONDS, None):
+            if flight := self._flights.get(key):
+                return await asyncio.shield(flight)
+            found = await self._cache.load(tenant_id, session_id, version, min(limit, self._depth))
+            match found:
+                case Entry():
+                    return found
+                case Missing.AWAY | Missing.BEHIND:
+                    return None
+                case Missing.OURS_TO_REBUILD:
+                    return await asyncio.shield(self._flights.get(key) or self._begin_flight(key))
+                case Missing.BEING_REBUILT:
+                    if pause is not None and key not in self._flights:
+                        await asyncio.sleep(pause)
+                case _:
+                    assert_never(found)
+        return None
+
+    def _begin_flight(self, key: tuple[str, str, HistoryVersion]) -> Flight:
+        # A task of its own: the reader who began it may be cancelled, and those who wait for it are not.
+        flight = self._flights[key] = asyncio.create_task(self._rebuild(*key))
+        flight.add_done_callback(lambda done: self._land(key, done))
+        return flight
+
+    def _land(self, key: tuple[str, str, HistoryVersion], flight: Flight) -> None:
+        del self._flights[key]
+        if not flight.cancelled():
+            # Looked at, or asyncio complains where every reader has gone.
+            flight.exception()
+
+    async def _rebuild(self, tenant_id: str, session_id: str, version: HistoryVersion) -> Entry:
+        messages = await read_history_as_text(
+            self._database,
+            tenant_id,
+            session_id,
+            limit=self._depth,
+            before_seq=version.seq + 1,
+            max_bytes=MAX_CONTENT_BYTES,
+        )
+        entry = Entry(tuple(messages), whole=len(messages) < self._depth)
+        await self._cache.store(tenant_id, session_id, version, entry)
+        log.info("history.rebuilt", seq=version.seq, messages=len(messages))
+        return entry
+
+    async def _with_contents(self, newest_first: Sequence[StoredMessage]) -> list[Message] | None:
+        """The messages, oldest first; None if one of them is not what it seems."""
+        large = [(one.turn_id, one.ordinal) for one in newest_first if one.text is None]
+        contents = await read_contents(self._database, large) if large else {}
+        if len(contents) < len(large):
+            return None
+        return [
+            to_message(one, contents[one.turn_id, one.ordinal] if one.text is None else json.loads(one.text))
+            for one in reversed(newest_first)
+        ]

@@ -1,0 +1,61 @@
+"""The scripts of the history cache on the real Redis and on the simulation's stand-in: the same answers, the same lists."""
+
+import time
+from typing import Any
+from uuid import UUID, uuid4
+
+import redis
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from memory.history_cache import APPEND, LOAD, STORE
+from ops.local.stack import LocalStack
+from tests.fakes.lock import FakeRedis
+
+LONG_MS = 600_000
+LIMIT = 4
+
+versions = st.integers(1, 4)
+said = st.lists(st.sampled_from(["a", "b\n[]"]), min_size=1, max_size=3)
+loads = st.tuples(st.just("load"), versions, st.integers(1, 5))
+stores = st.tuples(st.just("store"), versions, said)
+appends = st.tuples(st.just("append"), st.integers(0, 3), st.integers(1, 2), said)
+commands = st.lists(st.one_of(loads, stores, appends, st.just(("flush",))), max_size=12)
+
+
+def claim_of(version: int) -> str:
+    return UUID(int=version).hex if version else "-"
+
+
+def words_of(command: tuple[Any, ...]) -> tuple[str, int, tuple[Any, ...]]:
+    """Script, number of keys, arguments."""
+    match command:
+        case ("load", version, limit):
+            return LOAD, 2, (version, claim_of(version), limit, LONG_MS)
+        case ("store", version, elements):
+            return STORE, 2, (version, LONG_MS, f"{version} {claim_of(version)} whole", *elements)
+        case ("append", before, step, elements):
+            after = before + step
+            return APPEND, 1, (claim_of(before), after, claim_of(after), LONG_MS, LIMIT, *elements)
+    raise AssertionError(command)
+
+
+@hypothesis_settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(asked=commands)
+def test_the_stand_in_does_what_redis_does(stack: LocalStack, asked: list[tuple[Any, ...]]) -> None:
+    entry = f"{uuid4().hex}:history"
+    keys = (entry, f"{entry}:rebuild")
+    with redis.Redis.from_url(stack.redis.url, decode_responses=True) as real:
+        fake = FakeRedis(time.monotonic)
+        for command in asked:
+            if command == ("flush",):
+                real.delete(*keys)
+                fake.flush()
+                continue
+            script, many, arguments = words_of(command)
+            assert fake.eval(script, keys[:many], arguments) == real.eval(script, many, *keys[:many], *arguments)
+            assert fake.elements(entry) == real.lrange(entry, 0, -1)
+            assert [fake.exists(key) for key in keys] == [bool(real.exists(key)) for key in keys]
+            assert all(abs(fake.pttl(key) - real.pttl(key)) < LONG_MS / 2 for key in keys)
+        real.delete(*keys)
