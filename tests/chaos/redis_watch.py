@@ -33,7 +33,7 @@ async def _watch_once(port: int, prefix: bytes, journal: Journal, stopping: asyn
         writer.write(b"MONITOR\r\n")
         await reader.readline()
         while line := await reader.readline():
-            if prefix in line or b"FLUSH" in line:
+            if prefix + b"lock:" in line or b"FLUSH" in line:
                 _write(line, journal)
     finally:
         stopper.cancel()

@@ -46,7 +46,7 @@ async def gather(stage: Stage, journal: Journal) -> None:
 
 def _gather(stage: Stage, journal: Journal) -> None:
     with redis.Redis.from_url(stage.stack.redis.url, decode_responses=True) as client:
-        for key in client.scan_iter(f"{stage.wiring.redis_prefix}*", count=1000):
+        for key in client.scan_iter(f"{stage.wiring.redis_prefix}lock:*", count=1000):
             value = client.get(key)
             if value is not None:
                 journal.write(RedisKey(key=key, value=str(value), ttl_ms=int(client.pttl(key))))

@@ -266,6 +266,11 @@ class Stage:
         """Somebody has been turned away from the session."""
         self._redis.set(f"{self._lock_key(session)}:waiting", "1", px=int(seconds * 1000))
 
+    def mark_rebuilding(self, session: str, seconds: float) -> None:
+        """Somebody is about to build the cached history of the session anew."""
+        key = f"{self.settings.redis_prefix}history:session:{{{TENANT}/{session}}}:rebuild"
+        self._redis.set(key, "1", px=int(seconds * 1000))
+
     def _lock_key(self, session: str) -> str:
         return f"{self.settings.redis_prefix}lock:session:{{{TENANT}/{session}}}"
 
@@ -301,8 +306,8 @@ class Stage:
         return {row[0]: (row[1], row[2]) for row in rows}
 
     def lock_keys(self) -> list[dict[str, Any]]:
-        """The cell's keys in Redis."""
-        keys: Sequence[str] = list(self._redis.scan_iter(f"{self._cell}:*", count=1000))
+        """The cell's locks in Redis."""
+        keys: Sequence[str] = list(self._redis.scan_iter(f"{self._cell}:lock:*", count=1000))
         found = [(key, self._redis.get(key), self._redis.pttl(key)) for key in keys]
         return [{"key": key, "value": value, "ttl_ms": ttl} for key, value, ttl in found if value is not None]
 

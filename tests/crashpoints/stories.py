@@ -103,6 +103,12 @@ def _next_locked(stage: Stage) -> None:
     stage.lock_row(turns[1])
 
 
+def _history_being_rebuilt(stage: Stage) -> None:
+    # By a reader who never comes back; what the first settle's answer would have put there is missing.
+    stage.mark_rebuilding("a", 10.0)
+    stage.submit("a", "answer", "answer")
+
+
 def _foreign(stage: Stage) -> None:
     [turn] = stage.submit("a", "answer", queue=1, send=False)
     stage.submit("a", "answer")
@@ -162,6 +168,7 @@ STORIES: dict[str, Story] = {
     "short holds": Story(prepare=_short_holds, options={"hold_turns": 1}),
     "claim answer lost": Story(prepare=_two_turns, preludes=(_prelude(CLAIM, FaultKind.LOST),)),
     "settle answer lost": Story(prepare=_two_turns, preludes=(_prelude(SETTLE, FaultKind.LOST),)),
+    "history being rebuilt": Story(prepare=_history_being_rebuilt, preludes=(_prelude(SETTLE, FaultKind.LOST),)),
     "settle refused": Story(
         prepare=_two_turns, preludes=(_prelude(SETTLE, FaultKind.REFUSED),), may_fail="unstorable_reply"
     ),

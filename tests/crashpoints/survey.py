@@ -37,6 +37,8 @@ MODULES = (
     "turns.settle",
     "turns.database",
     "turns.history",
+    "memory.history",
+    "memory.history_cache",
     "turns.message_queue",
     "turns.relay",
     "turns.submission",

@@ -50,7 +50,9 @@ def test_an_answer_is_lost_only_where_somebody_answers() -> None:
 
 
 def test_the_product_knows_nothing_of_it() -> None:
-    texts = [path for package in ("turns", "worker", "producer", "ops") for path in (ROOT / package).rglob("*.py")]
+    texts = [
+        path for package in ("turns", "memory", "worker", "producer", "ops") for path in (ROOT / package).rglob("*.py")
+    ]
 
     assert [str(path) for path in texts if "crashpoint" in path.read_text("utf-8").lower()] == []
 

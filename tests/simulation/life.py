@@ -16,6 +16,7 @@ from tests.chaos.checker.evidence import (
     Terms,
     WireCall,
 )
+from tests.chaos.checker.vocabulary import LOCK
 from tests.fakes.lock import FakeRedis
 from tests.fakes.queue_model import Anomalies, StaleHandle
 from tests.fakes.queues import SCHEME, Deed, FakeSqs
@@ -217,6 +218,7 @@ class World:
         evidence.keys = [
             RedisKey(key=key, value=self.redis.get(key) or "", ttl_ms=self.redis.pttl(key))
             for key in self.redis.keys()  # noqa: SIM118 - a server, no dict
+            if LOCK in key
         ]
 
 

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from tests.chaos.checker.evidence import LogLine
 from tests.simulation.clock import VirtualLoop
 
-PACKAGES = ("turns.", "worker.", "producer.", "ops.")
+PACKAGES = ("turns.", "memory.", "worker.", "producer.", "ops.")
 
 
 class Journal:
