@@ -111,7 +111,9 @@ SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t
        t.generation, t.fence, t.timeout_seconds, t.metadata, t.trace_id, t.span_id, t.created_at,
        extract(epoch FROM t.expires_at - clock_timestamp())::float8 AS expires_in_seconds,
        extract(epoch FROM t.started_at - greatest(t.created_at, t.execute_at))::float8 AS dwell_seconds,
-       said.contents, said.ordinals, said.times, v.seq AS version_seq, v.claim_id AS version_claim
+       said.contents, said.ordinals, said.times, v.seq AS version_seq, v.claim_id AS version_claim,
+       (SELECT s.memory_version FROM sessions s WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id)
+           AS memory_version
   FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
   CROSS JOIN LATERAL (
       -- LIMIT, or a plan that was pinned while little was RUNNING reads the whole of the partial index for each batch.

@@ -37,3 +37,5 @@ class ClaimedTurn:
     """The inputs as the history will have them, once the turn is answered."""
     history_version: HistoryVersion
     """Of the session's history before this turn."""
+    memory_version: int = 0
+    """Of the session's durable working memory at the claim: nobody else writes to it while the claim lasts."""

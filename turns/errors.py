@@ -48,6 +48,13 @@ class DatabaseUnavailableError(TurnstileError):
     """Postgres could not be reached, or broke off; what was asked has either not happened or has been re-read."""
 
 
+class SupersededError(TurnstileError):
+    """Another worker has the turn by now, or it has ended; nothing was written."""
+
+    def __init__(self) -> None:
+        super().__init__("the turn is another claim's by now: nothing was written")
+
+
 class QueueUnavailableError(TurnstileError):
     """SQS could not be reached or refused for the moment. Nothing is lost: `send_at` on the row has the wake-up."""
 

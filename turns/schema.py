@@ -9,6 +9,7 @@ WHERE clause, makes the update non-HOT. `lease_until` is never indexed, or every
 
 from sqlalchemy import (
     ARRAY,
+    JSON,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -43,6 +44,9 @@ NOW = text("clock_timestamp()")
 fence_seq = Sequence("fence_seq", metadata=metadata, data_type=BigInteger)
 """One sequence for all turns: rising is all that a fence needs."""
 
+memory_version_seq = Sequence("memory_version_seq", metadata=metadata, data_type=BigInteger)
+"""Of all durable items: rising, so that no version comes twice for one key."""
+
 sessions = Table(
     "sessions",
     metadata,
@@ -52,6 +56,7 @@ sessions = Table(
     Column("halted_by", Uuid),
     Column("created_at", Time, nullable=False, server_default=NOW),
     Column("updated_at", Time, nullable=False, server_default=NOW),
+    Column("memory_version", BigInteger, nullable=False, server_default="0"),
     PrimaryKeyConstraint("tenant_id", "session_id"),
     # Few, and looked for by the doctor and by whoever asks what waits for a person.
     Index("sessions_halted", "halted_by", postgresql_where=text("halted_by IS NOT NULL")),
@@ -182,6 +187,29 @@ turn_values = Table(
     PrimaryKeyConstraint("turn_id", "key"),
 )
 """What `ctx.once` has recorded."""
+
+memory_items = Table(
+    "memory_items",
+    metadata,
+    Column("tenant_id", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    # Not jsonb: a value comes back as the text that it was, numbers and all. None: deleted.
+    Column("content", JSON),
+    Column("context", Text),
+    Column("priority", Integer, nullable=False),
+    Column("tags", ARRAY(Text), nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("write_id", Uuid, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("created_at", Time, nullable=False),
+    Column("updated_at", Time, nullable=False),
+    Column("expires_at", Time, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "session_id", "kind", "key"),
+    Index("memory_items_expires_at", "expires_at"),
+)
+"""What sessions remember for good: the durable kinds of their working memories."""
 
 chosen_ids = Table(
     "chosen_ids",
