@@ -5,6 +5,7 @@ import signal
 
 import structlog
 
+from memory.watch import MemoryWatch
 from turns.database import Database
 from turns.message_queue import MessageQueues
 from turns.relay import Relay
@@ -28,12 +29,13 @@ async def run_relay(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     queues = MessageQueues(settings)
+    memory_watch = MemoryWatch(settings)
     try:
         async with Database(settings.database_url, "turnstile-relay", size=2, pinned=True) as database:
             log.info("relay.started", queues=list(settings.queues_by_name))
             try:
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(Relay(database, queues, settings).run(stopping))
+                    both.create_task(Relay(database, queues, settings, memory_watch).run(stopping))
                     if settings.webhook_hosts:
                         both.create_task(WebhookDelivery(database, settings).run(stopping))
             except ExceptionGroup as errors:
@@ -42,3 +44,4 @@ async def run_relay(settings: Settings) -> None:
             log.info("relay.stopped")
     finally:
         queues.close()
+        await memory_watch.close()

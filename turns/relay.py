@@ -22,6 +22,7 @@ from turns.envelope import DeadLetter, OutgoingMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turns.head import IS_FAILED
 from turns.identifiers import TraceContext
+from turns.memory_items import prune_items
 from turns.message import WakeUp
 from turns.settings import Settings
 from turns.status import TurnStatus
@@ -159,8 +160,16 @@ class DueRow:
 class Relay:
     """The loop. `nudge` makes it look at once, for what its own process has just made due."""
 
-    def __init__(self, database: Database, sender: Sender, settings: Settings) -> None:
+    def __init__(
+        self,
+        database: Database,
+        sender: Sender,
+        settings: Settings,
+        watch_memory: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`watch_memory` is called every round: it has its own rhythm and bound, and raises nothing."""
         self._database = database
+        self._watch_memory = watch_memory
         self._sender = sender
         self._settings = settings
         self._nudged = asyncio.Event()
@@ -204,6 +213,9 @@ class Relay:
         if time.monotonic() - self._forgot_at > FORGET_EVERY_SECONDS:
             self._forgot_at = time.monotonic()
             await forget_submissions(self._database, self._settings.idempotency_days * 86_400)
+            await prune_items(self._database)
+        if self._watch_memory is not None:
+            await self._watch_memory()
         return len(due) == BATCH
 
     async def _take_due(self) -> list[DueRow]:

@@ -86,6 +86,8 @@ class Settings(BaseSettings):
     queue: str = "turns"
     handler: str | None = None
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
+    memory_connections: Annotated[int, Field(ge=1, le=1000)] = 20
+    """To the memory's Redis, for the working memory of one process (H9)."""
     redis_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]{0,64}$")] = ""
 
     api_host: str = "127.0.0.1"

@@ -14,6 +14,8 @@ from contextlib import AsyncExitStack
 import structlog
 
 from memory.history import History
+from memory.item_cache import ItemCache
+from memory.watch import MemoryWatch
 from turns import logs
 from turns.database import Database
 from turns.envelope import QueueAddress, ReceivedMessage
@@ -104,7 +106,9 @@ class _Worker:
         self.heartbeat = Heartbeat(
             settings, queues, address, loop.call_soon_threadsafe, self._describe, self.watchdog.look
         )
-        self.relay = Relay(database, queues, settings)
+        self.memory_watch = MemoryWatch(settings)
+        self.memory = ItemCache(settings, lambda: self.memory_watch.pressure)
+        self.relay = Relay(database, queues, settings, self.memory_watch)
         self.threads = ThreadPoolExecutor(settings.concurrency, "handler")
         self.processor = Processor(
             settings,
@@ -113,6 +117,7 @@ class _Worker:
                 queues=queues,
                 lock=self.lock,
                 history=self.history,
+                memory=self.memory,
                 heartbeat=self.heartbeat,
                 handler=handler,
                 worker_id=self.worker_id,
@@ -131,6 +136,8 @@ class _Worker:
         """Works until told to stop. 1 if a part of the worker ended by itself, which none should."""
         stack.push_async_callback(self.lock.close)
         stack.push_async_callback(self.history.close)
+        stack.push_async_callback(self.memory.close)
+        stack.push_async_callback(self.memory_watch.close)
         stack.callback(self.threads.shutdown, wait=False, cancel_futures=True)
         self.heartbeat.start()
         stack.push_async_callback(asyncio.to_thread, self.heartbeat.stop, 2.0)

@@ -1,13 +1,16 @@
 """What a handler is given: the turn, and a context that is fenced, timed and can be cancelled."""
 
+import asyncio
+import concurrent.futures
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from memory.history import History
+from memory.interface import Memory
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import Message
 from turns.identifiers import TraceContext
@@ -15,6 +18,7 @@ from worker.handler import Turn
 
 MAX_HISTORY = 1000
 
+Answer = TypeVar("Answer")
 Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 """Repeats a call for as long as the database is away; see `worker.outage`."""
 
@@ -38,10 +42,16 @@ def turn_for_handler(turn: ClaimedTurn) -> Turn:
 class TurnContext:
     """The real `worker.handler.Context` of one attempt."""
 
-    def __init__(self, turn: ClaimedTurn, timeout_seconds: float, history: History, outlast: Outlast) -> None:
+    def __init__(
+        self, turn: ClaimedTurn, timeout_seconds: float, history: History, outlast: Outlast, memory: Memory
+    ) -> None:
         self._turn = turn
         self._history = history
         self._outlast = outlast
+        self.memory = memory
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._awaited: set[concurrent.futures.Future[Any]] = set()
         self._cancelled = threading.Event()
         self.start_clock(timeout_seconds)
         self.log = structlog.get_logger("turnstile.handler").bind(
@@ -71,6 +81,22 @@ class TurnContext:
     def cancel(self) -> None:
         """Tells the handler, in whatever thread it is, to come to an end."""
         self._cancelled.set()
+        for waited_for in list(self._awaited):
+            waited_for.cancel()
+
+    def wait_for(self, call: Coroutine[Any, Any, Answer]) -> Answer:
+        if threading.get_ident() == self._loop_thread:
+            call.close()
+            raise RuntimeError("wait_for is for functions that run in a thread; an async function awaits")
+        waited_for = asyncio.run_coroutine_threadsafe(call, self._loop)
+        self._awaited.add(waited_for)
+        try:
+            # Looked at after it was added: a cancellation either sees the call or is seen here.
+            if self.cancelled:
+                waited_for.cancel()
+            return waited_for.result()
+        finally:
+            self._awaited.discard(waited_for)
 
     async def history(self, limit: int = 20) -> Sequence[Message]:
         if not 1 <= limit <= MAX_HISTORY:

@@ -13,14 +13,17 @@ does outside.
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
+from memory.interface import Memory
 from turns.errors import SettingsError
+
+Answer = TypeVar("Answer")
 
 
 class Retry(Exception):  # noqa: N818 - reads as an instruction: `raise Retry(after=5)`
@@ -120,8 +123,20 @@ class Context(Protocol):
         """A structlog logger that is bound to the turn."""
         ...
 
+    @property
+    def memory(self) -> Memory:
+        """What the session's handlers keep for themselves: see `memory.interface`."""
+        ...
+
     async def history(self, limit: int = 20) -> Sequence[Remark]:
         """The last `limit` messages of the session, oldest first; the last is this turn's input."""
+        ...
+
+    def wait_for(self, call: Coroutine[Any, Any, Answer]) -> Answer:
+        """The answer of an async call of this context, for functions that run in a thread: `ctx.wait_for(ctx.history())`.
+
+        Raises concurrent.futures.CancelledError when the turn is cancelled meanwhile.
+        """
         ...
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from memory.history import History
+from memory.item_cache import ItemCache
 from turns.database import Database
 from turns.message_queue import MessageQueues
 from worker.handler import Handler
@@ -21,6 +22,7 @@ class Workbench:
     queues: MessageQueues
     lock: SessionLock
     history: History
+    memory: ItemCache
     heartbeat: Heartbeat
     handler: Handler
     worker_id: str

@@ -2,7 +2,7 @@
 
 `{"do": "echo"}` answers; `sleep` takes `seconds`; `fail` raises; `flaky` fails `times` times; `die` kills its worker;
 `nul` answers with what Postgres refuses; `deaf` ignores its cancellation; `block` blocks the event loop; `history`
-answers with what was said before.
+answers with what was said before; `remember` uses the working memory.
 """
 
 import asyncio
@@ -77,9 +77,32 @@ async def _act(order: dict[str, Any], ctx: Context) -> Any:
         case "block":
             time.sleep(order["seconds"])  # noqa: ASYNC251 - that is the fault
             return "unblocked"
+        case "remember":
+            remembered = await _remember(order, ctx)
+            if order.get("die") and ctx.attempt == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return remembered
         case "history":
             return [remark.content for remark in await ctx.history(limit=order.get("limit", 20))]
     raise AssertionError(order)
+
+
+async def _remember(order: dict[str, Any], ctx: Context) -> Any:
+    """Counts its calls in a fact, and what is not durable beside it."""
+    before = await ctx.memory.get("calls", kind="fact")
+    calls = (before.value if before else 0) + 1
+    written = await ctx.memory.set(
+        "calls", calls, kind="fact", expected_version=before.version if before else 0, tags=["counter"]
+    )
+    draft = await ctx.memory.get("draft")
+    await ctx.memory.set("draft", order.get("say"), context="letter")
+    return {"calls": calls, "kept": bool(written), "draft": draft and draft.value}
+
+
+@handler()
+def remember_in_thread(turn: Turn, ctx: Context) -> Any:
+    """The same from a thread."""
+    return ctx.wait_for(_remember(turn.input, ctx))
 
 
 @handler()

@@ -9,6 +9,7 @@ from typing import Any, cast
 from uuid import UUID, uuid4
 
 from memory.history import History
+from memory.item_cache import ItemCache
 from turns.database import Database
 from turns.envelope import ReceivedMessage
 from turns.message import WakeUp
@@ -41,6 +42,7 @@ def processing(
                 queues=cast("Any", Queues()),
                 lock=lock,
                 history=History(settings, database),
+                memory=ItemCache(settings),
                 heartbeat=cast("Any", SimpleNamespace(take=lambda _: None, drop=lambda _: None)),
                 handler=handler,
                 worker_id=worker_id,

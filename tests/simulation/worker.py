@@ -14,6 +14,7 @@ from unittest.mock import patch
 import worker.app
 import worker.watchdog
 from memory.history import History
+from memory.kinds import Pressure
 from tests.fakes.lock import AsyncClient, FakeRedis
 from tests.fakes.queues import FakeMessageQueues, FakeSqs
 from tests.fakes.store import FakeDatabase
@@ -120,6 +121,18 @@ class HandlerThreads:
         """As `ThreadPoolExecutor.shutdown`."""
 
 
+class NoWatch:
+    """As `memory.watch.MemoryWatch`."""
+
+    pressure = Pressure.NONE
+
+    async def __call__(self) -> None:
+        return
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
 @contextmanager
 def worker_parts(backing: Backing) -> Iterator[None]:
     """While it lasts, `worker.app` makes its parts of ours."""
@@ -142,6 +155,8 @@ def worker_parts(backing: Backing) -> Iterator[None]:
     parts = {
         "SessionLock": session_lock,
         "History": history,
+        # The handlers of the simulation keep nothing, and there is no Redis to watch.
+        "MemoryWatch": lambda _: NoWatch(),
         "Heartbeat": lambda *arguments: SimulatedHeartbeat(backing, loop.current.process, *arguments),
         "ThreadPoolExecutor": lambda *_: HandlerThreads(loop, loop.current.process),
         "socket": SimpleNamespace(gethostname=lambda: "host"),

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import pytest
 
+from memory.interface import Memory
 from tests.probes import until
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import NOTHING_SAID
@@ -45,7 +46,7 @@ class Bench:
     def __init__(self, threads: Executor) -> None:
         self._threads = threads
         self.began = asyncio.Event()
-        self.context = TurnContext(CLAIMED, LONG, cast("Any", None), cast("Any", None))
+        self.context = TurnContext(CLAIMED, LONG, cast("Any", None), cast("Any", None), cast("Memory", None))
 
     def attempt(self, function: Callable[[Any, Any], Any], retry_on: tuple[type[BaseException], ...] = ()) -> Attempt:
         return Attempt(Handler(function, retry_on=retry_on), turn_for_handler(CLAIMED), self.context, self._threads)
@@ -441,3 +442,56 @@ async def test_what_is_raised_on_the_way_out_is_not_reported_as_forgotten(bench:
     gc.collect()
 
     assert complaints == []
+
+
+# --- async calls from a thread
+
+
+async def test_a_plain_function_waits_for_an_async_call(bench: Bench) -> None:
+    async def ask() -> str:
+        return threading.current_thread().name
+
+    def answer(turn: Turn, ctx: Context) -> list[Any]:
+        return [ctx.wait_for(ask()), threading.current_thread().name]
+
+    outcome = await bench.attempt(answer).run(LONG, LONG)
+
+    assert isinstance(outcome, Succeeded)
+    assert outcome.reply[0] == threading.main_thread().name != outcome.reply[1]
+
+
+async def test_what_an_async_call_raises_is_raised_in_the_thread(bench: Bench) -> None:
+    async def ask() -> None:
+        raise ValueError("no such thing")
+
+    def answer(turn: Turn, ctx: Context) -> None:
+        ctx.wait_for(ask())
+
+    assert await bench.attempt(answer).run(LONG, LONG) == Failed("ValueError", "no such thing", may_heal=False)
+
+
+@pytest.mark.parametrize("already", [False, True])
+async def test_a_cancelled_turn_waits_for_nothing(bench: Bench, already: bool) -> None:
+    began = threading.Event()
+
+    def answer(turn: Turn, ctx: Context) -> str:
+        began.set()
+        while already and not ctx.cancelled:
+            pass
+        ctx.wait_for(wait_forever())
+        return "never"
+
+    running = asyncio.create_task(bench.attempt(answer).run(0.2, LONG))
+
+    assert isinstance(await running, TimedOut)
+    assert began.is_set()
+
+
+async def test_an_async_function_is_told_to_await(bench: Bench) -> None:
+    async def answer(turn: Turn, ctx: Context) -> None:
+        ctx.wait_for(wait_forever())
+
+    outcome = await bench.attempt(answer).run(LONG, LONG)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.error_class == "RuntimeError"

@@ -1,0 +1,103 @@
+"""The memory watch: how full and how well the memory's Redis is (H6, H10). Run by the relay loop, one look every few seconds.
+
+At 80 % it warns, at 90 % it alerts, one log line for each change of level. What it sees takes effect where items are written:
+low priorities are kept for the shortest time first, and then not at all.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from redis.exceptions import RedisError
+
+from memory.kinds import Pressure
+from memory.pressure import judge
+from turns.redis_connections import connect
+from turns.settings import Settings
+
+EVERY_SECONDS = 10.0
+
+log = structlog.get_logger("turnstile.memory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryHealth:
+    """The memory's Redis as it answered just now."""
+
+    response_seconds: float
+    used_bytes: int
+    max_bytes: int
+    """0: no limit is set, and nothing is watched."""
+    clients: int
+    operations: int
+    """Commands since its start."""
+    hits: int
+    misses: int
+    evicted: int
+    """Keys that it dropped by itself for want of room."""
+    expired: int
+
+    @property
+    def used_ratio(self) -> float | None:
+        """Used by allowed memory; None without a limit."""
+        return self.used_bytes / self.max_bytes if self.max_bytes else None
+
+
+class MemoryWatch:
+    """Looks when it is time to. `pressure` and `health` are what it saw last."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._redis = connect(settings.memory_redis, settings.redis_timeout_seconds)
+        self._looked_at = -EVERY_SECONDS
+        self.pressure = Pressure.NONE
+        self.health: MemoryHealth | None = None
+        """None: it did not answer."""
+
+    async def close(self) -> None:
+        """Closes the connection."""
+        await self._redis.aclose()
+
+    async def __call__(self) -> None:
+        """A look, if the last one is long enough ago. Never raises for a Redis that is away."""
+        if time.monotonic() - self._looked_at >= EVERY_SECONDS:
+            self._looked_at = time.monotonic()
+            await self.look()
+
+    async def look(self) -> MemoryHealth | None:
+        """The health check: asks now, and judges the pressure. None if Redis is away; the pressure is then as it was."""
+        self.health = await self._ask()
+        if self.health is not None:
+            self._note(judge(self.pressure, self.health.used_ratio), self.health)
+        return self.health
+
+    async def _ask(self) -> MemoryHealth | None:
+        began = time.monotonic()
+        try:
+            facts: dict[str, Any] = await self._redis.info()
+        except (RedisError, OSError):
+            return None
+        return MemoryHealth(
+            response_seconds=time.monotonic() - began,
+            used_bytes=facts["used_memory"],
+            max_bytes=facts["maxmemory"],
+            clients=facts["connected_clients"],
+            operations=facts["total_commands_processed"],
+            hits=facts["keyspace_hits"],
+            misses=facts["keyspace_misses"],
+            evicted=facts["evicted_keys"],
+            expired=facts["expired_keys"],
+        )
+
+    def _note(self, now: Pressure, health: MemoryHealth) -> None:
+        if now is self.pressure:
+            return
+        before, self.pressure = self.pressure, now
+        facts = {"used_bytes": health.used_bytes, "max_bytes": health.max_bytes, "before": before.name.lower()}
+        match now:
+            case Pressure.CRITICAL:
+                log.error("memory.critical", **facts)
+            case Pressure.HIGH:
+                log.warning("memory.high", **facts)
+            case Pressure.NONE:
+                log.info("memory.relieved", **facts)

@@ -1,0 +1,107 @@
+"""`ctx.memory` in whole turns: over workers, crashes of Redis and attempts that are lost."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from examples.conversations import load
+from examples.eliza_engine import replay
+from ops.local.stack import LocalStack
+from tests.e2e.conftest import StartWorker
+from tests.e2e.rig import Product
+from tests.probes import until
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "eliza"
+
+
+async def answers(product: Product, session: str = "s") -> list[Any]:
+    """What was answered in a session, in order."""
+    rows = await product.fetch(
+        "SELECT m.content FROM messages m JOIN turns t ON t.id = m.turn_id"
+        f" WHERE m.role = 'assistant' AND t.session_id = '{session}' ORDER BY t.seq"
+    )
+    return [row["content"] for row in rows]
+
+
+@pytest.mark.parametrize("handler", ["act", "remember_in_thread"])
+async def test_what_one_turn_keeps_the_next_ones_find(
+    product: Product, start_worker: StartWorker, handler: str
+) -> None:
+    for _ in range(2):
+        start_worker(TURNSTILE_HANDLER=f"tests.e2e.handlers:{handler}")
+
+    await product.submit(*[{"do": "remember", "say": n} for n in range(4)])
+    await product.submit({"do": "remember"}, session="other")
+    await product.ended()
+
+    assert await answers(product) == [{"calls": n + 1, "kept": True, "draft": n - 1 if n else None} for n in range(4)]
+    assert await answers(product, "other") == [{"calls": 1, "kept": True, "draft": None}]
+
+
+async def test_durable_items_survive_a_flush_and_a_stop_of_redis_and_others_do_not(
+    product: Product, start_worker: StartWorker, stack: LocalStack
+) -> None:
+    start_worker()
+    await product.submit({"do": "remember", "say": "first"})
+    await product.ended()
+
+    client = redis.Redis.from_url(stack.redis.url)
+    client.flushall()
+    client.close()
+    await product.submit({"do": "remember", "say": "second"})
+    await product.ended()
+
+    await asyncio.to_thread(stack.redis.stop)
+    try:
+        await product.submit({"do": "remember", "say": "third"})
+        await product.ended()
+    finally:
+        await asyncio.to_thread(stack.redis.start)
+    await product.submit({"do": "remember", "say": "fourth"})
+    await product.ended()
+
+    told = await answers(product)
+    assert [one["calls"] for one in told] == [1, 2, 3, 4]
+    assert all(one["kept"] for one in told)
+    assert [one["draft"] for one in told] == [None] * 4
+    assert {row["status"] for row in await product.rows()} == {"SUCCEEDED"}
+
+
+async def test_what_an_attempt_has_kept_stays_though_its_worker_dies(
+    product: Product, start_worker: StartWorker
+) -> None:
+    """A fact is committed when it is written, not with the turn; the next attempt finds it and may write under its own fence."""
+    start_worker()
+    await product.submit({"do": "remember", "die": True})
+
+    async def died() -> bool:
+        return bool(await product.fetch("SELECT FROM memory_items"))
+
+    await until(died)
+    start_worker()
+    await product.ended()
+
+    assert [one["calls"] for one in await answers(product)] == [2]
+    [row] = await product.fetch("SELECT m.fence, t.fence AS last FROM memory_items m, turns t")
+    assert row["fence"] == row["last"]
+
+
+async def test_the_bundled_handler_answers_as_its_golden_transcripts_while_redis_forgets(
+    product: Product, start_worker: StartWorker, stack: LocalStack
+) -> None:
+    start_worker(TURNSTILE_HANDLER="examples.eliza:respond")
+    conversations = [one for one in load() if (GOLDEN / f"{one.name}.txt").exists()][:3]
+    client = redis.Redis.from_url(stack.redis.url)
+    for conversation in conversations:
+        await product.submit(*conversation.remarks, session=conversation.name)
+        client.flushall()
+    await product.ended(within=60)
+    client.close()
+
+    for conversation in conversations:
+        said = await answers(product, conversation.name)
+        assert said == replay(conversation.remarks)
+        assert conversation.transcript(said) == (GOLDEN / f"{conversation.name}.txt").read_text()

@@ -1,0 +1,122 @@
+"""Contexts that live while they are used (H3), and what is told of changes (H4)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import redis.asyncio
+
+from memory.interface import MemoryChange
+from memory.kinds import DAY, HOUR, MINUTE
+from memory.working import WorkingMemory
+from tests.integration.memory.room import Room
+
+
+async def take(changes: AsyncIterator[MemoryChange], many: int) -> list[tuple[str, str, str]]:
+    """The next changes: what, which event, of whom."""
+    async with asyncio.timeout(30):
+        found = [await anext(changes) for _ in range(many)]
+    return [(change.of, change.event, change.name) for change in found]
+
+
+# --- contexts
+
+
+async def test_a_write_opens_its_context(memory: WorkingMemory) -> None:
+    await memory.set("a", 1, context="letter")
+
+    [(name, left)] = (await memory.contexts()).items()
+    assert (name, HOUR - 60 < left <= HOUR) == ("letter", True)
+
+
+async def test_a_context_lives_on_while_it_is_read_or_written(room: Room, memory: WorkingMemory) -> None:
+    await memory.set("a", 1, context="read", ttl=DAY)
+    await memory.set("b", 1, context="found", ttl=DAY)
+    await memory.set("c", 1, context="written", ttl=DAY)
+    await memory.set("d", 1, context="idle", ttl=DAY)
+
+    await room.pass_time(40 * MINUTE)
+    await memory.get("a")
+    await memory.find(context="found")
+    await memory.set("c", 2, context="written")
+    await room.pass_time(40 * MINUTE)
+
+    assert sorted(await memory.contexts()) == ["found", "read", "written"]
+
+
+async def test_a_context_has_the_time_to_live_it_was_opened_with(room: Room, memory: WorkingMemory) -> None:
+    await memory.open_context("long", ttl=2 * DAY)
+    await memory.open_context("short", ttl=1)
+    await memory.set("a", 1, context="long", ttl=DAY)
+
+    contexts = await memory.contexts()
+    assert 2 * DAY - 60 < contexts["long"] <= 2 * DAY
+    assert 14 * MINUTE < contexts["short"] <= 15 * MINUTE
+    await room.pass_time(DAY - 60)
+    await memory.get("a")
+    assert (await memory.contexts())["long"] > 2 * DAY - 60
+
+
+async def test_a_context_that_is_ended_takes_its_items_along(memory: WorkingMemory) -> None:
+    await memory.set("a", 1, context="letter")
+    await memory.set("b", 1, context="letter", kind="fact")
+    await memory.set("c", 1)
+
+    assert await memory.end_context("letter") == 2
+    assert await memory.contexts() == {}
+    assert [item.key for item in await memory.find()] == ["c"]
+
+
+async def test_an_item_outlives_a_context_that_nobody_used(room: Room, memory: WorkingMemory) -> None:
+    await memory.set("a", 1, context="letter", ttl=DAY)
+
+    await room.pass_time(2 * HOUR)
+
+    assert await memory.contexts() == {}
+    assert [item.key for item in await memory.find(context="letter")] == ["a"]
+
+
+# --- changes
+
+
+async def test_changes_are_told_to_whoever_listens(room: Room, memory: WorkingMemory) -> None:
+    async with memory.changes() as changes:
+        first = await memory.set("a", 1, context="letter")
+        await memory.set("a", 2)
+        await memory.set("f", 1, kind="fact")
+        await memory.delete("a")
+        await memory.end_context("letter")
+        told = [await anext(changes) for _ in range(2)]
+        rest = await take(changes, 4)
+
+    assert told[1] == MemoryChange("item", "created", "item", "a", first.version)
+    assert [(told[0].of, told[0].event, told[0].name), *rest] == [
+        ("context", "created", "letter"),
+        ("item", "updated", "a"),
+        ("item", "created", "f"),
+        ("item", "deleted", "a"),
+        ("context", "deleted", "letter"),
+    ]
+
+
+async def test_an_end_is_told_by_whoever_notices(room: Room, memory: WorkingMemory) -> None:
+    await memory.set("a", 1, context="letter")
+    async with memory.changes() as changes:
+        await room.pass_time(2 * HOUR)
+        await memory.set("b", 1)
+        # Past its keys' own end nothing is left to be told.
+        await memory.set("c", 1, context="x", ttl=60)
+        await memory.set("long", 1, ttl=DAY)
+        await room.pass_time(90)
+        await memory.get("long")
+        told = await take(changes, 5)
+
+    assert told[-1] == ("item", "expired", "c")
+
+
+async def test_a_listener_elsewhere_hears_nothing_of_this_session(
+    room: Room, memory: WorkingMemory, keys: redis.asyncio.Redis
+) -> None:
+    async with memory.changes() as changes:
+        await keys.publish(f"{room.settings.redis_prefix}memory:{{t/other}}:changes", "not ours")
+        await memory.set("a", 1)
+        assert await take(changes, 1) == [("item", "created", "a")]

@@ -1,0 +1,59 @@
+"""The working memory is a dict with a clock, whatever the calls, the flushes and the outages.
+
+`TURNSTILE_MODEL_EXAMPLES=500` runs that many random examples instead of the same few each time.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterator
+
+import pytest
+import redis.asyncio
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.integration.memory.room import Room
+from tests.model.memory_machine import MemoryMachine
+from turns.database import Database
+from turns.settings import QueueSettings, Settings
+
+EXAMPLES = int(os.environ.get("TURNSTILE_MODEL_EXAMPLES", "0"))
+
+SHORT = settings(
+    max_examples=25,
+    stateful_step_count=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+LONG = settings(SHORT, max_examples=max(EXAMPLES, 1), stateful_step_count=50, derandomize=False)
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared and nowhere in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+@pytest.fixture
+def machine(settings: Settings) -> Iterator[type[MemoryMachine]]:
+    with asyncio.Runner() as runner:
+        database = Database(settings.database_url, "model", size=1, pinned=True)
+        keys = redis.asyncio.Redis.from_url(settings.memory_redis, decode_responses=True)
+        runner.run(database.open())
+
+        class Machine(MemoryMachine):
+            pass
+
+        Machine.runner = runner
+        Machine.room = Room(settings, database, keys)
+        yield Machine
+        runner.run(Machine.room.close())
+        runner.run(keys.aclose())
+        runner.run(database.close())
+
+
+def test_the_working_memory_does_what_a_dict_with_a_clock_does(machine: type[MemoryMachine]) -> None:
+    run_state_machine_as_test(machine, settings=LONG if EXAMPLES else SHORT)
