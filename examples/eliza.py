@@ -11,10 +11,18 @@ from worker import Context, Turn, handler
 
 @handler(timeout=30)
 async def respond(turn: Turn, ctx: Context) -> str:
+    # What an attempt that was lost on the way had come to already. A redrive moves the turn to another place in its session,
+    # where the answer may be another; and should Redis have forgotten it, it is thought of once more.
+    thought = f"{turn.id} at {turn.seq}"
+    remembered = await ctx.memory.get(thought, kind="result")
+    if remembered is not None:
+        return str(remembered.value)
     history = await ctx.history(limit=100)
     # The last message is this turn's own input.
     earlier = [Said(message.role, plain_text(message.content)) for message in history[:-1]]
-    return reply(earlier, plain_text(turn.input))
+    answer = reply(earlier, plain_text(turn.input))
+    await ctx.memory.set(thought, answer, kind="result", metadata={"attempt": ctx.attempt})
+    return answer
 
 
 def plain_text(content: object) -> str:

@@ -80,6 +80,11 @@ async def _act(turn: Turn, ctx: Context) -> Any:
             raise ValueError("not worth a retry")
         case "hang" if ctx.attempt == 1:
             await _wait(LONG_SECONDS)
+        case "remember":
+            visits = await ctx.memory.get("visits", kind="fact")
+            await ctx.memory.set("visits", visits.value + 1 if visits else 1, kind="fact")
+            await ctx.memory.set("draft", str(turn.id))
+            await ctx.memory.get("visits", kind="fact")
         case "slow":
             await _wait(SLOW_SECONDS)
         case "deaf" if ctx.attempt == 1:

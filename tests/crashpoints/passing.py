@@ -157,7 +157,7 @@ def _lost_answer(strike: Strike) -> Any:
 
     module, _, callee = strike.point.rpartition(": ")
     match strike.answered_by, callee:
-        case "redis", "execute":
+        case "redis", "execute" | "eval":
             return RedisConnectionError("the answer is lost")
         case "redis", "acquire" | "_lock":
             return Guard.UNGUARDED

@@ -62,6 +62,10 @@ def _two_turns(stage: Stage) -> None:
     stage.submit("a", "answer", "answer")
 
 
+def _remembering(stage: Stage) -> None:
+    stage.submit("a", "remember", "remember")
+
+
 def _drain(stage: Stage, victim: Actor) -> None:
     # It finishes its poll, and what that brings it gives back.
     victim.signal(signal.SIGTERM)
@@ -179,6 +183,18 @@ STORIES: dict[str, Story] = {
     "receive answer lost": Story(prepare=_two_turns, preludes=(_prelude(RECEIVE, FaultKind.LOST),)),
     "gone wrong": Story(
         prepare=_two_turns, preludes=(_prelude("worker.processor.Processor._work: handle", FaultKind.EXCEPTION),)
+    ),
+    "remembering": Story(prepare=_remembering),
+    "cache lost": Story(
+        prepare=_remembering,
+        preludes=(
+            Strike(
+                point="memory.item_cache.ItemCache._run: eval",
+                fault=FaultKind.LOST,
+                after="memory.working.WorkingMemory._record: write",
+                answered_by="redis",
+            ),
+        ),
     ),
     # --- a relay
     "relay": Story(prepare=_due_rows, role="relay"),
