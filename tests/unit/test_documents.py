@@ -26,7 +26,7 @@ PAGES = [path for path in DOCUMENTS if path.suffix == ".md"]
 PACKAGES = ("turns", "memory", "worker", "producer", "ops")
 
 STATES = re.compile(r"(?<=<!-- states:begin -->\n)```mermaid\n.*?\n```(?=\n<!-- states:end -->)", re.DOTALL)
-REFERENCE = re.compile(r"`((?:turns|worker|producer|ops|migrations|examples|tests)/[\w/]+\.\w+)(?::(\w+))?`")
+REFERENCE = re.compile(r"`((?:turns|memory|worker|producer|ops|migrations|examples|tests)/[\w/]+\.\w+)(?::(\w+))?`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 # In pieces, so that this file does not name what it forbids.
 REGISTRY = re.compile(r"py[p]i\.o|pythonh[o]sted|npm[j]s\.|deb\.debi[a]n|(?:docker|ghcr|quay)\.i[o]\b|crates\.i[o]\b")
