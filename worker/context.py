@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 
 from memory.history import History
+from turns.cancel_reason import CancelReason
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import Message
 from turns.identifiers import TraceContext
@@ -43,6 +44,7 @@ class TurnContext:
         self._history = history
         self._outlast = outlast
         self._cancelled = threading.Event()
+        self._cancel_reason: CancelReason | None = None
         self.start_clock(timeout_seconds)
         self.log = structlog.get_logger("turnstile.handler").bind(
             turn_id=str(turn.id), session_id=turn.session_id, attempt=turn.attempt, trace_id=turn.trace_id
@@ -64,12 +66,23 @@ class TurnContext:
     def cancelled(self) -> bool:
         return self._cancelled.is_set()
 
+    @property
+    def cancel_reason(self) -> CancelReason | None:
+        return self._cancel_reason
+
+    @property
+    def said_so_far(self) -> str | None:
+        """What the handler has emitted in this attempt; None if nothing."""
+        return None
+
     def start_clock(self, timeout_seconds: float) -> None:
         """The attempt's time begins now."""
         self.deadline = datetime.now(UTC) + timedelta(seconds=timeout_seconds)
 
-    def cancel(self) -> None:
+    def cancel(self, reason: CancelReason) -> None:
         """Tells the handler, in whatever thread it is, to come to an end."""
+        # In this order: who sees that it is cancelled also sees why.
+        self._cancel_reason = reason
         self._cancelled.set()
 
     async def history(self, limit: int = 20) -> Sequence[Message]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import UUID
 
+from turns.cancel_reason import CancelReason
 from turns.errors import SettingsError
 
 
@@ -113,6 +114,11 @@ class Context(Protocol):
     @property
     def cancelled(self) -> bool:
         """Whether to come to an end: cancelled by the user, timed out, shut down. For functions that run in a thread."""
+        ...
+
+    @property
+    def cancel_reason(self) -> CancelReason | None:
+        """Why: `user`, `timeout`, `shutdown` or `superseded`. None as long as nobody has asked."""
         ...
 
     @property

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
+from uuid import UUID
 
 import worker.app
 import worker.watchdog
@@ -75,7 +76,7 @@ class SimulatedHeartbeat(Heartbeat):
         self._process = process
         self._extender._redis = cast("Any", AsyncClient(backing.redis, RedisWire(process.wires["redis"])))
         self._extender.close = lambda: None  # type: ignore[method-assign]
-        self._stop = cast("Any", StrandEvent(backing.loop))
+        self._roused = cast("Any", StrandEvent(backing.loop))
         self._task: Any = None
 
     def start(self) -> None:
@@ -85,7 +86,8 @@ class SimulatedHeartbeat(Heartbeat):
 
     def stop(self, timeout_seconds: float) -> Any:
         """Ends it; to be awaited, where the real one blocks."""
-        self._stop.set()
+        self._stopping = True
+        self._roused.set()
         return asyncio.wait({self._task}, timeout=timeout_seconds)
 
     def _connect(self) -> Any:
@@ -120,6 +122,10 @@ class HandlerThreads:
         """As `ThreadPoolExecutor.shutdown`."""
 
 
+async def _hear_nothing(settings: Settings, heed: Callable[[UUID], None]) -> None:
+    """Hints decide nothing: what they would make quicker must come right without them."""
+
+
 @contextmanager
 def worker_parts(backing: Backing) -> Iterator[None]:
     """While it lasts, `worker.app` makes its parts of ours."""
@@ -142,6 +148,7 @@ def worker_parts(backing: Backing) -> Iterator[None]:
     parts = {
         "SessionLock": session_lock,
         "History": history,
+        "listen": _hear_nothing,
         "Heartbeat": lambda *arguments: SimulatedHeartbeat(backing, loop.current.process, *arguments),
         "ThreadPoolExecutor": lambda *_: HandlerThreads(loop, loop.current.process),
         "socket": SimpleNamespace(gethostname=lambda: "host"),
