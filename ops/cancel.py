@@ -1,6 +1,6 @@
-"""`turnstile cancel`: a waiting turn at once, a running one by request (G15)."""
+"""`turnstile cancel`: a waiting turn at once, a running one by request (G15); with --session, all that is open in it."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
@@ -9,15 +9,37 @@ from ops.exit_codes import CommandError, ExitCode
 from ops.output import AsJson, print_json, say
 
 if TYPE_CHECKING:
-    from turns.cancellation import CanceledTurn
+    from collections.abc import Sequence
+
+    from turns.cancellation import CanceledSession, CanceledTurn
+    from turns.envelope import OutgoingMessage
     from turns.settings import Settings
+
+DEFAULT_TENANT = "default"
 
 
 def cancel(
-    turn: Annotated[UUID, typer.Argument(metavar="TURN")],
+    turn: Annotated[UUID | None, typer.Argument(metavar="[TURN]", show_default=False)] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", help="Every open turn of this session.", show_default=False)
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="With --session: whose; `default` if none is named.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Cancel a turn: at once while it waits, by request while it runs. One that has ended stays as it is."""
+    if (turn is None) == (session is None):
+        raise typer.BadParameter("name a TURN or a --session")
+    if tenant is not None and session is None:
+        raise typer.BadParameter("--tenant goes with --session; a turn is found by its id")
+    if turn is not None:
+        _one(turn, as_json=as_json)
+    elif session is not None:
+        _all(session, DEFAULT_TENANT if tenant is None else tenant, as_json=as_json)
+
+
+def _one(turn: UUID, *, as_json: bool) -> None:
     from ops.operator_access import load_settings, run
     from turns.status import TurnStatus
 
@@ -26,39 +48,68 @@ def cancel(
         print_json({"id": turn, "status": canceled.status, "requested": canceled.requested})
     if canceled.requested:
         running = canceled.status is TurnStatus.RUNNING
-        say(
-            f"{turn} is asked to stop; its worker learns of it with the next heartbeat"
-            if running
-            else f"{turn} is CANCELED"
-        )
+        say(f"{turn} is asked to stop; its worker hears of it at once" if running else f"{turn} is CANCELED")
         return
     say(f"{turn} had ended before: {canceled.status}")
     if canceled.status is not TurnStatus.CANCELED:
         raise typer.Exit(ExitCode.FAILED)
 
 
+def _all(session: str, tenant: str, *, as_json: bool) -> None:
+    from ops.operator_access import load_settings, run
+    from ops.submit_checks import check_id
+
+    check_id("the tenant", tenant)
+    check_id("the session", session)
+    canceled = run(_cancel_session(load_settings(), tenant, session))
+    counts: dict[str, Any] = {"canceled": len(canceled.canceled), "stopping": len(canceled.asked)}
+    if as_json:
+        print_json({"session_id": session, **counts})
+    say(f"session {session}: {counts['canceled']} turns CANCELED, {counts['stopping']} asked to stop")
+
+
 async def _cancel(settings: "Settings", turn_id: UUID) -> "CanceledTurn":
     from ops.operator_access import operator_database
-    from turns.cancellation import CancelReason
+    from turns.cancel_reason import CancelReason
     from turns.cancellation import cancel as cancel_turn
     from turns.operator_reading import find_tenant
+    from turns.status import TurnStatus
 
     async with operator_database(settings) as database:
         tenant_id = await find_tenant(database, turn_id)
         canceled = tenant_id and await cancel_turn(database, tenant_id, turn_id, CancelReason.USER)
     if not canceled:
         raise CommandError(f"there is no turn {turn_id}", ExitCode.NOT_FOUND)
-    await _wake(settings, canceled)
+    running = canceled.requested and canceled.status is TurnStatus.RUNNING
+    await _tell(settings, [turn_id] if running else [], canceled.woken)
     return canceled
 
 
-async def _wake(settings: "Settings", canceled: "CanceledTurn") -> None:
-    if canceled.woken is None:
-        return
+async def _cancel_session(settings: "Settings", tenant_id: str, session_id: str) -> "CanceledSession":
+    from ops.operator_access import operator_database
+    from turns.cancel_reason import CancelReason
+    from turns.cancellation import cancel_session
+
+    async with operator_database(settings) as database:
+        canceled = await cancel_session(database, tenant_id, session_id, CancelReason.USER)
+    if canceled is None:
+        raise CommandError(f"tenant {tenant_id} has no session {session_id}", ExitCode.NOT_FOUND)
+    await _tell(settings, canceled.asked, canceled.woken)
+    return canceled
+
+
+async def _tell(settings: "Settings", running: "Sequence[UUID]", woken: "tuple[str, OutgoingMessage] | None") -> None:
+    from turns.cancel_hints import CancelHints
     from turns.errors import QueueUnavailableError, UnknownQueueError
     from turns.message_queue import MessageQueues
 
-    queue, message = canceled.woken
+    if running:
+        hints = CancelHints(settings)
+        await hints.publish(running)
+        await hints.close()
+    if woken is None:
+        return
+    queue, message = woken
     queues = MessageQueues(settings)
     try:
         await queues.send(queue, [message])

@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 
 from ops.exit_codes import CommandError, ExitCode
 from ops.output import AsJson, print_json, progress, say
+from turns.on_busy import OnBusy
 
 if TYPE_CHECKING:
     from ops.submit_direct import DirectResult
@@ -62,6 +63,10 @@ def submit(
     ] = None,
     turn_id: Annotated[UUID | None, typer.Option(help="The id the turn shall have.")] = None,
     metadata: Annotated[str | None, typer.Option(metavar="JSON", help="An object kept with the turn.")] = None,
+    on_busy: Annotated[
+        OnBusy,
+        typer.Option(help="If the session is busy: wait in line, be refused, cancel what is open, or join what waits."),
+    ] = OnBusy.ENQUEUE,
     wait: Annotated[
         float | None,
         typer.Option(
@@ -108,6 +113,7 @@ def submit(
         "execute_at": execute_at,
         "turn_id": None if turn_id is None else str(turn_id),
         "metadata": _read_metadata(metadata),
+        "on_busy": None if on_busy is OnBusy.ENQUEUE else on_busy.value,
     }
     body = _clean({name: value for name, value in body.items() if value is not None})
     _check(session, idempotency_key)

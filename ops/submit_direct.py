@@ -29,6 +29,7 @@ from turns.errors import QueueUnavailableError, SubmissionRefusedError, UnknownQ
 from turns.identifiers import start_trace, uuid7
 from turns.message import WakeUp
 from turns.message_queue import MessageQueues
+from turns.on_busy import OnBusy
 from turns.settings import Settings
 from turns.submission import Accepted, Submission, idempotency_key, submit, turn_id_key
 
@@ -85,6 +86,9 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
         raise CommandError(str(error), ExitCode.USAGE) from error
     except UnknownQueueError as error:
         raise CommandError(str(error), ExitCode.NOT_FOUND) from error
+    if request.on_busy is not OnBusy.ENQUEUE:
+        # A batch job's lines stand in the order in which they were given: none of them is to look at the others.
+        raise CommandError("on_busy is for clients of the API; --direct always enqueues", ExitCode.USAGE)
     by_id = None if request.turn_id is None else turn_id_key(request.turn_id)
     return Submission(
         turn_id=request.turn_id or uuid7(time.time_ns() // 1_000_000, secrets.randbits(74)),
@@ -95,6 +99,7 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
         fingerprint=fingerprint(session_id, request),
         trace=start_trace(secrets.randbits(192)),
         key=by_id if key is None else idempotency_key(key),
+        chosen=request.turn_id is not None,
         execute_at=request.execute_at,
         expires_in_seconds=request.expires_in_seconds or queue.expires_in_seconds,
         max_attempts=request.max_attempts,

@@ -17,7 +17,6 @@ from producer.problems import Fault, Kind, ProblemError, refuse_unauthorized
 from producer.readiness import Readiness, check_database, check_queues
 from producer.request_body import read_json
 from producer.turn_answers import (
-    CancelAnswer,
     MessagePage,
     SubmittedTurn,
     TurnDetail,
@@ -35,7 +34,7 @@ from producer.turn_request import (
     read_turn_request,
 )
 from producer.wake_up_sending import WakeUpSending
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_hints import CancelHints
 from turns.database import Database
 from turns.history import read_version, session_exists
 from turns.message import ID_PATTERN
@@ -55,6 +54,7 @@ class Backend:
     api_keys: ApiKeys
     intake: Intake
     sending: WakeUpSending
+    hints: CancelHints
     queues: MessageQueues
     history: History
     hot: Database
@@ -142,25 +142,13 @@ async def submit_turn(
 @v1.get("/turns/{turn_id}", tags=["turns"], summary="Read a turn", responses=problems(404))
 async def get_turn(behind: Behind, tenant: Tenant, text: TurnIdText, response: Response) -> TurnDetail:
     """The turn as it stands. While it is open, `Retry-After` says when to ask again."""
-    record = await read_turn(behind.cold, tenant, _turn_id(text))
+    record = await read_turn(behind.cold, tenant, read_turn_id(text))
     if record is None:
         raise _no_turn()
     after = poll_after_seconds(record, datetime.now(UTC))
     if after is not None:
         response.headers["Retry-After"] = str(after)
     return detail(record)
-
-
-@v1.post("/turns/{turn_id}/cancel", status_code=202, tags=["turns"], summary="Cancel a turn", responses=problems(404))
-async def cancel_turn(behind: Behind, tenant: Tenant, text: TurnIdText) -> CancelAnswer:
-    """A waiting turn is CANCELED at once, a running one is asked to stop. One that has ended stays as it is."""
-    turn_id = _turn_id(text)
-    met = await cancel(behind.hot, tenant, turn_id, CancelReason.USER)
-    if met is None:
-        raise _no_turn()
-    if met.woken is not None:
-        await behind.sending.send(*met.woken)
-    return CancelAnswer(id=turn_id, status=met.status, cancel_requested=met.requested)
 
 
 @v1.get("/turns", tags=["turns"], summary="List turns", responses=problems(422))
@@ -191,7 +179,7 @@ async def get_session_turns(
     wanted = TurnFilter(tenant_id=tenant, session_id=session_id, status=_status(status))
     page = await _page(behind, wanted, limit, cursor)
     if not page.turns and not await session_exists(behind.hot, tenant, session_id):
-        raise _no_session()
+        raise no_session()
     return page
 
 
@@ -200,7 +188,7 @@ async def get_session_messages(behind: Behind, tenant: Tenant, session_id: Sessi
     """What was said in the session's answered turns: the last messages, oldest first."""
     version = await read_version(behind.hot, tenant, session_id)
     if version is None:
-        raise _no_session()
+        raise no_session()
     messages = await behind.history.read(tenant, session_id, version, limit)
     return MessagePage(messages=[said(message) for message in messages])
 
@@ -236,7 +224,8 @@ def _place(cursor: str) -> Position:
         raise ProblemError(Kind.INVALID_PARAMETER, f"cursor: {error}", errors=[fault]) from None
 
 
-def _turn_id(text: str) -> UUID:
+def read_turn_id(text: str) -> UUID:
+    """The id in a path. Raises the 404."""
     turn_id = parse_uuid(text)
     if turn_id is None:
         # Not a UUID is as unknown as somebody else's: one answer for both.
@@ -258,5 +247,6 @@ def _no_turn() -> ProblemError:
     return ProblemError(Kind.NOT_FOUND, "no such turn")
 
 
-def _no_session() -> ProblemError:
+def no_session() -> ProblemError:
+    """The 404 of a session that the tenant does not have."""
     return ProblemError(Kind.NOT_FOUND, "no such session")

@@ -12,13 +12,14 @@ import uvicorn
 from fastapi import FastAPI
 
 from memory.history import History
-from producer import api, openapi, problems
+from producer import api, cancel_routes, openapi, problems
 from producer.auth import ApiKeys
 from producer.intake import Intake
 from producer.readiness import report_queues
 from producer.response_headers import ResponseHeaders
 from producer.wake_up_sending import WakeUpSending
 from turns import logs
+from turns.cancel_hints import CancelHints
 from turns.database import Database
 from turns.errors import AddressUnusableError
 from turns.message_queue import MessageQueues
@@ -53,13 +54,16 @@ def create_app(settings: Settings) -> FastAPI:
             history = History(settings, hot)
             stack.push_async_callback(history.close)
             sending = WakeUpSending(queues, list(settings.queues_by_name))
-            intake = Intake(settings, hot, sending)
+            hints = CancelHints(settings)
+            stack.push_async_callback(hints.close)
+            intake = Intake(settings, hot, sending, hints)
             stack.push_async_callback(intake.close)
             app.state.backend = api.Backend(
                 settings=settings,
                 api_keys=ApiKeys(settings.api_keys),
                 intake=intake,
                 sending=sending,
+                hints=hints,
                 queues=queues,
                 history=history,
                 hot=hot,
@@ -75,6 +79,7 @@ def create_app(settings: Settings) -> FastAPI:
         title="Turnstile", version="1", description=DESCRIPTION.strip(), lifespan=lifespan, redirect_slashes=False
     )
     app.include_router(api.v1)
+    app.include_router(cancel_routes.v1)
     app.include_router(api.health)
     problems.install(app)
     openapi.describe(app)

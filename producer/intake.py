@@ -7,7 +7,8 @@ it half-way: a client that goes away leaves behind either nothing or a turn with
 import asyncio
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 from uuid import UUID
 
 import psycopg
@@ -16,7 +17,9 @@ import structlog
 from producer.turn_request import TurnRequest, fingerprint
 from producer.wake_up_sending import WakeUpSending
 from turns.batching import Batcher
+from turns.cancel_hints import CancelHints
 from turns.database import Database
+from turns.double_texting import Texted, submit_on_busy
 from turns.envelope import OutgoingMessage
 from turns.errors import (
     DatabaseUnavailableError,
@@ -26,6 +29,7 @@ from turns.errors import (
 )
 from turns.identifiers import continue_trace, uuid7
 from turns.message import WakeUp
+from turns.on_busy import OnBusy
 from turns.settings import Settings
 from turns.submission import Accepted, Submission, idempotency_key, submit, turn_id_key
 from turns.webhook_url import is_allowed, parse_webhook_url
@@ -35,11 +39,16 @@ MAX_BATCH_BYTES = 16 * 1024 * 1024
 """What one statement may carry: a batch of the largest bodies must not become a statement of hundreds of megabytes."""
 
 LANES = 2
+TEXTING_LANES = 2
+"""Submits with a policy at a time: they wait for one another where many come to one session, and must leave connections
+to the others."""
+
 RETRY_SECONDS = 0.5
 RETRY_PAUSE_SECONDS = 0.02
 CLOSE_SECONDS = 10.0
 
 log = structlog.get_logger("turnstile.api")
+Answer = TypeVar("Answer")
 
 
 class UnstorableContentError(TurnstileError):
@@ -49,12 +58,14 @@ class UnstorableContentError(TurnstileError):
 class Intake:
     """Submits turns for the API. One per process."""
 
-    def __init__(self, settings: Settings, database: Database, sending: WakeUpSending) -> None:
+    def __init__(self, settings: Settings, database: Database, sending: WakeUpSending, hints: CancelHints) -> None:
         self._settings = settings
         self._database = database
         self._sending = sending
+        self._hints = hints
         limit = max(1, min(MAX_BATCH, MAX_BATCH_BYTES // settings.max_body_bytes))
         self._batcher = Batcher(self._record, limit=limit, lanes=LANES)
+        self._texting = Batcher(self._record_on_busy, limit=1, lanes=TEXTING_LANES)
         self._under_way: set[asyncio.Task[Accepted]] = set()
 
     async def accept(
@@ -76,6 +87,7 @@ class Intake:
             fingerprint=fingerprint(session_id, request),
             trace=trace,
             key=_key(key, request.turn_id),
+            chosen=request.turn_id is not None,
             execute_at=request.execute_at,
             expires_in_seconds=request.expires_in_seconds or queue.expires_in_seconds,
             max_attempts=request.max_attempts,
@@ -83,7 +95,7 @@ class Intake:
             metadata=request.metadata,
             webhook_url=self._allowed(request.webhook_url),
         )
-        task = asyncio.create_task(self._commit_and_wake(submission))
+        task = asyncio.create_task(self._commit_and_wake(submission, request.on_busy))
         self._under_way.add(task)
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)
@@ -111,9 +123,9 @@ class Intake:
         names = self._settings.queues_by_name
         return self._settings.queue if self._settings.queue in names else next(iter(names))
 
-    async def _commit_and_wake(self, submission: Submission) -> Accepted:
+    async def _commit_and_wake(self, submission: Submission, on_busy: OnBusy) -> Accepted:
         try:
-            accepted = await self._batcher(submission)
+            accepted = await self._commit(submission, on_busy)
         except psycopg.DataError as error:
             # No text of the error: it quotes what the client said.
             log.warning("api.unstorable", sqlstate=error.sqlstate, session_id=submission.session_id)
@@ -129,17 +141,40 @@ class Intake:
             queue=accepted.queue,
             trace_id=accepted.trace.trace_id,
             replayed=accepted.replayed,
+            merged=accepted.merged,
             scheduled=accepted.execute_at is not None,
             sent=sent,
         )
         return accepted
 
+    async def _commit(self, submission: Submission, on_busy: OnBusy) -> Accepted | SubmissionRefusedError:
+        if on_busy is OnBusy.ENQUEUE:
+            return await self._batcher(submission)
+        texted = await self._texting((submission, on_busy))
+        # After the commit: whoever hears the hint finds the request on the row.
+        await self._hints.publish(texted.asked)
+        return texted.answer
+
     async def _record(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
+        net_seconds = self._settings.net_seconds
+        return await self._persist(
+            lambda: submit(self._database, submissions, net_seconds=net_seconds), alone=len(submissions) == 1
+        )
+
+    async def _record_on_busy(self, wanted: Sequence[tuple[Submission, OnBusy]]) -> list[Texted]:
+        [(submission, on_busy)] = wanted
+        net_seconds = self._settings.net_seconds
+        texted = await self._persist(
+            lambda: submit_on_busy(self._database, submission, on_busy, net_seconds=net_seconds), alone=True
+        )
+        return [texted]
+
+    async def _persist(self, call: Callable[[], Awaitable[Answer]], *, alone: bool) -> Answer:
         begun = time.monotonic()
         again = False
         while True:
             try:
-                return await submit(self._database, submissions, net_seconds=self._settings.net_seconds)
+                return await call()
             except DatabaseUnavailableError:
                 # Whether the lost call had committed is found out by asking again with the same ids: once in any case,
                 # and on while it fails at once. After a restart of Postgres each connection of the pool fails once.
@@ -147,7 +182,7 @@ class Intake:
                     raise
             except psycopg.errors.UniqueViolation:
                 # Two requests chose the same turn id under different keys. One by one, the second finds the first.
-                if again or len(submissions) > 1:
+                if again or not alone:
                     raise
             if again:
                 await asyncio.sleep(RETRY_PAUSE_SECONDS)

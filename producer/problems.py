@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, NoReturn
+from uuid import UUID
 
 import structlog
 from fastapi import FastAPI, Request
@@ -22,6 +23,7 @@ from producer.turn_request import InvalidRequestError
 from turns.errors import (
     DatabaseUnavailableError,
     IdempotencyMismatchError,
+    SessionBusyError,
     TurnIdTakenError,
     UnknownQueueError,
     WebhookNotAllowedError,
@@ -42,6 +44,7 @@ class Kind(Enum):
     NOT_FOUND = ("not-found", 404, "There is no such thing")
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "The method is not allowed here")
     BODY_TOO_SLOW = ("body-too-slow", 408, "The body did not arrive in time")
+    SESSION_BUSY = ("session-busy", 409, "The session is busy with another turn")
     TURN_ID_TAKEN = ("turn-id-taken", 409, "The turn id belongs to another turn")
     BODY_TOO_LARGE = ("body-too-large", 413, "The body is too large")
     UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The body must be application/json")
@@ -74,6 +77,8 @@ class ProblemBody(BaseModel):
     title: str
     status: int
     detail: str
+    turn_id: UUID | None = None
+    """Of a busy session: the turn that is open."""
     errors: list[Fault] | None = None
 
 
@@ -81,11 +86,18 @@ class ProblemError(Exception):
     """A request that ends here, with this answer."""
 
     def __init__(
-        self, kind: Kind, detail: str, *, errors: Sequence[Fault] = (), headers: Mapping[str, str] | None = None
+        self,
+        kind: Kind,
+        detail: str,
+        *,
+        errors: Sequence[Fault] = (),
+        headers: Mapping[str, str] | None = None,
+        turn_id: UUID | None = None,
     ) -> None:
         super().__init__(f"{kind.type}: {detail}")
         self.kind = kind
         self.detail = detail
+        self.turn_id = turn_id
         self.errors = list(errors)
         self.headers = headers
 
@@ -102,9 +114,10 @@ def respond(error: ProblemError) -> JSONResponse:
         title=error.kind.title,
         status=error.kind.status,
         detail=error.detail,
+        turn_id=error.turn_id,
         errors=error.errors or None,
     )
-    content = body.model_dump(exclude_none=True)
+    content = body.model_dump(mode="json", exclude_none=True)
     return JSONResponse(content, error.kind.status, dict(error.headers or {}), MEDIA_TYPE)
 
 
@@ -151,6 +164,15 @@ def _of_webhook(error: WebhookNotAllowedError) -> ProblemError:
     return ProblemError(Kind.WEBHOOK_NOT_ALLOWED, fault.detail, errors=[fault])
 
 
+def _of_busy_session(error: SessionBusyError) -> ProblemError:
+    return ProblemError(
+        Kind.SESSION_BUSY,
+        f"turn {error.turn_id} is open: wait for it to end, or choose another on_busy",
+        headers={"Idempotency-Replayed": "true"} if error.replayed else None,
+        turn_id=error.turn_id,
+    )
+
+
 def _of_outage(_: DatabaseUnavailableError) -> ProblemError:
     return ProblemError(
         Kind.UNAVAILABLE,
@@ -169,6 +191,7 @@ _TRANSLATIONS: dict[type[Exception], Any] = {
     IdempotencyMismatchError: lambda _: ProblemError(
         Kind.IDEMPOTENCY_MISMATCH, "use a new key, or a new turn_id, for a new request"
     ),
+    SessionBusyError: _of_busy_session,
     TurnIdTakenError: lambda _: ProblemError(Kind.TURN_ID_TAKEN, "leave turn_id out, or choose another"),
     UnstorableContentError: lambda error: ProblemError(Kind.INVALID_BODY, str(error)),
     DatabaseUnavailableError: _of_outage,

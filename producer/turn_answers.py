@@ -28,7 +28,10 @@ class TurnLinks(BaseModel):
 
 
 class SubmittedTurn(BaseModel):
-    """A turn as it was accepted; a repeat of the request gets the same again, whatever became of the turn since."""
+    """A turn as it was accepted; a repeat of the request gets the same again, whatever became of the turn since.
+
+    `merged`: the input was added to this turn, which was still waiting; all else is as the turn was submitted first.
+    """
 
     id: UUID
     session_id: str
@@ -37,6 +40,7 @@ class SubmittedTurn(BaseModel):
     created_at: datetime
     execute_at: datetime | None
     expires_at: datetime
+    merged: bool
     links: TurnLinks
 
 
@@ -106,11 +110,22 @@ class TurnPage(BaseModel):
 
 
 class CancelAnswer(BaseModel):
-    """What a cancel met. `cancel_requested` false: the turn had ended before, and stays as it is."""
+    """What a cancel met. `cancel_requested` false: the turn had ended before, and stays as it is.
+
+    `status` null: no such turn yet. One that is submitted under this id is CANCELED from the start.
+    """
 
     id: UUID
-    status: TurnStatus
+    status: TurnStatus | None
     cancel_requested: bool
+
+
+class SessionCancelAnswer(BaseModel):
+    """How many of a session's turns were CANCELED at once, and how many run and were asked to stop."""
+
+    session_id: str
+    canceled: int
+    stopping: int
 
 
 class SessionMessage(BaseModel):
@@ -148,6 +163,7 @@ def submitted(accepted: Accepted) -> SubmittedTurn:
         created_at=accepted.created_at,
         execute_at=accepted.execute_at,
         expires_at=accepted.expires_at,
+        merged=accepted.merged,
         links=links(accepted.turn_id, accepted.session_id),
     )
 

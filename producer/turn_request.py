@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from producer.strict_json import escape_pointer
+from turns.on_busy import OnBusy
 from turns.webhook_url import MAX_URL_CHARACTERS, parse_webhook_url
 
 MAX_METADATA_BYTES = 4096
@@ -81,6 +82,14 @@ def _parse_uuid(value: Any) -> Any:
     if not isinstance(value, str) or (parsed := parse_uuid(value)) is None:
         raise ValueError("must be a UUID in its usual form of 36 characters")
     return parsed
+
+
+def _parse_on_busy(value: Any) -> Any:
+    if value is None:
+        return OnBusy.ENQUEUE
+    if value not in [*OnBusy]:
+        raise ValueError(f"must be one of {', '.join(OnBusy)}")
+    return OnBusy(value)
 
 
 def _as_utc(value: datetime | None) -> str | None:
@@ -145,6 +154,15 @@ class TurnRequest(BaseModel):
         WithJsonSchema({"anyOf": [{"type": "string", "format": "uuid"}, {"type": "null"}]}),
         Field(description="The id the turn shall have, chosen by the client: a repeat finds the same turn."),
     ] = None
+    on_busy: Annotated[
+        OnBusy,
+        BeforeValidator(_parse_on_busy),
+        WithJsonSchema({"type": "string", "enum": [*OnBusy], "default": OnBusy.ENQUEUE}),
+        Field(
+            description="If a turn of the session is open: wait in line, be refused, cancel what is open and go"
+            " first, or be added to the turn that is still waiting. Scheduled turns make no session busy."
+        ),
+    ] = OnBusy.ENQUEUE
 
 
 class InvalidRequestError(ValueError):
@@ -164,12 +182,20 @@ def read_turn_request(body: Any, now: datetime) -> TurnRequest:
     if request.execute_at is not None and not EARLIEST <= request.execute_at <= now + MAX_AHEAD:
         fault = f"must lie between {EARLIEST:%Y-%m-%d} and {MAX_AHEAD.days} days from now"
         raise InvalidRequestError([("/execute_at", fault)])
+    if request.on_busy is not OnBusy.ENQUEUE and request.execute_at is not None:
+        raise InvalidRequestError([("/on_busy", "is about now, and execute_at about another time")])
+    if request.on_busy is OnBusy.MERGE and request.turn_id is not None:
+        raise InvalidRequestError([("/on_busy", "what is merged becomes no turn that could have the turn_id")])
     return request
 
 
 def fingerprint(session_id: str, request: TurnRequest) -> bytes:
     """SHA-256 by which a repeat is recognised. White space, key order and the spelling of a time make no difference."""
-    return hashlib.sha256(_canonical([session_id, request.model_dump(mode="json", exclude_none=True)])).digest()
+    said = request.model_dump(mode="json", exclude_none=True)
+    if request.on_busy is OnBusy.ENQUEUE:
+        # As if it had been left out.
+        del said["on_busy"]
+    return hashlib.sha256(_canonical([session_id, said])).digest()
 
 
 def _canonical(value: Any) -> bytes:

@@ -81,3 +81,12 @@ class TurnIdTakenError(SubmissionRefusedError):
     def __init__(self, turn_id: UUID) -> None:
         super().__init__(f"turn id {turn_id} is taken")
         self.turn_id = turn_id
+
+
+class SessionBusyError(SubmissionRefusedError):
+    """The session is busy with a turn, and the submit asked to be refused then. Kept, so that a repeat is told the same."""
+
+    def __init__(self, turn_id: UUID, *, replayed: bool = False) -> None:
+        super().__init__(f"the session is busy with turn {turn_id}")
+        self.turn_id = turn_id
+        self.replayed = replayed

@@ -17,6 +17,7 @@ from uuid import UUID
 
 import structlog
 
+from turns.chosen_ids import forget_chosen_ids
 from turns.database import Database
 from turns.envelope import DeadLetter, OutgoingMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
@@ -212,7 +213,9 @@ class Relay:
             await self._send(queue, self._send_dead_letters, [row for row in rows if row.status is TurnStatus.FAILED])
         if time.monotonic() - self._forgot_at > FORGET_EVERY_SECONDS:
             self._forgot_at = time.monotonic()
-            await forget_submissions(self._database, self._settings.idempotency_days * 86_400)
+            older_than_seconds = self._settings.idempotency_days * 86_400
+            await forget_submissions(self._database, older_than_seconds)
+            await forget_chosen_ids(self._database, older_than_seconds)
             await prune_items(self._database)
         if self._watch_memory is not None:
             await self._watch_memory()

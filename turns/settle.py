@@ -30,9 +30,9 @@ WITH s AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[], %(statuses)s::text[], %(outcomes)s::text[],
                          %(replies)s::jsonb[], %(afters)s::float8[], %(refunds)s::bool[], %(faults)s::bool[],
                          %(error_classes)s::text[], %(errors)s::text[], %(dead_letters)s::bool[], %(mores)s::bool[],
-                         %(claims)s::uuid[])
+                         %(claims)s::uuid[], %(partials)s::jsonb[])
         s (id, fence, status, outcome, reply, after, refund, fault, error_class, error, dead_letter, more,
-           next_claim_id)
+           next_claim_id, partial)
 ), halting AS MATERIALIZED (
     -- Lock order: sessions, then turns. Only those that may be halted: where a queue does not halt, no session is locked.
     SELECT ss.tenant_id, ss.session_id FROM sessions ss
@@ -67,7 +67,7 @@ WITH s AS MATERIALIZED (
      WHERE t.id = v.id AND t.fence = v.fence AND {IS_RUNNING}
     RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.fence, t.generation, t.worker_id, t.started_at,
               old.attempt AS attempt, clock_timestamp() AS settled_at,
-              v.final_outcome, v.error_class, v.error, v.reply, v.more, v.next_claim_id
+              v.final_outcome, v.error_class, v.error, v.reply, v.partial, v.more, v.next_claim_id
 ), halted AS (
     UPDATE sessions ss SET halted_by = d.id, updated_at = clock_timestamp() FROM done d
      WHERE %(halt)s AND d.status = 'FAILED' AND ss.tenant_id = d.tenant_id AND ss.session_id = d.session_id
@@ -76,6 +76,12 @@ WITH s AS MATERIALIZED (
     SELECT id, (SELECT coalesce(max(m.ordinal), -1) + 1 FROM messages m WHERE m.turn_id = done.id), 'assistant', reply
       FROM done WHERE status = 'SUCCEEDED'
     RETURNING turn_id, ordinal, role, content::text AS reply, created_at AS replied_at
+), broken_off AS (
+    -- What a stopped turn had said so far. Its kind keeps it out of the history.
+    INSERT INTO messages (turn_id, ordinal, role, kind, content)
+    SELECT id, (SELECT coalesce(max(m.ordinal), -1) + 1 FROM messages m WHERE m.turn_id = done.id), 'assistant', 'partial',
+           partial
+      FROM done WHERE status = 'CANCELED' AND partial IS NOT NULL
 ), attempted AS (
     -- By the time of the update: this insert may run after the next turn has been claimed.
     INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, started_at, finished_at, outcome,
@@ -217,6 +223,7 @@ def _settle_parameters(
         "dead_letters": [settlement.dead_letter for settlement in settlements],
         "mores": [request.more for request in requests],
         "claims": [request.next_claim_id for request in requests],
+        "partials": [None if settlement.partial is None else encode(settlement.partial) for settlement in settlements],
         "queue": terms.queue,
         "worker": terms.worker_id,
         "lease": terms.lease_seconds,

@@ -52,3 +52,5 @@ class Settlement:
     error: str | None = None
     dead_letter: bool = False
     """FAILED only: whether a dead letter is owed."""
+    partial: str | None = None
+    """What was said so far: kept apart from the history, if the turn is CANCELED (a cancel may have come first)."""

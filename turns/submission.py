@@ -6,7 +6,8 @@ more is written.
 
 Idempotency (at most one turn per Idempotency-Key or client-chosen turn id and tenant) is decided by the primary key of
 `submissions`: of any number of equal requests at once, one inserts the row and the others find it. There is no
-"in progress" state that a crash could leave behind.
+"in progress" state that a crash could leave behind. A client that has chosen the id may also cancel the turn before its
+submit arrives; the row in `chosen_ids` makes the two meet, and the turn is then born CANCELED, without a place in line.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,9 +41,10 @@ WITH r AS MATERIALIZED (
     SELECT * FROM unnest(%(ords)s::int[], %(ids)s::uuid[], %(tenants)s::text[], %(sessions)s::text[], %(queues)s::text[],
                          %(keys)s::text[], %(fingerprints)s::bytea[], %(contents)s::jsonb[], %(execute_ats)s::timestamptz[],
                          %(expires)s::float8[], %(max_attempts)s::int[], %(timeouts)s::float8[], %(metadatas)s::jsonb[],
-                         %(trace_ids)s::text[], %(span_ids)s::text[], %(parent_span_ids)s::text[], %(webhook_urls)s::text[])
+                         %(trace_ids)s::text[], %(span_ids)s::text[], %(parent_span_ids)s::text[], %(webhook_urls)s::text[],
+                         %(chosens)s::bool[])
         r (ord, id, tenant_id, session_id, queue, key, fingerprint, content, execute_at, expires_in, max_attempts,
-           timeout_seconds, metadata, trace_id, span_id, parent_span_id, webhook_url)
+           timeout_seconds, metadata, trace_id, span_id, parent_span_id, webhook_url, chosen)
 ), timed AS MATERIALIZED (
     SELECT r.*, l.later, coalesce(l.later, now()) + make_interval(secs => r.expires_in) AS expires_at, now() AS created_at
       FROM r CROSS JOIN LATERAL (SELECT CASE WHEN r.execute_at > now() THEN r.execute_at END AS later) l
@@ -57,34 +59,48 @@ WITH r AS MATERIALIZED (
     ON CONFLICT DO NOTHING RETURNING turn_id
 ), fresh AS MATERIALIZED (
     SELECT free.* FROM free WHERE key IS NULL OR EXISTS (SELECT FROM accepted a WHERE a.turn_id = free.id)
+), met AS (
+    -- Where the client has chosen the id, its cancel may have come first: whoever is second at this row finds the other.
+    INSERT INTO chosen_ids AS c (tenant_id, turn_id, submitted_at)
+    SELECT tenant_id, id, clock_timestamp() FROM fresh WHERE chosen ORDER BY tenant_id, id
+    ON CONFLICT (tenant_id, turn_id) DO UPDATE SET submitted_at = coalesce(c.submitted_at, excluded.submitted_at)
+    RETURNING c.turn_id, c.canceled_at, c.reason
+), arrived AS MATERIALIZED (
+    SELECT f.*, met.canceled_at, met.reason, f.later IS NULL AND met.canceled_at IS NULL AS in_line
+      FROM fresh f LEFT JOIN met ON met.turn_id = f.id
 ), place AS (
     -- The row lock on the session is what makes `seq` the order of the commits too: no lower seq can appear later.
     INSERT INTO sessions AS s (tenant_id, session_id, last_seq)
-    SELECT tenant_id, session_id, count(*) FILTER (WHERE later IS NULL) FROM fresh GROUP BY 1, 2 ORDER BY 1, 2
+    SELECT tenant_id, session_id, count(*) FILTER (WHERE in_line) FROM arrived GROUP BY 1, 2 ORDER BY 1, 2
     ON CONFLICT (tenant_id, session_id) DO UPDATE
        SET last_seq = s.last_seq + excluded.last_seq, updated_at = clock_timestamp()
     RETURNING s.tenant_id, s.session_id, s.last_seq
 ), numbered AS (
-    SELECT f.*, CASE WHEN f.later IS NULL
-                     THEN p.last_seq - count(*) FILTER (WHERE f.later IS NULL) OVER session
-                          + row_number() OVER (PARTITION BY f.tenant_id, f.session_id, f.later IS NULL ORDER BY f.ord)
+    SELECT a.*, CASE WHEN a.in_line
+                     THEN p.last_seq - count(*) FILTER (WHERE a.in_line) OVER session
+                          + row_number() OVER (PARTITION BY a.tenant_id, a.session_id, a.in_line ORDER BY a.ord)
                 END AS seq
-      FROM fresh f JOIN place p USING (tenant_id, session_id)
-    WINDOW session AS (PARTITION BY f.tenant_id, f.session_id)
+      FROM arrived a JOIN place p USING (tenant_id, session_id)
+    WINDOW session AS (PARTITION BY a.tenant_id, a.session_id)
 ), born AS (
     INSERT INTO turns (id, tenant_id, session_id, seq, queue, execute_at, send_at, expires_at, max_attempts,
-                       timeout_seconds, metadata, trace_id, span_id, parent_span_id, created_at, webhook_url)
+                       timeout_seconds, metadata, trace_id, span_id, parent_span_id, created_at, webhook_url,
+                       status, finished_at, cancel_requested_at, cancel_reason)
     SELECT n.id, n.tenant_id, n.session_id, n.seq, n.queue, n.later,
-           coalesce(n.later, now() + make_interval(secs => greatest(%(net)s, 2 * {DWELL.format(queue="n.queue")}))),
+           CASE WHEN n.canceled_at IS NULL
+                THEN coalesce(n.later,
+                              now() + make_interval(secs => greatest(%(net)s, 2 * {DWELL.format(queue="n.queue")}))) END,
            n.expires_at, n.max_attempts, n.timeout_seconds, n.metadata, n.trace_id, n.span_id, n.parent_span_id, n.created_at,
-           n.webhook_url
+           n.webhook_url, CASE WHEN n.canceled_at IS NULL THEN 'PENDING' ELSE 'CANCELED' END,
+           CASE WHEN n.canceled_at IS NOT NULL THEN clock_timestamp() END, n.canceled_at, n.reason
       FROM numbered n ORDER BY n.id
     RETURNING id
 ), said AS (
     INSERT INTO messages (turn_id, ordinal, role, content)
     SELECT n.id, 0, 'user', n.content FROM numbered n JOIN born USING (id)
 )
-SELECT n.ord, {ANSWER.format(of="n", execute_at="later")} AS answer FROM numbered n JOIN born USING (id)
+SELECT n.ord, {ANSWER.format(of="n", execute_at="later")} AS answer, n.canceled_at IS NULL AS wake
+  FROM numbered n JOIN born USING (id)
 """
 
 # A statement of its own: the row that an equal request committed meanwhile is not in the snapshot of SUBMIT.
@@ -118,6 +134,8 @@ class Submission:
     fingerprint: bytes
     trace: TraceContext
     key: str | None = None
+    chosen: bool = False
+    """Whether the client has chosen `turn_id`: then it may have cancelled it before this submit came."""
     execute_at: datetime | None = None
     expires_in_seconds: float = 900.0
     max_attempts: int | None = None
@@ -146,6 +164,8 @@ class Accepted:
     replayed: bool
     wake: bool
     """Whether a wake-up should be sent now: not for a scheduled turn, nor for one that an earlier request sent."""
+    merged: bool = False
+    """The input was added to this turn, which an earlier request had made."""
 
 
 def idempotency_key(key: str) -> str:
@@ -166,12 +186,12 @@ async def submit(
     Raises DatabaseUnavailableError, after which it may be called again with the same submissions: what the lost call
     had committed is found by its turn id and answered as created.
     """
-    rows = await database.fetch(SUBMIT, _parameters(submissions, net_seconds))
-    created = {row["ord"]: row["answer"] for row in rows}
+    rows = await database.fetch(SUBMIT, submit_parameters(submissions, net_seconds))
+    created = {row["ord"]: row for row in rows}
     others = [place for place in range(len(submissions)) if place not in created]
     stored = await _read(database, submissions, others) if others else {}
     return [
-        _accepted(created[place], replayed=False, wake=True)
+        accepted(created[place]["answer"], replayed=False, wake=created[place]["wake"])
         if place in created
         else _replay(submission, stored.get(place))
         for place, submission in enumerate(submissions)
@@ -198,14 +218,15 @@ def _replay(submission: Submission, row: DictRow | None) -> Accepted | Submissio
         return TurnIdTakenError(submission.turn_id)
     if submission.key is None:
         # Nobody else can know an id that we made: this is our own commit, whose answer got lost.
-        return _accepted(row["answer"], replayed=False, wake=True)
+        return accepted(row["answer"], replayed=False, wake=True)
     if row["fingerprint"] != submission.fingerprint:
         return IdempotencyMismatchError(submission.key.partition(":")[2])
     # The same id: perhaps our own commit, whose wake-up was never sent. One too many does no harm.
-    return _accepted(row["answer"], replayed=True, wake=row["answer"]["id"] == str(submission.turn_id))
+    return accepted(row["answer"], replayed=True, wake=row["answer"]["id"] == str(submission.turn_id))
 
 
-def _accepted(answer: Mapping[str, Any], *, replayed: bool, wake: bool) -> Accepted:
+def accepted(answer: Mapping[str, Any], *, replayed: bool, wake: bool) -> Accepted:
+    """What ANSWER says."""
     execute_at = answer["execute_at"] and datetime.fromisoformat(answer["execute_at"])
     return Accepted(
         turn_id=UUID(answer["id"]),
@@ -220,7 +241,8 @@ def _accepted(answer: Mapping[str, Any], *, replayed: bool, wake: bool) -> Accep
     )
 
 
-def _parameters(submissions: Sequence[Submission], net_seconds: float) -> dict[str, Any]:
+def submit_parameters(submissions: Sequence[Submission], net_seconds: float) -> dict[str, Any]:
+    """The parameters of SUBMIT."""
     return {
         "ords": list(range(len(submissions))),
         "ids": [submission.turn_id for submission in submissions],
@@ -242,5 +264,6 @@ def _parameters(submissions: Sequence[Submission], net_seconds: float) -> dict[s
         "span_ids": [submission.trace.span_id for submission in submissions],
         "parent_span_ids": [submission.trace.parent_span_id for submission in submissions],
         "webhook_urls": [submission.webhook_url for submission in submissions],
+        "chosens": [submission.chosen for submission in submissions],
         "net": net_seconds,
     }

@@ -17,6 +17,7 @@ from memory.history import History
 from memory.item_cache import ItemCache
 from memory.watch import MemoryWatch
 from turns import logs
+from turns.cancel_hints import listen
 from turns.database import Database
 from turns.envelope import QueueAddress, ReceivedMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError
@@ -140,6 +141,8 @@ class _Worker:
         stack.push_async_callback(self.memory_watch.close)
         stack.callback(self.threads.shutdown, wait=False, cancel_futures=True)
         self.heartbeat.start()
+        hints = asyncio.create_task(listen(self.settings, self.heartbeat.nudge), name="hints")
+        stack.callback(hints.cancel)
         stack.push_async_callback(asyncio.to_thread, self.heartbeat.stop, 2.0)
         if self.settings.health_port is not None:
             server = await serve_health(Health(self._live, self._ready), self.settings.health_port)

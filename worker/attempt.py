@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from typing import Any
 
+from turns.cancel_reason import CancelReason
 from worker.context import TurnContext
 from worker.handler import Handler, Turn
 from worker.outcome import Failed, Outcome, Stopped, StopReason, Succeeded, TimedOut, classify
@@ -36,14 +37,16 @@ class Attempt:
         self._threads = threads
         loop = asyncio.get_running_loop()
         self._stopped: asyncio.Future[StopReason] = loop.create_future()
+        self._told = CancelReason.TIMEOUT
         self._hurried: asyncio.Future[None] = loop.create_future()
         self._job: concurrent.futures.Future[Any] | None = None
         self.left_behind: asyncio.Future[Any] | None = None
         """The run that ignored its cancellation, if it did: its slot is not free before it is done."""
 
-    def stop(self, reason: StopReason) -> None:
-        """Tells the handler to come to an end."""
+    def stop(self, reason: StopReason, told: CancelReason | None = None) -> None:
+        """Tells the handler to come to an end, and why: as the row has it, if it was cancelled there."""
         if not self._stopped.done():
+            self._told = told or reason.told
             self._stopped.set_result(reason)
         if reason is StopReason.SHUTDOWN and not self._hurried.done():
             self._hurried.set_result(None)
@@ -74,7 +77,7 @@ class Attempt:
         if running.done() and not self._stopped.done():
             return self._outcome(running)
         timed_out = not self._stopped.done()
-        self._context.cancel()
+        self._context.cancel(self._told)
         await self._let_end(running, cancel_grace_seconds)
         if timed_out:
             return TimedOut(timeout_seconds)

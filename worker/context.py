@@ -11,6 +11,7 @@ import structlog
 
 from memory.history import History
 from memory.interface import Memory
+from turns.cancel_reason import CancelReason
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import Message
 from turns.identifiers import TraceContext
@@ -53,6 +54,7 @@ class TurnContext:
         self._loop_thread = threading.get_ident()
         self._awaited: set[concurrent.futures.Future[Any]] = set()
         self._cancelled = threading.Event()
+        self._cancel_reason: CancelReason | None = None
         self.start_clock(timeout_seconds)
         self.log = structlog.get_logger("turnstile.handler").bind(
             turn_id=str(turn.id), session_id=turn.session_id, attempt=turn.attempt, trace_id=turn.trace_id
@@ -74,12 +76,23 @@ class TurnContext:
     def cancelled(self) -> bool:
         return self._cancelled.is_set()
 
+    @property
+    def cancel_reason(self) -> CancelReason | None:
+        return self._cancel_reason
+
+    @property
+    def said_so_far(self) -> str | None:
+        """What the handler has emitted in this attempt; None if nothing."""
+        return None
+
     def start_clock(self, timeout_seconds: float) -> None:
         """The attempt's time begins now."""
         self.deadline = datetime.now(UTC) + timedelta(seconds=timeout_seconds)
 
-    def cancel(self) -> None:
+    def cancel(self, reason: CancelReason) -> None:
         """Tells the handler, in whatever thread it is, to come to an end."""
+        # In this order: who sees that it is cancelled also sees why.
+        self._cancel_reason = reason
         self._cancelled.set()
         for waited_for in list(self._awaited):
             waited_for.cancel()

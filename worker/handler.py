@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from memory.interface import Memory
+from turns.cancel_reason import CancelReason
 from turns.errors import SettingsError
 
 Answer = TypeVar("Answer")
@@ -116,6 +117,11 @@ class Context(Protocol):
     @property
     def cancelled(self) -> bool:
         """Whether to come to an end: cancelled by the user, timed out, shut down. For functions that run in a thread."""
+        ...
+
+    @property
+    def cancel_reason(self) -> CancelReason | None:
+        """Why: `user`, `timeout`, `shutdown` or `superseded`. None as long as nobody has asked."""
         ...
 
     @property

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -16,6 +17,17 @@ from worker.dwell import Dwell
 from worker.hold import Hold
 from worker.outcome import Outcome, StopReason
 from worker.workbench import Workbench
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """What came of an attempt."""
+
+    outcome: Outcome
+    said: str | None
+    """What it had emitted by its end."""
+    left_behind: "asyncio.Future[Any] | None"
+    """The handler, if it ignored its cancellation and still runs."""
 
 
 class Handling:
@@ -39,8 +51,8 @@ class Handling:
         for attempt in self._attempts:
             attempt.stop(StopReason.SHUTDOWN)
 
-    async def handle(self, hold: Hold, turn: ClaimedTurn) -> tuple[Outcome, "asyncio.Future[Any] | None"]:
-        """Runs the handler; also returns it, if it ignored its cancellation and still runs."""
+    async def handle(self, hold: Hold, turn: ClaimedTurn) -> Handled:
+        """Runs the handler to an outcome."""
         timeout = turn.timeout_seconds or self._with.handler.timeout or self._queue.timeout_seconds
         grace = self._settings.cancel_grace_seconds
         memory = WorkingMemory(self._with.memory, self._with.database, turn, self._outlast)
@@ -61,11 +73,13 @@ class Handling:
         context.log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes)
         try:
             if not turn.crashes:
-                return await attempt.run(timeout, grace), attempt.left_behind
-            async with attempt.turn_at(self._suspects):
-                context.start_clock(timeout)
-                hold.held.renew_until = time.monotonic() + reach
-                return await attempt.run(timeout, grace), attempt.left_behind
+                outcome = await attempt.run(timeout, grace)
+            else:
+                async with attempt.turn_at(self._suspects):
+                    context.start_clock(timeout)
+                    hold.held.renew_until = time.monotonic() + reach
+                    outcome = await attempt.run(timeout, grace)
+            return Handled(outcome, context.said_so_far, attempt.left_behind)
         finally:
             del self._attempts[attempt]
             hold.exhausted |= attempt.left_behind is not None

@@ -8,6 +8,8 @@ Every third of the lease, in this order and in batches:
 2. the rows' leases are renewed, and cancel requests come home with the answer;
 3. the messages' visibility is extended.
 
+In between it looks at single rows when it is nudged: a hint said that their turns were asked to stop.
+
 Only a refused row renewal stops a handler. A lost lock does not, an outage does not: a lease that ran out and that nobody
 took is renewed when the database is back. A turn that is past its deadline and grace is renewed no more, also when its
 handler ignores its cancellation: others may take it over. The beat goes on through the drain of a shutdown.
@@ -17,11 +19,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from uuid import UUID
 
 import psycopg
 import structlog
 from psycopg.rows import DictRow, dict_row
 
+from turns.cancel_reason import CancelReason
 from turns.claimed_turn import ClaimedTurn
 from turns.database import conninfo
 from turns.envelope import QueueAddress, ReceivedMessage
@@ -42,8 +46,8 @@ class Held:
     lock: LockedSession | None
     message: ReceivedMessage | None
     turn: ClaimedTurn | None = None
-    stop: Callable[[StopReason], None] | None = None
-    """Stops the attempt at `turn`; called through the event loop."""
+    stop: Callable[..., None] | None = None
+    """Stops the attempt at `turn` (`worker.attempt.Attempt.stop`); called through the event loop."""
     renewed_at: float = field(default_factory=time.monotonic)
     keeps_lock: bool = True
     """False from the moment on at which the lock is given back: it is not to be taken again, though it be found free."""
@@ -52,7 +56,7 @@ class Held:
     begun_at: float = 0.0
     renew_until: float = 0.0
 
-    def begin(self, turn: ClaimedTurn, stop: Callable[[StopReason], None], renew_until: float) -> None:
+    def begin(self, turn: ClaimedTurn, stop: Callable[..., None], renew_until: float) -> None:
         """A turn was claimed just now."""
         self.begun_at = self.renewed_at = time.monotonic()
         self.renew_until = renew_until
@@ -84,8 +88,11 @@ class Heartbeat:
         self._describe = describe
         self._beat_on = beat_on
         self._holds: dict[int, Held] = {}
+        self._nudged: set[UUID] = set()
         self._guard = threading.Lock()
-        self._stop = threading.Event()
+        self._stopping = False
+        self._roused = threading.Event()
+        """Something is to be done before the next beat: a look, or the end."""
         self._extender = LockExtender(settings)
         self._connection: psycopg.Connection[DictRow] | None = None
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -96,7 +103,8 @@ class Heartbeat:
 
     def stop(self, timeout_seconds: float) -> None:
         """Ends the thread and withdraws the worker from the registry. Blocks."""
-        self._stop.set()
+        self._stopping = True
+        self._roused.set()
         self._thread.join(timeout_seconds)
 
     def take(self, held: Held) -> None:
@@ -109,22 +117,44 @@ class Heartbeat:
         with self._guard:
             self._holds.pop(id(held), None)
 
+    def nudge(self, turn_id: UUID) -> None:
+        """This turn's row may say that it is to stop: look now, if it is in this process's hands."""
+        with self._guard:
+            if all(held.turn is None or held.turn.id != turn_id for held in self._holds.values()):
+                return
+            self._nudged.add(turn_id)
+        self._roused.set()
+
     def _run(self) -> None:
         # The first at once: it announces the worker, and until then nobody can tell that the queue is served.
         next_beat = time.monotonic()
-        while not self._stop.wait(max(0.01, next_beat - time.monotonic())):
-            pause = self._settings.heartbeat if self._try_beat() else min(1.0, self._settings.heartbeat)
+        while True:
+            roused = self._roused.wait(max(0.01, next_beat - time.monotonic()))
+            self._roused.clear()
+            if self._stopping:
+                break
+            if roused and time.monotonic() < next_beat:
+                self._try_beat(nudged=True)
+                continue
+            pause = self._settings.heartbeat if self._try_beat(nudged=False) else min(1.0, self._settings.heartbeat)
             next_beat = time.monotonic() + pause
         self._withdraw()
 
-    def _try_beat(self) -> bool:
+    def _try_beat(self, *, nudged: bool) -> bool:
         try:
             self._beat_on()
-            return self._beat()
+            return self._look() if nudged else self._beat()
         except Exception:
             # A bug of ours. Without this thread every turn of the process would lose its lease, and nothing would say so.
             log.exception("heartbeat.failed")
             return False
+
+    def _look(self) -> bool:
+        """Renews the rows that were hinted at, and no others: whoever can publish hints must not make all rows be written."""
+        with self._guard:
+            nudged, self._nudged = self._nudged, set()
+            holds = [held for held in self._holds.values() if held.turn is not None and held.turn.id in nudged]
+        return self._renew_rows(holds)
 
     def _beat(self) -> bool:
         """One beat; False if the database was away, so that the next comes sooner."""
@@ -170,7 +200,7 @@ class Heartbeat:
             log.info("heartbeat.superseded", turn_id=str(turn.id), session_id=turn.session_id, fence=turn.fence)
             self._call_soon(stop, StopReason.SUPERSEDED)
         elif renewal.cancel_requested:
-            self._call_soon(stop, StopReason.CANCELED)
+            self._call_soon(stop, StopReason.CANCELED, CancelReason.read(renewal.cancel_reason))
         if renewal.renewed:
             held.renewed_at = beat_at
 

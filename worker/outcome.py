@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from turns.cancel_reason import CancelReason
 from turns.errors import DatabaseUnavailableError
 from worker.handler import Reject, Retry, Snooze
 
@@ -22,6 +23,18 @@ class StopReason(StrEnum):
     """The process must go; the turn is handed back."""
     SUPERSEDED = "superseded"
     """The lease was refused: another worker has the turn."""
+
+    @property
+    def told(self) -> CancelReason:
+        """What the handler is told, where the row does not say it better."""
+        return _TOLD[self]
+
+
+_TOLD = {
+    StopReason.CANCELED: CancelReason.USER,
+    StopReason.SHUTDOWN: CancelReason.SHUTDOWN,
+    StopReason.SUPERSEDED: CancelReason.SUPERSEDED,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,10 @@ from turns.settle import Settled, Superseded
 from turns.status import TurnStatus
 from worker.delivery import Delivery
 from worker.dwell import Dwell
-from worker.handling import Handling
+from worker.handling import Handled, Handling
 from worker.heartbeat import Held
 from worker.hold import Hold
 from worker.outage import outlast
-from worker.outcome import Outcome
 from worker.report import report_ended, report_settled
 from worker.session_lock import Guard, Release, name_lock
 from worker.settling import Settling
@@ -133,8 +132,9 @@ class Processor:
                 # recovery of the session, for a whole visibility timeout after a crash.
                 self._delete_meanwhile(hold)
             while isinstance(claimed, ClaimedTurn):
-                outcome, left_behind = await self._handling.handle(hold, claimed)
-                claimed = await self._settle(hold, claimed, outcome)
+                handled = await self._handling.handle(hold, claimed)
+                left_behind = handled.left_behind
+                claimed = await self._settle(hold, claimed, handled)
             if claimed is NoClaim.LOOK_AGAIN:
                 # A due head was in somebody's hand at the settle, so nobody has been told of it.
                 if self._may_go_on(hold):
@@ -174,9 +174,9 @@ class Processor:
         await self._leave_to_others(hold)
         return NoClaim.IDLE
 
-    async def _settle(self, hold: Hold, turn: ClaimedTurn, outcome: Outcome) -> Claim:
+    async def _settle(self, hold: Hold, turn: ClaimedTurn, handled: Handled) -> Claim:
         seconds = time.monotonic() - hold.held.begun_at
-        settlement = self._settling.decide(turn, outcome, seconds)
+        settlement = self._settling.decide(turn, handled.outcome, seconds, said=handled.said)
         if settlement is None:
             return _superseded(hold)
         more = self._may_go_on(hold)

@@ -41,6 +41,11 @@ def clean(reply: Any) -> CleanReply:
     return CleanReply(value, removed)
 
 
+def clean_partial(said: str | None) -> str | None:
+    """The same for what a stopped turn had said so far, cut where a reply would be refused; None if that is nothing."""
+    return _scrub(said[:MAX_REPLY_CHARACTERS])[0] or None if said else None
+
+
 def encode(value: Any) -> str:
     """The JSON text of a reply, for Postgres."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,6 +1,7 @@
 """Decide and settle: what an outcome makes of a turn, committed together with the settles of the same moment."""
 
 import random
+from dataclasses import replace
 from uuid import uuid4
 
 import psycopg
@@ -17,7 +18,7 @@ from worker.context import Outlast
 from worker.decision import Policy, decide
 from worker.handler import Handler
 from worker.outcome import Failed, Outcome
-from worker.reply import encode
+from worker.reply import clean_partial, encode
 
 SETTLE_BATCH = 50
 
@@ -38,8 +39,14 @@ class Settling:
             lambda requests: settle(database, terms, requests, encode), limit=SETTLE_BATCH
         )
 
-    def decide(self, turn: ClaimedTurn, outcome: Outcome, elapsed_seconds: float) -> Settlement | None:
-        """What becomes of the turn, `elapsed_seconds` after its claim; None if it is no longer ours."""
+    def decide(
+        self, turn: ClaimedTurn, outcome: Outcome, elapsed_seconds: float, said: str | None = None
+    ) -> Settlement | None:
+        """What becomes of the turn, `elapsed_seconds` after its claim; None if it is no longer ours.
+
+        `said` is what it has emitted: kept if the turn is CANCELED, which a cancel that nobody has heard of yet may still
+        make of any outcome.
+        """
         policy = Policy(
             # What the submit asked for, then the handler, then the queue.
             max_attempts=turn.max_attempts or self._handler.max_attempts or self._queue.max_attempts,
@@ -48,7 +55,8 @@ class Settling:
         )
         jitter = random.random()  # noqa: S311 - not a secret
         left = turn.expires_in_seconds - elapsed_seconds
-        return decide(outcome, turn, policy, seconds_left=left, jitter=jitter)
+        settlement = decide(outcome, turn, policy, seconds_left=left, jitter=jitter)
+        return settlement and replace(settlement, partial=clean_partial(said))
 
     async def settle(self, turn: ClaimedTurn, settlement: Settlement, *, more: bool) -> Settled | Superseded:
         """Commits it, over any outage; with `more` the session's next turn is claimed in the same round trip.

@@ -20,8 +20,11 @@ TIMEOUT_SECONDS = 4.0
 MAX_OPEN = 30
 """A client that waits for so many answers submits no more, or an outage would end in a backlog of minutes."""
 TRIES = 40
+REFUSALS = 2
 BURSTS = (1, 1, 1, 2, 3)
 SUBMITS = 0.6
+EARLY_CANCELS = 0.1
+"""Of the turns whose ids the client has chosen: cancelled before they are submitted."""
 TURNS_A_ROUND = SUBMITS * sum(BURSTS) / len(BURSTS)
 """Of one round of a client, on average."""
 
@@ -104,21 +107,27 @@ class Client:
             body["execute_at"] = (datetime.now(UTC) + timedelta(seconds=wish.scheduled_seconds)).isoformat()
         if wish.max_attempts is not None:
             body["max_attempts"] = wish.max_attempts
+        if wish.on_busy is not None:
+            body["on_busy"] = wish.on_busy
         key, headers = None, {}
         dice = self.rng.random()
         if dice < 0.75:
             key = f"{self.name}-{self.rng.getrandbits(64):016x}"
             headers = {"Idempotency-Key": key}
-        elif dice < 0.85:
+        elif dice < 0.85 and wish.on_busy != "merge":
             chosen = UUID(int=self.rng.getrandbits(128), version=4)
             body["turn_id"] = str(chosen)
             key = f"turn:{chosen}"
+            if self.rng.random() < EARLY_CANCELS and not self.options.is_calm:
+                await self._cancel(str(chosen), session)
         if key and self.rng.random() < 0.05:
             answers = await asyncio.gather(*(self._post_turn(session, wish, body, headers, key) for _ in range(3)))
         else:
             answers = [await self._post_turn(session, wish, body, headers, key)]
-        # Without a key a repeat would be another turn: what was not answered stays unknown.
-        for _ in range(TRIES if key else 0):
+        # Without a key a repeat would be another turn: what was not answered stays unknown. A refusal is an answer too, which
+        # the repeats must get again.
+        tries = REFUSALS if wish.on_busy == "reject" else TRIES
+        for _ in range(tries if key else 0):
             if any(answers) or self.stopping.is_set():
                 break
             await pause(self.rng.uniform(0.05, 0.3))
@@ -131,7 +140,7 @@ class Client:
     async def _post_turn(
         self, session: str, wish: Wish, body: dict[str, Any], headers: dict[str, str], key: str | None
     ) -> str | None:
-        fields = {"op": "submit", "session": session, "key": key, "content": wish.content}
+        fields = {"op": "submit", "session": session, "key": key, "content": wish.content, "on_busy": wish.on_busy}
         answer = await self._call("POST", f"/v1/sessions/{session}/turns", fields, json=body, headers=headers)
         if answer is None:
             return None
@@ -148,8 +157,11 @@ class Client:
     async def _cancel_one(self) -> None:
         if self._open:
             turn_id = self.rng.choice(list(self._open))
-            fields = {"op": "cancel", "session": self._open[turn_id], "turn_id": turn_id}
-            await self._call("POST", f"/v1/turns/{turn_id}/cancel", fields)
+            await self._cancel(turn_id, self._open[turn_id])
+
+    async def _cancel(self, turn_id: str, session: str) -> None:
+        fields = {"op": "cancel", "session": session, "turn_id": turn_id}
+        await self._call("POST", f"/v1/turns/{turn_id}/cancel", fields)
 
     async def _call(
         self, method: str, path: str, fields: dict[str, Any], *, json: Any = None, headers: Any = None
@@ -172,6 +184,7 @@ class Client:
         except (httpx.HTTPError, ValueError):
             outcome = "unknown"
         known = {name: answer.get(name) for name in ("status", "generation", "attempt", "output")}
+        known["merged"] = answer.get("merged", False)
         turn_id = fields.get("turn_id") or answer.get("id")
         call = {**fields, **known, "turn_id": turn_id} if outcome == "ok" else fields
         self.journal.write(

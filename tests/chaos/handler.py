@@ -34,6 +34,7 @@ def record(turn: Turn, ctx: Context, what: str, heard: list[str] | None = None) 
         "generation": 0,
         "pid": os.getpid(),
         "heard": heard,
+        "inputs": len(turn.inputs),
     }
     descriptor = os.open(os.environ[RUNS], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
@@ -45,7 +46,8 @@ def record(turn: Turn, ctx: Context, what: str, heard: list[str] | None = None) 
 @handler()
 async def act(turn: Turn, ctx: Context) -> Any:
     """Does what the turn's input says, and answers with what tells its reply from any other's."""
-    order = turn.input
+    # Of a turn that others were merged into, the first says what shall happen.
+    order = turn.inputs[0]
     heard: list[str] | None = None
     if order.get("history"):
         remarks = await ctx.history(limit=HISTORY_LIMIT)

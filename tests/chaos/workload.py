@@ -1,7 +1,7 @@
 """What the clients of a run ask for: a seeded mixture of everything that a turn may do. Pure."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -12,7 +12,12 @@ class Wish:
     content: dict[str, Any]
     scheduled_seconds: float | None = None
     max_attempts: int | None = None
+    on_busy: str | None = None
 
+
+_POLICIES = ("reject", "interrupt", "merge", "merge")
+POLICIES = 0.15
+"""Of the turns that ask for something if their session is busy."""
 
 _WEIGHTS = {
     "echo": 50,
@@ -50,10 +55,11 @@ def make_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float]
             return Wish(content={"do": "echo", "history": history}, scheduled_seconds=rng.uniform(0.2, 3.0))
         case other:
             content = {"do": other, "say": f"{rng.getrandbits(32):08x}"}
-    return Wish(content={**content, "history": history})
+    on_busy = rng.choice(_POLICIES) if rng.random() < POLICIES else None
+    return Wish(content={**content, "history": history, "n": f"{rng.getrandbits(40):010x}"}, on_busy=on_busy)
 
 
 def make_calm_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float]) -> Wish:
     """For a calm run: nothing that charges an attempt."""
-    wish = make_wish(rng, now, sleep_seconds)
+    wish = replace(make_wish(rng, now, sleep_seconds), on_busy=None)
     return wish if wish.content["do"] in {"echo", "sleep"} else Wish(content={"do": "echo", "history": True})

@@ -179,6 +179,7 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
     from producer.intake import Intake
     from producer.turn_request import TurnRequest
     from producer.wake_up_sending import WakeUpSending
+    from turns.cancel_hints import CancelHints
     from turns.database import Database
     from turns.message_queue import MessageQueues
 
@@ -200,7 +201,8 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
     queues = MessageQueues(settings)
     try:
         async with Database(settings.database_url, "turnstile-api", size=HOT_CONNECTIONS, pinned=True) as database:
-            intake = Intake(settings, database, WakeUpSending(queues, list(settings.queues_by_name)))
+            sending = WakeUpSending(queues, list(settings.queues_by_name))
+            intake = Intake(settings, database, sending, CancelHints(settings))
             await asyncio.gather(*(submit(intake, *numbered) for numbered in enumerate(part.requests)))
             await intake.close()
     finally:

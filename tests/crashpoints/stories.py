@@ -148,6 +148,12 @@ def _request(session: str, key: str) -> dict[str, Any]:
     return {"tenant": TENANT, "session": session, "key": key, "body": {"input": {"do": "answer"}}}
 
 
+def _text(session: str, key: str) -> dict[str, Any]:
+    request = _request(session, key)
+    return {**request, "body": {**request["body"], "on_busy": "merge"}}
+
+
+_TEXTS = (_text("a", "first"), _text("a", "second"), _text("b", "third"), _text("a", "second"))
 _REQUESTS = (_request("a", "first"), _request("b", "second"), _request("a", "first"))
 
 STORIES: dict[str, Story] = {
@@ -200,6 +206,7 @@ STORIES: dict[str, Story] = {
     "relay": Story(prepare=_due_rows, role="relay"),
     # --- an API
     "submit": Story(prepare=_no_turns, role="api", requests=_REQUESTS),
+    "double texting": Story(prepare=_no_turns, role="api", requests=_TEXTS),
     "submit answers lost": Story(
         prepare=_no_turns,
         role="api",

@@ -45,6 +45,7 @@ MODULES = (
     "turns.message_queue",
     "turns.relay",
     "turns.submission",
+    "turns.double_texting",
     "turns.redrive",
     "turns.redrive_record",
     "turns.dead_letters",

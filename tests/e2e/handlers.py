@@ -16,13 +16,13 @@ import psycopg
 from worker import Context, Reject, Retry, Snooze, Turn, handler
 
 
-def record(turn: Turn, ctx: Context, what: str) -> None:
-    """Evidence that can't be lost with the process: one committed row."""
+def record(turn: Turn, ctx: Context, *what: str) -> None:
+    """Evidence that can't be lost with the process: committed rows."""
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
         connection.execute(
             "INSERT INTO evidence (turn_id, session_id, seq, attempt, fence, pid, what, at)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, clock_timestamp())",
-            (turn.id, turn.session_id, turn.seq, ctx.attempt, ctx.fence, os.getpid(), what),
+            " SELECT %s, %s, %s, %s, %s, %s, unnest(%s::text[]), clock_timestamp()",
+            (turn.id, turn.session_id, turn.seq, ctx.attempt, ctx.fence, os.getpid(), list(what)),
         )
 
 
@@ -34,7 +34,7 @@ async def act(turn: Turn, ctx: Context) -> Any:
     try:
         reply = await _act(order, ctx)
     except asyncio.CancelledError:
-        await asyncio.to_thread(record, turn, ctx, "cancelled")
+        await asyncio.to_thread(record, turn, ctx, "cancelled", f"stopped: {ctx.cancel_reason}")
         raise
     await asyncio.to_thread(record, turn, ctx, "ended")
     return reply

@@ -14,12 +14,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.chaos.checker.evidence import Change, Evidence
-from tests.fakes import store_cancel, store_claim, store_evidence, store_halting, store_relay, store_submit
+from tests.fakes import (
+    store_cancel,
+    store_claim,
+    store_evidence,
+    store_halting,
+    store_relay,
+    store_submit,
+    store_texting,
+)
 from tests.fakes.store_tables import Tables
 from turns import (
     attempts,
     cancellation,
+    chosen_ids,
     claim,
+    double_texting,
     halting,
     head,
     history,
@@ -58,6 +68,8 @@ STATEMENTS: dict[str, Statement] = {
     relay.DEAD_LETTERED: store_relay.dead_lettered,
     memory_items.PRUNE_ITEMS: store_cancel.no_answer,
     cancellation.LOCK_SESSION: store_cancel.lock_session,
+    cancellation.LOCK_NAMED_SESSION: store_cancel.lock_named_session,
+    cancellation.LOCK_OPEN: store_cancel.lock_open,
     cancellation.LOCK_TURN: store_cancel.lock_turn,
     cancellation.CANCEL_PENDING: store_cancel.cancel_pending,
     cancellation.REQUEST_CANCEL: store_cancel.request_cancel,
@@ -66,6 +78,14 @@ STATEMENTS: dict[str, Statement] = {
     halting.RETRY: store_halting.retry,
     halting.OWE_DEAD_LETTER: store_halting.owe_dead_letter,
     halting.RESUME: store_halting.resume,
+    chosen_ids.LEAVE_TOMBSTONE: store_cancel.leave_tombstone,
+    chosen_ids.FORGET_CHOSEN_IDS: store_submit.forget_chosen_ids,
+    double_texting.TAKE_KEY: store_texting.take_key,
+    double_texting.LOCK_SESSION: store_texting.lock_session,
+    double_texting.BUSY_WITH: store_texting.busy_with,
+    double_texting.LOCK_LAST: store_texting.lock_last,
+    double_texting.ADD_INPUT: store_texting.add_input,
+    double_texting.KEEP_ANSWER: store_texting.keep_answer,
     redrive.REVIVE: store_relay.revive,
     redrive.READ_GENERATIONS: store_submit.read_generations,
     redrive_record.BEGIN: store_cancel.begin_redrive,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.fakes.store_clock import SECOND
-from tests.fakes.store_rows import TurnRow, WorkerRow
+from tests.fakes.store_rows import ChosenIdRow, TurnRow, WorkerRow, by_id
 from tests.fakes.store_tables import Tables
 from turns.status import TurnStatus
 
@@ -32,11 +32,48 @@ def lock_turn(tables: Tables, parameters: Parameters) -> Rows:
     return [] if row is None else [{"session_id": row.session_id, "status": row.status.value}]
 
 
+def lock_named_session(tables: Tables, parameters: Parameters) -> Rows:
+    """LOCK_NAMED_SESSION."""
+    known = (parameters["tenant"], parameters["session"]) in tables.sessions
+    return [{"session_id": parameters["session"]}] if known else []
+
+
+def lock_open(tables: Tables, parameters: Parameters) -> Rows:
+    """LOCK_OPEN."""
+    whose = (parameters["tenant"], parameters["session"])
+    found = [
+        row
+        for row in tables.turns.values()
+        if (row.tenant_id, row.session_id) == whose
+        and row.status.is_open
+        and row.kind == "turn"
+        and (row.seq is not None or parameters["scheduled"])
+    ]
+    return [{"id": row.id, "status": row.status.value} for row in sorted(found, key=by_id)]
+
+
+def leave_tombstone(tables: Tables, parameters: Parameters) -> Rows:
+    """LEAVE_TOMBSTONE."""
+    now = tables.now()
+    row = tables.chosen_ids.get((parameters["tenant"], parameters["id"]))
+    if row is None:
+        row = ChosenIdRow(parameters["tenant"], parameters["id"], now, canceled_at=now, reason=parameters["reason"])
+        tables.insert_chosen_id(row)
+    elif row.submitted_at is None:
+        canceled_at = now if row.canceled_at is None else row.canceled_at
+        tables.update_chosen_id(row, canceled_at=canceled_at, reason=row.reason or parameters["reason"])
+    return [{"submitted_at": tables.to_datetime(row.submitted_at)}]
+
+
+def _named(tables: Tables, parameters: Parameters, status: TurnStatus) -> list[TurnRow]:
+    rows = [tables.turns.get(turn_id) for turn_id in parameters["ids"]]
+    return [row for row in rows if row is not None and row.status is status]
+
+
 def cancel_pending(tables: Tables, parameters: Parameters) -> Rows:
     """CANCEL_PENDING."""
-    row = tables.turns.get(parameters["id"])
-    if row is not None and row.status is TurnStatus.PENDING:
-        now = tables.now()
+    now = tables.now()
+    for row in _named(tables, parameters, TurnStatus.PENDING):
         tables.update_turn(
             row,
             status=TurnStatus.CANCELED,
@@ -50,8 +87,7 @@ def cancel_pending(tables: Tables, parameters: Parameters) -> Rows:
 
 def request_cancel(tables: Tables, parameters: Parameters) -> Rows:
     """REQUEST_CANCEL."""
-    row = tables.turns.get(parameters["id"])
-    if row is not None and row.status is TurnStatus.RUNNING:
+    for row in _named(tables, parameters, TurnStatus.RUNNING):
         asked_at = tables.now() if row.cancel_requested_at is None else row.cancel_requested_at
         tables.update_turn(row, cancel_requested_at=asked_at, cancel_reason=row.cancel_reason or parameters["reason"])
     return []

@@ -24,7 +24,7 @@ READ_COLUMNS = (
 )
 SETTLE_COLUMNS = (
     *("ids", "fences", "statuses", "outcomes", "replies", "afters", "refunds", "faults", "error_classes", "errors"),
-    *("dead_letters", "mores", "claims"),
+    *("dead_letters", "mores", "claims", "partials"),
 )
 
 
@@ -182,6 +182,7 @@ def settle(tables: Tables, parameters: Parameters) -> Rows:
     for one in asked:
         # Before anything is written: one reply that can't be stored refuses the whole statement.
         one["replies"] = jsonb(one["replies"])
+        one["partials"] = None if one["partials"] is None else jsonb(one["partials"])
     answers: Rows = []
     heads: list[tuple[TurnRow, dict[str, Any]]] = []
     for one in asked:
@@ -232,10 +233,11 @@ def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool) -> 
     )
     if final is FAILED and halt:
         _halt(tables, row)
+    ordinal = max((one.ordinal for one in tables.messages.get(row.id, ())), default=-1) + 1
     if final is SUCCEEDED:
-        said = tables.messages.get(row.id, ())
-        ordinal = max((one.ordinal for one in said), default=-1) + 1
         tables.insert_message(MessageRow(row.id, ordinal, "assistant", asked["replies"], now))
+    if final is CANCELED and asked["partials"] is not None:
+        tables.insert_message(MessageRow(row.id, ordinal, "assistant", asked["partials"], now, "partial"))
     tables.insert_attempt(
         AttemptRow(
             turn_id=row.id,

@@ -52,6 +52,10 @@ class TurnRow:
     dead_lettered_at: Instant | None = None
     parent_span_id: str | None = None
     parent_turn_id: UUID | None = None
+    kind: str = "turn"
+    child_key: str | None = None
+    joining: list[UUID] | None = None
+    join_policy: str | None = None
     webhook_url: str | None = None
     metadata: Any = field(default_factory=dict)
     started_at: Instant | None = None
@@ -121,8 +125,20 @@ class SubmissionRow:
     key: str
     fingerprint: bytes
     turn_id: UUID
-    answer: dict[str, Any]
+    answer: Any
     created_at: Instant
+
+
+@dataclass(slots=True, eq=False)
+class ChosenIdRow:
+    """A row of `chosen_ids`."""
+
+    tenant_id: str
+    turn_id: UUID
+    created_at: Instant
+    submitted_at: Instant | None = None
+    canceled_at: Instant | None = None
+    reason: str | None = None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

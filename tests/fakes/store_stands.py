@@ -16,7 +16,7 @@ from psycopg.rows import dict_row
 
 from tests.chaos.audit import COLLECT, INSTALL
 from tests.fakes.store import FakeDatabase
-from tests.fakes.store_rows import AttemptRow, MessageRow, SubmissionRow, TurnRow, by_id, columns
+from tests.fakes.store_rows import AttemptRow, ChosenIdRow, MessageRow, SubmissionRow, TurnRow, by_id, columns
 from turns.database import Database
 from turns.registry import WorkerRecord, announce
 from turns.renew import Renewal, renew
@@ -48,7 +48,7 @@ END $$;
 """
 
 RESET: LiteralString = """
-TRUNCATE turns, messages, turn_attempts, sessions, submissions, workers, audit RESTART IDENTITY;
+TRUNCATE turns, messages, turn_attempts, sessions, submissions, chosen_ids, workers, audit RESTART IDENTITY;
 UPDATE virtual.clock SET at = %(at)s, server_started_at = %(origin)s
 """
 
@@ -59,6 +59,7 @@ READ: dict[str, LiteralString] = {
     "messages": "SELECT * FROM messages ORDER BY turn_id, ordinal",
     "turn_attempts": "SELECT * FROM turn_attempts ORDER BY turn_id, fence",
     "submissions": "SELECT * FROM submissions ORDER BY tenant_id, key",
+    "chosen_ids": "SELECT * FROM chosen_ids ORDER BY tenant_id, turn_id",
     "audit": COLLECT["audit"],
 }
 
@@ -130,6 +131,7 @@ class FakeStand:
                 for row in sorted(ended, key=lambda one: one.fence)
             ],
             "submissions": [self._row(row, SubmissionRow) for _, row in sorted(tables.submissions.items())],
+            "chosen_ids": [self._row(row, ChosenIdRow) for _, row in sorted(tables.chosen_ids.items())],
             "audit": [columns(change, [one.name for one in fields(change)]) for change in tables.changes],
         }
         return _normal(snapshot, 0.0)

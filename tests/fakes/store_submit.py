@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.fakes.store_clock import interval
-from tests.fakes.store_rows import Instant, MessageRow, SessionRow, SubmissionRow, TurnRow, columns, jsonb
+from tests.fakes.store_rows import ChosenIdRow, Instant, MessageRow, SessionRow, SubmissionRow, TurnRow, columns, jsonb
 from tests.fakes.store_tables import Tables
 from turns.status import TurnStatus
 
@@ -17,7 +17,7 @@ Rows = list[dict[str, Any]]
 
 SUBMIT_COLUMNS = (
     *("ords", "ids", "tenants", "sessions", "queues", "keys", "fingerprints", "contents", "execute_ats", "expires"),
-    *("max_attempts", "timeouts", "metadatas", "trace_ids", "span_ids", "parent_span_ids", "webhook_urls"),
+    *("max_attempts", "timeouts", "metadatas", "trace_ids", "span_ids", "parent_span_ids", "webhook_urls", "chosens"),
 )
 FORGET_BATCH = 1000
 
@@ -30,7 +30,7 @@ def submit(tables: Tables, parameters: Parameters) -> Rows:
     ]
     for one in asked:
         # Before anything is written: one value that can't be stored refuses the whole statement.
-        one["contents"], one["metadatas"] = _stored(one["contents"]), _stored(one["metadatas"])
+        one["contents"], one["metadatas"] = stored(one["contents"]), stored(one["metadatas"])
     # What was there before the statement: an id that comes twice in it is not free, whatever became of the first.
     seen: set[UUID] = set()
     answers: Rows = []
@@ -39,17 +39,19 @@ def submit(tables: Tables, parameters: Parameters) -> Rows:
         seen.add(one["ids"])
         if taken:
             continue
-        answer = _record(tables, one, parameters["net"])
-        if answer is not None:
-            answers.append({"ord": one["ords"], "answer": answer})
+        row = _record(tables, one, parameters["net"])
+        if row is not None:
+            answer, wake = answer_of(tables, row), row.status is TurnStatus.PENDING
+            answers.append({"ord": one["ords"], "answer": answer, "wake": wake})
     return answers
 
 
-def _stored(content: Any) -> Any:
+def stored(content: Any) -> Any:
+    """A `Jsonb` as it stands in the table."""
     return jsonb(json.dumps(content.obj))
 
 
-def _record(tables: Tables, asked: dict[str, Any], net_seconds: float) -> dict[str, Any] | None:
+def _record(tables: Tables, asked: dict[str, Any], net_seconds: float) -> TurnRow | None:
     now = tables.now()
     execute_at = tables.from_datetime(asked["execute_ats"])
     later = execute_at if execute_at is not None and execute_at > now else None
@@ -71,28 +73,44 @@ def _record(tables: Tables, asked: dict[str, Any], net_seconds: float) -> dict[s
         webhook_url=asked["webhook_urls"],
         created_at=now,
     )
-    answer = _answer(tables, row)
     if asked["keys"] is not None:
         accepted = SubmissionRow(
             tenant_id=row.tenant_id,
             key=asked["keys"],
             fingerprint=asked["fingerprints"],
             turn_id=row.id,
-            answer=answer,
+            answer=answer_of(tables, row),
             created_at=now,
         )
         if not tables.insert_submission(accepted):
             return None
+    if asked["chosens"]:
+        _meet(tables, row)
+    in_line = row.status is TurnStatus.PENDING and later is None
     session = tables.sessions.get((row.tenant_id, row.session_id))
     session = session or tables.insert_session(row.tenant_id, row.session_id)
-    tables.update_session(session, last_seq=session.last_seq + (later is None), updated_at=now)
-    row.seq = session.last_seq if later is None else None
+    tables.update_session(session, last_seq=session.last_seq + in_line, updated_at=now)
+    row.seq = session.last_seq if in_line else None
     tables.insert_turn(row)
     tables.insert_message(MessageRow(row.id, 0, "user", asked["contents"], now))
-    return answer
+    return row
 
 
-def _answer(tables: Tables, row: TurnRow) -> dict[str, Any]:
+def _meet(tables: Tables, row: TurnRow) -> None:
+    met = tables.chosen_ids.get((row.tenant_id, row.id))
+    if met is None:
+        now = tables.now()
+        tables.insert_chosen_id(ChosenIdRow(row.tenant_id, row.id, created_at=now, submitted_at=now))
+        return
+    if met.submitted_at is None:
+        tables.update_chosen_id(met, submitted_at=tables.now())
+    if met.canceled_at is not None:
+        row.status, row.send_at, row.finished_at = TurnStatus.CANCELED, None, tables.now()
+        row.cancel_requested_at, row.cancel_reason = met.canceled_at, met.reason
+
+
+def answer_of(tables: Tables, row: TurnRow) -> dict[str, Any]:
+    """ANSWER."""
     return {
         **columns(row, ("session_id", "queue", "trace_id", "span_id", "parent_span_id")),
         "id": str(row.id),
@@ -122,7 +140,7 @@ def read_submissions(tables: Tables, parameters: Parameters) -> Rows:
         if kept is not None:
             answers.append({"ord": place, "fingerprint": kept.fingerprint, "answer": kept.answer})
         elif row is not None and row.tenant_id == tenant_id:
-            answers.append({"ord": place, "fingerprint": None, "answer": _answer(tables, row)})
+            answers.append({"ord": place, "fingerprint": None, "answer": answer_of(tables, row)})
     return answers
 
 
@@ -133,6 +151,15 @@ def forget_submissions(tables: Tables, parameters: Parameters) -> Rows:
     oldest = islice(tables.submissions.values(), FORGET_BATCH)
     for row in [row for row in oldest if row.created_at < limit]:
         tables.delete_submission(row)
+    return []
+
+
+def forget_chosen_ids(tables: Tables, parameters: Parameters) -> Rows:
+    """FORGET_CHOSEN_IDS."""
+    limit = tables.now() - interval(parameters["older_than"])
+    oldest = islice(tables.chosen_ids.values(), FORGET_BATCH)
+    for row in [row for row in oldest if row.created_at < limit]:
+        tables.delete_chosen_id(row)
     return []
 
 

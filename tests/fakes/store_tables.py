@@ -21,6 +21,7 @@ from tests.fakes.store_clock import MICROSECOND, SECOND
 from tests.fakes.store_constraints import check_birth, check_row, check_transition
 from tests.fakes.store_rows import (
     AttemptRow,
+    ChosenIdRow,
     Instant,
     Key,
     MessageRow,
@@ -56,6 +57,7 @@ class Tables:
         self.messages: dict[UUID, list[MessageRow]] = {}
         self.attempts: dict[UUID, list[AttemptRow]] = {}
         self.submissions: dict[Key, SubmissionRow] = {}
+        self.chosen_ids: dict[tuple[str, UUID], ChosenIdRow] = {}
         self.workers: dict[str, WorkerRow] = {}
         self.redrives = 0
         self.changes: list[Change] = []
@@ -262,6 +264,26 @@ class Tables:
         """DELETE FROM submissions."""
         del self.submissions[row.tenant_id, row.key]
         self._revert_by(partial(self.submissions.__setitem__, (row.tenant_id, row.key), row))
+
+    def update_submission(self, row: SubmissionRow, **values: Any) -> None:
+        """UPDATE submissions."""
+        self._revert_by(partial(_assign, row, {name: getattr(row, name) for name in values}))
+        _assign(row, values)
+
+    def insert_chosen_id(self, row: ChosenIdRow) -> None:
+        """INSERT INTO chosen_ids."""
+        self.chosen_ids[row.tenant_id, row.turn_id] = row
+        self._revert_by(partial(self.chosen_ids.pop, (row.tenant_id, row.turn_id)))
+
+    def update_chosen_id(self, row: ChosenIdRow, **values: Any) -> None:
+        """UPDATE chosen_ids."""
+        self._revert_by(partial(_assign, row, {name: getattr(row, name) for name in values}))
+        _assign(row, values)
+
+    def delete_chosen_id(self, row: ChosenIdRow) -> None:
+        """DELETE FROM chosen_ids."""
+        del self.chosen_ids[row.tenant_id, row.turn_id]
+        self._revert_by(partial(self.chosen_ids.__setitem__, (row.tenant_id, row.turn_id), row))
 
     def put_worker(self, row: WorkerRow) -> None:
         """INSERT INTO workers. What heartbeats write is not taken back: nothing that is refused stands beside it."""

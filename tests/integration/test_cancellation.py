@@ -10,7 +10,8 @@ import pytest
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from tests.probes import until
-from turns.cancellation import CanceledTurn, CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import CanceledTurn, cancel
 from turns.claim import EndedAtClaim, claim
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database

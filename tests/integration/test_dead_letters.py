@@ -10,7 +10,8 @@ import pytest
 from tests.factories import make_submission
 from tests.integration.test_claim import claim_one, settle_one, submit_turns
 from turns.attempts import read_attempts
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import cancel
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.dead_letters import FailedFilter, list_failed

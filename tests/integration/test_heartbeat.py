@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -12,7 +13,8 @@ import redis.asyncio
 
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from tests.probes import until
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import cancel
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.message_queue import MessageQueues
@@ -30,6 +32,7 @@ class Beating:
         self.beats = 0
         self.trouble: list[Exception] = []
         self.stops: list[StopReason] = []
+        self.told: list[CancelReason | None] = []
         self.heartbeat = Heartbeat(
             settings, queues, address, asyncio.get_running_loop().call_soon_threadsafe, self._describe, self._beat_on
         )
@@ -38,9 +41,13 @@ class Beating:
     def hold(self, turn: ClaimedTurn, lock: LockedSession | None = None, renew_until: float = math.inf) -> Held:
         """Begins to keep a claimed turn alive."""
         held = Held(lock, None)
-        held.begin(turn, self.stops.append, renew_until)
+        held.begin(turn, self._stop, renew_until)
         self.heartbeat.take(held)
         return held
+
+    def _stop(self, reason: StopReason, told: CancelReason | None = None) -> None:
+        self.stops.append(reason)
+        self.told.append(told)
 
     def _beat_on(self) -> None:
         self.beats += 1
@@ -200,6 +207,43 @@ async def test_a_cancel_stops_the_attempt_and_its_lease_is_kept_for_the_settle(
 
     await until(renewed)
     assert set(beating.stops) == {StopReason.CANCELED}
+
+
+async def test_the_attempt_is_told_why_as_the_row_has_it(
+    database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    beating.hold(turn)
+    await cancel(database, "t", turn.id, CancelReason.SUPERSEDED)
+
+    await until(lambda: beating.stops)
+
+    assert set(beating.told) == {CancelReason.SUPERSEDED}
+
+
+async def test_a_nudge_makes_it_look_at_a_turn_at_once(
+    settings: Settings, queues: MessageQueues, database: Database, turn: ClaimedTurn
+) -> None:
+    """The next beat would be an hour away."""
+    rare = settings.model_copy(update={"lease_seconds": 7200.0, "heartbeat_seconds": 3600.0})
+    beating = Beating(rare, queues, await queues.find(settings.queue))
+    beating.heartbeat.start()
+    await until(lambda: beating.beats)
+    beating.hold(turn)
+    await cancel(database, "t", turn.id, CancelReason.USER)
+
+    beating.heartbeat.nudge(turn.id)
+
+    await until(lambda: beating.stops)
+    await asyncio.to_thread(beating.heartbeat.stop, 10.0)
+    assert not beating.heartbeat._thread.is_alive()
+
+
+async def test_a_nudge_about_somebody_elses_turn_is_none(beating: Beating, turn: ClaimedTurn) -> None:
+    beating.hold(turn)
+
+    beating.heartbeat.nudge(uuid4())
+
+    assert not beating.heartbeat._roused.is_set()
 
 
 async def test_a_hold_that_has_settled_its_turn_is_not_stopped(

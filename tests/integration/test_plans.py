@@ -6,6 +6,7 @@ from typing import LiteralString
 import psycopg
 import pytest
 
+from turns.cancellation import CANCEL_PENDING, REQUEST_CANCEL
 from turns.claim import READ_CLAIMS
 from turns.database import conninfo
 from turns.history import VERSION
@@ -70,7 +71,9 @@ def test_what_was_claimed_is_read_session_by_session(settings: Settings, filled:
 
 
 @pytest.mark.parametrize(
-    "statement", [DEAD_LETTERED, REVIVE, RENEW, SETTLE], ids=["dead-lettered", "revive", "renew", "settle"]
+    "statement",
+    [DEAD_LETTERED, REVIVE, RENEW, SETTLE, CANCEL_PENDING, REQUEST_CANCEL],
+    ids=["dead-lettered", "revive", "renew", "settle", "cancel", "request-cancel"],
 )
 def test_rows_that_are_known_by_id_are_found_by_id(settings: Settings, statement: LiteralString) -> None:
     with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:

@@ -7,7 +7,8 @@ import pytest
 
 from tests.factories import make_submission
 from tests.integration.test_claim import claim_one, settle_one, submit_turns
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import cancel
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError

@@ -10,7 +10,8 @@ from psycopg.rows import dict_row
 
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from tests.probes import until
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import cancel
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database, conninfo
 from turns.renew import Renewal, renew

@@ -13,7 +13,8 @@ from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from tests.probes import until
 from turns.batching import Batcher
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import cancel
 from turns.claim import NoClaim, claim
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database

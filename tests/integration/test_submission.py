@@ -11,7 +11,8 @@ import pytest
 
 from tests.factories import make_submission
 from turns.batching import Batcher
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import cancel
 from turns.database import Database
 from turns.errors import IdempotencyMismatchError, SubmissionRefusedError, TurnIdTakenError
 from turns.settings import QueueSettings, Settings

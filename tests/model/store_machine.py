@@ -14,13 +14,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.contract.store.calls import LEASE_SECONDS, NET_SECONDS, SETTLEMENTS, terms
 from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
 from tests.model.pair import Asked, Claims, Pair, differences, recent
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import cancel, cancel_ahead, cancel_session
+from turns.chosen_ids import forget_chosen_ids
 from turns.claim import Claim, ClaimRequest, ClaimTerms, claim
 from turns.claimed_turn import ClaimedTurn
+from turns.double_texting import submit_on_busy
+from turns.errors import SubmissionRefusedError
 from turns.halting import WayOn, read_halt, retry, skip
 from turns.head import WAKE_HEAD
 from turns.history import END_OF_SESSION, read_history, read_history_as_text, read_version
 from turns.identifiers import TraceContext, start_trace
+from turns.on_busy import OnBusy
 from turns.redrive import read_generations, revive
 from turns.relay import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE, WAKE_EXPIRED
 from turns.settle import Settled, settle
@@ -70,6 +75,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._held: list[Claims] = []
         self._settled: list[tuple[ClaimTerms, list[Asked]]] = []
         self._taken: list[list[dict[str, Any]]] = []
+        self._chosen: list[UUID] = []
 
     def _next_id(self) -> UUID:
         # Not in the order of their making: nothing may rely on that ids rise.
@@ -241,6 +247,45 @@ class StoreMachine(RuleBasedStateMachine):
         turn_id = recent(list(self._tenants), which)
         self.pair.ask(lambda stand: cancel(stand.database, self._tenants[turn_id], turn_id, reason))
 
+    @rule(which=st.integers(0, 12))
+    def cancel_ahead(self, which: int) -> None:
+        """Of a turn that is there, or of one that may be submitted later."""
+        known = list(self._tenants)
+        turn_id = recent(known, which) if which % 2 else self._next_id()
+        tenant_id = self._tenants.setdefault(turn_id, "t")
+        self._chosen.append(turn_id)
+        self.pair.ask(lambda stand: cancel_ahead(stand.database, tenant_id, turn_id, CancelReason.USER))
+
+    @precondition(lambda self: self._chosen)
+    @rule(want=WANTS, which=RECENT)
+    def submit_under_a_chosen_id(self, want: dict[str, Any], which: int) -> None:
+        turn_id = recent(self._chosen, which)
+        tenant_id = self._tenants[turn_id]
+        submission = self._submission({**want, "session": (tenant_id, want["session"][1])})
+        chosen = replace(submission, turn_id=turn_id, chosen=True)
+        self.pair.ask(lambda stand: submit(stand.database, [chosen], net_seconds=NET_SECONDS))
+
+    @rule(session=SESSIONS)
+    def cancel_session(self, session: tuple[str, str]) -> None:
+        self.pair.ask(lambda stand: cancel_session(stand.database, *session, CancelReason.USER))
+
+    @rule(want=WANTS, on_busy=st.sampled_from(OnBusy), twice=st.sampled_from([False, False, True]))
+    def submit_with_a_policy(self, want: dict[str, Any], on_busy: OnBusy, twice: bool) -> None:
+        submission = self._submission({**want, "after": None})
+        # As the API makes it: the same words with another policy are another request.
+        submission = replace(submission, fingerprint=submission.fingerprint + on_busy.encode())
+
+        async def send(stand: Stand) -> list[Any]:
+            # A list, whose refusals are compared by what they say.
+            try:
+                texted = await submit_on_busy(stand.database, submission, on_busy, net_seconds=NET_SECONDS)
+            except SubmissionRefusedError as error:
+                return [error]
+            return [texted.answer, sorted(texted.asked)]
+
+        for _ in range(1 + twice):
+            self.pair.ask(send)
+
     @rule(session=SESSIONS)
     def wake_head(self, session: tuple[str, str]) -> None:
         parameters = {"tenant": session[0], "session": session[1]}
@@ -253,6 +298,7 @@ class StoreMachine(RuleBasedStateMachine):
         whole = {"limit": limit, "before_seq": END_OF_SESSION, "max_bytes": 10}
         self.pair.ask(lambda stand: read_history_as_text(stand.database, *session, **whole))
         self.pair.ask(lambda stand: forget_submissions(stand.database, age))
+        self.pair.ask(lambda stand: forget_chosen_ids(stand.database, age))
 
     @rule(off_by=st.sampled_from([0, 0, 0, 1, -1]))
     def revive_what_failed(self, off_by: int) -> None:

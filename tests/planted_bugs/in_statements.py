@@ -53,7 +53,7 @@ def cancel_loses_to_completion() -> None:
 
 def cancel_ignores_running() -> None:
     """A running turn's cancel is acknowledged and forgotten."""
-    alter(turns.cancellation, "REQUEST_CANCEL", ("AND t.status = 'RUNNING'", "AND t.status = 'PENDING'"))
+    alter(turns.cancellation, "REQUEST_CANCEL", ("(t.status || '') = 'RUNNING'", "(t.status || '') = 'PENDING'"))
 
 
 def dead_letter_not_owed() -> None:

@@ -1,12 +1,14 @@
 """The API as a simulated process: the real intake and cancel behind requests that take time and may be left unanswered."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
+from uuid import UUID
 
 from producer.intake import Intake
 from producer.wake_up_sending import WakeUpSending
 from tests.simulation.processes import Process
 from tests.simulation.worker import Backing
+from turns.cancel_hints import CancelHints
 
 PATIENCE_SECONDS = 4.0
 LATENCY_SECONDS = 0.002
@@ -20,6 +22,13 @@ class RefusedError(Exception):
     """Nobody listens: certainly nothing was done."""
 
 
+class _NoHints:
+    """Decide nothing, and so are left out: what they would make quicker must come right without them."""
+
+    async def publish(self, turn_ids: Sequence[UUID]) -> None:
+        return
+
+
 class SimulatedApi:
     """One API process."""
 
@@ -29,7 +38,7 @@ class SimulatedApi:
         self.loop = backing.loop
         self.database = backing.database(process)
         self.sending = WakeUpSending(backing.queues(process), list(settings.queues_by_name))
-        self.intake = Intake(settings, self.database, self.sending)
+        self.intake = Intake(settings, self.database, self.sending, cast("CancelHints", _NoHints()))
 
     async def ask(self, work: Callable[["SimulatedApi"], Awaitable[Any]], *, answered: bool = True) -> Any:
         """Called by a client: has the API do `work`. Raises what it raises, UnansweredError or RefusedError."""

@@ -22,7 +22,10 @@ import worker.session_lock
 SUFFIX = "_awaited"
 
 AWAITED: tuple[tuple[Any, str], ...] = (
-    *((worker.heartbeat.Heartbeat, name) for name in ("_run", "_try_beat", "_beat", "_extend_locks", "_renew_rows")),
+    *(
+        (worker.heartbeat.Heartbeat, name)
+        for name in ("_run", "_try_beat", "_look", "_beat", "_extend_locks", "_renew_rows")
+    ),
     (worker.heartbeat.Heartbeat, "_withdraw"),
     (worker.session_lock.LockExtender, "extend"),
     (worker.session_lock.LockExtender, "_ask"),

@@ -12,10 +12,13 @@ from tests.chaos.checker.evidence import Call
 from tests.simulation.api import RefusedError, SimulatedApi, UnansweredError
 from tests.simulation.clock import VirtualLoop
 from tests.simulation.plan import TENANTS, Plan, Wish, make_wish
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import cancel
 from turns.errors import DatabaseUnavailableError, SubmissionRefusedError
 
 TRIES = 40
+REFUSALS = 2
+"""A refusal is an answer too, which the repeats must get again."""
 LOST_ANSWERS = 0.03
 CANCELS = 0.06
 
@@ -65,17 +68,19 @@ class Clients:
             body["max_attempts"] = wish.max_attempts
         if wish.timeout_seconds is not None:
             body["timeout_seconds"] = wish.timeout_seconds
+        if wish.on_busy is not None:
+            body["on_busy"] = wish.on_busy
         key, header = None, None
         dice = chance.random()
         if dice < 0.6:
             key = header = f"k-{chance.getrandbits(64):016x}"
-        elif dice < 0.75:
+        elif dice < 0.75 and wish.on_busy != "merge":
             body["turn_id"] = str(UUID(int=chance.getrandbits(128), version=4))
             key = f"turn:{body['turn_id']}"
         request = TurnRequest.model_validate(body)
         call = Call(
             client=f"client-{session}", op="submit", at=0.0, until=0.0, outcome="", tenant=tenant, session=session,
-            key=key, content=wish.content,
+            key=key, content=wish.content, on_busy=wish.on_busy,
         )  # fmt: skip
 
         async def work(api: SimulatedApi) -> Any:
@@ -84,7 +89,8 @@ class Clients:
         if key is not None and self._plan.kinds and chance.random() < 0.05:
             for _ in range(2):
                 self._begin(self._loop.now, self._repeat(call, work, 1))
-        await self._repeat(call, work, TRIES if key is not None else 1, wish)
+        tries = REFUSALS if wish.on_busy == "reject" else TRIES
+        await self._repeat(call, work, tries if key is not None else 1, wish)
 
     async def _repeat(
         self, call: Call, work: Callable[[SimulatedApi], Awaitable[Any]], tries: int, wish: Wish | None = None
@@ -122,7 +128,7 @@ class Clients:
             answer = await api.ask(work, answered=self._chance.random() >= self._lost)
             outcome = "ok"
             if call.op == "submit":
-                told = replace(call, turn_id=str(answer.turn_id))
+                told = replace(call, turn_id=str(answer.turn_id), merged=answer.merged)
             elif answer is not None:
                 told = replace(call, status=answer.status.value)
         except (UnansweredError, DatabaseUnavailableError):

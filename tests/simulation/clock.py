@@ -111,6 +111,10 @@ class StrandEvent:
             # On the strand of whoever waits, not of whoever sets.
             self._loop.call_in(self._strand, self._loop.now, _wake, self._future)
 
+    def clear(self) -> None:
+        """From now on it waits again."""
+        self._set = False
+
     async def wait(self, timeout: float) -> bool:
         """Whether it was set, within so many virtual seconds."""
         if not self._set:

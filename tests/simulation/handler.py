@@ -27,7 +27,7 @@ class Acting:
         return Handler(self._act_in_thread if in_thread else self._act)
 
     async def _act(self, turn: Turn, ctx: Context) -> Any:
-        order = turn.input
+        order = turn.inputs[0]
         heard: list[str] | None = None
         if order.get("history"):
             remarks = await ctx.history(limit=HISTORY_LIMIT)
@@ -102,7 +102,7 @@ class Acting:
 
     def _act_in_thread(self, turn: Turn, ctx: Context) -> Any:
         self._record(turn, ctx, "began")
-        order = turn.input
+        order = turn.inputs[0]
         try:
             extra = self._do_in_thread(order, ctx)
         except Exception:
@@ -143,5 +143,6 @@ class Acting:
                 generation=0,
                 pid=self._loop.current.process.pid,
                 heard=heard,
+                inputs=len(turn.inputs),
             )
         )

@@ -125,6 +125,11 @@ class Wish:
     scheduled_seconds: float | None = None
     max_attempts: int | None = None
     timeout_seconds: float | None = None
+    on_busy: str | None = None
+
+
+POLICIES = 0.15
+"""Of the turns that ask for something if their session is busy."""
 
 
 def make_wish(chance: Random, plan: Plan, now: float) -> Wish:
@@ -157,9 +162,12 @@ def make_wish(chance: Random, plan: Plan, now: float) -> Wish:
             content |= {"seconds": round(chance.choice([0.5, 0.5, 1.5, 1.5, 4.0]) * lease, 3)}
         case _:
             content |= {"say": f"{chance.getrandbits(32):08x}"}
+    scheduled = chance.uniform(0.2, 8.0) if chance.random() < 0.05 else None
+    picky = plan.kinds and scheduled is None and chance.random() < POLICIES
     return Wish(
         content=content,
-        scheduled_seconds=chance.uniform(0.2, 8.0) if chance.random() < 0.05 else None,
+        scheduled_seconds=scheduled,
+        on_busy=chance.choice(["reject", "interrupt", "merge", "merge"]) if picky else None,
         max_attempts=chance.choice([1, 4]) if chance.random() < 0.05 else None,
         timeout_seconds=timeout,
     )

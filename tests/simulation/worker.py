@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
+from uuid import UUID
 
 import worker.app
 import worker.watchdog
@@ -76,7 +77,7 @@ class SimulatedHeartbeat(Heartbeat):
         self._process = process
         self._extender._redis = cast("Any", AsyncClient(backing.redis, RedisWire(process.wires["redis"])))
         self._extender.close = lambda: None  # type: ignore[method-assign]
-        self._stop = cast("Any", StrandEvent(backing.loop))
+        self._roused = cast("Any", StrandEvent(backing.loop))
         self._task: Any = None
 
     def start(self) -> None:
@@ -86,7 +87,8 @@ class SimulatedHeartbeat(Heartbeat):
 
     def stop(self, timeout_seconds: float) -> Any:
         """Ends it; to be awaited, where the real one blocks."""
-        self._stop.set()
+        self._stopping = True
+        self._roused.set()
         return asyncio.wait({self._task}, timeout=timeout_seconds)
 
     def _connect(self) -> Any:
@@ -133,6 +135,10 @@ class NoWatch:
         """Nothing to close."""
 
 
+async def _hear_nothing(settings: Settings, heed: Callable[[UUID], None]) -> None:
+    """Hints decide nothing: what they would make quicker must come right without them."""
+
+
 @contextmanager
 def worker_parts(backing: Backing) -> Iterator[None]:
     """While it lasts, `worker.app` makes its parts of ours."""
@@ -157,6 +163,7 @@ def worker_parts(backing: Backing) -> Iterator[None]:
         "History": history,
         # The handlers of the simulation keep nothing, and there is no Redis to watch.
         "MemoryWatch": lambda _: NoWatch(),
+        "listen": _hear_nothing,
         "Heartbeat": lambda *arguments: SimulatedHeartbeat(backing, loop.current.process, *arguments),
         "ThreadPoolExecutor": lambda *_: HandlerThreads(loop, loop.current.process),
         "socket": SimpleNamespace(gethostname=lambda: "host"),

@@ -15,6 +15,7 @@ import pytest
 
 from memory.interface import Memory
 from tests.probes import until
+from turns.cancel_reason import CancelReason
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import NOTHING_SAID
 from worker.attempt import Attempt
@@ -165,11 +166,11 @@ async def test_a_handler_that_takes_too_long_is_cancelled(bench: Bench) -> None:
         try:
             await wait_forever()
         except asyncio.CancelledError:
-            seen.append(f"cancelled {ctx.cancelled}")
+            seen.append(f"cancelled {ctx.cancelled}: {ctx.cancel_reason}")
             raise
 
     assert await bench.attempt(dawdle).run(0.05, LONG) == TimedOut(0.05)
-    assert seen == ["cancelled True"]
+    assert seen == ["cancelled True: timeout"]
 
 
 async def test_a_handler_that_answers_after_its_time_has_timed_out_all_the_same(bench: Bench) -> None:
@@ -213,16 +214,16 @@ async def test_a_handler_that_heeds_its_cancellation_is_not_left_behind(bench: B
 
 
 async def test_a_function_in_a_thread_sees_that_it_is_cancelled(bench: Bench) -> None:
-    seen: list[bool] = []
+    seen: list[tuple[bool, CancelReason | None]] = []
 
     def look(_: Turn, ctx: Context) -> None:
         while not ctx.cancelled:
             pass
-        seen.append(ctx.cancelled)
+        seen.append((ctx.cancelled, ctx.cancel_reason))
 
     assert await bench.attempt(look).run(0.05, LONG) == TimedOut(0.05)
     await until(lambda: seen)
-    assert seen == [True]
+    assert seen == [(True, CancelReason.TIMEOUT)]
 
 
 # --- it is stopped
@@ -234,8 +235,25 @@ async def test_a_handler_that_is_stopped_is_cancelled(bench: Bench, reason: Stop
         bench.began.set()
         await wait_forever()
 
+    assert bench.context.cancel_reason is None
     assert await bench.stopped(bench.attempt(dawdle), reason) == Stopped(reason)
     assert bench.context.cancelled
+    assert bench.context.cancel_reason is reason.told
+
+
+async def test_a_handler_is_told_the_reason_that_the_row_has_and_the_first_one_counts(bench: Bench) -> None:
+    async def dawdle(*_: Any) -> None:
+        bench.began.set()
+        await wait_forever()
+
+    attempt = bench.attempt(dawdle)
+    running = asyncio.create_task(attempt.run(LONG, LONG))
+    await bench.began.wait()
+    attempt.stop(StopReason.CANCELED, CancelReason.SUPERSEDED)
+    attempt.stop(StopReason.CANCELED, CancelReason.USER)
+
+    assert await running == Stopped(StopReason.CANCELED)
+    assert bench.context.cancel_reason is CancelReason.SUPERSEDED
 
 
 @pytest.mark.parametrize("reason", StopReason)

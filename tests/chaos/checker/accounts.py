@@ -1,6 +1,10 @@
-"""Accounts: nothing lost (I1), nothing settled twice (I2), no effect without its settlement or twice (I3)."""
+"""Accounts: nothing lost (I1), nothing settled twice (I2), no effect without its settlement or twice (I3).
 
-from collections import defaultdict
+A turn's inputs are accounted for one by one: each was said by one request, which was told of this turn, and none stands twice.
+"""
+
+import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,7 +47,8 @@ def _asked_for(ledger: Ledger) -> Iterator[Violation]:
             named.add(chosen)
         elif open_ends:
             unknown[calls[0].session].append(open_ends[0].content)
-    refused = {(call.session, repr(call.content)) for call in ledger.submits if call.outcome == "fail"}
+    yield from _inputs(ledger)
+    refused = {(call.session, _words(call.content)) for call in ledger.submits if call.outcome == "fail"}
     for turn_id, row in ledger.rows.items():
         if turn_id in named:
             continue
@@ -53,10 +58,48 @@ def _asked_for(ledger: Ledger) -> Iterator[Violation]:
         fitting = next((at for at, content in enumerate(candidates) if not inputs or content == inputs[0]), None)
         if fitting is not None:
             del candidates[fitting]
-        elif inputs and (row.session, repr(inputs[0])) in refused:
+        elif inputs and (row.session, _words(inputs[0])) in refused:
             yield Violation("I1", "has a row although its submit was refused", turn_id, row.session)
         else:
             yield Violation("I1", "has a row that no submit accounts for", turn_id, row.session)
+
+
+def _inputs(ledger: Ledger) -> Iterator[Violation]:
+    """What each accepted request said stands in its turn as often as it was said, and what nobody said stands nowhere.
+
+    A request without an answer may have been merged into any turn of its session, or not.
+    """
+    due: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    perhaps: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for calls in _intents(ledger.submits):
+        accepted = next((call for call in calls if call.outcome == "ok" and call.turn_id is not None), None)
+        if accepted is not None and accepted.turn_id is not None:
+            due[accepted.turn_id][_words(accepted.content)] += 1
+        elif any(call.outcome == "unknown" for call in calls):
+            perhaps[calls[0].session][_words(calls[0].content)] += 1
+    for turn_id, row in ledger.rows.items():
+        inputs = Counter(_words(said.content) for said in ledger.said.get(turn_id, ()) if said.role == "user")
+        if not inputs:
+            continue
+        given = {run.inputs for run in ledger.runs_of.get(turn_id, ()) if run.inputs is not None}
+        if given - {inputs.total()}:
+            says = f"has {inputs.total()} inputs, of which its handler was given {sorted(given)}"
+            yield Violation("I1", says, turn_id, row.session)
+        for content in (due[turn_id] - inputs).elements():
+            yield Violation("I1", f"was told of the input {content} and does not have it", turn_id, row.session)
+        if turn_id not in due:
+            # Judged as a row that somebody must account for.
+            continue
+        for content in (inputs - due[turn_id]).elements():
+            if perhaps[row.session][content]:
+                perhaps[row.session][content] -= 1
+            else:
+                yield Violation("I1", f"has the input {content} that nobody was told of", turn_id, row.session)
+
+
+def _words(content: Any) -> str:
+    # The database keeps the members of an object in an order of its own.
+    return json.dumps(content, sort_keys=True)
 
 
 def _accepted(row: Row | None, turn_id: str, call: Call) -> Iterator[Violation]:

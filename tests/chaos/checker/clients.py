@@ -110,6 +110,9 @@ def cancels_kept(ledger: Ledger) -> Iterator[Violation]:
             if call.status == CANCELED and row.status != CANCELED:
                 says = f"{call.client} was told that it is CANCELED, and it is {row.status}"
                 yield Violation("I13", says, turn_id, row.session)
+            elif call.status is None and row.status != CANCELED:
+                says = f"{call.client} was told that it will be CANCELED when it is submitted, and it is {row.status}"
+                yield Violation("I13", says, turn_id, row.session)
             elif call.status == RUNNING and (end := _end_after(changes, call)) is not None and end.after != CANCELED:
                 says = f"{call.client} was told that it is asked to stop, and it became {end.after}"
                 yield Violation("I13", says, turn_id, row.session)

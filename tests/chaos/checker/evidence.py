@@ -61,6 +61,10 @@ class Call:
     key: str | None = None
     """Idempotency-Key, or the client-chosen turn id as `turn:<id>`."""
     content: Any = None
+    on_busy: str | None = None
+    """submit: the policy that was asked for, if not the usual one."""
+    merged: bool = False
+    """submit: the answer says that the input was added to a turn that another request had made."""
     turn_id: str | None = None
     """submit: the answered id. cancel, read: the id asked about."""
     status: str | None = None
@@ -187,6 +191,8 @@ class HandlerRun:
     pid: int
     heard: Sequence[str] | None = None
     """began: the turn ids whose replies the handler was shown as the session's history, oldest first; None: not asked."""
+    inputs: int | None = None
+    """began: how many things the handler was given to answer; None: it does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

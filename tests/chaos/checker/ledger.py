@@ -46,6 +46,8 @@ class Ledger:
     reads: defaultdict[str, list[Call]] = field(default_factory=lambda: defaultdict(list))
     cancels: defaultdict[str, list[Call]] = field(default_factory=lambda: defaultdict(list))
     began: dict[Claim, HandlerRun] = field(default_factory=dict)
+    runs_of: defaultdict[str, list[HandlerRun]] = field(default_factory=lambda: defaultdict(list))
+    """Those that began."""
     began_again: list[HandlerRun] = field(default_factory=list)
     """Second and further runs under one claim."""
     claims: dict[Claim, Change] = field(default_factory=dict)
@@ -70,6 +72,10 @@ class Ledger:
             ledger._index_call(call)
         return ledger
 
+    def inputs_of(self, turn_id: str) -> int:
+        """How many things the user said in the turn; one, where that is not in evidence."""
+        return sum(entry.role == "user" for entry in self.said.get(turn_id, ())) or 1
+
     def session_of(self, turn_id: str) -> str | None:
         """The turn's session, as far as its row or its changes tell."""
         if turn_id in self.rows:
@@ -93,6 +99,7 @@ class Ledger:
 
     def _index_run(self, run: HandlerRun) -> None:
         claim = (run.turn_id, run.fence)
+        self.runs_of[run.turn_id].append(run)
         if claim in self.began:
             self.began_again.append(run)
         else:

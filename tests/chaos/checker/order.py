@@ -8,9 +8,10 @@ from tests.chaos.checker.ledger import Claim, Ledger, is_claim, is_settlement, i
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import CANCELED, OPEN, PENDING, RUNNING, SUCCEEDED
 
-SHOWN_AT_LEAST = 9
-"""Replies that the history holds when a handler asks for the usual 20 messages: its input, ten replies, nine inputs. One
-less, for a handler that has two inputs."""
+HISTORY_MESSAGES = 20
+"""What a handler asks for: its inputs, and before them replies with what they answer, the newest first."""
+SHOWN_AT_MOST = 9
+"""Replies that a handler must have been shown, where the session has more: one fewer than fit with one input a turn."""
 
 
 def order_in_sessions(ledger: Ledger) -> Iterator[Violation]:
@@ -55,14 +56,24 @@ def _heard(ledger: Ledger, told: Sequence[str], shown: dict[Claim, int]) -> Iter
             continue
         heard = list(run.heard)
         first = max(0, many - len(heard))
-        if heard != list(told[first:many]) or (first and len(heard) < SHOWN_AT_LEAST):
+        least = min(SHOWN_AT_MOST, _fitting(ledger, run.turn_id, told[:many])) if first else 0
+        if heard != list(told[first:many]) or len(heard) < least:
             says = f"was shown the replies {_short(heard)} where the session had {_short(told[:many])}"
             yield Violation("I5", says, run.turn_id, run.session)
 
 
+def _fitting(ledger: Ledger, turn_id: str, told: Sequence[str]) -> int:
+    left, shown = HISTORY_MESSAGES - ledger.inputs_of(turn_id), 0
+    for other in reversed(told):
+        if left < 1:
+            break
+        shown, left = shown + 1, left - 1 - ledger.inputs_of(other)
+    return shown
+
+
 def _short(turn_ids: Sequence[str]) -> str:
-    shown = ", ".join(turn_ids[-SHOWN_AT_LEAST:]) or "none"
-    return f"(... {shown})" if len(turn_ids) > SHOWN_AT_LEAST else f"({shown})"
+    shown = ", ".join(turn_ids[-SHOWN_AT_MOST:]) or "none"
+    return f"(... {shown})" if len(turn_ids) > SHOWN_AT_MOST else f"({shown})"
 
 
 def exclusion(ledger: Ledger) -> Iterator[Violation]:

@@ -8,7 +8,7 @@ from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import CANCELED, FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL
 
 ALLOWED: dict[str | None, frozenset[str]] = {
-    None: frozenset({PENDING}),
+    None: frozenset({PENDING, CANCELED}),
     PENDING: frozenset({RUNNING, CANCELED}),
     RUNNING: frozenset({RUNNING, PENDING, SUCCEEDED, FAILED, CANCELED}),
     SUCCEEDED: frozenset(),
@@ -18,7 +18,10 @@ ALLOWED: dict[str | None, frozenset[str]] = {
 
 
 def transitions(ledger: Ledger) -> Iterator[Violation]:
-    """I18. A change that leaves the status alone (a place given, a cancel requested) is no transition."""
+    """I18. A change that leaves the status alone (a place given, a cancel requested) is no transition.
+
+    Born CANCELED is a turn whose cancel came before its submit: it says that it was asked to stop, and has no place in line.
+    """
     for turn_id, changes in ledger.changes.items():
         previous: Change | None = None
         for change in changes:
@@ -34,6 +37,10 @@ def _faults(change: Change, previous: Change | None) -> Iterator[str]:
     if change.after not in ALLOWED.get(change.before, frozenset()) and change.after != change.before:
         yield f"went from {change.before or 'nothing'} to {change.after}"
     if previous is None:
+        if change.after == CANCELED and not change.cancel_requested:
+            yield "was born CANCELED, and nobody had asked for it"
+        if change.after == CANCELED and change.seq is not None:
+            yield f"was born CANCELED with a place in its session ({change.seq})"
         if change.generation != 1:
             yield f"was born in generation {change.generation}"
         return

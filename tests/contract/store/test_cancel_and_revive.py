@@ -19,7 +19,8 @@ from tests.contract.store.calls import (
     wake_head,
 )
 from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
-from turns.cancellation import CanceledTurn, CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import CanceledTurn, cancel
 from turns.claim import NoClaim
 from turns.identifiers import start_trace
 from turns.redrive import Revived, read_generations, revive

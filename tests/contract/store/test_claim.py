@@ -19,7 +19,8 @@ from tests.contract.store.calls import (
 )
 from tests.factories import make_claim
 from tests.fakes.store_stands import Stand
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import cancel
 from turns.claim import EndedAtClaim, NoClaim, claim
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import NOTHING_SAID, HistoryVersion

@@ -20,7 +20,8 @@ from tests.contract.store.calls import (
     submit_one,
 )
 from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import cancel
 from turns.claim import EndedAtClaim, NoClaim
 from turns.claimed_turn import ClaimedTurn
 from turns.halting import Resumed, read_halt, retry, skip

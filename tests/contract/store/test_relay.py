@@ -18,7 +18,8 @@ from tests.contract.store.calls import (
     submit_one,
 )
 from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import cancel
 from turns.identifiers import start_trace
 from turns.redrive import revive
 from turns.relay import DEAD_LETTERED, MAX_NET_SECONDS, PLACE_SCHEDULED, PUT_NET, TAKE_DUE, WAKE_EXPIRED

@@ -6,7 +6,8 @@ import pytest
 
 from tests.contract.store.calls import LEASE_SECONDS, claimed, seconds_from_creation, settle_one, submit_one
 from tests.fakes.store_stands import Stand
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import cancel
 from turns.renew import Renewal
 
 

@@ -28,7 +28,8 @@ from tests.contract.store.calls import (
 )
 from tests.fakes.store_stands import Stand
 from turns.attempts import read_attempts
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import cancel
 from turns.claim import NoClaim
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import StoredMessage

@@ -5,6 +5,7 @@ Without a database: what got past the checks would be answered 503.
 
 import json
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from httpx import AsyncClient
@@ -62,7 +63,10 @@ BODIES = {
     "input true": (request(input=True), 422, "invalid-body"),
     "an unknown field": (request(max_attemps=3), 422, "invalid-body"),
     "an unknown field that is null": (request(nonsense=None), 422, "invalid-body"),
-    "on_busy, which is not there yet": (request(on_busy="reject"), 422, "invalid-body"),
+    "on_busy of an unknown kind": (request(on_busy="rollback"), 422, "invalid-body"),
+    "on_busy a list": (request(on_busy=["merge"]), 422, "invalid-body"),
+    "on_busy of a scheduled turn": (request(on_busy="reject", execute_at="2024-01-01T00:00:00Z"), 422, "invalid-body"),
+    "a turn_id for what is merged": (request(on_busy="merge", turn_id=str(uuid4())), 422, "invalid-body"),
     "a tenant in the body": (request(tenant_id="globex"), 422, "invalid-body"),
     "max_attempts true": (request(max_attempts=True), 422, "invalid-body"),
     "max_attempts 0": (request(max_attempts=0), 422, "invalid-body"),

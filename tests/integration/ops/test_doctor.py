@@ -15,7 +15,8 @@ from tests.conftest import sqs_client
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.ops.conftest import Turnstile
 from tests.integration.ops.dead_turns import make_dead, make_failed, rows
-from turns.cancellation import CancelReason, cancel
+from turns.cancel_reason import CancelReason
+from turns.cancellation import cancel
 from turns.claim import claim
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database

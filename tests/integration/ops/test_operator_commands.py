@@ -76,6 +76,25 @@ async def test_a_failed_turn_shows_its_attempts_and_its_error(
     assert (nobody.code, nobody.out) == (3, "")
 
 
+async def test_cancel_session_ends_all_that_is_open_in_it(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    wanted = [make_submission(settings.queue, "a", tenant_id="u") for _ in range(2)]
+    await submit(database, wanted, net_seconds=60)
+
+    ran = await turnstile("cancel", "--session", "a", "--tenant", "u", "--json")
+    unknown, neither, both = await asyncio.gather(
+        turnstile("cancel", "--session", "a"),
+        turnstile("cancel"),
+        turnstile("cancel", str(wanted[0].turn_id), "--session", "a"),
+    )
+
+    assert json.loads(ran.out) == {"session_id": "a", "canceled": 2, "stopping": 0}
+    assert {row["status"] for row in (await rows(database)).values()} == {"CANCELED"}
+    assert [one.code for one in (ran, unknown, neither, both)] == [0, 3, 2, 2]
+    assert "tenant default has no session a" in unknown.err
+
+
 async def test_cancel_ends_a_waiting_turn_wakes_the_next_and_is_refused_for_one_that_ended(
     turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings
 ) -> None:

@@ -69,21 +69,34 @@ class Scene:
         key: str | None = None,
         outcome: str = "ok",
         scheduled: bool = False,
+        canceled: bool = False,
         max_attempts: int | None = None,
     ) -> "Scene":
-        """A submit that made the turn; `outcome` is what its client knows of it."""
+        """A submit that made the turn; `outcome` is what its client knows of it. `canceled`: its cancel came first."""
         self.ask("submit", turn_id, session=session, content=content, key=key, outcome=outcome, status="PENDING")
         execute_at = self.at + 1 if scheduled else None
         row = Row(
-            turn_id=turn_id, tenant=TENANT, session=session, seq=None if scheduled else self._next_seq(session),
+            turn_id=turn_id, tenant=TENANT, session=session,
+            seq=None if scheduled or canceled else self._next_seq(session),
             status="PENDING", attempt=0, failures=0, crashes=0, max_attempts=max_attempts, generation=1, fence=0,
             lease_until=None, execute_at=execute_at, send_at=execute_at or self.at + 4, cancel_requested=False,
             error_class=None, dead_lettered_at=None, created_at=self.at, finished_at=None,
         )  # fmt: skip
+        if canceled:
+            ended = {"status": "CANCELED", "cancel_requested": True, "send_at": None, "finished_at": self.at}
+            row = replace(row, **ended)
         self.turns[turn_id] = Turn(row, content)
         self.evidence.messages.append(Said(turn_id=turn_id, ordinal=0, role="user", kind="message", content=content))
         self._audit(None, row)
         return self
+
+    def merge(self, turn_id: str = "a", *, content: Any = ECHO, session: str = "s", **said: Any) -> "Scene":
+        """A submit whose input was added to a turn that waits."""
+        ordinal = sum(entry.turn_id == turn_id for entry in self.evidence.messages)
+        self.evidence.messages.append(
+            Said(turn_id=turn_id, ordinal=ordinal, role="user", kind="message", content=content)
+        )
+        return self.ask("submit", turn_id, session=session, content=content, on_busy="merge", merged=True, **said)
 
     def ask(self, op: str, turn_id: str, *, outcome: str = "ok", **said: Any) -> "Scene":
         """A call of a client. A refused or unanswered submit does not know its turn."""
@@ -115,7 +128,9 @@ class Scene:
 
     # --- workers
 
-    def claim(self, turn_id: str = "a", *, heard: Sequence[str] | None = None, runs: bool = True) -> "Scene":
+    def claim(
+        self, turn_id: str = "a", *, heard: Sequence[str] | None = None, runs: bool = True, inputs: int | None = None
+    ) -> "Scene":
         """A claim of a turn that waits, and its handler's beginning."""
         row = self.turns[turn_id].row
         self._fence += 1
@@ -124,14 +139,21 @@ class Scene:
             turn_id, status="RUNNING", attempt=row.attempt + 1, fence=self._fence, lease_until=now + LEASE, send_at=None
         )
         self.turns[turn_id].claimed_at = now
-        return self.run(turn_id, "began", heard=heard) if runs else self
+        return self.run(turn_id, "began", heard=heard, inputs=inputs) if runs else self
 
-    def run(self, turn_id: str = "a", what: str = "ended", *, heard: Sequence[str] | None = None) -> "Scene":
+    def run(
+        self,
+        turn_id: str = "a",
+        what: str = "ended",
+        *,
+        heard: Sequence[str] | None = None,
+        inputs: int | None = None,
+    ) -> "Scene":
         """A line that the handler wrote, under the turn's present fence."""
         row = self.turns[turn_id].row
         run = HandlerRun(
             at=self._tick(), what=what, turn_id=turn_id, session=row.session, seq=row.seq or 0, attempt=row.attempt,
-            fence=row.fence, generation=0, pid=7, heard=heard,
+            fence=row.fence, generation=0, pid=7, heard=heard, inputs=inputs,
         )  # fmt: skip
         self.evidence.runs.append(run)
         return self

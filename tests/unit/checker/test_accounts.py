@@ -148,3 +148,26 @@ def test_i3_a_success_whose_handler_never_began() -> None:
     evidence = Scene().submit().claim(runs=False).settle().submit("b").claim("b").settle("b").rest()
 
     assert_convicts(evidence, "I3", "whose handler never began")
+
+
+# --- inputs that were merged
+
+
+def test_i1_a_merged_input_that_is_not_there() -> None:
+    evidence = Scene().submit().merge(content="and").claim().run().settle().rest()
+    evidence.messages[:] = [entry for entry in evidence.messages if entry.content != "and"]
+
+    assert_convicts(evidence, "I1", 'was told of the input "and" and does not have it')
+
+
+def test_i1_a_merged_input_that_stands_twice() -> None:
+    evidence = Scene().submit().merge(content="and").merge(content="and").claim().run().settle().rest()
+    del evidence.history[-1]
+
+    assert_convicts(evidence, "I1", 'has the input "and" that nobody was told of')
+
+
+def test_i1_a_merged_input_that_its_handler_was_not_given() -> None:
+    evidence = Scene().submit().merge(content="and").claim(inputs=1).run().settle().rest()
+
+    assert_convicts(evidence, "I1", "has 2 inputs, of which its handler was given [1]")

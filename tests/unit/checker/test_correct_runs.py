@@ -55,6 +55,28 @@ def cancelled_while_its_worker_was_lost() -> Evidence:
     return Scene().submit().claim().cancel().take_over(status="CANCELED").rest()
 
 
+def canceled_before_it_was_submitted() -> Evidence:
+    scene = Scene().ask("cancel", "a", status=None).submit("a", canceled=True, key="turn:a")
+    return scene.submit("b").claim("b").run("b").settle("b").rest()
+
+
+def merged_into_what_waited() -> Evidence:
+    scene = (
+        Scene()
+        .submit()
+        .merge(content="and")
+        .merge(content="so", key="k")
+        .ask("submit", "a", session="s", content="so", key="k")
+    )
+    scene.ask("submit", "a", session="s", content="no", on_busy="reject", outcome="fail")
+    return scene.claim(inputs=3).run().settle().rest()
+
+
+def perhaps_merged_as_its_client_never_knew() -> Evidence:
+    scene = Scene().submit().merge(content="and", outcome="unknown")
+    return scene.claim(inputs=2).run().settle().rest()
+
+
 def redriven_to_the_end_of_its_session() -> Evidence:
     scene = Scene().submit("a").submit("b").claim("a").settle("a", "failed").dead_letter("a")
     scene.claim("b", heard=[]).read("a").redrive("a").settle("b")
@@ -222,6 +244,9 @@ def a_stream_and_a_reader_that_resumes() -> Evidence:
         taken_over_after_its_lease,
         given_up_as_a_crash_loop,
         cancelled_while_its_worker_was_lost,
+        canceled_before_it_was_submitted,
+        merged_into_what_waited,
+        perhaps_merged_as_its_client_never_knew,
         redriven_to_the_end_of_its_session,
         redriven_and_swept_while_it_failed_again,
         cancelled_while_it_waited,

@@ -94,6 +94,12 @@ def test_i13_a_client_that_was_told_of_a_cancel_that_is_none() -> None:
     assert_convicts(evidence, "I13", "was told that it is CANCELED, and it is SUCCEEDED")
 
 
+def test_i13_a_turn_that_runs_although_it_was_cancelled_before_its_submit() -> None:
+    evidence = Scene().ask("cancel", "a", status=None).submit().claim().run().settle().rest()
+
+    assert_convicts(evidence, "I13", "will be CANCELED when it is submitted")
+
+
 def test_i13_a_request_of_the_generation_before_binds_no_redrive() -> None:
     """A turn can't fail after an acknowledged request; a later generation may do as it likes."""
     scene = Scene().submit().claim().settle(outcome="failed").dead_letter().wait(60)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.checker.conviction import amend, answered, assert_convicts
+from tests.unit.checker.scene import Scene
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,17 @@ def test_i18_a_place_that_changes() -> None:
     amend(evidence.audit, lambda change: change.after == "RUNNING", seq=4)
 
     assert_convicts(evidence, "I18", "was changed from 1 to 4")
+
+
+def test_i18_a_turn_that_is_born_canceled_though_nobody_asked_for_it() -> None:
+    evidence = Scene().submit(canceled=True).rest()
+    amend(evidence.audit, lambda change: change.before is None, cancel_requested=False)
+
+    assert_convicts(evidence, "I18", "nobody had asked for it")
+
+
+def test_i18_a_turn_that_is_born_canceled_with_a_place_in_line() -> None:
+    evidence = Scene().submit(canceled=True).rest()
+    amend(evidence.audit, lambda change: change.before is None, seq=1)
+
+    assert_convicts(evidence, "I18", "born CANCELED with a place")

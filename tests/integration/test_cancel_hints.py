@@ -1,0 +1,108 @@
+"""Hints about cancels: heard within moments, and nothing lost without them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from uuid import UUID, uuid4
+
+import pytest
+import redis.asyncio
+
+from ops.local.stack import LocalStack
+from tests.probes import until
+from turns.cancel_hints import CancelHints, listen
+from turns.settings import Settings
+
+
+class Listening:
+    """One listener, and what it heard."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.heard: list[UUID] = []
+        self.task = asyncio.create_task(listen(settings, self.heard.append))
+
+
+@pytest.fixture
+async def listening(settings: Settings) -> AsyncIterator[Listening]:
+    made = Listening(settings)
+    yield made
+    made.task.cancel()
+
+
+@pytest.fixture
+async def hints(settings: Settings) -> AsyncIterator[CancelHints]:
+    made = CancelHints(settings)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def client(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
+    async with redis.asyncio.Redis.from_url(settings.redis_url, decode_responses=True) as opened:
+        yield opened
+
+
+async def heard(hints: CancelHints, listening: Listening) -> None:
+    """Waits until a hint is heard; the listener may still be on its way, and an unheard hint is nobody's loss."""
+    turn_id = uuid4()
+
+    async def tried() -> bool:
+        await hints.publish([turn_id])
+        return turn_id in listening.heard
+
+    await until(tried)
+
+
+async def test_a_hint_is_heard_by_every_listener(settings: Settings, hints: CancelHints, listening: Listening) -> None:
+    another = Listening(settings)
+    try:
+        await asyncio.gather(heard(hints, listening), heard(hints, another))
+    finally:
+        another.task.cancel()
+
+
+async def test_another_deployments_hints_are_not_heard(
+    settings: Settings, hints: CancelHints, listening: Listening
+) -> None:
+    theirs = CancelHints(settings.model_copy(update={"redis_prefix": "theirs:"}))
+    turn_id = uuid4()
+    await heard(hints, listening)
+
+    await theirs.publish([turn_id])
+    await heard(hints, listening)
+
+    assert turn_id not in listening.heard
+    await theirs.close()
+
+
+async def test_what_is_no_hint_is_passed_over(
+    settings: Settings, client: redis.asyncio.Redis, hints: CancelHints, listening: Listening
+) -> None:
+    await heard(hints, listening)
+
+    await client.publish(f"{settings.redis_prefix}hints:cancel", "nonsense")
+
+    await heard(hints, listening)
+    assert not listening.task.done()
+
+
+async def test_a_listener_that_is_cut_off_comes_back(
+    client: redis.asyncio.Redis, hints: CancelHints, listening: Listening
+) -> None:
+    await heard(hints, listening)
+
+    await client.client_kill_filter(_type="pubsub")
+
+    await heard(hints, listening)
+
+
+async def test_with_redis_away_a_hint_is_given_up_and_heard_again_when_it_is_back(
+    stack: LocalStack, hints: CancelHints, listening: Listening
+) -> None:
+    await heard(hints, listening)
+    await asyncio.to_thread(stack.redis.stop)
+    try:
+        await hints.publish([uuid4()])
+    finally:
+        await asyncio.to_thread(stack.redis.start)
+
+    await heard(hints, listening)

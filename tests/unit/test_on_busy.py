@@ -1,0 +1,32 @@
+"""Double texting, decided: from what a locked session looks like to what becomes of the message."""
+
+from uuid import UUID
+
+import pytest
+
+from turns.on_busy import MAX_INPUTS, Decision, LastInLine, Merge, OnBusy, Record, Reject, SessionState, decide
+
+HEAD, LAST = UUID(int=1), UUID(int=2)
+
+
+def last(*, queue: str = "turns", untouched: bool = True, inputs: int = 1) -> LastInLine:
+    return LastInLine(turn_id=LAST, queue=queue, untouched=untouched, inputs=inputs)
+
+
+@pytest.mark.parametrize(
+    ("on_busy", "state", "decision"),
+    [
+        (OnBusy.ENQUEUE, SessionState(busy_with=HEAD, last=last()), Record()),
+        (OnBusy.REJECT, SessionState(), Record()),
+        (OnBusy.REJECT, SessionState(busy_with=HEAD), Reject(HEAD)),
+        (OnBusy.INTERRUPT, SessionState(), Record(interrupting=True)),
+        (OnBusy.MERGE, SessionState(), Record()),
+        (OnBusy.MERGE, SessionState(last=last()), Merge(LAST)),
+        (OnBusy.MERGE, SessionState(last=last(untouched=False)), Record()),
+        (OnBusy.MERGE, SessionState(last=last(queue="other")), Record()),
+        (OnBusy.MERGE, SessionState(last=last(inputs=MAX_INPUTS - 1)), Merge(LAST)),
+        (OnBusy.MERGE, SessionState(last=last(inputs=MAX_INPUTS)), Record()),
+    ],
+)
+def test_what_becomes_of_a_message(on_busy: OnBusy, state: SessionState, decision: Decision) -> None:
+    assert decide(on_busy, state, "turns") == decision
