@@ -18,12 +18,14 @@ from turns import logs
 from turns.database import Database
 from turns.envelope import QueueAddress, ReceivedMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError
+from turns.events import EventWriter
 from turns.message_queue import MessageQueues
 from turns.registry import WorkerRecord
 from turns.relay import Relay
 from turns.settings import Settings
 from turns.webhook_delivery import WebhookDelivery
 from worker.consumer import Consumer
+from worker.emitting import Emission
 from worker.handler import Handler, load
 from worker.health import Health, serve_health
 from worker.heartbeat import Heartbeat
@@ -101,6 +103,7 @@ class _Worker:
         self.watchdog = Watchdog(loop, settings.watchdog_seconds)
         self.lock = SessionLock(settings)
         self.history = History(settings, database)
+        self.emission = Emission(settings, EventWriter(settings))
         self.heartbeat = Heartbeat(
             settings, queues, address, loop.call_soon_threadsafe, self._describe, self.watchdog.look
         )
@@ -114,6 +117,7 @@ class _Worker:
                 lock=self.lock,
                 history=self.history,
                 heartbeat=self.heartbeat,
+                emission=self.emission,
                 handler=handler,
                 worker_id=self.worker_id,
                 fifo=address.fifo,
@@ -131,6 +135,7 @@ class _Worker:
         """Works until told to stop. 1 if a part of the worker ended by itself, which none should."""
         stack.push_async_callback(self.lock.close)
         stack.push_async_callback(self.history.close)
+        stack.push_async_callback(self.emission.close)
         stack.callback(self.threads.shutdown, wait=False, cancel_futures=True)
         self.heartbeat.start()
         stack.push_async_callback(asyncio.to_thread, self.heartbeat.stop, 2.0)

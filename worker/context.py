@@ -11,6 +11,7 @@ from memory.history import History
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import Message
 from turns.identifiers import TraceContext
+from worker.emitting import Emitter
 from worker.handler import Turn
 
 MAX_HISTORY = 1000
@@ -38,10 +39,13 @@ def turn_for_handler(turn: ClaimedTurn) -> Turn:
 class TurnContext:
     """The real `worker.handler.Context` of one attempt."""
 
-    def __init__(self, turn: ClaimedTurn, timeout_seconds: float, history: History, outlast: Outlast) -> None:
+    def __init__(
+        self, turn: ClaimedTurn, timeout_seconds: float, history: History, outlast: Outlast, emitter: Emitter
+    ) -> None:
         self._turn = turn
         self._history = history
         self._outlast = outlast
+        self._emitter = emitter
         self._cancelled = threading.Event()
         self.start_clock(timeout_seconds)
         self.log = structlog.get_logger("turnstile.handler").bind(
@@ -71,6 +75,14 @@ class TurnContext:
     def cancel(self) -> None:
         """Tells the handler, in whatever thread it is, to come to an end."""
         self._cancelled.set()
+
+    @property
+    def said_so_far(self) -> str | None:
+        """The text that this attempt has emitted; None if there is none."""
+        return self._emitter.text or None
+
+    def emit(self, event: Any) -> Awaitable[None]:
+        return self._emitter.emit(event)
 
     async def history(self, limit: int = 20) -> Sequence[Message]:
         if not 1 <= limit <= MAX_HISTORY:

@@ -42,7 +42,8 @@ class Handling:
         """Runs the handler; also returns it, if it ignored its cancellation and still runs."""
         timeout = turn.timeout_seconds or self._with.handler.timeout or self._queue.timeout_seconds
         grace = self._settings.cancel_grace_seconds
-        context = TurnContext(turn, timeout, self._with.history, self._outlast)
+        hold.emitter = self._with.emission.begin(turn)
+        context = TurnContext(turn, timeout, self._with.history, self._outlast, hold.emitter)
         attempt = Attempt(self._with.handler, turn_for_handler(turn), context, self._with.threads)
         structlog.contextvars.bind_contextvars(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
         hold.turns += 1

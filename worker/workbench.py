@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from memory.history import History
 from turns.database import Database
 from turns.message_queue import MessageQueues
+from worker.emitting import Emission
 from worker.handler import Handler
 from worker.heartbeat import Heartbeat
 from worker.session_lock import SessionLock
@@ -22,6 +23,7 @@ class Workbench:
     lock: SessionLock
     history: History
     heartbeat: Heartbeat
+    emission: Emission
     handler: Handler
     worker_id: str
     fifo: bool
