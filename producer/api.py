@@ -35,7 +35,7 @@ from producer.turn_request import (
     read_turn_request,
 )
 from producer.turn_watch import TurnWatch
-from producer.waiting import turn_once_ended, wait_for_end, wanted_wait
+from producer.waiting import wait_for_end, wanted_wait
 from producer.wake_up_sending import WakeUpSending
 from turns.cancellation import CancelReason, cancel
 from turns.database import Database
@@ -152,7 +152,7 @@ async def submit_turn(
     seconds = wanted_wait(prefer, behind.settings.max_wait_seconds)
     if seconds is not None:
         response.headers["Preference-Applied"] = f"wait={seconds}"
-        ended = await turn_once_ended(behind.cold, behind.watch, request, tenant, accepted.turn_id, seconds)
+        ended = await wait_for_end(behind.watch, request, tenant, accepted.turn_id, seconds)
         if ended is not None:
             del response.headers["Retry-After"]
             response.status_code = 200
@@ -170,8 +170,8 @@ async def get_turn(
         raise _no_turn()
     if wait and not record.status.is_terminal:
         seconds = min(wait, behind.settings.max_wait_seconds)
-        await wait_for_end(behind.watch, request, record, seconds)
-        record = await read_turn(behind.cold, tenant, record.id) or record
+        ended = await wait_for_end(behind.watch, request, tenant, record.id, seconds)
+        record = ended or await read_turn(behind.cold, tenant, record.id) or record
     after = poll_after_seconds(record, datetime.now(UTC))
     if after is not None:
         response.headers["Retry-After"] = str(after)

@@ -29,7 +29,7 @@ from producer.problems import Fault, Kind, ProblemError
 from producer.turn_request import parse_uuid
 from producer.turn_watch import Told
 from turns.cancellation import CancelReason, cancel
-from turns.reading import TurnRecord, read_turn
+from turns.reading import Standing
 from turns.turn_event import EventId, EventKind, MalformedEventIdError
 
 FROM_THE_START = "-1"
@@ -132,13 +132,12 @@ async def get_events(
     After a break go on with `Last-Event-ID`. A `status` RUNNING begins the text anew, a `reset` replaces it.
     """
     turn_id = parse_uuid(text)
-    turn = None if turn_id is None else await read_turn(behind.cold, tenant, turn_id)
+    turn = None if turn_id is None else await behind.watch.find(tenant, turn_id)
     if turn is None:
         raise ProblemError(Kind.NOT_FOUND, "no such turn")
     after = _place("Last-Event-ID", last_event_id) if last_event_id else _place("starting_after", starting_after)
     if after is not None:
-        standing = await behind.watch.standing(turn.id)
-        if standing is not None and after.fence > standing.fence:
+        if after.fence > turn.fence:
             raise _refuse("Last-Event-ID" if last_event_id else "starting_after", "is not an id of this turn's events")
         if turn.status.is_terminal and await behind.watch.was_told(turn, after):
             return Response(status_code=204)
@@ -146,7 +145,7 @@ async def get_events(
     return EventStream(_from_metadata(behind, turn, after), behind.settings.stream_heartbeat_seconds, cancelling)
 
 
-async def _from_metadata(behind: Backend, turn: TurnRecord, after: EventId | None) -> AsyncGenerator[Told | None, None]:
+async def _from_metadata(behind: Backend, turn: Standing, after: EventId | None) -> AsyncGenerator[Told | None, None]:
     known = {"turn_id": str(turn.id), "session_id": turn.session_id, "status": turn.status, "attempt": turn.attempt}
     yield Told(EventKind.METADATA, json.dumps(known, separators=(",", ":")))
     async with aclosing(behind.watch.follow(turn, after)) as following:
@@ -154,7 +153,7 @@ async def _from_metadata(behind: Backend, turn: TurnRecord, after: EventId | Non
             yield told
 
 
-def _canceller(behind: Backend, turn: TurnRecord) -> Callable[[], Awaitable[None]]:
+def _canceller(behind: Backend, turn: Standing) -> Callable[[], Awaitable[None]]:
     async def cancel_turn() -> None:
         met = await cancel(behind.hot, turn.tenant_id, turn.id, CancelReason.USER)
         if met is not None and met.woken is not None:

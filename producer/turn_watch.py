@@ -10,9 +10,9 @@ All watches share the looks: they fall on common ticks, and those of one tick ar
 import json
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from turns.batching import Batcher
@@ -32,8 +32,6 @@ GROWTH = 1.5
 STANDINGS_BATCH = 1000
 RECORDS_BATCH = 20
 """Few, because each may have a reply of a megabyte."""
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +70,29 @@ class TurnWatch:
         await self._hints.close()
         await self._reader.close()
 
-    async def until_ended(self, turn: TurnRecord, seconds: float) -> bool:
-        """Whether the turn ends within `seconds`. Says so the moment that it does, as long as Redis is there."""
+    async def find(self, tenant_id: str, turn_id: UUID) -> Standing | None:
+        """How the turn stands; None if the tenant has no such turn. Raises DatabaseUnavailableError.
+
+        Shared like all the rest: after a restart a thousand clients come back at once.
+        """
+        standing = await self._standing(turn_id)
+        return standing if standing is not None and standing.tenant_id == tenant_id else None
+
+    async def until_ended(self, turn: Standing, seconds: float) -> TurnRecord | None:
+        """The turn, if it ends within `seconds`: the moment that it does, as long as Redis is there. Else None."""
         deadline = time.monotonic() + seconds
         looks = _Looks(self._longest_pause)
         with self._hints.listen(self._key(turn), only_ends=True) as listener:
             while True:
-                standing = await _unless_away(self._standing, turn.id)
-                if standing is not None and standing.status.is_terminal:
-                    return True
+                seen = await self._look(turn.id)
+                if isinstance(seen, _Ended):
+                    return seen.record
                 left = deadline - time.monotonic()
                 if left <= 0 or self._stopping:
-                    return False
+                    return None
                 await looks.pause(listener, at_most=left)
 
-    async def standing(self, turn_id: UUID) -> Standing | None:
-        """How it stands now. Raises DatabaseUnavailableError."""
-        return await self._standing(turn_id)
-
-    async def was_told(self, turn: TurnRecord, last: EventId) -> bool:
+    async def was_told(self, turn: Standing, last: EventId) -> bool:
         """Whether whoever has seen the event `last` of an ended turn has seen the end."""
         if last.n > LAST_WORDS:
             return True
@@ -98,7 +100,7 @@ class TurnWatch:
         events = await self._reader.read(Reading(self._key(turn), before))
         return any(event.id == last and event.saying.kind.ends for event in events or ())
 
-    async def follow(self, turn: TurnRecord, after: EventId | None) -> AsyncGenerator[Told | None, None]:
+    async def follow(self, turn: Standing, after: EventId | None) -> AsyncGenerator[Told | None, None]:
         """All that is said in the turn after the event `after` (None: from the start), and its one end.
 
         None in between is a sign of life. Without an end it ends only because of `stop`.
@@ -106,7 +108,7 @@ class TurnWatch:
         following = _Following(turn, after)
         looks = _Looks(self._longest_pause)
         with self._hints.listen(self._key(turn)) as listener:
-            while not self._stopping:
+            while not (following.ended or self._stopping):
                 events = await self._reader.read(Reading(self._key(turn), following.after))
                 for event in events or ():
                     if not following.take(event):
@@ -114,18 +116,14 @@ class TurnWatch:
                     if not event.saying.kind.ends:
                         yield Told(event.saying.kind, event.saying.data, event.id)
                         continue
-                    while (row := await self._read_row(turn.id)) is None and not self._stopping:
+                    while (seen := await self._look(turn.id)) is None and not self._stopping:
                         yield None
                         await looks.pause(listener)
-                    if row is None:
-                        return
-                    for told in following.conclude(event, *row):
+                    for told in following.conclude(event, seen) if seen is not None else ():
                         yield told
-                    if following.ended:
-                        return
                 if events:
                     looks.start_over()
-                if events and len(events) == PAGE:
+                if following.ended or (events and len(events) == PAGE):
                     continue
                 heard = False
                 if events or not following.expects_end:
@@ -134,36 +132,38 @@ class TurnWatch:
                 if heard and events is not None:
                     continue
                 # Nobody says anything any more: perhaps because the turn has ended without saying so.
-                standing = await _unless_away(self._standing, turn.id)
-                if standing is None or not standing.status.is_terminal:
+                seen = await self._look(turn.id)
+                if not isinstance(seen, _Ended):
                     following.expects_end = False
-                    continue
-                if not following.expects_end and events is not None:
+                elif following.expects_end or events is None:
+                    for told in following.close(seen):
+                        yield told
+                else:
                     # Ended this moment: its last words may be on their way.
                     following.expects_end = True
                     looks.start_over()
                     await looks.pause(listener)
-                    continue
-                row = await self._read_row(turn.id)
-                for told in following.close(*row) if row is not None else ():
-                    yield told
-                if following.ended:
-                    return
 
-    async def _read_row(self, turn_id: UUID) -> tuple[TurnRecord, Standing] | None:
-        # The fence first: if a redrive comes between the two, the record is open, and nothing is ended.
-        standing = await _unless_away(self._standing, turn_id)
-        record = await _unless_away(self._record, turn_id)
-        return None if standing is None or record is None else (record, standing)
+    async def _look(self, turn_id: UUID) -> "Standing | _Ended | None":
+        """None: it can't be known now."""
+        try:
+            standing = await self._standing(turn_id)
+            if standing is None or not standing.status.is_terminal:
+                return standing
+            record = await self._record(turn_id)
+        except DatabaseUnavailableError:
+            return None
+        # A redrive may have come between the two.
+        return _Ended(standing.fence, record) if record is not None and record.status.is_terminal else None
 
-    def _key(self, turn: TurnRecord) -> str:
+    def _key(self, turn: Standing) -> str:
         return name_stream(self._prefix, turn.tenant_id, turn.session_id, turn.id)
 
 
 class _Following:
     """What one client has been told, and what that makes of what comes next."""
 
-    def __init__(self, turn: TurnRecord, after: EventId | None) -> None:
+    def __init__(self, turn: Standing, after: EventId | None) -> None:
         self.after = after
         self.expects_end = turn.status.is_terminal
         self.ended = False
@@ -175,26 +175,33 @@ class _Following:
         self.after = event.id
         return not self._misses_some or event.saying.kind.ends
 
-    def conclude(self, event: TurnEvent, record: TurnRecord, standing: Standing) -> Iterator[Told]:
+    def conclude(self, event: TurnEvent, seen: "Standing | _Ended") -> Iterator[Told]:
         """The worker's word that the turn has ended, filled in from the row. It may have been put to work again since."""
-        if not record.status.is_terminal or standing.fence != event.id.fence:
-            yield Told(EventKind.STATUS, _json({"status": record.status, "attempt": record.attempt}), event.id)
+        if not isinstance(seen, _Ended) or seen.fence != event.id.fence:
+            now = seen.record if isinstance(seen, _Ended) else seen
+            yield Told(EventKind.STATUS, _json({"status": now.status, "attempt": now.attempt}), event.id)
             return
         if self._misses_some or not json.loads(event.saying.data).get("said"):
             # Without an id: whoever loses the connection before the end is told both again.
-            yield from _whole_text(record, None)
+            yield from _whole_text(seen.record, None)
         self.ended = True
-        yield _end(record, event.id)
+        yield _end(seen.record, event.id)
 
-    def close(self, record: TurnRecord, standing: Standing) -> Iterator[Told]:
+    def close(self, seen: "_Ended") -> Iterator[Told]:
         """The end of a turn whose stream does not say so."""
-        if not record.status.is_terminal:
-            return
-        whole = EventId(standing.fence, LAST_WORDS)
+        whole = EventId(seen.fence, LAST_WORDS)
         if self.after != whole:
-            yield from _whole_text(record, whole)
+            yield from _whole_text(seen.record, whole)
         self.ended = True
-        yield _end(record, EventId(standing.fence, LAST_WORDS + 1))
+        yield _end(seen.record, EventId(seen.fence, LAST_WORDS + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A turn that has ended, and the fence of its last claim."""
+
+    fence: int
+    record: TurnRecord
 
 
 class _Looks:
@@ -237,10 +244,3 @@ def _end(record: TurnRecord, at: EventId) -> Told:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-async def _unless_away(read: Callable[[UUID], Awaitable[Answer | None]], turn_id: UUID) -> Answer | None:
-    try:
-        return await read(turn_id)
-    except DatabaseUnavailableError:
-        return None

@@ -10,9 +10,8 @@ from uuid import UUID
 from starlette.requests import Request
 
 from producer.turn_watch import TurnWatch
-from turns.database import Database
 from turns.errors import DatabaseUnavailableError
-from turns.reading import TurnRecord, read_turn
+from turns.reading import TurnRecord
 
 _WAIT = re.compile(r'\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:;.*)?', re.IGNORECASE)
 
@@ -28,31 +27,24 @@ def wanted_wait(prefer: str | None, longest_seconds: float) -> int | None:
     return None
 
 
-async def wait_for_end(watch: TurnWatch, request: Request, turn: TurnRecord, seconds: float) -> bool:
-    """Whether the turn ended in time. Not waited for any longer when the client has gone."""
+async def wait_for_end(
+    watch: TurnWatch, request: Request, tenant_id: str, turn_id: UUID, seconds: float
+) -> TurnRecord | None:
+    """The turn, if it ends in time. Not waited for any longer when the client has gone."""
+    try:
+        turn = await watch.find(tenant_id, turn_id)
+    except DatabaseUnavailableError:
+        return None
+    if turn is None:
+        return None
     watching = asyncio.create_task(watch.until_ended(turn, seconds))
     leaving = asyncio.create_task(_until_gone(request))
     try:
         await asyncio.wait({watching, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        return watching.done() and watching.result()
+        return watching.result() if watching.done() else None
     finally:
         for task in (watching, leaving):
             task.cancel()
-
-
-async def turn_once_ended(
-    database: Database, watch: TurnWatch, request: Request, tenant_id: str, turn_id: UUID, seconds: float
-) -> TurnRecord | None:
-    """A turn that has just been submitted, if it ends in time. Never an error: it has been accepted."""
-    try:
-        turn = await read_turn(database, tenant_id, turn_id)
-        if turn is None or turn.status.is_terminal:
-            return turn
-        if not await wait_for_end(watch, request, turn, seconds):
-            return None
-        return await read_turn(database, tenant_id, turn_id)
-    except DatabaseUnavailableError:
-        return None
 
 
 async def _until_gone(request: Request) -> None:
