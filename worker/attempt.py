@@ -107,9 +107,10 @@ class Attempt:
             raise HandlerExitedError(f"{type(error).__name__}: {error}") from error
 
     async def _reply(self) -> Any:
+        if self._handler.is_generator:
+            return await self._spoken(self._handler(self._turn, self._context))
         if self._handler.is_async:
-            answering = self._handler(self._turn, self._context)
-            return await (self._spoken(answering) if isinstance(answering, AsyncGenerator) else answering)
+            return await self._handler(self._turn, self._context)
         bound = contextvars.copy_context()
         self._job = self._threads.submit(bound.run, self._handler, self._turn, self._context)
         reply = await asyncio.wrap_future(self._job)
@@ -123,7 +124,7 @@ class Attempt:
         characters = 0
         async with aclosing(generator) as yielded:
             async for one in yielded:
-                await self._context.emit(one)
+                self._context.emit(one)
                 if isinstance(one, str):
                     said.append(one)
                     characters += len(one)

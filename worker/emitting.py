@@ -58,7 +58,8 @@ class Emission:
         self._prefix = settings.redis_prefix
         self._cap = settings.events_cap
         self._writer = writer
-        self._tasks: set[asyncio.Task[None]] = set()
+        # In the order of their beginning: a dict, as everywhere where the order of a set would be that of addresses.
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     def begin(self, turn: ClaimedTurn) -> "Emitter":
         """For an attempt that begins now. Called on the event loop."""
@@ -68,15 +69,15 @@ class Emission:
     async def close(self) -> None:
         """Lets out what was settled a moment ago, within a bound, and closes the connections."""
         if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=LAST_CALL_SECONDS)
-        for task in self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=LAST_CALL_SECONDS)
+        for task in list(self._tasks):
             task.cancel()
         await self._writer.close()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name="emitting")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
 
 class Emitter:

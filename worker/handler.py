@@ -149,7 +149,12 @@ class Handler:
     @property
     def is_async(self) -> bool:
         """Async handlers run on the event loop, others in a thread."""
-        return inspect.iscoroutinefunction(self.function) or inspect.isasyncgenfunction(self.function)
+        return inspect.iscoroutinefunction(self.function) or self.is_generator
+
+    @property
+    def is_generator(self) -> bool:
+        """Async generators speak by yielding."""
+        return inspect.isasyncgenfunction(self.function)
 
     def __call__(self, turn: Any, ctx: Any) -> Any:
         return self.function(turn, ctx)
