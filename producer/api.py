@@ -121,7 +121,7 @@ v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
     status_code=202,
     tags=["turns"],
     summary="Submit a turn",
-    response_model=SubmittedTurn | TurnDetail,
+    response_model=None,
     responses={**problems(400, 408, 409, 413, 415, 422), 200: {"model": TurnDetail}, 202: {"model": SubmittedTurn}},
     openapi_extra=SUBMIT_BODY,
 )
@@ -160,7 +160,7 @@ async def submit_turn(
     return submitted(accepted)
 
 
-@v1.get("/turns/{turn_id}", tags=["turns"], summary="Read a turn", responses=problems(404))
+@v1.get("/turns/{turn_id}", tags=["turns"], summary="Read a turn", responses=problems(404, 422))
 async def get_turn(
     behind: Behind, tenant: Tenant, text: TurnIdText, request: Request, response: Response, wait: Wait = 0
 ) -> TurnDetail:

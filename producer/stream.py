@@ -29,6 +29,7 @@ from producer.problems import Fault, Kind, ProblemError
 from producer.turn_request import parse_uuid
 from producer.turn_watch import Told
 from turns.cancellation import CancelReason, cancel
+from turns.errors import DatabaseUnavailableError
 from turns.reading import Standing
 from turns.turn_event import EventId, EventKind, MalformedEventIdError
 
@@ -109,6 +110,7 @@ class EventStream(Response):
 
 @v1.get(
     "/turns/{turn_id}/events",
+    status_code=200,
     tags=["turns"],
     summary="Follow a turn",
     response_class=EventStream,
@@ -155,7 +157,12 @@ async def _from_metadata(behind: Backend, turn: Standing, after: EventId | None)
 
 def _canceller(behind: Backend, turn: Standing) -> Callable[[], Awaitable[None]]:
     async def cancel_turn() -> None:
-        met = await cancel(behind.hot, turn.tenant_id, turn.id, CancelReason.USER)
+        try:
+            met = await cancel(behind.hot, turn.tenant_id, turn.id, CancelReason.USER)
+        except DatabaseUnavailableError as error:
+            # Nobody is there any more to be told.
+            log.warning("stream.cancel_failed", turn_id=str(turn.id), error=str(error))
+            return
         if met is not None and met.woken is not None:
             await behind.sending.send(*met.woken)
 

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 import redis.asyncio
 
@@ -381,9 +380,22 @@ async def test_when_the_connection_of_the_hints_breaks_all_are_told_to_look(sett
         assert await listener.wait(30)
         await cable.plug_in()
 
-        async def heard_again() -> Any:
-            async with httpx.AsyncClient():
-                return await listener.wait(1)
+        assert await until(lambda: listener.wait(1))
+    await hints.close()
 
-        assert await until(heard_again)
+
+async def test_a_connection_that_is_merely_quiet_is_kept_and_one_that_is_dead_is_given_up(
+    settings: Settings, cable: Cable, keys: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turns.event_hints.CHECK_SECONDS", 0.3)
+    hints = EventHints(settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{cable.port}"}))
+    with hints.listen("channel") as listener:
+        assert await listener.wait(30)
+        # Long enough for several pings; a connection that was given up would tell all to look.
+        assert not await listener.wait(1.5)
+        await keys.publish("channel", "delta")
+        assert await listener.wait(30)
+        cable.silent = True
+        assert await listener.wait(30)
+        cable.silent = False
     await hints.close()
