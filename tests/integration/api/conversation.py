@@ -85,11 +85,16 @@ class Conversation:
 
 
 @asynccontextmanager
-async def conversing(settings: Settings, handler: Handler | None = None) -> AsyncIterator[Conversation]:
-    """All of it, on the real stack."""
+async def conversing(
+    settings: Settings, handler: Handler | None = None, *, served_by: Settings | None = None
+) -> AsyncIterator[Conversation]:
+    """All of it, on the real stack. The server may have settings of its own, for instance another way to Postgres."""
     lock = SessionLock(settings)
     emission = Emission(settings, EventWriter(settings))
-    async with Database(settings.database_url, "worker", size=4, pinned=True) as database, serving(settings) as served:
+    async with (
+        Database(settings.database_url, "worker", size=4, pinned=True) as database,
+        serving(served_by or settings) as served,
+    ):
         async with served.client() as client:
             conversation: Conversation
             play = Handler(lambda turn, ctx: conversation.script.play(turn, ctx))

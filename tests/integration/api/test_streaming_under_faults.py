@@ -221,6 +221,29 @@ async def test_after_the_stream_has_expired_the_reader_gets_the_answer_and_the_e
     assert heard.end.data["output"] == {"answer": "Hello"}
 
 
+async def test_with_postgres_away_what_is_said_is_heard_and_the_end_comes_when_it_is_back(settings: Settings) -> None:
+    address = urlsplit(settings.database_url)
+    async with cable_to(address.hostname or "", address.port or 0) as cable:
+        url = address._replace(netloc=f"{address.netloc.rpartition(':')[0]}:{cable.port}").geturl()
+        through = settings.model_copy(update={"database_url": url, "stream_heartbeat_seconds": 0.2})
+        async with conversing(settings, served_by=through) as talk:
+            turn = await talk.submit()
+            heard = Transcript()
+            following = asyncio.create_task(read_events(talk.client, turn, heard))
+            await until(lambda: heard.events)
+            await cable.cut()
+            talk.work(turn)
+            talk.script.emit("Hello")
+            await until(lambda: heard.text == "Hello")
+            talk.script.reply("Hello")
+            beats = heard.heartbeats
+            await until(lambda: heard.heartbeats > beats + 3)
+            assert heard.end is None
+            await cable.plug_in()
+            await following
+    assert heard.kinds == ["metadata", "status", "delta", "end"]
+
+
 async def test_every_stream_has_a_time_to_live(settings: Settings, keys: redis.asyncio.Redis) -> None:
     async with conversing(settings) as talk:
         turn = await talk.submit()
