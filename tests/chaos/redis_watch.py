@@ -21,7 +21,7 @@ async def watch(port: int, prefix: str, journal: Journal, stopping: asyncio.Even
     """Writes the commands that touch a run's locks, until `stopping`. Where it loses sight, it says so."""
     while not stopping.is_set():
         with suppress(OSError, asyncio.IncompleteReadError):
-            await _watch_once(port, f"{prefix}lock:".encode(), journal, stopping)
+            await _watch_once(port, prefix.encode(), journal, stopping)
         journal.write(RedisCommand(at=now(), source="gap", words=[]))
         await pause(0.1, stopping)
 
