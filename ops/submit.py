@@ -173,7 +173,7 @@ async def _over_http(settings: "Settings", session: str, body: dict[str, Any], w
             _print_accepted(accepted, turn_id, as_json=wishes.as_json)
             return ExitCode.OK
         try:
-            turn = await wait_until_ended(lambda: api.read(turn_id), wishes.wait)
+            turn = await wait_until_ended(lambda left: api.read(turn_id, wait_seconds=left), wishes.wait)
         except asyncio.CancelledError:
             say(f"turn {turn_id} goes on without you: turnstile status {turn_id}")
             raise
@@ -198,7 +198,7 @@ async def _submit_direct(
         return ExitCode.OK
     async with operator_database(settings) as database:
 
-        async def read() -> dict[str, Any]:
+        async def read(_: float) -> dict[str, Any]:
             record = await read_turn(database, tenant, turn_id)
             if record is None:
                 raise CommandError(f"there is no turn {turn_id} of tenant {tenant}", ExitCode.NOT_FOUND)

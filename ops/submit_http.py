@@ -10,6 +10,9 @@ from ops.exit_codes import CommandError, ExitCode
 from turns.settings import LOCAL_HOSTS, Settings
 
 TIMEOUT_SECONDS = 30.0
+LONGEST_WAIT_SECONDS = 20.0
+"""What a read asks the API to wait: less than its own time-out, and than the usual proxy's."""
+
 ATTEMPTS = 3
 
 
@@ -60,10 +63,11 @@ class ApiClient:
             break
         return self._read(response), response.headers.get("Idempotency-Replayed") == "true"
 
-    async def read(self, turn_id: str) -> dict[str, Any]:
-        """The turn as it is now."""
+    async def read(self, turn_id: str, *, wait_seconds: float = 0.0) -> dict[str, Any]:
+        """The turn as it is now; or once it has ended, if that is within `wait_seconds`."""
+        wait = {"wait": min(wait_seconds, LONGEST_WAIT_SECONDS)} if wait_seconds else {}
         try:
-            return self._read(await self._client.get(f"/v1/turns/{turn_id}"))
+            return self._read(await self._client.get(f"/v1/turns/{turn_id}", params=wait))
         except httpx.HTTPError as error:
             raise self._away(error) from error
 

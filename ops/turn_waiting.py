@@ -18,8 +18,8 @@ GROWTH = 1.5
 Document = dict[str, Any]
 
 
-async def wait_until_ended(read: Callable[[], Awaitable[Document]], seconds: float) -> Document:
-    """The turn as `read` shows it once it has ended, or when time is up.
+async def wait_until_ended(read: Callable[[float], Awaitable[Document]], seconds: float) -> Document:
+    """The turn as `read` shows it once it has ended, or when time is up. `read` is told for how long it may wait itself.
 
     A service that is away in between is asked again; the turn goes on without it. Raises the last CommandError if it
     was never there.
@@ -29,7 +29,7 @@ async def wait_until_ended(read: Callable[[], Awaitable[Document]], seconds: flo
     turn: Document | None = None
     while True:
         try:
-            turn = await read()
+            turn = await read(max(0.0, deadline - time.monotonic()))
         except CommandError as error:
             if error.code is not ExitCode.UNAVAILABLE or (time.monotonic() >= deadline and turn is None):
                 raise

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -33,6 +33,8 @@ from producer.turn_request import (
     parse_uuid,
     read_turn_request,
 )
+from producer.turn_watch import TurnWatch
+from producer.waiting import wait_for_end, wanted_wait
 from producer.wake_up_sending import WakeUpSending
 from turns.cancel_hints import CancelHints
 from turns.database import Database
@@ -61,6 +63,7 @@ class Backend:
     """Pinned plans: for the statements of the hot path."""
     cold: Database
     """For reads whose shape the caller chooses."""
+    watch: TurnWatch
 
 
 def find_backend(request: Request) -> Backend:
@@ -103,6 +106,11 @@ IdempotencyKey = Annotated[
         description="Repeats of a request that carry the same key find the same turn. For a day, usually.",
     ),
 ]
+Prefer = Annotated[str | None, Header(description="RFC 7240: `wait=10` waits ten seconds for the turn to end.")]
+Wait = Annotated[
+    float,
+    Query(ge=0, allow_inf_nan=False, description="Seconds to wait for the turn to end, as far as the server allows."),
+]
 
 health = APIRouter(tags=["health"])
 v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
@@ -113,7 +121,8 @@ v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
     status_code=202,
     tags=["turns"],
     summary="Submit a turn",
-    responses=problems(400, 408, 409, 413, 415, 422),
+    response_model=None,
+    responses={**problems(400, 408, 409, 413, 415, 422), 200: {"model": TurnDetail}, 202: {"model": SubmittedTurn}},
     openapi_extra=SUBMIT_BODY,
 )
 async def submit_turn(
@@ -126,8 +135,12 @@ async def submit_turn(
     traceparent: Annotated[
         str | None, Header(description="W3C trace context. One that is not valid is ignored.")
     ] = None,
-) -> SubmittedTurn:
-    """Records the turn and queues it. It is answered later; ask at `Location`, after `Retry-After` seconds."""
+    prefer: Prefer = None,
+) -> Any:
+    """Records the turn and queues it. It is answered later; ask at `Location`, after `Retry-After` seconds.
+
+    With `Prefer: wait=10` the answer waits: 200 with the turn if it has ended by then, else 202 as ever.
+    """
     body = await read_json(request, behind.settings.max_body_bytes)
     wanted = read_turn_request(body, datetime.now(UTC))
     accepted = await behind.intake.accept(tenant, session_id, wanted, key=idempotency_key, traceparent=traceparent)
@@ -136,15 +149,29 @@ async def submit_turn(
     response.headers["traceparent"] = accepted.trace.traceparent
     if accepted.replayed:
         response.headers["Idempotency-Replayed"] = "true"
+    seconds = wanted_wait(prefer, behind.settings.max_wait_seconds)
+    if seconds is not None:
+        response.headers["Preference-Applied"] = f"wait={seconds}"
+        ended = await wait_for_end(behind.watch, request, tenant, accepted.turn_id, seconds)
+        if ended is not None:
+            del response.headers["Retry-After"]
+            response.status_code = 200
+            return detail(ended)
     return submitted(accepted)
 
 
-@v1.get("/turns/{turn_id}", tags=["turns"], summary="Read a turn", responses=problems(404))
-async def get_turn(behind: Behind, tenant: Tenant, text: TurnIdText, response: Response) -> TurnDetail:
-    """The turn as it stands. While it is open, `Retry-After` says when to ask again."""
+@v1.get("/turns/{turn_id}", tags=["turns"], summary="Read a turn", responses=problems(404, 422))
+async def get_turn(
+    behind: Behind, tenant: Tenant, text: TurnIdText, request: Request, response: Response, wait: Wait = 0
+) -> TurnDetail:
+    """The turn as it stands, at once or when it has ended. While it is open, `Retry-After` says when to ask again."""
     record = await read_turn(behind.cold, tenant, read_turn_id(text))
     if record is None:
         raise _no_turn()
+    if wait and not record.status.is_terminal:
+        seconds = min(wait, behind.settings.max_wait_seconds)
+        ended = await wait_for_end(behind.watch, request, tenant, record.id, seconds)
+        record = ended or await read_turn(behind.cold, tenant, record.id) or record
     after = poll_after_seconds(record, datetime.now(UTC))
     if after is not None:
         response.headers["Retry-After"] = str(after)

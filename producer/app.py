@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from socket import AF_INET6, AI_PASSIVE, SOCK_STREAM, create_server, getaddrinfo, socket
 
@@ -12,11 +12,12 @@ import uvicorn
 from fastapi import FastAPI
 
 from memory.history import History
-from producer import api, cancel_routes, openapi, problems
+from producer import api, cancel_routes, openapi, problems, stream
 from producer.auth import ApiKeys
 from producer.intake import Intake
 from producer.readiness import report_queues
 from producer.response_headers import ResponseHeaders
+from producer.turn_watch import TurnWatch
 from producer.wake_up_sending import WakeUpSending
 from turns import logs
 from turns.cancel_hints import CancelHints
@@ -58,6 +59,8 @@ def create_app(settings: Settings) -> FastAPI:
             stack.push_async_callback(hints.close)
             intake = Intake(settings, hot, sending, hints)
             stack.push_async_callback(intake.close)
+            watch = TurnWatch(settings, hot, cold)
+            stack.push_async_callback(watch.close)
             app.state.backend = api.Backend(
                 settings=settings,
                 api_keys=ApiKeys(settings.api_keys),
@@ -68,6 +71,7 @@ def create_app(settings: Settings) -> FastAPI:
                 history=history,
                 hot=hot,
                 cold=cold,
+                watch=watch,
             )
             # Not waited for: an SQS that does not answer must not delay the start.
             report = asyncio.create_task(report_queues(queues, sending, list(settings.queues_by_name)))
@@ -80,6 +84,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.include_router(api.v1)
     app.include_router(cancel_routes.v1)
+    app.include_router(stream.v1)
     app.include_router(api.health)
     problems.install(app)
     openapi.describe(app)
@@ -95,8 +100,9 @@ def serve(settings: Settings) -> None:
     Raises AddressUnusableError.
     """
     logs.configure(settings)
+    app = create_app(settings)
     config = uvicorn.Config(
-        create_app(settings),
+        app,
         host=settings.api_host,
         port=settings.api_port,
         log_config=None,
@@ -108,7 +114,7 @@ def serve(settings: Settings) -> None:
         lifespan="on",
     )
     sockets = _listen(settings.api_host, settings.api_port)
-    asyncio.run(_Server(config).serve(sockets))
+    asyncio.run(_Server(config, lambda: app.state.backend.watch.stop()).serve(sockets))
 
 
 def _listen(host: str, port: int) -> list[socket]:
@@ -144,6 +150,15 @@ async def _open_databases(settings: Settings, stack: AsyncExitStack) -> tuple[Da
 
 
 class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, end_watches: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._end_watches = end_watches
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        # First of all: it waits for open answers, and these would go on until their turns end.
+        self._end_watches()
+        await super().shutdown(sockets)
+
     async def startup(self, sockets: list[socket] | None = None) -> None:
         await super().startup(sockets)
         for server in self.servers:

@@ -4,10 +4,10 @@ The shape of these statements depends on the caller's filters, so SQLAlchemy Cor
 (never a replica): whoever was answered 202 finds the turn.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 from sqlalchemy import Select, func, literal_column, select, tuple_
@@ -100,6 +100,37 @@ _WEBHOOK = (
 )
 UNREAD: tuple[Any, ...] = (literal_column("NULL").label("output"), literal_column("NULL").label("webhook"))
 """What a list leaves out: a hundred replies of 1 MiB are nobody's wish."""
+
+_STANDINGS: LiteralString = """
+SELECT id, tenant_id, session_id, status, attempt, fence FROM turns WHERE id = ANY(%(ids)s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a turn stands: what is looked at while somebody waits for it."""
+
+    id: UUID
+    tenant_id: str
+    session_id: str
+    status: TurnStatus
+    attempt: int
+    fence: int
+    """Of its last claim; 0 if there was none."""
+
+
+async def read_standings(database: Database, turn_ids: Sequence[UUID]) -> list[Standing | None]:
+    """Many turns at once, in the order of their ids; None where there is none. Whose they are, the caller must look."""
+    rows = await database.fetch(_STANDINGS, {"ids": list(turn_ids)})
+    found = {row["id"]: Standing(**{**row, "status": TurnStatus(row["status"])}) for row in rows}
+    return [found.get(turn_id) for turn_id in turn_ids]
+
+
+async def read_turns(database: Database, turn_ids: Sequence[UUID]) -> list[TurnRecord | None]:
+    """Many turns with their replies, as `read_standings`."""
+    rows = await database.query(select(*ROW, HALTED_BY, _OUTPUT, _WEBHOOK).where(turns.c.id.in_(turn_ids)))
+    found = {row["id"]: _record(row) for row in rows}
+    return [found.get(turn_id) for turn_id in turn_ids]
 
 
 async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRecord | None:

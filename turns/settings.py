@@ -129,6 +129,14 @@ class Settings(BaseSettings):
     """How many of a session's last messages are kept in Redis. Whoever asks for more is answered from Postgres."""
     history_ttl_seconds: Seconds = 86_400.0
     """How long they stay there after the session's last turn. When they are gone, the next reader pays one query."""
+    events_ttl_seconds: Seconds = 600.0
+    """How long a turn's events can be read again after the last of them; the answer stays in the table."""
+    events_cap: Annotated[int, Field(ge=100, le=1_000_000)] = 5_000
+    """Events of one turn that are kept; when there are more, its stream begins anew with the text so far."""
+    stream_heartbeat_seconds: Seconds = 15.0
+    """After so much silence a stream of events says that it is alive."""
+    max_wait_seconds: Annotated[float, Field(ge=0, le=900)] = 60.0
+    """At most so long does a request wait for its turn to end."""
     idempotency_days: Annotated[float, Field(gt=0, le=365)] = 1.0
 
     webhook_hosts: Annotated[tuple[str, ...], NoDecode] = ()

@@ -21,12 +21,14 @@ from turns.cancel_hints import listen
 from turns.database import Database
 from turns.envelope import QueueAddress, ReceivedMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError
+from turns.events import EventWriter
 from turns.message_queue import MessageQueues
 from turns.registry import WorkerRecord
 from turns.relay import Relay
 from turns.settings import Settings
 from turns.webhook_delivery import WebhookDelivery
 from worker.consumer import Consumer
+from worker.emitting import Emission
 from worker.handler import Handler, load
 from worker.health import Health, serve_health
 from worker.heartbeat import Heartbeat
@@ -104,6 +106,7 @@ class _Worker:
         self.watchdog = Watchdog(loop, settings.watchdog_seconds)
         self.lock = SessionLock(settings)
         self.history = History(settings, database)
+        self.emission = Emission(settings, EventWriter(settings))
         self.heartbeat = Heartbeat(
             settings, queues, address, loop.call_soon_threadsafe, self._describe, self.watchdog.look
         )
@@ -120,6 +123,7 @@ class _Worker:
                 history=self.history,
                 memory=self.memory,
                 heartbeat=self.heartbeat,
+                emission=self.emission,
                 handler=handler,
                 worker_id=self.worker_id,
                 fifo=address.fifo,
@@ -139,6 +143,7 @@ class _Worker:
         stack.push_async_callback(self.history.close)
         stack.push_async_callback(self.memory.close)
         stack.push_async_callback(self.memory_watch.close)
+        stack.push_async_callback(self.emission.close)
         stack.callback(self.threads.shutdown, wait=False, cancel_futures=True)
         self.heartbeat.start()
         hints = asyncio.create_task(listen(self.settings, self.heartbeat.nudge), name="hints")

@@ -8,16 +8,16 @@ import asyncio
 import concurrent.futures
 import contextvars
 import traceback
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from concurrent.futures import Executor
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from turns.cancel_reason import CancelReason
 from worker.context import TurnContext
 from worker.handler import Handler, Turn
 from worker.outcome import Failed, Outcome, Stopped, StopReason, Succeeded, TimedOut, classify
-from worker.reply import UnfitReplyError, clean
+from worker.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean
 
 HAND_BACK_GRACE_SECONDS = 1.0
 """For a handler to end at a shutdown: short enough that its turn is handed back within two seconds."""
@@ -110,13 +110,31 @@ class Attempt:
             raise HandlerExitedError(f"{type(error).__name__}: {error}") from error
 
     async def _reply(self) -> Any:
+        if self._handler.is_generator:
+            return await self._spoken(self._handler(self._turn, self._context))
         if self._handler.is_async:
             return await self._handler(self._turn, self._context)
         bound = contextvars.copy_context()
         self._job = self._threads.submit(bound.run, self._handler, self._turn, self._context)
         reply = await asyncio.wrap_future(self._job)
         # A plain function that returns a coroutine, for instance a functools.partial of an async one.
+        if isinstance(reply, AsyncGenerator):
+            return await self._spoken(reply)
         return await reply if isinstance(reply, Awaitable) else reply
+
+    async def _spoken(self, generator: AsyncGenerator[Any, None]) -> str:
+        said: list[str] = []
+        characters = 0
+        async with aclosing(generator) as yielded:
+            async for one in yielded:
+                self._context.emit(one)
+                if isinstance(one, str):
+                    said.append(one)
+                    characters += len(one)
+                if characters > MAX_REPLY_CHARACTERS:
+                    # Refused when it is cleaned. An endless one must not be gathered until its time is over.
+                    break
+        return "".join(said)
 
     def _outcome(self, running: asyncio.Future[Any]) -> Outcome:
         if running.cancelled():

@@ -15,6 +15,7 @@ from turns.cancel_reason import CancelReason
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import Message
 from turns.identifiers import TraceContext
+from worker.emitting import Emitter
 from worker.handler import Turn
 
 MAX_HISTORY = 1000
@@ -44,11 +45,19 @@ class TurnContext:
     """The real `worker.handler.Context` of one attempt."""
 
     def __init__(
-        self, turn: ClaimedTurn, timeout_seconds: float, history: History, outlast: Outlast, memory: Memory
+        self,
+        turn: ClaimedTurn,
+        timeout_seconds: float,
+        outlast: Outlast,
+        *,
+        history: History,
+        memory: Memory,
+        emitter: Emitter,
     ) -> None:
         self._turn = turn
         self._history = history
         self._outlast = outlast
+        self._emitter = emitter
         self.memory = memory
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
@@ -80,11 +89,6 @@ class TurnContext:
     def cancel_reason(self) -> CancelReason | None:
         return self._cancel_reason
 
-    @property
-    def said_so_far(self) -> str | None:
-        """What the handler has emitted in this attempt; None if nothing."""
-        return None
-
     def start_clock(self, timeout_seconds: float) -> None:
         """The attempt's time begins now."""
         self.deadline = datetime.now(UTC) + timedelta(seconds=timeout_seconds)
@@ -110,6 +114,14 @@ class TurnContext:
             return waited_for.result()
         finally:
             self._awaited.discard(waited_for)
+
+    @property
+    def said_so_far(self) -> str | None:
+        """The text that this attempt has emitted; None if there is none."""
+        return self._emitter.text or None
+
+    def emit(self, event: Any) -> Awaitable[None]:
+        return self._emitter.emit(event)
 
     async def history(self, limit: int = 20) -> Sequence[Message]:
         if not 1 <= limit <= MAX_HISTORY:

@@ -13,7 +13,7 @@ does outside.
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -134,6 +134,16 @@ class Context(Protocol):
         """What the session's handlers keep for themselves: see `memory.interface`."""
         ...
 
+    def emit(self, event: Any) -> Awaitable[None]:
+        """Says a piece of the reply's text (a string), or an event of your own (any other JSON value), to whoever reads along.
+
+        `await ctx.emit(token)`; from a function that runs in a thread `ctx.emit(token)`, for it is done when the call
+        returns. It waits for nothing and does not fail for want of Redis. Raises ValueError for what is not JSON, and for
+        an event of more than 64 KiB. What was said counts for this attempt only, and is not the reply: that is what you
+        return.
+        """
+        ...
+
     async def history(self, limit: int = 20) -> Sequence[Remark]:
         """The last `limit` messages of the session, oldest first; the last is this turn's input."""
         ...
@@ -160,7 +170,12 @@ class Handler:
     @property
     def is_async(self) -> bool:
         """Async handlers run on the event loop, others in a thread."""
-        return inspect.iscoroutinefunction(self.function)
+        return inspect.iscoroutinefunction(self.function) or self.is_generator
+
+    @property
+    def is_generator(self) -> bool:
+        """Async generators speak by yielding."""
+        return inspect.isasyncgenfunction(self.function)
 
     def __call__(self, turn: Any, ctx: Any) -> Any:
         return self.function(turn, ctx)
@@ -169,7 +184,11 @@ class Handler:
 def handler(
     *, timeout: float | None = None, max_attempts: int | None = None, retry_on: tuple[type[BaseException], ...] = ()
 ) -> Callable[[Callable[[Any, Any], Any]], Handler]:
-    """Makes a function (turn, ctx) -> reply a handler. The reply is a string or anything that JSON can say."""
+    """Makes a function (turn, ctx) -> reply a handler. The reply is a string or anything that JSON can say.
+
+    Of an async generator each value is emitted as by `ctx.emit`. Its reply is the text of all strings it yielded, in their
+    order (the empty text if there were none); other values are events and no part of the reply.
+    """
     if timeout is not None and timeout <= 0:
         raise ValueError(f"timeout must be positive, got {timeout:g}")
     if max_attempts is not None and max_attempts < 1:

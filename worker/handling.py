@@ -55,8 +55,15 @@ class Handling:
         """Runs the handler to an outcome."""
         timeout = turn.timeout_seconds or self._with.handler.timeout or self._queue.timeout_seconds
         grace = self._settings.cancel_grace_seconds
-        memory = WorkingMemory(self._with.memory, self._with.database, turn, self._outlast)
-        context = TurnContext(turn, timeout, self._with.history, self._outlast, memory)
+        hold.emitter = self._with.emission.begin(turn)
+        context = TurnContext(
+            turn,
+            timeout,
+            self._outlast,
+            history=self._with.history,
+            memory=WorkingMemory(self._with.memory, self._with.database, turn, self._outlast),
+            emitter=hold.emitter,
+        )
         attempt = Attempt(self._with.handler, turn_for_handler(turn), context, self._with.threads)
         structlog.contextvars.bind_contextvars(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
         hold.turns += 1

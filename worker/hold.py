@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from turns.envelope import ReceivedMessage
 from turns.message import WakeUp
 from turns.settings import Settings
+from worker.emitting import Emitter
 from worker.heartbeat import Held
 from worker.session_lock import LockedSession
 
@@ -19,6 +20,8 @@ class Hold:
     lock: LockedSession | None
     """None: Redis is away, and the claim decides alone."""
     held: Held
+    emitter: Emitter | None = None
+    """The voice of the present turn."""
     started_at: float = field(default_factory=time.monotonic)
     turns: int = 0
     worked_since_look: bool = False

@@ -186,6 +186,8 @@ class Processor:
                 return _superseded(hold)
             case Settled(status, following, reply):
                 hold.held.end()
+                if hold.emitter is not None:
+                    hold.emitter.settled(status, settlement)
                 report_settled(turn, status, settlement, seconds, halts=self._terms.halt)
                 if status is TurnStatus.FAILED or not more:
                     self._with.nudge_relay()
@@ -259,5 +261,7 @@ def _superseded(hold: Hold) -> NoClaim:
     """The turn is another claim's by now: discard what was answered, touch nothing, go."""
     log.info("turn.superseded")
     hold.held.end()
+    if hold.emitter is not None:
+        hold.emitter.fall_silent()
     hold.exhausted = True
     return NoClaim.IDLE

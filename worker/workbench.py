@@ -9,6 +9,7 @@ from memory.history import History
 from memory.item_cache import ItemCache
 from turns.database import Database
 from turns.message_queue import MessageQueues
+from worker.emitting import Emission
 from worker.handler import Handler
 from worker.heartbeat import Heartbeat
 from worker.session_lock import SessionLock
@@ -24,6 +25,7 @@ class Workbench:
     history: History
     memory: ItemCache
     heartbeat: Heartbeat
+    emission: Emission
     handler: Handler
     worker_id: str
     fifo: bool

@@ -2,7 +2,8 @@
 
 `{"do": "echo"}` answers; `sleep` takes `seconds`; `fail` raises; `flaky` fails `times` times; `die` kills its worker;
 `nul` answers with what Postgres refuses; `deaf` ignores its cancellation; `block` blocks the event loop; `history`
-answers with what was said before; `remember` uses the working memory.
+answers with what was said before; `remember` uses the working memory; `speak` emits its `words`, and hangs before the
+last of them in attempt `hang_in_attempt`.
 """
 
 import asyncio
@@ -82,6 +83,14 @@ async def _act(order: dict[str, Any], ctx: Context) -> Any:
             if order.get("die") and ctx.attempt == 1:
                 os.kill(os.getpid(), signal.SIGKILL)
             return remembered
+        case "speak":
+            *words, last = order["words"]
+            for word in words:
+                await ctx.emit(word)
+            if ctx.attempt == order.get("hang_in_attempt"):
+                await asyncio.Event().wait()
+            await ctx.emit(last)
+            return "".join([*words, last])
         case "history":
             return [remark.content for remark in await ctx.history(limit=order.get("limit", 20))]
     raise AssertionError(order)

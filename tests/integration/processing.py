@@ -12,8 +12,10 @@ from memory.history import History
 from memory.item_cache import ItemCache
 from turns.database import Database
 from turns.envelope import ReceivedMessage
+from turns.events import Append, Appended
 from turns.message import WakeUp
 from turns.settings import Settings
+from worker.emitting import Emission
 from worker.handler import Handler
 from worker.processor import Processor
 from worker.session_lock import SessionLock
@@ -29,9 +31,21 @@ class Queues:
         return
 
 
+class Deaf:
+    """A Redis for events that is away."""
+
+    async def append(self, _: Append) -> Appended:
+        return Appended.AWAY
+
+
 @contextmanager
 def processing(
-    settings: Settings, database: Database, lock: SessionLock, worker_id: str, handler: Handler = ECHO
+    settings: Settings,
+    database: Database,
+    lock: SessionLock,
+    worker_id: str,
+    handler: Handler = ECHO,
+    emission: Emission | None = None,
 ) -> Iterator[Processor]:
     """A processor without a heartbeat, whose handler answers at once."""
     with ThreadPoolExecutor(1) as threads:
@@ -45,6 +59,7 @@ def processing(
                 memory=ItemCache(settings),
                 heartbeat=cast("Any", SimpleNamespace(take=lambda _: None, drop=lambda _: None)),
                 handler=handler,
+                emission=emission or Emission(settings, cast("Any", Deaf())),
                 worker_id=worker_id,
                 fifo=False,
                 threads=threads,
@@ -55,6 +70,6 @@ def processing(
         )
 
 
-def message_about(turn_id: UUID, session_id: str = "s") -> ReceivedMessage:
+def message_about(turn_id: UUID, session_id: str = "s", tenant_id: str = "t") -> ReceivedMessage:
     """A delivery of the turn's wake-up."""
-    return ReceivedMessage(uuid4().hex, WakeUp("t", session_id, turn_id).encode(), "handle", 1, {}, False)
+    return ReceivedMessage(uuid4().hex, WakeUp(tenant_id, session_id, turn_id).encode(), "handle", 1, {}, False)

@@ -32,6 +32,7 @@ from tests.simulation.far_ends import (
 from tests.simulation.processes import Process
 from tests.simulation.store import SimulatedConnection, SimulatedDatabase
 from tests.simulation.threads import start_thread
+from turns.events import Append, Appended
 from turns.settings import Settings
 from worker.attempt import Attempt
 from worker.handler import Handler
@@ -139,6 +140,17 @@ async def _hear_nothing(settings: Settings, heed: Callable[[UUID], None]) -> Non
     """Hints decide nothing: what they would make quicker must come right without them."""
 
 
+class SilentEvents:
+    """The streams of events, away for the whole of a life: nothing that is judged here depends on them."""
+
+    async def append(self, _: Append) -> Appended:
+        """As `EventWriter.append`."""
+        return Appended.AWAY
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
 @contextmanager
 def worker_parts(backing: Backing) -> Iterator[None]:
     """While it lasts, `worker.app` makes its parts of ours."""
@@ -164,6 +176,7 @@ def worker_parts(backing: Backing) -> Iterator[None]:
         # The handlers of the simulation keep nothing, and there is no Redis to watch.
         "MemoryWatch": lambda _: NoWatch(),
         "listen": _hear_nothing,
+        "EventWriter": lambda _: SilentEvents(),
         "Heartbeat": lambda *arguments: SimulatedHeartbeat(backing, loop.current.process, *arguments),
         "ThreadPoolExecutor": lambda *_: HandlerThreads(loop, loop.current.process),
         "socket": SimpleNamespace(gethostname=lambda: "host"),

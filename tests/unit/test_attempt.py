@@ -4,7 +4,7 @@ import asyncio
 import gc
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
@@ -13,13 +13,14 @@ from uuid import UUID
 
 import pytest
 
-from memory.interface import Memory
 from tests.probes import until
 from turns.cancel_reason import CancelReason
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import NOTHING_SAID
+from turns.events import Append, Appended
 from worker.attempt import Attempt
 from worker.context import TurnContext, turn_for_handler
+from worker.emitting import Emitter
 from worker.handler import Context, Handler, Retry, Snooze, Turn
 from worker.outcome import Failed, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
 
@@ -47,7 +48,19 @@ class Bench:
     def __init__(self, threads: Executor) -> None:
         self._threads = threads
         self.began = asyncio.Event()
-        self.context = TurnContext(CLAIMED, LONG, cast("Any", None), cast("Any", None), cast("Memory", None))
+        self.appended: list[Append] = []
+        self._speaking: set[asyncio.Task[None]] = set()
+        emitter = Emitter(CLAIMED, "k", 100, self._append, self._spawn)
+        self.context = TurnContext(
+            CLAIMED, LONG, cast("Any", None), history=cast("Any", None), memory=cast("Any", None), emitter=emitter
+        )
+
+    async def _append(self, append: Append) -> Appended:
+        self.appended.append(append)
+        return Appended.APPENDED
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._speaking.add(asyncio.create_task(work))
 
     def attempt(self, function: Callable[[Any, Any], Any], retry_on: tuple[type[BaseException], ...] = ()) -> Attempt:
         return Attempt(Handler(function, retry_on=retry_on), turn_for_handler(CLAIMED), self.context, self._threads)

@@ -1,0 +1,279 @@
+"""What a handler says while it is still at it: gathered, numbered, and appended to the turn's stream behind its back.
+
+Nothing here makes a handler wait, and nothing that happens to Redis reaches it. What is emitted is gathered, and goes out
+when the append before has been answered, together with what the other turns of this worker have gathered: no round trip
+per token. The text so far is kept (bounded like a reply), so when the stream has lost something, or has grown to its cap,
+the whole text is said anew, as a `reset`.
+"""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
+from typing import Any, assert_never
+
+import structlog
+
+from turns.claimed_turn import ClaimedTurn
+from turns.events import Append, Appended, EventWriter
+from turns.settings import Settings
+from turns.settlement import Settlement
+from turns.status import TurnStatus
+from turns.turn_event import EventKind, Saying, TurnEvent, name_stream, numbered, pieces
+from worker.reply import MAX_REPLY_CHARACTERS, clean, encode
+
+MAX_EVENT_BYTES = 65_536
+"""Of one JSON event, as JSON (R5)."""
+
+MAX_GATHERED = 1000
+"""Events that wait for Redis. More, and they give way to one `reset`."""
+
+PACE_SECONDS = 0.05
+"""Between two appends of one turn: nobody reads faster, and a slow model's tokens share round trips, too."""
+
+RETRY_SECONDS = 0.5
+PARTING_SECONDS = 5.0
+"""How long the last words of an attempt are tried. Then the reader closes from the table."""
+
+LAST_CALL_SECONDS = 0.3
+
+log = structlog.get_logger("turnstile.events")
+
+
+class _Said:
+    """What `emit` returns. It was done when it was called; awaiting it costs nothing."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
+SAID: Awaitable[None] = _Said()
+
+
+class Emission:
+    """The voice of one worker: makes the emitters of its attempts, and lets them finish their sentences."""
+
+    def __init__(self, settings: Settings, writer: EventWriter) -> None:
+        self._prefix = settings.redis_prefix
+        self._cap = settings.events_cap
+        self._writer = writer
+        # In the order of their beginning: a dict, as everywhere where the order of a set would be that of addresses.
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def begin(self, turn: ClaimedTurn) -> "Emitter":
+        """For an attempt that begins now. Called on the event loop."""
+        key = name_stream(self._prefix, turn.tenant_id, turn.session_id, turn.id)
+        return Emitter(turn, key, self._cap, self._writer.append, self._spawn)
+
+    async def close(self) -> None:
+        """Lets out what was settled a moment ago, within a bound, and closes the connections."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=LAST_CALL_SECONDS)
+        for task in list(self._tasks):
+            task.cancel()
+        await self._writer.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name="emitting")
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+
+class Emitter:
+    """The voice of one attempt. `emit` and `text` are for any thread, the rest for the event loop."""
+
+    def __init__(
+        self,
+        turn: ClaimedTurn,
+        key: str,
+        cap: int,
+        append: Callable[[Append], Awaitable[Appended]],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        self._turn = turn
+        self._key = key
+        self._cap = cap
+        self._append = append
+        self._spawn = spawn
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._text: list[str] = []
+        self._characters = 0
+        self._gathered: list[Saying | list[str]] = []
+        """Sayings, and between them texts that still grow."""
+        self._said: list[TurnEvent] = []
+        """Appended, but not answered yet; asked again unchanged until it is."""
+        self._unsure = False
+        """Whether what stands in `_said` may be in the stream already."""
+        self._next_n = 1
+        self._since_anew = 0
+        self._anew = False
+        self._speaking = False
+        self._silent = False
+        self._overflown = False
+        self._parting = asyncio.Event()
+        self._patience_ends = 0.0
+        self._say(Saying(EventKind.STATUS, encode({"status": TurnStatus.RUNNING, "attempt": turn.attempt})))
+
+    @property
+    def text(self) -> str:
+        """All the text of this attempt."""
+        with self._lock:
+            return "".join(self._text)
+
+    def emit(self, event: Any) -> Awaitable[None]:
+        """Says a piece of text, or any other JSON value as an event of its own. Raises ValueError for what is neither."""
+        cleaned = clean(event).value
+        if isinstance(cleaned, str):
+            self._say_text(cleaned)
+            return SAID
+        data = encode(cleaned)
+        if len(data.encode()) > MAX_EVENT_BYTES:
+            raise ValueError(f"an event has {len(data.encode())} bytes as JSON, more than {MAX_EVENT_BYTES}")
+        self._say(Saying(EventKind.CUSTOM, data))
+        return SAID
+
+    def settled(self, status: TurnStatus, settlement: Settlement) -> None:
+        """The attempt's end is committed; what it says from here on is not heard."""
+        match status:
+            case TurnStatus.SUCCEEDED:
+                # The reader sends the output's text itself, from the table, unless it has been said already.
+                self._part(EventKind.END, {"status": status, "said": settlement.reply == self.text})
+            case TurnStatus.CANCELED:
+                self._part(EventKind.END, {"status": status})
+            case TurnStatus.FAILED:
+                self._part(EventKind.ERROR, {"status": status})
+            case TurnStatus.PENDING:
+                told = {"outcome": settlement.outcome, "after_seconds": round(settlement.after_seconds, 3)}
+                self._part(EventKind.STATUS, {"status": status, "attempt": self._turn.attempt, **told})
+            case TurnStatus.RUNNING:
+                raise AssertionError("a settle ends the claim")
+            case _:
+                assert_never(status)
+
+    def fall_silent(self) -> None:
+        """Superseded: the turn is another claim's, and so is its stream."""
+        with self._lock:
+            self._silent = True
+            self._gathered.clear()
+            self._said.clear()
+        self._parting.set()
+
+    # --- gather
+
+    def _part(self, kind: EventKind, data: dict[str, Any]) -> None:
+        self._say(Saying(kind, encode(data)), last=True)
+        self._parting.set()
+        self._patience_ends = self._loop.time() + PARTING_SECONDS
+
+    def _say_text(self, text: str) -> None:
+        with self._lock:
+            if self._silent or self._overflown or not text:
+                return
+            self._overflown = self._characters + len(text) > MAX_REPLY_CHARACTERS
+            if self._overflown:
+                # With a hole in it the text would be worth nothing.
+                log.warning("emit.too_much", turn_id=str(self._turn.id), characters=self._characters + len(text))
+                return
+            self._text.append(text)
+            self._characters += len(text)
+            if not self._anew:
+                if not self._gathered or isinstance(self._gathered[-1], Saying):
+                    self._gathered.append([])
+                growing = self._gathered[-1]
+                assert isinstance(growing, list)  # noqa: S101 - for the type checker
+                growing.append(text)
+            self._wake()
+
+    def _say(self, saying: Saying, *, last: bool = False) -> None:
+        with self._lock:
+            if self._silent:
+                return
+            self._silent = last
+            self._gathered.append(saying)
+            if len(self._gathered) > MAX_GATHERED:
+                # Redis has been away for long. The text is kept, the end is kept; events of the handler's own are not.
+                self._begin_anew([one for one in self._sayings() if one.kind is not EventKind.CUSTOM])
+            self._wake()
+
+    def _sayings(self) -> list[Saying]:
+        return [one for one in self._gathered if isinstance(one, Saying)]
+
+    def _begin_anew(self, others: list[Saying]) -> None:
+        self._anew = True
+        self._gathered = [*others]
+
+    def _wake(self) -> None:
+        if self._speaking:
+            return
+        self._speaking = True
+        try:
+            self._loop.call_soon_threadsafe(lambda: self._spawn(self._speak()))
+        except RuntimeError:
+            # A thread that was left behind outlives the loop.
+            self._silent = True
+
+    # --- speak
+
+    async def _speak(self) -> None:
+        while events := self._take():
+            answer = await self._append(Append(self._key, events))
+            self._note(answer)
+            if answer is Appended.AWAY and self._parting.is_set():
+                if self._loop.time() > self._patience_ends:
+                    self.fall_silent()
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            with suppress(TimeoutError):
+                pause = RETRY_SECONDS if answer is Appended.AWAY else PACE_SECONDS
+                await asyncio.wait_for(self._parting.wait(), pause)
+
+    def _take(self) -> list[TurnEvent]:
+        with self._lock:
+            if not self._said and (self._gathered or self._anew):
+                if self._since_anew + len(self._gathered) > self._cap:
+                    self._begin_anew(self._sayings())
+                # The first of all says that the attempt has begun, and so that the text is empty: the text comes after.
+                opening = self._sayings()[:1] if self._next_n == 1 else []
+                sayings = [*opening, *self._whole()] if self._anew else opening
+                for one in self._gathered[len(opening) :]:
+                    sayings += [one] if isinstance(one, Saying) else _deltas(pieces("".join(one)))
+                self._since_anew = len(sayings) + (0 if self._anew else self._since_anew)
+                self._said = numbered(self._turn.fence, self._next_n, sayings)
+                self._next_n += len(sayings)
+                self._gathered, self._anew, self._unsure = [], False, False
+            self._speaking = bool(self._said)
+            return self._said
+
+    def _whole(self) -> list[Saying]:
+        first, *rest = pieces("".join(self._text))
+        return [Saying(EventKind.RESET, encode({"text": first, "attempt": self._turn.attempt})), *_deltas(rest)]
+
+    def _note(self, answer: Appended) -> None:
+        match answer:
+            case Appended.APPENDED:
+                with self._lock:
+                    self._said = []
+            case Appended.LOST:
+                log.info("events.lost", turn_id=str(self._turn.id))
+                with self._lock:
+                    if self._said and not self._unsure:
+                        # Nobody can have seen these numbers.
+                        self._next_n = self._said[0].id.n
+                    others = [one.saying for one in self._said if one.saying.kind not in _TEXTS]
+                    self._begin_anew([*others, *self._sayings()])
+                    self._said = []
+            case Appended.SUPERSEDED:
+                self.fall_silent()
+            case Appended.AWAY:
+                self._unsure = True
+            case _:
+                assert_never(answer)
+
+
+_TEXTS = (EventKind.DELTA, EventKind.RESET)
+
+
+def _deltas(texts: Any) -> list[Saying]:
+    return [Saying(EventKind.DELTA, encode({"text": text})) for text in texts]
