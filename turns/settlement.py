@@ -7,6 +7,15 @@ from typing import Any
 from turns.status import TurnStatus
 
 
+class JoinPolicy(StrEnum):
+    """What a turn that joins its children waits for."""
+
+    ALL = "all"
+    """Until all SUCCEEDED, or one did not."""
+    ANY = "any"
+    """Until one SUCCEEDED, or none did."""
+
+
 class AttemptOutcome(StrEnum):
     """How one attempt ended; the words of `turn_attempts.outcome`."""
 

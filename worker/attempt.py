@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from worker.context import TurnContext
+from worker.endings import AttemptEnding
 from worker.handler import Handler, Turn
 from worker.outcome import Failed, Outcome, Stopped, StopReason, Succeeded, TimedOut, classify
 from worker.reply import UnfitReplyError, clean
@@ -121,9 +122,10 @@ class Attempt:
         error = running.exception()
         if error is None:
             return self._answered(running.result())
-        # Where, for whoever wrote the handler; not the error's text, which may quote what the user said.
-        where = "".join(traceback.format_tb(error.__traceback__)[-6:])
-        self._context.log.info("attempt.raised", error_class=type(error).__name__, where=where)
+        if not isinstance(error, AttemptEnding):
+            # Where, for whoever wrote the handler; not the error's text, which may quote what the user said.
+            where = "".join(traceback.format_tb(error.__traceback__)[-6:])
+            self._context.log.info("attempt.raised", error_class=type(error).__name__, where=where)
         return classify(error, self._handler.retry_on)
 
     def _answered(self, reply: Any) -> Outcome:

@@ -1,7 +1,7 @@
 """What a handler is given: the turn, and a context that is fenced, timed and can be cancelled."""
 
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,11 +12,10 @@ from turns.claimed_turn import ClaimedTurn
 from turns.conversation import Message
 from turns.identifiers import TraceContext
 from worker.handler import Turn
+from worker.once import RecordedValues
+from worker.outage import Outlast
 
 MAX_HISTORY = 1000
-
-Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
-"""Repeats a call for as long as the database is away; see `worker.outage`."""
 
 
 def turn_for_handler(turn: ClaimedTurn) -> Turn:
@@ -43,6 +42,7 @@ class TurnContext:
         self._history = history
         self._outlast = outlast
         self._cancelled = threading.Event()
+        self._values = RecordedValues(turn, database, outlast)
         self.start_clock(timeout_seconds)
         self.log = structlog.get_logger("turnstile.handler").bind(
             turn_id=str(turn.id), session_id=turn.session_id, attempt=turn.attempt, trace_id=turn.trace_id
@@ -83,3 +83,6 @@ class TurnContext:
                 lambda: self._history.read(turn.tenant_id, turn.session_id, turn.history_version, limit - len(said_now))
             )
         return [*before, *said_now]
+
+    async def once(self, key: str, fn: Callable[[], Any]) -> Any:
+        return await self._values.once(key, fn)

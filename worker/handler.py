@@ -124,6 +124,14 @@ class Context(Protocol):
         """The last `limit` messages of the session, oldest first; the last is this turn's input."""
         ...
 
+    async def once(self, key: str, fn: Callable[[], Any]) -> Any:
+        """What `fn` returned the first time that this turn asked for `key`: a retry gets it without calling `fn`.
+
+        `fn` takes nothing and may be async; one that is not runs on the event loop. What it returns must be JSON, and comes
+        back as JSON has it: a tuple is a list. If `fn` raises, nothing is recorded.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class Handler:

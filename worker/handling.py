@@ -10,9 +10,10 @@ import structlog
 from turns.claimed_turn import ClaimedTurn
 from turns.settings import QueueSettings, Settings
 from worker.attempt import Attempt
-from worker.context import Outlast, TurnContext, turn_for_handler
+from worker.context import TurnContext, turn_for_handler
 from worker.dwell import Dwell
 from worker.hold import Hold
+from worker.outage import Outlast
 from worker.outcome import Outcome, StopReason
 from worker.workbench import Workbench
 

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from turns.errors import DatabaseUnavailableError
+from worker.endings import AttemptEnding, ClaimLost
 from worker.handler import Reject, Retry, Snooze
 
 HEALING: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError, DatabaseUnavailableError)
@@ -68,6 +69,11 @@ Outcome = Succeeded | Failed | Snoozed | TimedOut | Stopped
 
 def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = ()) -> Outcome:
     """What a handler's exception means. Retried is only what may heal (G10); all else fails at once (G11)."""
+    match _ending_in(error):
+        case ClaimLost():
+            return Stopped(StopReason.SUPERSEDED)
+        case _:
+            pass
     match error:
         case Snooze():
             return Snoozed(max(0.0, error.after))
@@ -77,6 +83,14 @@ def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
             return Failed("Reject", _text(error), may_heal=False, dead_letter=error.dead_letter)
         case _:
             return Failed(type(error).__name__, _text(error), may_heal=isinstance(error, (*HEALING, *retry_on)))
+
+
+def _ending_in(error: BaseException) -> BaseException | None:
+    """The ending that was raised, be it out of a TaskGroup of the handler's."""
+    if isinstance(error, BaseExceptionGroup):
+        found = (_ending_in(one) for one in error.exceptions)
+        return next((one for one in found if one is not None), None)
+    return error if isinstance(error, AttemptEnding) else None
 
 
 def _text(error: BaseException) -> str:

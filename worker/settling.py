@@ -13,9 +13,9 @@ from turns.database import Database
 from turns.settings import Settings
 from turns.settle import Settled, SettleRequest, Superseded, settle
 from turns.settlement import Settlement
-from worker.context import Outlast
 from worker.decision import Policy, decide
 from worker.handler import Handler
+from worker.outage import Outlast
 from worker.outcome import Failed, Outcome
 from worker.reply import encode
 
