@@ -37,3 +37,5 @@ class ClaimedTurn:
     """The inputs as the history will have them, once the turn is answered."""
     history_version: HistoryVersion
     """Of the session's history before this turn."""
+    kind: str = "turn"
+    parent_turn_id: UUID | None = None

@@ -74,3 +74,11 @@ class TurnIdTakenError(SubmissionRefusedError):
     def __init__(self, turn_id: UUID) -> None:
         super().__init__(f"turn id {turn_id} is taken")
         self.turn_id = turn_id
+
+
+class ParentSupersededError(SubmissionRefusedError):
+    """A child whose parent's claim is over by now: no such child was started."""
+
+    def __init__(self, parent_id: UUID) -> None:
+        super().__init__(f"turn {parent_id} is another claim's by now and may start no children under this one")
+        self.parent_id = parent_id

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 from turns.status import TurnStatus
 
@@ -25,6 +26,7 @@ class AttemptOutcome(StrEnum):
     SNOOZED = "snoozed"
     CANCELED = "canceled"
     RELEASED = "released"
+    JOINED = "joined"
     LOST = "lost"
 
     @property
@@ -40,6 +42,7 @@ _STATUS_AFTER = {
     AttemptOutcome.SNOOZED: TurnStatus.PENDING,
     AttemptOutcome.CANCELED: TurnStatus.CANCELED,
     AttemptOutcome.RELEASED: TurnStatus.PENDING,
+    AttemptOutcome.JOINED: TurnStatus.PENDING,
     AttemptOutcome.LOST: None,
 }
 
@@ -54,10 +57,13 @@ class Settlement:
     after_seconds: float = 0.0
     """PENDING only: how long the turn waits."""
     refund: bool = False
-    """The attempt is not charged: a release, a snooze."""
+    """The attempt is not charged: a release, a snooze, a join."""
     fault: bool = False
     """Counts against the handler's budget of failures."""
     error_class: str | None = None
     error: str | None = None
     dead_letter: bool = False
     """FAILED only: whether a dead letter is owed."""
+    joining: tuple[UUID, ...] = ()
+    """PENDING only: the children that the turn waits for."""
+    join_policy: JoinPolicy | None = None

@@ -19,7 +19,13 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from turns.database import Database
-from turns.errors import IdempotencyMismatchError, SubmissionRefusedError, TurnIdTakenError
+from turns.errors import (
+    IdempotencyMismatchError,
+    ParentSupersededError,
+    SubmissionRefusedError,
+    TurnIdTakenError,
+)
+from turns.head import IS_RUNNING
 from turns.identifiers import TraceContext
 from turns.message import ID_RULE, is_valid_id
 
@@ -40,9 +46,10 @@ WITH r AS MATERIALIZED (
     SELECT * FROM unnest(%(ords)s::int[], %(ids)s::uuid[], %(tenants)s::text[], %(sessions)s::text[], %(queues)s::text[],
                          %(keys)s::text[], %(fingerprints)s::bytea[], %(contents)s::jsonb[], %(execute_ats)s::timestamptz[],
                          %(expires)s::float8[], %(max_attempts)s::int[], %(timeouts)s::float8[], %(metadatas)s::jsonb[],
-                         %(trace_ids)s::text[], %(span_ids)s::text[], %(parent_span_ids)s::text[], %(webhook_urls)s::text[])
+                         %(trace_ids)s::text[], %(span_ids)s::text[], %(parent_span_ids)s::text[], %(webhook_urls)s::text[],
+                         %(parents)s::uuid[], %(parent_fences)s::bigint[], %(child_keys)s::text[])
         r (ord, id, tenant_id, session_id, queue, key, fingerprint, content, execute_at, expires_in, max_attempts,
-           timeout_seconds, metadata, trace_id, span_id, parent_span_id, webhook_url)
+           timeout_seconds, metadata, trace_id, span_id, parent_span_id, webhook_url, parent_turn_id, parent_fence, child_key)
 ), timed AS MATERIALIZED (
     SELECT r.*, l.later, coalesce(l.later, now()) + make_interval(secs => r.expires_in) AS expires_at, now() AS created_at
       FROM r CROSS JOIN LATERAL (SELECT CASE WHEN r.execute_at > now() THEN r.execute_at END AS later) l
@@ -50,6 +57,9 @@ WITH r AS MATERIALIZED (
     -- Neither in the table nor twice in this batch, where clients have chosen the ids.
     SELECT * FROM timed WHERE NOT EXISTS (SELECT FROM turns t WHERE t.id = timed.id)
        AND NOT EXISTS (SELECT FROM timed e WHERE e.id = timed.id AND e.ord < timed.ord)
+       -- A parent whose claim is over starts nothing any more.
+       AND (parent_fence IS NULL OR EXISTS (
+            SELECT FROM turns t WHERE t.id = timed.parent_turn_id AND t.fence = timed.parent_fence AND {IS_RUNNING}))
 ), accepted AS (
     INSERT INTO submissions (tenant_id, key, fingerprint, turn_id, answer)
     SELECT DISTINCT ON (tenant_id, key) tenant_id, key, fingerprint, id, {ANSWER.format(of="free", execute_at="later")}
@@ -73,11 +83,12 @@ WITH r AS MATERIALIZED (
     WINDOW session AS (PARTITION BY f.tenant_id, f.session_id)
 ), born AS (
     INSERT INTO turns (id, tenant_id, session_id, seq, queue, execute_at, send_at, expires_at, max_attempts,
-                       timeout_seconds, metadata, trace_id, span_id, parent_span_id, created_at, webhook_url)
+                       timeout_seconds, metadata, trace_id, span_id, parent_span_id, created_at, webhook_url,
+                       parent_turn_id, child_key)
     SELECT n.id, n.tenant_id, n.session_id, n.seq, n.queue, n.later,
            coalesce(n.later, now() + make_interval(secs => greatest(%(net)s, 2 * {DWELL.format(queue="n.queue")}))),
            n.expires_at, n.max_attempts, n.timeout_seconds, n.metadata, n.trace_id, n.span_id, n.parent_span_id, n.created_at,
-           n.webhook_url
+           n.webhook_url, n.parent_turn_id, n.child_key
       FROM numbered n ORDER BY n.id
     RETURNING id
 ), said AS (
@@ -103,6 +114,15 @@ DELETE FROM submissions WHERE ctid = ANY (ARRAY(
 """
 
 
+@dataclass(frozen=True, slots=True)
+class ParentClaim:
+    """Under which claim a turn starts a child, and by which call."""
+
+    turn_id: UUID
+    fence: int
+    child_key: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """A request to answer `content`, validated at the edge. `key` is what a repeat of it is known by, if anything.
@@ -125,6 +145,7 @@ class Submission:
     metadata: Mapping[str, Any] | None = None
     webhook_url: str | None = None
     """Where to tell how the turn ended, checked at the edge."""
+    parent: ParentClaim | None = None
 
     def __post_init__(self) -> None:
         if not (is_valid_id(self.tenant_id) and is_valid_id(self.session_id)):
@@ -195,6 +216,8 @@ async def _read(database: Database, submissions: Sequence[Submission], places: S
 
 def _replay(submission: Submission, row: DictRow | None) -> Accepted | SubmissionRefusedError:
     if row is None:
+        if submission.parent is not None:
+            return ParentSupersededError(submission.parent.turn_id)
         return TurnIdTakenError(submission.turn_id)
     if submission.key is None:
         # Nobody else can know an id that we made: this is our own commit, whose answer got lost.
@@ -242,5 +265,12 @@ def _parameters(submissions: Sequence[Submission], net_seconds: float) -> dict[s
         "span_ids": [submission.trace.span_id for submission in submissions],
         "parent_span_ids": [submission.trace.parent_span_id for submission in submissions],
         "webhook_urls": [submission.webhook_url for submission in submissions],
+        "parents": [None if (parent := submission.parent) is None else parent.turn_id for submission in submissions],
+        "parent_fences": [
+            None if (parent := submission.parent) is None else parent.fence for submission in submissions
+        ],
+        "child_keys": [
+            None if (parent := submission.parent) is None else parent.child_key for submission in submissions
+        ],
         "net": net_seconds,
     }

@@ -1,5 +1,5 @@
 """Receives messages and answers turns. What a handler needs is here; importing it costs next to nothing."""
 
-from worker.handler import Context, Handler, Reject, Retry, Snooze, Turn, handler
+from worker.handler import Child, ChildFailedError, Context, Handler, Reject, Retry, Snooze, Turn, handler
 
-__all__ = ["Context", "Handler", "Reject", "Retry", "Snooze", "Turn", "handler"]
+__all__ = ["Child", "ChildFailedError", "Context", "Handler", "Reject", "Retry", "Snooze", "Turn", "handler"]

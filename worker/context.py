@@ -1,7 +1,7 @@
 """What a handler is given: the turn, and a context that is fenced, timed and can be cancelled."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +11,8 @@ from memory.history import History
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import Message
 from turns.identifiers import TraceContext
-from worker.handler import Turn
+from worker.children import Children
+from worker.handler import Child, Turn
 from worker.once import RecordedValues
 from worker.outage import Outlast
 
@@ -26,23 +27,35 @@ def turn_for_handler(turn: ClaimedTurn) -> Turn:
         session_id=turn.session_id,
         seq=turn.seq,
         queue=turn.queue,
+        kind=turn.kind,
         inputs=turn.inputs,
         metadata=turn.metadata,
         created_at=turn.created_at,
         trace_id=turn.trace_id,
         traceparent=TraceContext(turn.trace_id, turn.span_id).traceparent,
+        generation=turn.generation,
+        parent_turn_id=turn.parent_turn_id,
     )
 
 
 class TurnContext:
     """The real `worker.handler.Context` of one attempt."""
 
-    def __init__(self, turn: ClaimedTurn, timeout_seconds: float, history: History, outlast: Outlast) -> None:
+    def __init__(
+        self,
+        turn: ClaimedTurn,
+        timeout_seconds: float,
+        history: History,
+        outlast: Outlast,
+        values: RecordedValues,
+        children: Children,
+    ) -> None:
         self._turn = turn
         self._history = history
         self._outlast = outlast
         self._cancelled = threading.Event()
-        self._values = RecordedValues(turn, database, outlast)
+        self._values = values
+        self._children = children
         self.start_clock(timeout_seconds)
         self.log = structlog.get_logger("turnstile.handler").bind(
             turn_id=str(turn.id), session_id=turn.session_id, attempt=turn.attempt, trace_id=turn.trace_id
@@ -86,3 +99,29 @@ class TurnContext:
 
     async def once(self, key: str, fn: Callable[[], Any]) -> Any:
         return await self._values.once(key, fn)
+
+    async def submit(
+        self,
+        input: Any,  # noqa: A002 - as the protocol has it
+        *,
+        session: str | None = None,
+        key: str | None = None,
+        queue: str | None = None,
+        max_attempts: int | None = None,
+        timeout_seconds: float | None = None,
+        expires_in_seconds: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Child:
+        return await self._children.submit(
+            input,
+            session=session,
+            key=key,
+            queue=queue,
+            max_attempts=max_attempts,
+            timeout_seconds=timeout_seconds,
+            expires_in_seconds=expires_in_seconds,
+            metadata=metadata,
+        )
+
+    async def join(self, children: Sequence[Child], policy: str = "all") -> list[Any]:
+        return await self._children.join(children, policy)

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 from turns.errors import DatabaseUnavailableError
-from worker.endings import AttemptEnding, ClaimLost
+from turns.settlement import JoinPolicy
+from worker.endings import AttemptEnding, ClaimLost, JoinPending
 from worker.handler import Reject, Retry, Snooze
 
 HEALING: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError, DatabaseUnavailableError)
@@ -51,6 +53,14 @@ class Snoozed:
 
 
 @dataclass(frozen=True, slots=True)
+class Joining:
+    """The handler waits for children: it is to run again when they have ended."""
+
+    children: tuple[UUID, ...]
+    policy: JoinPolicy
+
+
+@dataclass(frozen=True, slots=True)
 class TimedOut:
     """The attempt took longer than it may."""
 
@@ -64,7 +74,7 @@ class Stopped:
     reason: StopReason
 
 
-Outcome = Succeeded | Failed | Snoozed | TimedOut | Stopped
+Outcome = Succeeded | Failed | Snoozed | Joining | TimedOut | Stopped
 
 
 def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = ()) -> Outcome:
@@ -72,6 +82,8 @@ def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
     match _ending_in(error):
         case ClaimLost():
             return Stopped(StopReason.SUPERSEDED)
+        case JoinPending(children=children, policy=policy):
+            return Joining(children, policy)
         case _:
             pass
     match error:

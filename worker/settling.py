@@ -40,9 +40,10 @@ class Settling:
 
     def decide(self, turn: ClaimedTurn, outcome: Outcome, elapsed_seconds: float) -> Settlement | None:
         """What becomes of the turn, `elapsed_seconds` after its claim; None if it is no longer ours."""
+        handler = self._handler.for_kind(turn.kind)
         policy = Policy(
             # What the submit asked for, then the handler, then the queue.
-            max_attempts=turn.max_attempts or self._handler.max_attempts or self._queue.max_attempts,
+            max_attempts=turn.max_attempts or handler.max_attempts or self._queue.max_attempts,
             base_seconds=self._settings.retry_base_seconds,
             cap_seconds=self._settings.retry_cap_seconds,
         )

@@ -14,16 +14,28 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.chaos.checker.evidence import Change, Evidence
-from tests.fakes import store_cancel, store_claim, store_evidence, store_halting, store_relay, store_submit
+from tests.fakes import (
+    store_cancel,
+    store_children,
+    store_claim,
+    store_evidence,
+    store_halting,
+    store_relay,
+    store_submit,
+)
 from tests.fakes.store_tables import Tables
 from turns import (
     attempts,
     cancellation,
+    children,
     claim,
+    compensation,
     halting,
     head,
     history,
+    joining,
     operator_reading,
+    recorded_values,
     redrive,
     redrive_record,
     registry,
@@ -46,6 +58,15 @@ STATEMENTS: dict[str, Statement] = {
     submission.FORGET_SUBMISSIONS: store_submit.forget_submissions,
     claim.CLAIM: store_claim.claim,
     claim.READ_CLAIMS: store_claim.read_claims,
+    recorded_values.READ_VALUES: store_children.read_values,
+    recorded_values.RECORD_VALUE: store_children.record_value,
+    recorded_values.REREAD_VALUE: store_children.reread_value,
+    children.READ_CHILDREN: store_children.read_children,
+    children.READ_STATES: store_children.read_states,
+    children.READ_OUTPUTS: store_children.read_outputs,
+    compensation.COMPENSATE_FAILED: store_children.compensate_failed,
+    joining.WAKE_PARENTS: store_children.wake_parents,
+    joining.WAKE_JOINED: store_children.wake_joined,
     renew.RENEW: store_claim.renew,
     settle.SETTLE: store_claim.settle,
     settle.REREAD_SETTLED: store_claim.reread_settled,

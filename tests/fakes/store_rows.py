@@ -52,6 +52,10 @@ class TurnRow:
     dead_lettered_at: Instant | None = None
     parent_span_id: str | None = None
     parent_turn_id: UUID | None = None
+    kind: str = "turn"
+    child_key: str | None = None
+    joining: list[UUID] | None = None
+    join_policy: str | None = None
     webhook_url: str | None = None
     metadata: Any = field(default_factory=dict)
     started_at: Instant | None = None
@@ -122,6 +126,17 @@ class SubmissionRow:
     fingerprint: bytes
     turn_id: UUID
     answer: dict[str, Any]
+    created_at: Instant
+
+
+@dataclass(slots=True, eq=False)
+class ValueRow:
+    """A row of `turn_values`."""
+
+    turn_id: UUID
+    key: str
+    value: Any
+    fence: int
     created_at: Instant
 
 

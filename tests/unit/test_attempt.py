@@ -45,7 +45,7 @@ class Bench:
     def __init__(self, threads: Executor) -> None:
         self._threads = threads
         self.began = asyncio.Event()
-        self.context = TurnContext(CLAIMED, LONG, cast("Any", None), cast("Any", None))
+        self.context = TurnContext(CLAIMED, LONG, *[cast("Any", None)] * 4)
 
     def attempt(self, function: Callable[[Any, Any], Any], retry_on: tuple[type[BaseException], ...] = ()) -> Attempt:
         return Attempt(Handler(function, retry_on=retry_on), turn_for_handler(CLAIMED), self.context, self._threads)
