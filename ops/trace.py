@@ -28,7 +28,7 @@ def trace(
     if as_json:
         print_json({"trace_id": trace_id, "turns": [asdict(span) for span in spans]})
         return
-    columns = ("turn", "session", "seq", "queue", "status", "attempt", "created", "finished", "span")
+    columns = ("turn", "session", "seq", "queue", "call", "status", "attempt", "created", "finished", "span")
     print_table(
         columns,
         [
@@ -37,7 +37,8 @@ def trace(
                 span.session_id,
                 span.seq,
                 span.queue,
-                span.status,
+                span.child_key if span.kind == "turn" else span.kind,
+                _status(span),
                 span.attempt,
                 span.created_at,
                 span.finished_at,
@@ -46,6 +47,11 @@ def trace(
             for span in spans
         ],
     )
+
+
+def _status(span: "Span") -> str:
+    """With what it waits for, if it does."""
+    return span.status if span.joining is None else f"{span.status}, joins {span.join_policy} of {len(span.joining)}"
 
 
 async def _read(settings: "Settings", which: str) -> "tuple[str, list[Span]]":

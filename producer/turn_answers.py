@@ -75,6 +75,9 @@ class TurnSummary(BaseModel):
     trace_id: str
     span_id: str
     parent_span_id: str | None
+    kind: Literal["turn", "compensation"]
+    parent_turn_id: UUID | None
+    joining: list[UUID] | None
     metadata: dict[str, Any]
     created_at: datetime
     started_at: datetime | None
@@ -191,7 +194,9 @@ def poll_after_seconds(record: TurnRecord, now: datetime) -> int | None:
     """
     if record.status.is_terminal:
         return None
-    since = max(record.created_at, record.execute_at or record.created_at)
+    # A turn that waits for children is due at its expiry at the latest, and sooner in all likelihood.
+    due_at = None if record.joining else record.execute_at
+    since = max(record.created_at, due_at or record.created_at)
     age = (now - since).total_seconds()
     return max(1, min(MAX_POLL_SECONDS, math.ceil(-age) if age < 0 else int(age / 10)))
 

@@ -22,6 +22,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from turns.claimed_turn import ClaimedTurn
+from turns.compensation import COMPENSATE
 from turns.conversation import LAST_ANSWERED, NOTHING_SAID, HistoryVersion, Message
 from turns.database import Database
 from turns.head import DUE, OPEN_HEAD
@@ -75,7 +76,7 @@ WITH want AS MATERIALIZED (
            error = CASE WHEN due.verdict = 'FAILED' THEN 'its worker was lost in attempt ' || t.attempt ELSE t.error END
       FROM due
      WHERE t.id = due.id AND ({DUE} OR {EXPIRED})
-    RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.generation, t.error_class, t.trace_id,
+    RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.generation, t.error_class, t.error, t.trace_id,
               due.claim_id, due.was, due.lost_fence, due.lost_attempt, due.lost_worker, due.lost_start,
               coalesce(t.finished_at, t.started_at) AS lost_at
 ), lost AS (
@@ -84,7 +85,7 @@ WITH want AS MATERIALIZED (
 ), halted AS (
     UPDATE sessions s SET halted_by = c.id, updated_at = clock_timestamp() FROM claimed c
      WHERE %(halt)s AND c.status = 'FAILED' AND s.tenant_id = c.tenant_id AND s.session_id = c.session_id
-), heir AS MATERIALIZED (
+), {COMPENSATE.format(failed="claimed")}, heir AS MATERIALIZED (
     -- The claimer goes on to the next head by itself; this is for the case that it dies before it does.
     SELECT n.id FROM claimed e CROSS JOIN LATERAL (
         SELECT h.id FROM turns h
@@ -109,6 +110,7 @@ SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id
 READ_CLAIMS: LiteralString = f"""
 SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t.failures, t.crashes, t.max_attempts,
        t.generation, t.fence, t.timeout_seconds, t.metadata, t.trace_id, t.span_id, t.created_at,
+       t.kind, t.parent_turn_id,
        extract(epoch FROM t.expires_at - clock_timestamp())::float8 AS expires_in_seconds,
        extract(epoch FROM t.started_at - greatest(t.created_at, t.execute_at))::float8 AS dwell_seconds,
        said.contents, said.ordinals, said.times, v.seq AS version_seq, v.claim_id AS version_claim,
@@ -176,6 +178,9 @@ class ClaimTerms:
     max_crashes: int
     halt: bool = False
     """Whether a FAILED turn of this queue halts its session."""
+    compensates: bool = False
+    """Whether the handler says what to do about a turn that finally failed."""
+    compensation_expires_seconds: float = 900.0
 
 
 async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimRequest]) -> list[Claim]:
@@ -191,6 +196,8 @@ async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimR
         "lease": terms.lease_seconds,
         "max_crashes": terms.max_crashes,
         "halt": terms.halt,
+        "compensates": terms.compensates,
+        "compensation_expires": terms.compensation_expires_seconds,
         # After an outage of ours the living may not have renewed yet; a takeover now would run their turns twice.
         "takeover": database.unbroken_seconds() > terms.lease_seconds,
     }

@@ -39,3 +39,5 @@ class ClaimedTurn:
     """Of the session's history before this turn."""
     memory_version: int = 0
     """Of the session's durable working memory at the claim: nobody else writes to it while the claim lasts."""
+    kind: str = "turn"
+    parent_turn_id: UUID | None = None

@@ -90,3 +90,11 @@ class SessionBusyError(SubmissionRefusedError):
         super().__init__(f"the session is busy with turn {turn_id}")
         self.turn_id = turn_id
         self.replayed = replayed
+
+
+class ParentSupersededError(SubmissionRefusedError):
+    """A child whose parent's claim is over by now: no such child was started."""
+
+    def __init__(self, parent_id: UUID) -> None:
+        super().__init__(f"turn {parent_id} is another claim's by now and may start no children under this one")
+        self.parent_id = parent_id

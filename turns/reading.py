@@ -47,6 +47,12 @@ class TurnRecord:
     trace_id: str
     span_id: str
     parent_span_id: str | None
+    kind: str
+    """`turn`, or `compensation`."""
+    parent_turn_id: UUID | None
+    """Whose child it is, or whose compensation."""
+    joining: Sequence[UUID] | None
+    """The children that it waits for, while it does."""
     metadata: Mapping[str, Any]
     created_at: datetime
     started_at: datetime | None

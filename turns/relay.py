@@ -23,6 +23,7 @@ from turns.envelope import DeadLetter, OutgoingMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turns.head import IS_FAILED
 from turns.identifiers import TraceContext
+from turns.joining import wake_joined
 from turns.memory_items import prune_items
 from turns.message import WakeUp
 from turns.settings import Settings
@@ -176,6 +177,7 @@ class Relay:
         self._nudged = asyncio.Event()
         self._full_scan_at = -math.inf
         self._forgot_at = -math.inf
+        self._woke_joined_at = -math.inf
 
     def nudge(self) -> None:
         """Something has become due: don't wait for the tick."""
@@ -206,6 +208,9 @@ class Relay:
         limit = {"limit": BATCH}
         await self._database.fetch(PLACE_SCHEDULED, limit)
         await self._database.fetch(WAKE_EXPIRED, limit)
+        if time.monotonic() - self._woke_joined_at > self._settings.takeover_resend_seconds:
+            self._woke_joined_at = time.monotonic()
+            await wake_joined(self._database)
         due = await self._take_due()
         for queue in sorted({row.queue for row in due}):
             rows = [row for row in due if row.queue == queue]

@@ -19,6 +19,7 @@ from psycopg.rows import DictRow
 
 from turns.claim import READ_CLAIMS, Claim, ClaimTerms, NoClaim, claimed_turn
 from turns.claimed_turn import ClaimedTurn
+from turns.compensation import COMPENSATE_FAILED
 from turns.conversation import StoredMessage
 from turns.database import Database
 from turns.head import DUE, IS_RUNNING
@@ -30,9 +31,9 @@ WITH s AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[], %(statuses)s::text[], %(outcomes)s::text[],
                          %(replies)s::jsonb[], %(afters)s::float8[], %(refunds)s::bool[], %(faults)s::bool[],
                          %(error_classes)s::text[], %(errors)s::text[], %(dead_letters)s::bool[], %(mores)s::bool[],
-                         %(claims)s::uuid[], %(partials)s::jsonb[])
+                         %(claims)s::uuid[], %(joinings)s::text[], %(join_policies)s::text[], %(partials)s::jsonb[])
         s (id, fence, status, outcome, reply, after, refund, fault, error_class, error, dead_letter, more,
-           next_claim_id, partial)
+           next_claim_id, joining, join_policy, partial)
 ), halting AS MATERIALIZED (
     -- Lock order: sessions, then turns. Only those that may be halted: where a queue does not halt, no session is locked.
     SELECT ss.tenant_id, ss.session_id FROM sessions ss
@@ -60,6 +61,8 @@ WITH s AS MATERIALIZED (
            send_at = CASE WHEN v.final = 'PENDING' THEN clock_timestamp() + make_interval(secs => v.after)
                           WHEN v.final = 'FAILED' AND v.dead_letter AND NOT %(halt)s THEN clock_timestamp() END,
            sends = 0,
+           joining = CASE WHEN v.final = 'PENDING' THEN v.joining::uuid[] END,
+           join_policy = CASE WHEN v.final = 'PENDING' THEN v.join_policy END,
            finished_at = CASE WHEN v.final <> 'PENDING' THEN clock_timestamp() END,
            error_class = v.error_class,
            error = v.error
@@ -155,8 +158,13 @@ async def settle(
 
     Raises DatabaseUnavailableError; may then be called again with the same requests, which may have been committed.
     """
-    settled, rows = await database.fetch_pipelined(
-        [(SETTLE, _settle_parameters(terms, requests, encode)), (READ_CLAIMS, _next_claims(requests))]
+    # One commit: a turn is never FAILED without its compensation.
+    settled, rows, *_ = await database.fetch_pipelined(
+        [
+            (SETTLE, _settle_parameters(terms, requests, encode)),
+            (READ_CLAIMS, _next_claims(requests)),
+            *_compensations(terms, requests),
+        ]
     )
     following = {row["claim_id"]: claimed_turn(row) for row in rows}
     # By fence as well: a batch may hold a stale and the present claim of one turn.
@@ -224,6 +232,9 @@ def _settle_parameters(
         "mores": [request.more for request in requests],
         "claims": [request.next_claim_id for request in requests],
         "partials": [None if settlement.partial is None else encode(settlement.partial) for settlement in settlements],
+        # As texts: an array of arrays would have to be rectangular, and unnest would flatten it.
+        "joinings": [_array_of(settlement.joining) for settlement in settlements],
+        "join_policies": [settlement.join_policy for settlement in settlements],
         "queue": terms.queue,
         "worker": terms.worker_id,
         "lease": terms.lease_seconds,
@@ -237,3 +248,20 @@ def _next_claims(requests: Sequence[SettleRequest]) -> dict[str, Any]:
         "sessions": [request.turn.session_id for request in requests],
         "claims": [request.next_claim_id for request in requests],
     }
+
+
+def _compensations(terms: ClaimTerms, requests: Sequence[SettleRequest]) -> list[tuple[LiteralString, dict[str, Any]]]:
+    failing = [request.turn for request in requests if request.settlement.status is TurnStatus.FAILED]
+    if not (failing and terms.compensates):
+        return []
+    parameters = {
+        "ids": [turn.id for turn in failing],
+        "fences": [turn.fence for turn in failing],
+        "compensates": True,
+        "compensation_expires": terms.compensation_expires_seconds,
+    }
+    return [(COMPENSATE_FAILED, parameters)]
+
+
+def _array_of(ids: Sequence[UUID]) -> str | None:
+    return "{" + ",".join(map(str, ids)) + "}" if ids else None

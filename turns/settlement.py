@@ -3,8 +3,18 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 from turns.status import TurnStatus
+
+
+class JoinPolicy(StrEnum):
+    """What a turn that joins its children waits for."""
+
+    ALL = "all"
+    """Until all SUCCEEDED, or one did not."""
+    ANY = "any"
+    """Until one SUCCEEDED, or none did."""
 
 
 class AttemptOutcome(StrEnum):
@@ -16,6 +26,7 @@ class AttemptOutcome(StrEnum):
     SNOOZED = "snoozed"
     CANCELED = "canceled"
     RELEASED = "released"
+    JOINED = "joined"
     LOST = "lost"
 
     @property
@@ -31,6 +42,7 @@ _STATUS_AFTER = {
     AttemptOutcome.SNOOZED: TurnStatus.PENDING,
     AttemptOutcome.CANCELED: TurnStatus.CANCELED,
     AttemptOutcome.RELEASED: TurnStatus.PENDING,
+    AttemptOutcome.JOINED: TurnStatus.PENDING,
     AttemptOutcome.LOST: None,
 }
 
@@ -45,7 +57,7 @@ class Settlement:
     after_seconds: float = 0.0
     """PENDING only: how long the turn waits."""
     refund: bool = False
-    """The attempt is not charged: a release, a snooze."""
+    """The attempt is not charged: a release, a snooze, a join."""
     fault: bool = False
     """Counts against the handler's budget of failures."""
     error_class: str | None = None
@@ -54,3 +66,6 @@ class Settlement:
     """FAILED only: whether a dead letter is owed."""
     partial: str | None = None
     """What was said so far: kept apart from the history, if the turn is CANCELED (a cancel may have come first)."""
+    joining: tuple[UUID, ...] = ()
+    """PENDING only: the children that the turn waits for."""
+    join_policy: JoinPolicy | None = None

@@ -45,7 +45,7 @@ TRANSITIONS: dict[TurnStatus | None, dict[TurnStatus, str]] = {
     },
     TurnStatus.RUNNING: {
         TurnStatus.RUNNING: "lease ran out, claimed again",
-        TurnStatus.PENDING: "retry, snooze, release",
+        TurnStatus.PENDING: "retry, snooze, release, join",
         TurnStatus.SUCCEEDED: "settle",
         TurnStatus.FAILED: "settle, crash loop",
         TurnStatus.CANCELED: "cancel",

@@ -20,7 +20,13 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from turns.database import Database
-from turns.errors import IdempotencyMismatchError, SubmissionRefusedError, TurnIdTakenError
+from turns.errors import (
+    IdempotencyMismatchError,
+    ParentSupersededError,
+    SubmissionRefusedError,
+    TurnIdTakenError,
+)
+from turns.head import IS_RUNNING
 from turns.identifiers import TraceContext
 from turns.message import ID_RULE, is_valid_id
 
@@ -42,9 +48,10 @@ WITH r AS MATERIALIZED (
                          %(keys)s::text[], %(fingerprints)s::bytea[], %(contents)s::jsonb[], %(execute_ats)s::timestamptz[],
                          %(expires)s::float8[], %(max_attempts)s::int[], %(timeouts)s::float8[], %(metadatas)s::jsonb[],
                          %(trace_ids)s::text[], %(span_ids)s::text[], %(parent_span_ids)s::text[], %(webhook_urls)s::text[],
-                         %(chosens)s::bool[])
+                         %(chosens)s::bool[], %(parents)s::uuid[], %(parent_fences)s::bigint[], %(child_keys)s::text[])
         r (ord, id, tenant_id, session_id, queue, key, fingerprint, content, execute_at, expires_in, max_attempts,
-           timeout_seconds, metadata, trace_id, span_id, parent_span_id, webhook_url, chosen)
+           timeout_seconds, metadata, trace_id, span_id, parent_span_id, webhook_url, chosen, parent_turn_id, parent_fence,
+           child_key)
 ), timed AS MATERIALIZED (
     SELECT r.*, l.later, coalesce(l.later, now()) + make_interval(secs => r.expires_in) AS expires_at, now() AS created_at
       FROM r CROSS JOIN LATERAL (SELECT CASE WHEN r.execute_at > now() THEN r.execute_at END AS later) l
@@ -52,6 +59,9 @@ WITH r AS MATERIALIZED (
     -- Neither in the table nor twice in this batch, where clients have chosen the ids.
     SELECT * FROM timed WHERE NOT EXISTS (SELECT FROM turns t WHERE t.id = timed.id)
        AND NOT EXISTS (SELECT FROM timed e WHERE e.id = timed.id AND e.ord < timed.ord)
+       -- A parent whose claim is over starts nothing any more.
+       AND (parent_fence IS NULL OR EXISTS (
+            SELECT FROM turns t WHERE t.id = timed.parent_turn_id AND t.fence = timed.parent_fence AND {IS_RUNNING}))
 ), accepted AS (
     INSERT INTO submissions (tenant_id, key, fingerprint, turn_id, answer)
     SELECT DISTINCT ON (tenant_id, key) tenant_id, key, fingerprint, id, {ANSWER.format(of="free", execute_at="later")}
@@ -85,13 +95,13 @@ WITH r AS MATERIALIZED (
 ), born AS (
     INSERT INTO turns (id, tenant_id, session_id, seq, queue, execute_at, send_at, expires_at, max_attempts,
                        timeout_seconds, metadata, trace_id, span_id, parent_span_id, created_at, webhook_url,
-                       status, finished_at, cancel_requested_at, cancel_reason)
+                       parent_turn_id, child_key, status, finished_at, cancel_requested_at, cancel_reason)
     SELECT n.id, n.tenant_id, n.session_id, n.seq, n.queue, n.later,
            CASE WHEN n.canceled_at IS NULL
                 THEN coalesce(n.later,
                               now() + make_interval(secs => greatest(%(net)s, 2 * {DWELL.format(queue="n.queue")}))) END,
            n.expires_at, n.max_attempts, n.timeout_seconds, n.metadata, n.trace_id, n.span_id, n.parent_span_id, n.created_at,
-           n.webhook_url, CASE WHEN n.canceled_at IS NULL THEN 'PENDING' ELSE 'CANCELED' END,
+           n.webhook_url, n.parent_turn_id, n.child_key, CASE WHEN n.canceled_at IS NULL THEN 'PENDING' ELSE 'CANCELED' END,
            CASE WHEN n.canceled_at IS NOT NULL THEN clock_timestamp() END, n.canceled_at, n.reason
       FROM numbered n ORDER BY n.id
     RETURNING id
@@ -119,6 +129,15 @@ DELETE FROM submissions WHERE ctid = ANY (ARRAY(
 """
 
 
+@dataclass(frozen=True, slots=True)
+class ParentClaim:
+    """Under which claim a turn starts a child, and by which call."""
+
+    turn_id: UUID
+    fence: int
+    child_key: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """A request to answer `content`, validated at the edge. `key` is what a repeat of it is known by, if anything.
@@ -143,6 +162,7 @@ class Submission:
     metadata: Mapping[str, Any] | None = None
     webhook_url: str | None = None
     """Where to tell how the turn ended, checked at the edge."""
+    parent: ParentClaim | None = None
 
     def __post_init__(self) -> None:
         if not (is_valid_id(self.tenant_id) and is_valid_id(self.session_id)):
@@ -215,6 +235,8 @@ async def _read(database: Database, submissions: Sequence[Submission], places: S
 
 def _replay(submission: Submission, row: DictRow | None) -> Accepted | SubmissionRefusedError:
     if row is None:
+        if submission.parent is not None:
+            return ParentSupersededError(submission.parent.turn_id)
         return TurnIdTakenError(submission.turn_id)
     if submission.key is None:
         # Nobody else can know an id that we made: this is our own commit, whose answer got lost.
@@ -265,5 +287,12 @@ def submit_parameters(submissions: Sequence[Submission], net_seconds: float) -> 
         "parent_span_ids": [submission.trace.parent_span_id for submission in submissions],
         "webhook_urls": [submission.webhook_url for submission in submissions],
         "chosens": [submission.chosen for submission in submissions],
+        "parents": [None if (parent := submission.parent) is None else parent.turn_id for submission in submissions],
+        "parent_fences": [
+            None if (parent := submission.parent) is None else parent.fence for submission in submissions
+        ],
+        "child_keys": [
+            None if (parent := submission.parent) is None else parent.child_key for submission in submissions
+        ],
         "net": net_seconds,
     }

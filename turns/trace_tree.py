@@ -1,5 +1,10 @@
-"""A trace as a tree (G6): which turn came of which, by span and parent span, in one recursive statement."""
+"""A trace as a tree (G6): which turn came of which, in one recursive statement.
 
+By span and parent span, as whoever called the API said it; and by the parent that a child or a compensation has. The latter
+also where a redrive has given one of them another trace: a parent that was redriven keeps the children that succeeded.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
@@ -15,13 +20,18 @@ WITH RECURSIVE tree AS (
       FROM turns t
      WHERE t.trace_id = %(trace)s
        AND NOT EXISTS (SELECT FROM turns p WHERE p.trace_id = t.trace_id AND p.span_id = t.parent_span_id)
+       AND NOT EXISTS (SELECT FROM turns p WHERE p.id = t.parent_turn_id AND p.trace_id = t.trace_id)
     UNION ALL
     SELECT c.id, c.span_id, tree.depth + 1, tree.place || c.created_at, tree.seen || c.id
-      FROM tree JOIN turns c ON c.trace_id = %(trace)s AND c.parent_span_id = tree.span_id
+      FROM tree CROSS JOIN LATERAL (
+            SELECT t.id, t.span_id, t.created_at FROM turns t
+             WHERE t.trace_id = %(trace)s AND t.parent_span_id = tree.span_id
+             UNION
+            SELECT t.id, t.span_id, t.created_at FROM turns t WHERE t.parent_turn_id = tree.id) c
      WHERE c.id <> ALL (tree.seen)
 )
 SELECT t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.status, t.generation, t.attempt, t.span_id, t.parent_span_id,
-       t.created_at, t.started_at, t.finished_at, tree.depth
+       t.created_at, t.started_at, t.finished_at, t.kind, t.child_key, t.joining, t.join_policy, tree.depth
   FROM tree JOIN turns t USING (id) ORDER BY tree.place, tree.depth, t.id
 """
 
@@ -45,6 +55,12 @@ class Span:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    kind: str
+    child_key: str | None
+    """By which call its parent started it."""
+    joining: Sequence[UUID] | None
+    """The children that it waits for, while it does."""
+    join_policy: str | None
     depth: int
 
 

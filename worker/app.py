@@ -29,7 +29,8 @@ from turns.settings import Settings
 from turns.webhook_delivery import WebhookDelivery
 from worker.consumer import Consumer
 from worker.emitting import Emission
-from worker.handler import Handler, load
+from worker.handler import Handler
+from worker.handler_loading import load
 from worker.health import Health, serve_health
 from worker.heartbeat import Heartbeat
 from worker.processor import Processor

@@ -15,6 +15,7 @@ from typing import Any
 
 from turns.cancel_reason import CancelReason
 from worker.context import TurnContext
+from worker.endings import AttemptEnding
 from worker.handler import Handler, Turn
 from worker.outcome import Failed, Outcome, Stopped, StopReason, Succeeded, TimedOut, classify
 from worker.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean
@@ -142,9 +143,10 @@ class Attempt:
         error = running.exception()
         if error is None:
             return self._answered(running.result())
-        # Where, for whoever wrote the handler; not the error's text, which may quote what the user said.
-        where = "".join(traceback.format_tb(error.__traceback__)[-6:])
-        self._context.log.info("attempt.raised", error_class=type(error).__name__, where=where)
+        if not isinstance(error, AttemptEnding):
+            # Where, for whoever wrote the handler; not the error's text, which may quote what the user said.
+            where = "".join(traceback.format_tb(error.__traceback__)[-6:])
+            self._context.log.info("attempt.raised", error_class=type(error).__name__, where=where)
         return classify(error, self._handler.retry_on)
 
     def _answered(self, reply: Any) -> Outcome:

@@ -3,7 +3,7 @@
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -15,14 +15,15 @@ from turns.cancel_reason import CancelReason
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import Message
 from turns.identifiers import TraceContext
+from worker.children import Children
 from worker.emitting import Emitter
-from worker.handler import Turn
+from worker.handler import Child, Turn
+from worker.once import RecordedValues
+from worker.outage import Outlast
 
 MAX_HISTORY = 1000
 
 Answer = TypeVar("Answer")
-Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
-"""Repeats a call for as long as the database is away; see `worker.outage`."""
 
 
 def turn_for_handler(turn: ClaimedTurn) -> Turn:
@@ -33,11 +34,14 @@ def turn_for_handler(turn: ClaimedTurn) -> Turn:
         session_id=turn.session_id,
         seq=turn.seq,
         queue=turn.queue,
+        kind=turn.kind,
         inputs=turn.inputs,
         metadata=turn.metadata,
         created_at=turn.created_at,
         trace_id=turn.trace_id,
         traceparent=TraceContext(turn.trace_id, turn.span_id).traceparent,
+        generation=turn.generation,
+        parent_turn_id=turn.parent_turn_id,
     )
 
 
@@ -53,6 +57,8 @@ class TurnContext:
         history: History,
         memory: Memory,
         emitter: Emitter,
+        values: RecordedValues,
+        children: Children,
     ) -> None:
         self._turn = turn
         self._history = history
@@ -64,6 +70,8 @@ class TurnContext:
         self._awaited: set[concurrent.futures.Future[Any]] = set()
         self._cancelled = threading.Event()
         self._cancel_reason: CancelReason | None = None
+        self._values = values
+        self._children = children
         self.start_clock(timeout_seconds)
         self.log = structlog.get_logger("turnstile.handler").bind(
             turn_id=str(turn.id), session_id=turn.session_id, attempt=turn.attempt, trace_id=turn.trace_id
@@ -134,3 +142,32 @@ class TurnContext:
                 lambda: self._history.read(turn.tenant_id, turn.session_id, turn.history_version, limit - len(said_now))
             )
         return [*before, *said_now]
+
+    async def once(self, key: str, fn: Callable[[], Any]) -> Any:
+        return await self._values.once(key, fn)
+
+    async def submit(
+        self,
+        input: Any,  # noqa: A002 - as the protocol has it
+        *,
+        session: str | None = None,
+        key: str | None = None,
+        queue: str | None = None,
+        max_attempts: int | None = None,
+        timeout_seconds: float | None = None,
+        expires_in_seconds: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Child:
+        return await self._children.submit(
+            input,
+            session=session,
+            key=key,
+            queue=queue,
+            max_attempts=max_attempts,
+            timeout_seconds=timeout_seconds,
+            expires_in_seconds=expires_in_seconds,
+            metadata=metadata,
+        )
+
+    async def join(self, children: Sequence[Child], policy: str = "all") -> list[Any]:
+        return await self._children.join(children, policy)

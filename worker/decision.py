@@ -7,7 +7,7 @@ from turns.backoff import full_jitter
 from turns.claimed_turn import ClaimedTurn
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
-from worker.outcome import Failed, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
+from worker.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
 
 EXPIRED = "expired"
 TIMEOUT = "timeout"
@@ -42,6 +42,18 @@ def decide(
                 return _give_up(EXPIRED, f"asked to wait {after:g} s, but expires before", dead_letter=True)
             return Settlement(
                 status=TurnStatus.PENDING, outcome=AttemptOutcome.SNOOZED, after_seconds=after, refund=True
+            )
+        case Joining(children, policy_of_join):
+            if seconds_left <= 0:
+                return _give_up(EXPIRED, "its children had not ended when it expired", dead_letter=True)
+            # Until it expires: nothing but the end of its children makes it due before.
+            return Settlement(
+                status=TurnStatus.PENDING,
+                outcome=AttemptOutcome.JOINED,
+                after_seconds=seconds_left,
+                refund=True,
+                joining=children,
+                join_policy=policy_of_join,
             )
         case Stopped(reason):
             return _after_stop(reason)

@@ -18,7 +18,7 @@ from turns.message import WakeUp, decode
 from turns.message_queue import BATCH, MessageQueues
 from turns.redrive import revive
 from turns.settings import QueueSettings, Settings
-from worker.context import Outlast
+from worker.outage import Outlast
 
 log = structlog.get_logger("turnstile.delivery")
 

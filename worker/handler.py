@@ -10,21 +10,21 @@ A handler runs at least once per turn, and by returning it answers. `ctx.fence` 
 does outside.
 """
 
-import importlib
 import inspect
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from memory.interface import Memory
 from turns.cancel_reason import CancelReason
-from turns.errors import SettingsError
 
 Answer = TypeVar("Answer")
+COMPENSATION = "compensation"
+"""The kind of the turns that `on_failed` answers."""
+
+ABSENT_HANDLER_SECONDS = 5.0
 
 
 class Retry(Exception):  # noqa: N818 - reads as an instruction: `raise Retry(after=5)`
@@ -52,6 +52,27 @@ class Reject(Exception):  # noqa: N818
         self.dead_letter = dead_letter
 
 
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A turn that this one has started."""
+
+    id: UUID
+    session_id: str
+    key: str
+    """The call's own: what a later run of the same handler finds it by."""
+
+
+class ChildFailedError(Exception):
+    """A child that was joined did not succeed: FAILED, with its error, or CANCELED. Not caught, it fails its parent."""
+
+    def __init__(self, child: Child, status: str, error_class: str | None, error: str | None) -> None:
+        super().__init__(f"child {child.key} ({child.id}) {status}" + (f": {error_class}" if error_class else ""))
+        self.child = child
+        self.status = status
+        self.error_class = error_class
+        self.error = error
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """The turn to answer."""
@@ -61,6 +82,8 @@ class Turn:
     session_id: str
     seq: int
     queue: str
+    kind: str = "turn"
+    """`turn`, or `compensation` for what `on_failed` is given."""
     inputs: tuple[Any, ...]
     """What the user said: usually one item, each a string or a JSON object."""
     metadata: Mapping[str, Any]
@@ -68,6 +91,10 @@ class Turn:
     trace_id: str
     traceparent: str
     """For calls to others, so that the trace goes on."""
+    generation: int = 1
+    """One more with each redrive."""
+    parent_turn_id: UUID | None = None
+    """Whose child it is, or whose compensation."""
 
     @property
     def input(self) -> Any:
@@ -155,6 +182,43 @@ class Context(Protocol):
         """
         ...
 
+    async def once(self, key: str, fn: Callable[[], Any]) -> Any:
+        """What `fn` returned the first time that this turn asked for `key`: a retry gets it without calling `fn`.
+
+        `fn` takes nothing and may be async; one that is not runs on the event loop. What it returns must be JSON, and comes
+        back as JSON has it: a tuple is a list. If `fn` raises, nothing is recorded.
+        """
+        ...
+
+    async def submit(
+        self,
+        input: Any,  # noqa: A002 - as a submit over HTTP calls it
+        *,
+        session: str | None = None,
+        key: str | None = None,
+        queue: str | None = None,
+        max_attempts: int | None = None,
+        timeout_seconds: float | None = None,
+        expires_in_seconds: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Child:
+        """Starts a child turn, in a session of its own unless one is named; its trace goes on from this turn.
+
+        A later run of this handler gets the same child from the same call: the one with the same `key` or, without one, the
+        call of the same number. So a handler that starts children in another order each time must give them keys.
+        """
+        ...
+
+    async def join(self, children: Sequence[Child], policy: str = "all") -> list[Any]:
+        """The children's replies, in their order, once they have ended.
+
+        While they have not, it does not return: the attempt ends, free of charge, and the handler runs again from its top
+        when they have. So whatever comes before it must bear being run again; `once` is for what must not. With `all`, the
+        first child that fails or is cancelled raises ChildFailedError; with `any`, one that succeeds is enough, the others
+        give None, and ChildFailedError means that none did.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class Handler:
@@ -166,6 +230,8 @@ class Handler:
     max_attempts: int | None = None
     retry_on: tuple[type[BaseException], ...] = ()
     """Exceptions that may heal. ConnectionError and TimeoutError are always among them."""
+    on_failed: "Handler | None" = None
+    """What is run, as a turn of its own, after a turn that finally failed."""
 
     @property
     def is_async(self) -> bool:
@@ -180,39 +246,39 @@ class Handler:
     def __call__(self, turn: Any, ctx: Any) -> Any:
         return self.function(turn, ctx)
 
+    def for_kind(self, kind: str) -> "Handler":
+        """What answers a turn of this kind: itself, or for a compensation its `on_failed`."""
+        if kind != COMPENSATION:
+            return self
+        return self.on_failed or Handler(_leave_to_another_worker)
+
 
 def handler(
-    *, timeout: float | None = None, max_attempts: int | None = None, retry_on: tuple[type[BaseException], ...] = ()
+    *,
+    timeout: float | None = None,
+    max_attempts: int | None = None,
+    retry_on: tuple[type[BaseException], ...] = (),
+    on_failed: "Handler | Callable[[Any, Any], Any] | None" = None,
 ) -> Callable[[Callable[[Any, Any], Any]], Handler]:
     """Makes a function (turn, ctx) -> reply a handler. The reply is a string or anything that JSON can say.
 
     Of an async generator each value is emitted as by `ctx.emit`. Its reply is the text of all strings it yielded, in their
     order (the empty text if there were none); other values are events and no part of the reply.
+
+    `on_failed` is a function of the same kind, or a handler with options of its own. It is run once for each turn that
+    finally fails, as a turn of its own with its own retries. Its input is an object: `turn_id`, `session_id`, `generation`,
+    `inputs`, `error_class` and `error` of the failed turn, and `values`, what that has recorded by `ctx.once`.
     """
     if timeout is not None and timeout <= 0:
         raise ValueError(f"timeout must be positive, got {timeout:g}")
     if max_attempts is not None and max_attempts < 1:
         raise ValueError(f"max_attempts must be at least 1, got {max_attempts}")
-    return lambda function: Handler(function, timeout, max_attempts, retry_on)
+    if isinstance(on_failed, Handler) and on_failed.on_failed is not None:
+        raise ValueError("a compensation has no compensation: on_failed may not have an on_failed")
+    undo = on_failed if on_failed is None or isinstance(on_failed, Handler) else Handler(on_failed)
+    return lambda function: Handler(function, timeout, max_attempts, retry_on, undo)
 
 
-def load(name: str | None) -> Handler:
-    """The handler `module:function`, found from the working directory. Raises SettingsError, which says what is wrong."""
-    if not name:
-        raise SettingsError("TURNSTILE_HANDLER: is not set; name a module:function")
-    module_name, colon, attribute = name.partition(":")
-    if not (module_name and colon and attribute):
-        raise SettingsError(f"TURNSTILE_HANDLER: expected module:function, got {name!r}")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found = getattr(importlib.import_module(module_name), attribute)
-    except (Exception, SystemExit) as error:
-        # The module's own code runs here, and may raise anything.
-        raise SettingsError(f"TURNSTILE_HANDLER: {name}: {type(error).__name__}: {error}") from error
-    if isinstance(found, Handler):
-        return found
-    if not callable(found):
-        raise SettingsError(f"TURNSTILE_HANDLER: {name} is not a function")
-    return Handler(found)
+def _leave_to_another_worker(turn: Any, ctx: Any) -> Any:
+    # A worker of another version, or with another handler, has made it. It may be the one that is being replaced.
+    raise Snooze("this worker's handler has no on_failed", after=ABSENT_HANDLER_SECONDS)

@@ -12,9 +12,13 @@ from memory.working import WorkingMemory
 from turns.claimed_turn import ClaimedTurn
 from turns.settings import QueueSettings, Settings
 from worker.attempt import Attempt
-from worker.context import Outlast, TurnContext, turn_for_handler
+from worker.child_intake import ChildIntake
+from worker.children import Children
+from worker.context import TurnContext, turn_for_handler
 from worker.dwell import Dwell
 from worker.hold import Hold
+from worker.once import RecordedValues
+from worker.outage import Outlast
 from worker.outcome import Outcome, StopReason
 from worker.workbench import Workbench
 
@@ -38,6 +42,7 @@ class Handling:
         self._queue = queue
         self._with = with_
         self._outlast = outlast
+        self._child_intake = ChildIntake(settings, with_.database, with_.queues)
         # A turn that has crashed a worker before runs alone among its kind: it takes down one neighbour at most once.
         self._suspects = asyncio.Semaphore(1)
         # In the order of their beginning: a dict, because a set of them would be gone through in the order of their addresses.
@@ -53,7 +58,8 @@ class Handling:
 
     async def handle(self, hold: Hold, turn: ClaimedTurn) -> Handled:
         """Runs the handler to an outcome."""
-        timeout = turn.timeout_seconds or self._with.handler.timeout or self._queue.timeout_seconds
+        handler = self._with.handler.for_kind(turn.kind)
+        timeout = turn.timeout_seconds or handler.timeout or self._queue.timeout_seconds
         grace = self._settings.cancel_grace_seconds
         hold.emitter = self._with.emission.begin(turn)
         context = TurnContext(
@@ -63,8 +69,10 @@ class Handling:
             history=self._with.history,
             memory=WorkingMemory(self._with.memory, self._with.database, turn, self._outlast),
             emitter=hold.emitter,
+            values=RecordedValues(turn, self._with.database, self._outlast),
+            children=Children(turn, self._with.database, self._outlast, self._child_intake),
         )
-        attempt = Attempt(self._with.handler, turn_for_handler(turn), context, self._with.threads)
+        attempt = Attempt(handler, turn_for_handler(turn), context, self._with.threads)
         structlog.contextvars.bind_contextvars(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
         hold.turns += 1
         hold.worked_since_look = True

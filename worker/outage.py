@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -16,6 +16,9 @@ CAP_SECONDS = 1.0
 
 log = structlog.get_logger("turnstile.outage")
 Answer = TypeVar("Answer")
+
+Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""`outlast`, told by whom it is to be given up."""
 
 
 async def outlast(call: Callable[[], Awaitable[Answer]], *, given_up: asyncio.Event) -> Answer:

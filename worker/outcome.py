@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 from turns.cancel_reason import CancelReason
 from turns.errors import DatabaseUnavailableError
+from turns.settlement import JoinPolicy
+from worker.endings import AttemptEnding, ClaimLost, JoinPending
 from worker.handler import Reject, Retry, Snooze
 
 HEALING: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError, DatabaseUnavailableError)
@@ -63,6 +66,14 @@ class Snoozed:
 
 
 @dataclass(frozen=True, slots=True)
+class Joining:
+    """The handler waits for children: it is to run again when they have ended."""
+
+    children: tuple[UUID, ...]
+    policy: JoinPolicy
+
+
+@dataclass(frozen=True, slots=True)
 class TimedOut:
     """The attempt took longer than it may."""
 
@@ -76,11 +87,18 @@ class Stopped:
     reason: StopReason
 
 
-Outcome = Succeeded | Failed | Snoozed | TimedOut | Stopped
+Outcome = Succeeded | Failed | Snoozed | Joining | TimedOut | Stopped
 
 
 def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = ()) -> Outcome:
     """What a handler's exception means. Retried is only what may heal (G10); all else fails at once (G11)."""
+    match _ending_in(error):
+        case ClaimLost():
+            return Stopped(StopReason.SUPERSEDED)
+        case JoinPending(children=children, policy=policy):
+            return Joining(children, policy)
+        case _:
+            pass
     match error:
         case Snooze():
             return Snoozed(max(0.0, error.after))
@@ -90,6 +108,14 @@ def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
             return Failed("Reject", _text(error), may_heal=False, dead_letter=error.dead_letter)
         case _:
             return Failed(type(error).__name__, _text(error), may_heal=isinstance(error, (*HEALING, *retry_on)))
+
+
+def _ending_in(error: BaseException) -> BaseException | None:
+    """The ending that was raised, be it out of a TaskGroup of the handler's."""
+    if isinstance(error, BaseExceptionGroup):
+        found = (_ending_in(one) for one in error.exceptions)
+        return next((one for one in found if one is not None), None)
+    return error if isinstance(error, AttemptEnding) else None
 
 
 def _text(error: BaseException) -> str:

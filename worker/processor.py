@@ -30,6 +30,7 @@ from worker.handling import Handled, Handling
 from worker.heartbeat import Held
 from worker.hold import Hold
 from worker.outage import outlast
+from worker.parents import ParentWaking
 from worker.report import report_ended, report_settled
 from worker.session_lock import Guard, Release, name_lock
 from worker.settling import Settling
@@ -56,6 +57,8 @@ class Processor:
             lease_seconds=settings.lease_seconds,
             max_crashes=self._queue.max_crashes,
             halt=self._queue.halts,
+            compensates=with_.handler.on_failed is not None,
+            compensation_expires_seconds=self._queue.expires_in_seconds,
         )
         self._claims: Batcher[ClaimRequest, Claim] = Batcher(
             lambda requests: claim(with_.database, self._terms, requests), limit=CLAIM_BATCH
@@ -63,6 +66,7 @@ class Processor:
         self._settling = Settling(settings, with_.handler, with_.database, self._terms, self._outlast)
         self._delivery = Delivery(settings, self._queue, with_.database, with_.queues, self._outlast)
         self._handling = Handling(settings, self._queue, with_, self._outlast)
+        self._parents = ParentWaking(with_.database, with_.nudge_relay)
         self._deleting: set[asyncio.Task[None]] = set()
 
     async def process(self, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
@@ -189,6 +193,7 @@ class Processor:
                 if hold.emitter is not None:
                     hold.emitter.settled(status, settlement)
                 report_settled(turn, status, settlement, seconds, halts=self._terms.halt)
+                self._parents.settled(turn, status, settlement)
                 if status is TurnStatus.FAILED or not more:
                     self._with.nudge_relay()
                 await self._delete(hold)

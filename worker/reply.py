@@ -23,21 +23,24 @@ class CleanReply:
     removed: int
 
 
-def clean(reply: Any) -> CleanReply:
-    """Removes U+0000, which Postgres refuses, and lone surrogates, which UTF-8 does. Raises UnfitReplyError."""
+def clean(reply: Any, *, what: str = "the reply", most: int = MAX_REPLY_CHARACTERS) -> CleanReply:
+    """Removes U+0000, which Postgres refuses, and lone surrogates, which UTF-8 does.
+
+    Raises UnfitReplyError, which says `what` is not JSON or has more than `most` characters of it.
+    """
     try:
         text = json.dumps(reply, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise UnfitReplyError(f"the reply is not JSON: {error}") from None
-    if len(text) > MAX_REPLY_CHARACTERS:
-        raise UnfitReplyError(f"the reply has {len(text)} characters, more than {MAX_REPLY_CHARACTERS}")
+        raise UnfitReplyError(f"{what} is not JSON: {error}") from None
+    if len(text) > most:
+        raise UnfitReplyError(f"{what} has {len(text)} characters, more than {most}")
     # The common case costs one look at the text that was made anyway.
     if "\\u0000" not in text and not _has_surrogate(text):
         return CleanReply(reply, 0)
     try:
         value, removed = _scrub(json.loads(text))
     except RecursionError:
-        raise UnfitReplyError("the reply is nested too deep to be cleaned") from None
+        raise UnfitReplyError(f"{what} is nested too deep to be cleaned") from None
     return CleanReply(value, removed)
 
 

@@ -14,9 +14,9 @@ from turns.database import Database
 from turns.settings import Settings
 from turns.settle import Settled, SettleRequest, Superseded, settle
 from turns.settlement import Settlement
-from worker.context import Outlast
 from worker.decision import Policy, decide
 from worker.handler import Handler
+from worker.outage import Outlast
 from worker.outcome import Failed, Outcome
 from worker.reply import clean_partial, encode
 
@@ -47,9 +47,10 @@ class Settling:
         `said` is what it has emitted: kept if the turn is CANCELED, which a cancel that nobody has heard of yet may still
         make of any outcome.
         """
+        handler = self._handler.for_kind(turn.kind)
         policy = Policy(
             # What the submit asked for, then the handler, then the queue.
-            max_attempts=turn.max_attempts or self._handler.max_attempts or self._queue.max_attempts,
+            max_attempts=turn.max_attempts or handler.max_attempts or self._queue.max_attempts,
             base_seconds=self._settings.retry_base_seconds,
             cap_seconds=self._settings.retry_cap_seconds,
         )

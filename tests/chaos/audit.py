@@ -85,7 +85,8 @@ COLLECT: dict[str, LiteralString] = {
                cancel_requested_at IS NOT NULL AS cancel_requested, error_class,
                extract(epoch FROM dead_lettered_at)::float8 AS dead_lettered_at,
                extract(epoch FROM created_at)::float8 AS created_at,
-               extract(epoch FROM finished_at)::float8 AS finished_at
+               extract(epoch FROM finished_at)::float8 AS finished_at,
+               kind, parent_turn_id::text AS parent, child_key
           FROM turns ORDER BY tenant_id, session_id, seq, id""",
     "messages": "SELECT turn_id::text, ordinal, role, kind, content FROM messages ORDER BY turn_id, ordinal",
     "attempts": """

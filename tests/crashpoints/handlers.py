@@ -1,7 +1,8 @@
 """The handler of the cells: each turn says what shall happen to it; what it did goes to the cell's `runs.jsonl`.
 
 `{"do": "answer"}` answers; `retry` asks to be tried again once; `fail` is a bug in the handler; `hang` takes too long, once;
-`deaf` ignores its cancellation, once; `slow` takes a while. What it answers names the turn and the fence it was answered under.
+`deaf` ignores its cancellation, once; `slow` takes a while; `fan out` does something once and joins two children. What it
+answers names the turn and the fence it was answered under.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from worker import Context, Retry, Turn, handler
 LONG_SECONDS = 30.0
 SLOW_SECONDS = 1.0
 DEAF_SECONDS = 1.5
+CHILDREN = 2
 
 _record_path: Path | None = None
 
@@ -89,6 +91,10 @@ async def _act(turn: Turn, ctx: Context) -> Any:
             await _wait(SLOW_SECONDS)
         case "deaf" if ctx.attempt == 1:
             await _wait_deaf(DEAF_SECONDS)
+        case "fan out":
+            await ctx.once("effect", _effect)
+            children = [await ctx.submit({"do": "answer"}) for _ in range(CHILDREN)]
+            await ctx.join(children)
     return {"turn": str(turn.id), "fence": ctx.fence}
 
 
@@ -103,6 +109,11 @@ async def _answer_later(turn: Turn, ctx: Context) -> Any:
     await _wait(0.01)
     _record(turn, ctx, "ended")
     return {"turn": str(turn.id), "fence": ctx.fence}
+
+
+async def _effect() -> str:
+    await _wait(0.01)
+    return "done"
 
 
 async def _wait(seconds: float) -> None:

@@ -301,9 +301,15 @@ class Stage:
         self.run(sweep(self._database, self._queues, self.settings.queue))
 
     def statuses(self) -> dict[str, tuple[str, str | None]]:
-        """Status and error class of all turns."""
-        rows = self._sql.execute("SELECT id::text, status, error_class FROM turns").fetchall()
+        """Status and error class of all turns that no other turn has started."""
+        statement = "SELECT id::text, status, error_class FROM turns WHERE parent_turn_id IS NULL"
+        rows = self._sql.execute(statement).fetchall()
         return {row[0]: (row[1], row[2]) for row in rows}
+
+    def children(self) -> list[tuple[str, str, str | None]]:
+        """Parent, status and error class of those that one has."""
+        statement = "SELECT parent_turn_id::text, status, error_class FROM turns WHERE parent_turn_id IS NOT NULL"
+        return self._sql.execute(statement).fetchall()
 
     def lock_keys(self) -> list[dict[str, Any]]:
         """The cell's locks in Redis."""

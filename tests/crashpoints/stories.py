@@ -18,6 +18,7 @@ CLAIM = "turns.claim.claim: fetch_pipelined"
 SETTLE = "turns.settle.settle: fetch_pipelined"
 SUBMIT = "turns.submission.submit: fetch"
 RECEIVE = "worker.consumer.Consumer._poll: receive"
+RECORD = "turns.recorded_values.record_value: fetch"
 HANDLER = "worker.attempt.Attempt._reply: _handler"
 
 
@@ -140,6 +141,10 @@ def _dead_letters(stage: Stage) -> None:
     stage.relay()
 
 
+def _family(stage: Stage) -> None:
+    stage.submit("a", "fan out", "answer")
+
+
 def _no_turns(stage: Stage) -> None:
     return
 
@@ -187,6 +192,8 @@ STORIES: dict[str, Story] = {
         preludes=(_prelude("turns.database.Database.fetch_pipelined: execute", FaultKind.CUT),),
     ),
     "receive answer lost": Story(prepare=_two_turns, preludes=(_prelude(RECEIVE, FaultKind.LOST),)),
+    "family": Story(prepare=_family),
+    "value answer lost": Story(prepare=_family, preludes=(_prelude(RECORD, FaultKind.LOST),)),
     "gone wrong": Story(
         prepare=_two_turns, preludes=(_prelude("worker.processor.Processor._work: handle", FaultKind.EXCEPTION),)
     ),

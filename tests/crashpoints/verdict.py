@@ -2,12 +2,14 @@
 
 import json
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.chaos import audit
 from tests.chaos.checker import Violation, check, load, tell
 from tests.crashpoints import terms
+from tests.crashpoints.handlers import CHILDREN
 from tests.crashpoints.passing import FaultKind
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ def _expectations(director: "Director") -> list[str]:
     allowed = {director.story.may_fail} - {None}
     if director.cell is not None and director.cell.fault is FaultKind.EXCEPTION:
         # At the await of the handler the bug is the handler's.
-        allowed.add(BUG)
+        allowed |= {BUG, "ChildFailedError"}
     for turn_id, wanted in stage.expected.items():
         status, error_class = statuses.get(turn_id, ("missing", None))
         if status == wanted or (status == "FAILED" and error_class in allowed):
@@ -79,6 +81,13 @@ def _expectations(director: "Director") -> list[str]:
         problems.append(f"turn {turn_id} is {status} ({error_class}), not {wanted}")
     if strangers := statuses.keys() - stage.expected.keys():
         problems.append(f"turns that nobody was told of: {', '.join(sorted(strangers))}")
+    children = stage.children()
+    for parent, status, error_class in children:
+        if status != "SUCCEEDED" and error_class not in allowed:
+            problems.append(f"a child of turn {parent} is {status} ({error_class})")
+    for parent, many in Counter(parent for parent, _, _ in children).items():
+        if many > CHILDREN:
+            problems.append(f"turn {parent} has {many} children, of {CHILDREN} that it was to start")
     letters = _records(director.folder, "queued")
     malformed = sum(letter["dead"] and letter["body"] == terms.MALFORMED for letter in letters)
     if malformed < stage.malformed:

@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
+from tests.fakes.store_children import compensate
 from tests.fakes.store_clock import SECOND, interval
 from tests.fakes.store_rows import AttemptRow, Instant, MessageRow, SessionRow, TurnRow, by_id, columns, jsonb
 from tests.fakes.store_submit import last_answered
@@ -20,11 +21,11 @@ SUCCEEDED, FAILED, CANCELED = TurnStatus.SUCCEEDED, TurnStatus.FAILED, TurnStatu
 
 READ_COLUMNS = (
     *("claim_id", "id", "tenant_id", "session_id", "seq", "queue", "attempt", "failures", "crashes", "max_attempts"),
-    *("generation", "fence", "timeout_seconds", "metadata", "trace_id", "span_id"),
+    *("generation", "fence", "timeout_seconds", "metadata", "trace_id", "span_id", "kind", "parent_turn_id"),
 )
 SETTLE_COLUMNS = (
     *("ids", "fences", "statuses", "outcomes", "replies", "afters", "refunds", "faults", "error_classes", "errors"),
-    *("dead_letters", "mores", "claims", "partials"),
+    *("dead_letters", "mores", "claims", "joinings", "join_policies", "partials"),
 )
 
 
@@ -101,6 +102,8 @@ def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) 
     if was is RUNNING:
         lost_attempt = AttemptRow(turn_id=row.id, generation=row.generation, finished_at=now, outcome="lost", **lost)
         tables.insert_attempt(lost_attempt)
+    if failed:
+        compensate(tables, row, parameters)
     if failed and parameters["halt"]:
         _halt(tables, row)
     elif not running:
@@ -227,6 +230,8 @@ def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool) -> 
         execute_at=later if waits and asked["afters"] > 0 else row.execute_at,
         send_at=later if waits else now if final is FAILED and asked["dead_letters"] and not halt else None,
         sends=0,
+        joining=_uuids(asked["joinings"]) if waits else None,
+        join_policy=asked["join_policies"] if waits else None,
         finished_at=None if waits else now,
         error_class=asked["error_classes"],
         error=asked["errors"],
@@ -247,6 +252,10 @@ def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool) -> 
             **columns(row, ("fence", "generation", "worker_id", "started_at", "error_class", "error")),
         )
     )
+
+
+def _uuids(text: str | None) -> list[UUID] | None:
+    return None if text is None else [UUID(one) for one in text.strip("{}").split(",")]
 
 
 def _go_on(tables: Tables, head: TurnRow, asked: dict[str, Any], parameters: Parameters) -> None:

@@ -11,7 +11,11 @@ def fill(tables: Tables, evidence: Evidence) -> None:
     evidence.audit = list(tables.changes)
     evidence.turns = [
         Row(
-            **columns(row, ("seq", "attempt", "failures", "crashes", "max_attempts", "generation", "fence")),
+            parent=str(row.parent_turn_id) if row.parent_turn_id else None,
+            **columns(
+                row,
+                ("kind", "child_key", "seq", "attempt", "failures", "crashes", "max_attempts", "generation", "fence"),
+            ),
             turn_id=str(row.id),
             tenant=row.tenant_id,
             session=row.session_id,

@@ -141,6 +141,17 @@ class ChosenIdRow:
     reason: str | None = None
 
 
+@dataclass(slots=True, eq=False)
+class ValueRow:
+    """A row of `turn_values`."""
+
+    turn_id: UUID
+    key: str
+    value: Any
+    fence: int
+    created_at: Instant
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class WorkerRow:
     """A row of `workers`."""

@@ -16,7 +16,16 @@ from psycopg.rows import dict_row
 
 from tests.chaos.audit import COLLECT, INSTALL
 from tests.fakes.store import FakeDatabase
-from tests.fakes.store_rows import AttemptRow, ChosenIdRow, MessageRow, SubmissionRow, TurnRow, by_id, columns
+from tests.fakes.store_rows import (
+    AttemptRow,
+    ChosenIdRow,
+    MessageRow,
+    SubmissionRow,
+    TurnRow,
+    ValueRow,
+    by_id,
+    columns,
+)
 from turns.database import Database
 from turns.registry import WorkerRecord, announce
 from turns.renew import Renewal, renew
@@ -48,7 +57,7 @@ END $$;
 """
 
 RESET: LiteralString = """
-TRUNCATE turns, messages, turn_attempts, sessions, submissions, chosen_ids, workers, audit RESTART IDENTITY;
+TRUNCATE turns, messages, turn_attempts, turn_values, sessions, submissions, chosen_ids, workers, audit RESTART IDENTITY;
 UPDATE virtual.clock SET at = %(at)s, server_started_at = %(origin)s
 """
 
@@ -60,6 +69,7 @@ READ: dict[str, LiteralString] = {
     "turn_attempts": "SELECT * FROM turn_attempts ORDER BY turn_id, fence",
     "submissions": "SELECT * FROM submissions ORDER BY tenant_id, key",
     "chosen_ids": "SELECT * FROM chosen_ids ORDER BY tenant_id, turn_id",
+    "turn_values": "SELECT * FROM turn_values ORDER BY turn_id, key",
     "audit": COLLECT["audit"],
 }
 
@@ -132,6 +142,11 @@ class FakeStand:
             ],
             "submissions": [self._row(row, SubmissionRow) for _, row in sorted(tables.submissions.items())],
             "chosen_ids": [self._row(row, ChosenIdRow) for _, row in sorted(tables.chosen_ids.items())],
+            "turn_values": [
+                self._row(row, ValueRow)
+                for _, values in sorted(tables.values.items())
+                for _, row in sorted(values.items())
+            ],
             "audit": [columns(change, [one.name for one in fields(change)]) for change in tables.changes],
         }
         return _normal(snapshot, 0.0)
@@ -206,10 +221,12 @@ AUDIT_TIMES = ("at", "lease_until", "lease_before", "execute_at", "send_at")
 
 def _normal(snapshot: Snapshot, origin: float) -> Snapshot:
     changes = snapshot["audit"]
-    fences = {row["fence"] for name in ("turns", "turn_attempts", "audit") for row in snapshot[name]} - {0}
+    fences = {row["fence"] for name in ("turns", "turn_attempts", "turn_values", "audit") for row in snapshot[name]} - {
+        0
+    }
     rank = {None: None, 0: 0, **{fence: place for place, fence in enumerate(sorted(fences), 1)}}
     transactions = {txid: place for place, txid in enumerate(sorted({row["txid"] for row in changes}), 1)}
-    for row in (*snapshot["turns"], *snapshot["turn_attempts"], *changes):
+    for row in (*snapshot["turns"], *snapshot["turn_attempts"], *snapshot["turn_values"], *changes):
         row["fence"] = rank[row["fence"]]
     for row in changes:
         row["fence_before"] = rank[row["fence_before"]]

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
+from tests.fakes.store_children import holds
 from tests.fakes.store_clock import interval
 from tests.fakes.store_rows import ChosenIdRow, Instant, MessageRow, SessionRow, SubmissionRow, TurnRow, columns, jsonb
 from tests.fakes.store_tables import Tables
@@ -17,7 +18,8 @@ Rows = list[dict[str, Any]]
 
 SUBMIT_COLUMNS = (
     *("ords", "ids", "tenants", "sessions", "queues", "keys", "fingerprints", "contents", "execute_ats", "expires"),
-    *("max_attempts", "timeouts", "metadatas", "trace_ids", "span_ids", "parent_span_ids", "webhook_urls", "chosens"),
+    *("max_attempts", "timeouts", "metadatas", "trace_ids", "span_ids", "parent_span_ids", "webhook_urls"),
+    *("chosens", "parents", "parent_fences", "child_keys"),
 )
 FORGET_BATCH = 1000
 
@@ -37,7 +39,8 @@ def submit(tables: Tables, parameters: Parameters) -> Rows:
     for one in asked:
         taken = one["ids"] in tables.turns or one["ids"] in seen
         seen.add(one["ids"])
-        if taken:
+        fence = one["parent_fences"]
+        if taken or (fence is not None and not holds(tables, one["parents"], fence)):
             continue
         row = _record(tables, one, parameters["net"])
         if row is not None:
@@ -71,6 +74,8 @@ def _record(tables: Tables, asked: dict[str, Any], net_seconds: float) -> TurnRo
         span_id=asked["span_ids"],
         parent_span_id=asked["parent_span_ids"],
         webhook_url=asked["webhook_urls"],
+        parent_turn_id=asked["parents"],
+        child_key=asked["child_keys"],
         created_at=now,
     )
     if asked["keys"] is not None:

@@ -28,6 +28,7 @@ from tests.fakes.store_rows import (
     SessionRow,
     SubmissionRow,
     TurnRow,
+    ValueRow,
     WorkerRow,
     by_seq,
 )
@@ -36,7 +37,7 @@ from turns.status import TurnStatus
 DWELL_COUNTS_FOR = 30 * SECOND
 MAX_DWELL_SECONDS = 900.0
 
-INDEXED = frozenset({"status", "seq", "send_at", "lease_until"})
+INDEXED = frozenset({"status", "seq", "send_at", "lease_until", "joining"})
 
 Deadline = tuple[Instant, int, int, TurnRow]
 """An entry of a heap: when, id and serial number as tie-breakers, and whose. It holds for as long as the row says so."""
@@ -58,6 +59,10 @@ class Tables:
         self.attempts: dict[UUID, list[AttemptRow]] = {}
         self.submissions: dict[Key, SubmissionRow] = {}
         self.chosen_ids: dict[tuple[str, UUID], ChosenIdRow] = {}
+        self.values: dict[UUID, dict[str, ValueRow]] = {}
+        self.joining: dict[UUID, TurnRow] = {}
+        """The turns that wait for children: index `turns_joining`."""
+        self._by_parent: dict[UUID, list[TurnRow]] = {}
         self.workers: dict[str, WorkerRow] = {}
         self.redrives = 0
         self.changes: list[Change] = []
@@ -102,6 +107,10 @@ class Tables:
         session = self.sessions.get((tenant_id, session_id))
         return None if session is None else session.running
 
+    def children_of(self, parent_id: UUID) -> list[TurnRow]:
+        """By index `turns_parent`."""
+        return self._by_parent.get(parent_id, [])
+
     # --- transactions
 
     @contextmanager
@@ -144,6 +153,8 @@ class Tables:
         check_row(row)
         self.turns[row.id] = row
         self._revert_by(partial(self._remove, row))
+        if row.parent_turn_id is not None:
+            self._by_parent.setdefault(row.parent_turn_id, []).append(row)
         self._index(row)
         self._audit(row, None)
 
@@ -151,6 +162,8 @@ class Tables:
         self._unindex(row)
         # What the heaps still have of it holds no more.
         row.send_at = row.lease_until = None
+        if row.parent_turn_id is not None:
+            self._by_parent[row.parent_turn_id].remove(row)
         del self.turns[row.id]
 
     def update_turn(self, row: TurnRow, **values: Any) -> None:
@@ -199,6 +212,8 @@ class Tables:
             self._remind(self.scheduled if unplaced else self.due, row.send_at, row)
         if row.lease_until is not None:
             self._remind(self.leases, row.lease_until, row)
+        if row.joining is not None:
+            self.joining[row.id] = row
 
     def _remind(self, heap: list[Deadline], at: Instant, row: TurnRow) -> None:
         self._deadlines += 1
@@ -210,6 +225,7 @@ class Tables:
         session = self.sessions[row.tenant_id, row.session_id]
         if session.running is row:
             session.running = None
+        self.joining.pop(row.id, None)
         if row.seq is None or session.by_seq.get(row.seq) is not row:
             return
         del session.by_seq[row.seq]
@@ -258,6 +274,15 @@ class Tables:
             return False
         self.submissions[row.tenant_id, row.key] = row
         self._revert_by(partial(self.submissions.pop, (row.tenant_id, row.key)))
+        return True
+
+    def insert_value(self, row: ValueRow) -> bool:
+        """INSERT INTO turn_values ON CONFLICT DO NOTHING; whether it was inserted."""
+        values = self.values.setdefault(row.turn_id, {})
+        if row.key in values:
+            return False
+        values[row.key] = row
+        self._revert_by(partial(values.pop, row.key))
         return True
 
     def delete_submission(self, row: SubmissionRow) -> None:

@@ -7,9 +7,12 @@ import psycopg
 import pytest
 
 from turns.cancellation import CANCEL_PENDING, REQUEST_CANCEL
-from turns.claim import READ_CLAIMS
+from turns.children import READ_CHILDREN
+from turns.claim import CLAIM, READ_CLAIMS
+from turns.compensation import COMPENSATE_FAILED
 from turns.database import conninfo
 from turns.history import VERSION
+from turns.joining import WAKE_JOINED, WAKE_PARENTS
 from turns.redrive import REVIVE
 from turns.relay import DEAD_LETTERED
 from turns.renew import RENEW
@@ -70,12 +73,8 @@ def test_what_was_claimed_is_read_session_by_session(settings: Settings, filled:
     )
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [DEAD_LETTERED, REVIVE, RENEW, SETTLE, CANCEL_PENDING, REQUEST_CANCEL],
-    ids=["dead-lettered", "revive", "renew", "settle", "cancel", "request-cancel"],
-)
-def test_rows_that_are_known_by_id_are_found_by_id(settings: Settings, statement: LiteralString) -> None:
+def explain(settings: Settings, statement: LiteralString) -> str:
+    """The plan that a connection pins while 5,000 turns are done, with 20,000 FAILED ones to come."""
     with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
         connection.execute(FILL, ["SUCCEEDED", 1, 5_000])
@@ -84,7 +83,38 @@ def test_rows_that_are_known_by_id_are_found_by_id(settings: Settings, statement
         connection.execute(FILL, ["FAILED", 5_001, 25_000])
         plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered(statement)}").fetchall()
 
-    text = "\n".join(line for (line,) in plan)
+    return "\n".join(line for (line,) in plan)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [DEAD_LETTERED, REVIVE, RENEW, SETTLE, CLAIM, WAKE_PARENTS, COMPENSATE_FAILED, CANCEL_PENDING, REQUEST_CANCEL],
+    ids=[
+        "dead-lettered",
+        "revive",
+        "renew",
+        "settle",
+        "claim",
+        "wake-parents",
+        "compensate",
+        "cancel",
+        "request-cancel",
+    ],
+)
+def test_rows_that_are_known_by_id_are_found_by_id(settings: Settings, statement: LiteralString) -> None:
+    text = explain(settings, statement)
+
     assert "turns_pkey" in text
     assert "turns_failed" not in text
     assert "turns_running" not in text
+
+
+def test_those_who_wait_are_found_among_those_who_wait(settings: Settings) -> None:
+    text = explain(settings, WAKE_JOINED)
+
+    assert re.search(r"(Index Scan using|Bitmap Index Scan on) turns_joining", text), text
+    assert "Seq Scan" not in text
+
+
+def test_children_are_found_by_their_parent(settings: Settings) -> None:
+    assert "turns_parent" in explain(settings, READ_CHILDREN)

@@ -16,6 +16,7 @@ from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
 from tests.model.pair import Asked, Claims, Pair, differences, recent
 from turns.cancel_reason import CancelReason
 from turns.cancellation import cancel, cancel_ahead, cancel_session
+from turns.children import read_children
 from turns.chosen_ids import forget_chosen_ids
 from turns.claim import Claim, ClaimRequest, ClaimTerms, claim
 from turns.claimed_turn import ClaimedTurn
@@ -25,12 +26,15 @@ from turns.halting import WayOn, read_halt, retry, skip
 from turns.head import WAKE_HEAD
 from turns.history import END_OF_SESSION, read_history, read_history_as_text, read_version
 from turns.identifiers import TraceContext, start_trace
+from turns.joining import WAKE_JOINED, WAKE_PARENTS
 from turns.on_busy import OnBusy
+from turns.recorded_values import record_value
 from turns.redrive import read_generations, revive
 from turns.relay import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE, WAKE_EXPIRED
-from turns.settle import Settled, settle
+from turns.settle import Settled, SettleRequest, settle
+from turns.settlement import JoinPolicy
 from turns.status import TurnStatus
-from turns.submission import Submission, forget_submissions, idempotency_key, submit
+from turns.submission import ParentClaim, Submission, forget_submissions, idempotency_key, submit
 
 LIMIT = {"limit": 200}
 MAX_CRASHES = 2
@@ -138,7 +142,9 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def claim(self, worker: str, queue: str, sessions: list[tuple[str, str]], halt: bool) -> None:
         requests = [ClaimRequest(tenant_id=one, session_id=two, claim_id=self._next_id()) for one, two in sessions]
-        self._asked.append((replace(terms(worker, queue, halt=halt), max_crashes=MAX_CRASHES), requests))
+        compensates = worker == "worker-b"
+        given = replace(terms(worker, queue, halt=halt), max_crashes=MAX_CRASHES, compensates=compensates)
+        self._asked.append((given, requests))
         self._claim(*self._asked[-1])
 
     @rule(
@@ -218,7 +224,12 @@ class StoreMachine(RuleBasedStateMachine):
     def _settle(self, given: ClaimTerms, asked: list[Asked]) -> None:
         self._settled.append((given, asked))
         fake, real = self.pair.ask(
-            lambda stand: settle(stand.database, given, [one.of(stand) for one in asked], json.dumps)
+            lambda stand: settle(
+                stand.database,
+                replace(given, compensates=True),
+                [one.of(stand) for one in asked],
+                json.dumps,
+            )
         )
         self._hold(
             [answer.next for answer in fake if isinstance(answer, Settled)],
@@ -234,6 +245,51 @@ class StoreMachine(RuleBasedStateMachine):
         # Each claim once: which of two different ends of it counts, no statement promises.
         chosen = [recent(self._held, ago) for ago in which]
         return list({(one.real.id, one.real.fence): one for one in chosen}.values())
+
+    # --- children, values
+
+    @precondition(lambda self: self._held)
+    @rule(which=RECENT, want=WANTS, key=st.sampled_from(["k1", "k2"]))
+    def start_a_child(self, which: int, want: dict[str, Any], key: str) -> None:
+        parent, child = recent(self._held, which), replace(self._submission(want), key=None)
+
+        def under(turn: ClaimedTurn) -> Submission:
+            return replace(child, parent=ParentClaim(turn.id, turn.fence, key))
+
+        self.pair.ask(lambda stand: submit(stand.database, [under(parent.of(stand))], net_seconds=NET_SECONDS))
+        self.pair.ask(lambda stand: read_children(stand.database, parent.real.id))
+
+    @precondition(lambda self: self._held)
+    @rule(
+        which=RECENT,
+        children=st.lists(st.integers(0, 12), min_size=1, max_size=3),
+        policy=st.sampled_from(JoinPolicy),
+    )
+    def join(self, which: int, children: list[int], policy: JoinPolicy) -> None:
+        """Not only one's own children: the statements don't ask whose they are."""
+        parent, claim_id = recent(self._held, which), self._next_id()
+        ids = tuple(recent(list(self._tenants), ago) for ago in children)
+        joins = replace(SETTLEMENTS["join"], joining=ids, join_policy=policy)
+
+        def of(turn: ClaimedTurn) -> SettleRequest:
+            return SettleRequest(turn=turn, settlement=joins, more=False, next_claim_id=claim_id)
+
+        self.pair.ask(lambda stand: settle(stand.database, terms(), [of(parent.of(stand))], json.dumps))
+
+    @rule(which=st.lists(st.integers(0, 12), min_size=1, max_size=4))
+    def wake_some(self, which: list[int]) -> None:
+        parents = [recent(list(self._tenants), ago) for ago in which]
+        self.pair.ask(lambda stand: stand.database.fetch(WAKE_PARENTS, {"ids": parents}))
+
+    @rule()
+    def wake_all(self) -> None:
+        self.pair.ask(lambda stand: stand.database.fetch(WAKE_JOINED, LIMIT))
+
+    @precondition(lambda self: self._held)
+    @rule(which=RECENT, key=st.sampled_from(["k1", "k2"]), value=st.sampled_from(["1", '{"b": [null]}']))
+    def record_a_value(self, which: int, key: str, value: str) -> None:
+        one = recent(self._held, which)
+        self.pair.ask(lambda stand: record_value(stand.database, one.real.id, one.of(stand).fence, key, value))
 
     # --- what comes from outside
 

@@ -51,8 +51,16 @@ class Bench:
         self.appended: list[Append] = []
         self._speaking: set[asyncio.Task[None]] = set()
         emitter = Emitter(CLAIMED, "k", 100, self._append, self._spawn)
+        nothing = cast("Any", None)
         self.context = TurnContext(
-            CLAIMED, LONG, cast("Any", None), history=cast("Any", None), memory=cast("Any", None), emitter=emitter
+            CLAIMED,
+            LONG,
+            nothing,
+            history=nothing,
+            memory=nothing,
+            emitter=emitter,
+            values=nothing,
+            children=nothing,
         )
 
     async def _append(self, append: Append) -> Appended:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from turns.backoff import ceiling
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import NOTHING_SAID
-from turns.settlement import AttemptOutcome, Settlement
+from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turns.status import TurnStatus, may_follow
 from worker.decision import EXPIRED, TIMEOUT, Policy, decide
-from worker.outcome import Failed, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
+from worker.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
 
 TURN = ClaimedTurn(
     claim_id=UUID(int=1), id=UUID(int=2), tenant_id="t", session_id="s", seq=1, queue="turns", attempt=1, failures=0,
@@ -23,8 +23,9 @@ TURN = ClaimedTurn(
     inputs=("hi",), messages=(), history_version=NOTHING_SAID,
 )  # fmt: skip
 POLICY = Policy(max_attempts=3, base_seconds=1.0, cap_seconds=8.0)
-FREE = (AttemptOutcome.RELEASED, AttemptOutcome.SNOOZED)
+FREE = (AttemptOutcome.RELEASED, AttemptOutcome.SNOOZED, AttemptOutcome.JOINED)
 BOOM = Failed("Boom", "boom", may_heal=True)
+JOINING = Joining((UUID(int=3), UUID(int=4)), JoinPolicy.ANY)
 
 waits = st.none() | st.floats(-10, 10_000)
 failures = st.builds(Failed, st.text(), st.text(), st.booleans(), waits, st.booleans())
@@ -32,6 +33,7 @@ outcomes = st.one_of(
     st.builds(Succeeded, st.none() | st.text() | st.integers()),
     failures,
     st.builds(Snoozed, st.floats(0, 10_000)),
+    st.builds(Joining, st.just((UUID(int=3),)), st.sampled_from(JoinPolicy)),
     st.builds(TimedOut, st.floats(0.1, 1000)),
     st.builds(Stopped, st.sampled_from(StopReason)),
 )
@@ -71,6 +73,8 @@ def settled(
         (TimedOut(3.0), 2, 900, ("FAILED", "failed", 0.0)),
         (Snoozed(60.0), 9, 900, ("PENDING", "snoozed", 60.0)),
         (Snoozed(60.0), 0, 59, ("FAILED", "failed", 0.0)),
+        (JOINING, 9, 900, ("PENDING", "joined", 900.0)),
+        (JOINING, 0, 0, ("FAILED", "failed", 0.0)),
         (Stopped(StopReason.CANCELED), 0, 900, ("CANCELED", "canceled", 0.0)),
         (Stopped(StopReason.SHUTDOWN), 9, -5, ("PENDING", "released", 0.0)),
     ],
@@ -87,6 +91,19 @@ def test_an_outcome_is_settled_as(
 
 def test_a_turn_that_is_somebody_elses_is_not_ours_to_decide() -> None:
     assert decide(Stopped(StopReason.SUPERSEDED), TURN, POLICY, seconds_left=900, jitter=0.5) is None
+
+
+def test_a_join_waits_for_its_children_until_the_turn_expires() -> None:
+    settlement = settled(JOINING, left=77.0)
+
+    assert (settlement.joining, settlement.join_policy) == (JOINING.children, "any")
+    assert settlement.after_seconds == 77.0
+
+
+def test_a_join_past_the_expiry_fails_as_expired_with_a_dead_letter() -> None:
+    settlement = settled(JOINING, left=0.0)
+
+    assert (settlement.error_class, settlement.dead_letter) == (EXPIRED, True)
 
 
 @pytest.mark.parametrize("reply", ["hi", "", None, {"a": [1]}, 0])
@@ -138,7 +155,7 @@ def test_every_settlement_is_a_legal_end_of_a_claim(
 
 @settings(deadline=None)
 @given(outcomes, turns, policies, lefts, jitters)
-def test_a_release_and_a_snooze_are_free_and_nothing_else_is(
+def test_a_release_a_snooze_and_a_join_are_free_and_nothing_else_is(
     outcome: Outcome, turn: ClaimedTurn, policy: Policy, left: float, jitter: float
 ) -> None:
     settlement = decide(outcome, turn, policy, seconds_left=left, jitter=jitter)

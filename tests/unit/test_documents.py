@@ -129,7 +129,7 @@ def test_the_example_of_queue_declarations_is_accepted(monkeypatch: pytest.Monke
 def test_the_handler_of_the_readme_is_a_handler_of_twenty_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from worker.handler import load
+    from worker.handler_loading import load
 
     [code] = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
     (tmp_path / "handler_of_the_readme.py").write_text(code)

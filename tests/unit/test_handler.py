@@ -9,7 +9,8 @@ from uuid import UUID
 import pytest
 
 from turns.errors import SettingsError
-from worker.handler import Handler, Turn, handler, load
+from worker.handler import Handler, Turn, handler
+from worker.handler_loading import load
 
 MODULE = """
 from worker import handler

@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turns.errors import DatabaseUnavailableError
+from worker.endings import ClaimLost
 from worker.handler import Reject, Retry, Snooze
-from worker.outcome import MAX_ERROR_CHARACTERS, Failed, Snoozed, classify
+from worker.outcome import MAX_ERROR_CHARACTERS, Failed, Snoozed, Stopped, StopReason, classify
 
 
 class ProviderUnavailableError(Exception):
@@ -80,3 +81,17 @@ def test_a_wait_that_is_no_number_is_refused_where_it_is_asked_for(after: object
         Retry(after=after)  # type: ignore[arg-type]
     with pytest.raises((TypeError, ValueError)):
         Snooze(after=after)  # type: ignore[arg-type]
+
+
+def test_an_attempt_that_has_lost_its_claim_is_nobodys_failure() -> None:
+    assert classify(ClaimLost()) == Stopped(StopReason.SUPERSEDED)
+
+
+def test_a_lost_claim_is_found_in_a_group_of_exceptions_too() -> None:
+    group = BaseExceptionGroup("of a TaskGroup", [ValueError("x"), BaseExceptionGroup("inner", [ClaimLost()])])
+
+    assert classify(group) == Stopped(StopReason.SUPERSEDED)
+
+
+def test_a_group_of_ordinary_exceptions_is_a_failure() -> None:
+    assert classify(ExceptionGroup("of a TaskGroup", [ValueError("x")])).error_class == "ExceptionGroup"  # type: ignore[union-attr]

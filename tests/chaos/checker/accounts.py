@@ -50,7 +50,8 @@ def _asked_for(ledger: Ledger) -> Iterator[Violation]:
     yield from _inputs(ledger)
     refused = {(call.session, _words(call.content)) for call in ledger.submits if call.outcome == "fail"}
     for turn_id, row in ledger.rows.items():
-        if turn_id in named:
+        # A turn that another has started is that one's to account for: see `families`.
+        if turn_id in named or row.parent is not None:
             continue
         inputs = [entry.content for entry in ledger.said.get(turn_id, ()) if entry.role == "user"]
         candidates = unknown.get(row.session, [])

@@ -147,6 +147,10 @@ class Row:
     dead_lettered_at: float | None
     created_at: float
     finished_at: float | None
+    kind: str = "turn"
+    parent: str | None = None
+    """The turn that started it, or that it compensates."""
+    child_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from tests.chaos.checker.accounts import no_loss, one_effect, one_settlement
 from tests.chaos.checker.attempts import attempts_counted, poison_contained
 from tests.chaos.checker.clients import cancels_kept, keys_name_one_turn, reads_go_forward
 from tests.chaos.checker.evidence import Evidence
+from tests.chaos.checker.families import families
 from tests.chaos.checker.fences import fences_rise
 from tests.chaos.checker.halting import halts_kept
 from tests.chaos.checker.ledger import Ledger
@@ -26,6 +27,7 @@ RULES: tuple[Rule, ...] = (
     one_settlement,
     reports_true,
     one_effect,
+    families,
     fences_rise,
     order_in_sessions,
     halts_kept,

@@ -11,15 +11,18 @@ STATUS_AFTER = {
     "retried": PENDING,
     "snoozed": PENDING,
     "released": PENDING,
+    "joined": PENDING,
 }
 """What an attempt's outcome makes of its turn; `lost` is missing: that turn was taken by another claim."""
 LOST = "lost"
-FREE = frozenset({"snoozed", "released"})
+FREE = frozenset({"snoozed", "released", "joined"})
 """Outcomes that give the attempt back."""
 CHARGED_TO_THE_HANDLER = frozenset({"retried", "failed"})
 """Outcomes that count against the budget of failures."""
 
 CRASH_LOOP = "crash_loop"
+COMPENSATION = "compensation"
+"""The kind of a turn that is run because another finally failed."""
 
 GENERATION_ATTRIBUTE = "turnstile.generation"
 REASON_ATTRIBUTE = "turnstile.reason"

@@ -11,7 +11,7 @@ from turns.claimed_turn import ClaimedTurn
 from turns.errors import SubmissionRefusedError
 from turns.head import WAKE_HEAD
 from turns.settle import Settled, SettleRequest, Superseded, settle
-from turns.settlement import AttemptOutcome, Settlement
+from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turns.status import TurnStatus
 from turns.submission import Accepted, submit
 
@@ -42,6 +42,14 @@ RETRY = Settlement(
 )
 SNOOZE = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.SNOOZED, after_seconds=7.5, refund=True)
 RELEASE = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RELEASED, refund=True)
+JOIN = Settlement(
+    status=TurnStatus.PENDING,
+    outcome=AttemptOutcome.JOINED,
+    after_seconds=900,
+    refund=True,
+    joining=(UUID(int=1), UUID(int=2)),
+    join_policy=JoinPolicy.ALL,
+)
 CANCELED = Settlement(status=TurnStatus.CANCELED, outcome=AttemptOutcome.CANCELED)
 
 SETTLEMENTS = {
@@ -51,6 +59,7 @@ SETTLEMENTS = {
     "retry": RETRY,
     "snooze": SNOOZE,
     "release": RELEASE,
+    "join": JOIN,
     "canceled": CANCELED,
 }
 

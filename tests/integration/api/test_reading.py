@@ -14,6 +14,7 @@ from turns.claim import ClaimedTurn, claim
 from turns.database import Database
 from turns.settings import Settings
 from turns.settle import AttemptOutcome, Settlement, SettleRequest, settle
+from turns.settlement import JoinPolicy
 from turns.status import TurnStatus
 
 pytestmark = pytest.mark.stack
@@ -181,3 +182,27 @@ async def test_the_history_is_read_while_redis_is_away(
 async def test_an_unknown_session(client: AsyncClient, rest: str) -> None:
     answer = await client.get(f"/v1/sessions/unknown/{rest}")
     assert (answer.status_code, answer.json()["type"]) == (404, "/problems/not-found")
+
+
+async def test_a_waiting_parent_is_asked_about_soon_although_it_is_due_late(
+    client: AsyncClient, database: Database, settings: Settings
+) -> None:
+    turn, child = await submit(client), uuid4()
+    joins = Settlement(
+        status=TurnStatus.PENDING, outcome=AttemptOutcome.JOINED, refund=True, after_seconds=900.0,
+        joining=(child,), join_policy=JoinPolicy.ALL,
+    )  # fmt: skip
+    await end(database, settings, "s", joins)
+
+    answer = await client.get(f"/v1/turns/{turn}")
+
+    assert (answer.json()["joining"], answer.headers["retry-after"]) == ([str(child)], "1")
+
+
+async def test_a_turn_says_which_turn_it_came_of(client: AsyncClient, database: Database) -> None:
+    turn, parent = await submit(client), uuid4()
+    await database.fetch("UPDATE turns SET parent_turn_id = %(parent)s", {"parent": parent})
+
+    body = (await client.get(f"/v1/turns/{turn}")).json()
+
+    assert (body["kind"], body["parent_turn_id"], body["joining"]) == ("turn", str(parent), None)

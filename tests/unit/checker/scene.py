@@ -35,7 +35,7 @@ TERMS = Terms(
 )  # fmt: skip
 STATUS_AFTER = {
     "succeeded": "SUCCEEDED", "failed": "FAILED", "canceled": "CANCELED", "retried": "PENDING", "snoozed": "PENDING",
-    "released": "PENDING",
+    "released": "PENDING", "joined": "PENDING",
 }  # fmt: skip
 
 
@@ -168,7 +168,7 @@ class Scene:
         self._change(
             turn_id,
             status=status,
-            attempt=row.attempt - (outcome in {"snoozed", "released"}),
+            attempt=row.attempt - (outcome in {"snoozed", "released", "joined"}),
             failures=row.failures + (outcome in {"retried", "failed"}),
             lease_until=None,
             send_at=self.at if status == "PENDING" or (status == "FAILED" and self._worth_a_letter(turn_id)) else None,

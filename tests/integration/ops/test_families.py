@@ -1,0 +1,87 @@
+"""What an operator sees of turns that other turns have brought about."""
+
+import json
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.factories import make_claim, make_submission, make_terms
+from tests.integration.ops.conftest import Turnstile
+from turns.claim import claim
+from turns.claimed_turn import ClaimedTurn
+from turns.database import Database
+from turns.identifiers import TraceContext
+from turns.settings import Settings
+from turns.settle import SettleRequest, settle
+from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
+from turns.status import TurnStatus
+from turns.submission import ParentClaim, Submission, submit
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture
+async def family(database: Database, settings: Settings) -> tuple[UUID, UUID]:
+    """A parent that waits, and its child."""
+    parent = make_submission(settings.queue, "parent")
+    await submit(database, [parent], net_seconds=60.0)
+    turn = await _claim(database, settings, "parent")
+    child = _child_of(turn, settings)
+    await submit(database, [child], net_seconds=60.0)
+    joins = Settlement(
+        status=TurnStatus.PENDING, outcome=AttemptOutcome.JOINED, refund=True, after_seconds=900.0,
+        joining=(child.turn_id,), join_policy=JoinPolicy.ALL,
+    )  # fmt: skip
+    await _settle(database, settings, turn, joins)
+    return parent.turn_id, child.turn_id
+
+
+def _child_of(turn: ClaimedTurn, settings: Settings) -> Submission:
+    made = make_submission(settings.queue, "child", parent=ParentClaim(turn.id, turn.fence, "dig"))
+    return replace(made, trace=TraceContext(turn.trace_id, "c" * 16, turn.span_id))
+
+
+async def _claim(database: Database, settings: Settings, session: str) -> ClaimedTurn:
+    (turn,) = await claim(database, make_terms(settings), [make_claim(session)])
+    assert isinstance(turn, ClaimedTurn)
+    return turn
+
+
+async def _settle(database: Database, settings: Settings, turn: ClaimedTurn, settlement: Settlement) -> None:
+    request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
+    await settle(database, make_terms(settings), [request], json.dumps)
+
+
+async def test_a_trace_shows_who_waits_and_which_call_a_child_came_of(
+    turnstile: Turnstile, family: tuple[UUID, UUID]
+) -> None:
+    parent, child = family
+
+    ran = await turnstile("trace", str(parent), COLUMNS="250")
+
+    header, *lines = [line for line in ran.out.splitlines() if line.strip("-─━ ")]
+    assert "call" in header
+    assert [(f"{parent}" in line, f"  {child}" in line) for line in lines] == [(True, False), (False, True)]
+    assert "PENDING, joins all of 1" in lines[0]
+    assert "dig" in lines[1]
+
+
+async def test_a_turn_says_whose_child_it_is(turnstile: Turnstile, family: tuple[UUID, UUID]) -> None:
+    parent, child = family
+
+    shown = json.loads((await turnstile("status", str(child), "--json")).out)["turn"]
+
+    assert (shown["parent_turn_id"], shown["kind"]) == (str(parent), "turn")
+
+
+async def test_a_parent_that_waits_is_not_ill(
+    turnstile: Turnstile, family: tuple[UUID, UUID], database: Database, settings: Settings
+) -> None:
+    await database.fetch("UPDATE turns SET created_at = now() - interval '1 h', started_at = now() - interval '1 h'"
+                         " WHERE id = %(id)s", {"id": family[0]})  # fmt: skip
+
+    more = {"TURNSTILE_REDIS_PREFIX": settings.redis_prefix}
+    document = json.loads((await turnstile("doctor", "--json", "--settle", "0.1", **more)).out)
+
+    assert [one["code"] for one in document["findings"] if one.get("turn_id") == str(family[0])] == []

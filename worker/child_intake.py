@@ -1,0 +1,97 @@
+"""Taking in the children that handlers start: recorded and committed first, then their wake-ups sent.
+
+As the producer does it for clients, with one difference: nobody is answered, so a wake-up that can't be sent at once is
+left to the relay without a word. Children that are started at the same time share their statement.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import psycopg
+import structlog
+
+from turns.batching import Batcher
+from turns.circuit import Circuit
+from turns.database import Database
+from turns.envelope import OutgoingMessage
+from turns.errors import ParentSupersededError, QueueUnavailableError, SubmissionRefusedError, UnknownQueueError
+from turns.message import WakeUp
+from turns.message_queue import MessageQueues
+from turns.settings import QueueSettings, Settings
+from turns.submission import Accepted, Submission, submit
+from worker.endings import ClaimLost
+
+MAX_BATCH = 50
+SEND_PATIENCE_SECONDS = 1.0
+"""How long a handler waits for the wake-ups of its children."""
+
+log = structlog.get_logger("turnstile.worker")
+
+
+class ChildIntake:
+    """Submits the children of all attempts of one worker."""
+
+    def __init__(self, settings: Settings, database: Database, queues: MessageQueues) -> None:
+        self._settings = settings
+        self._database = database
+        self._queues = queues
+        self._batcher = Batcher(self._record_and_wake, limit=MAX_BATCH)
+        self._sending = Circuit(threshold=2)
+
+    def find_queue(self, name: str) -> QueueSettings:
+        """A declared queue. Raises UnknownQueueError."""
+        return self._settings.find_queue(name)
+
+    async def accept(self, submission: Submission) -> Accepted:
+        """Records a child and sends its wake-up.
+
+        Raises ClaimLost, SubmissionRefusedError or DatabaseUnavailableError; after the last it may be called again with
+        the same submission.
+        """
+        accepted = await self._batcher(submission)
+        if isinstance(accepted, ParentSupersededError):
+            raise ClaimLost("a child could not be started: another claim has the turn")
+        if isinstance(accepted, SubmissionRefusedError):
+            raise accepted
+        log.info(
+            "turn.child_submitted",
+            child_id=str(accepted.turn_id),
+            session_id=accepted.session_id,
+            queue=accepted.queue,
+            trace_id=accepted.trace.trace_id,
+        )
+        return accepted
+
+    async def _record_and_wake(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
+        answers = await self._record(submissions)
+        for queue in sorted({answer.queue for answer in answers if isinstance(answer, Accepted)}):
+            await self._wake(
+                queue,
+                [
+                    OutgoingMessage(WakeUp(one.tenant_id, answer.session_id, answer.turn_id), answer.trace.traceparent)
+                    for one, answer in zip(submissions, answers, strict=True)
+                    if isinstance(answer, Accepted) and answer.queue == queue
+                ],
+            )
+        return answers
+
+    async def _record(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
+        try:
+            return await submit(self._database, submissions, net_seconds=self._settings.net_seconds)
+        except psycopg.errors.UniqueViolation:
+            # A superseded claim of the same parent has started the same child in this moment. It is there by now.
+            return await submit(self._database, submissions, net_seconds=self._settings.net_seconds)
+
+    async def _wake(self, queue: str, messages: Sequence[OutgoingMessage]) -> None:
+        if not self._sending.allows(time.monotonic()):
+            return
+        try:
+            async with asyncio.timeout(SEND_PATIENCE_SECONDS):
+                await self._queues.send(queue, messages)
+        except (TimeoutError, QueueUnavailableError, UnknownQueueError) as error:
+            # Each row's `send_at` has the wake-up too.
+            self._sending.failed(time.monotonic())
+            log.warning("worker.children_not_woken", queue=queue, turns=len(messages), error=str(error))
+        else:
+            self._sending.succeeded()
