@@ -86,12 +86,13 @@ def _inputs(ledger: Ledger) -> Iterator[Violation]:
         if given - {inputs.total()}:
             says = f"has {inputs.total()} inputs, of which its handler was given {sorted(given)}"
             yield Violation("I1", says, turn_id, row.session)
-        for content in (due[turn_id] - inputs).elements():
-            yield Violation("I1", f"was told of the input {content} and does not have it", turn_id, row.session)
-        if turn_id not in due:
+        asked = due.get(turn_id)
+        if asked is None:
             # Judged as a row that somebody must account for.
             continue
-        for content in (inputs - due[turn_id]).elements():
+        for content in (asked - inputs).elements():
+            yield Violation("I1", f"was told of the input {content} and does not have it", turn_id, row.session)
+        for content in (inputs - asked).elements():
             if perhaps[row.session][content]:
                 perhaps[row.session][content] -= 1
             else:
