@@ -62,10 +62,10 @@ soak: setup ## an hour at half load, and what was not given back after it
 # With SEED=$$RANDOM somewhere else than yesterday; each prints its seed.
 SEED := 1
 proof: setup ## a short form of the four, for continuous integration
-	@$(BIN)/python -m tests.simulation --seed $(SEED) --seconds 10
-	@$(BIN)/python -m tests.chaos --seed $(SEED) --seconds 20 --lanes 5 --between 0.3
-	@$(BIN)/python -m tests.crashpoints --seed $(SEED) --short 40 --jobs 8
-	@$(BIN)/python -m tests.planted_bugs --seed $(SEED) --sample 4 --jobs 5
+	@$(BIN)/python -m tests.simulation --seed $(SEED) --seconds 8
+	@$(BIN)/python -m tests.chaos --seed $(SEED) --seconds 15 --lanes 5 --between 0.3
+	@$(BIN)/python -m tests.crashpoints --seed $(SEED) --short 24 --jobs 8
+	@$(BIN)/python -m tests.planted_bugs --seed $(SEED) --sample 3 --jobs 4
 
 up: setup ## the local stack with API and worker in the foreground, until Ctrl-C
 	@$(BIN)/turnstile up

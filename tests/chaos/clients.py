@@ -13,6 +13,7 @@ import httpx
 from tests.chaos.cast import pause
 from tests.chaos.checker.evidence import Call
 from tests.chaos.journal import Journal, now
+from tests.chaos.readers import Reader
 from tests.chaos.terms import TENANTS, Options
 from tests.chaos.workload import Wish, make_calm_wish, make_wish
 
@@ -20,6 +21,8 @@ TIMEOUT_SECONDS = 4.0
 MAX_OPEN = 30
 """A client that waits for so many answers submits no more, or an outage would end in a backlog of minutes."""
 TRIES = 40
+MAX_READERS = 2
+"""Of one client at a time."""
 REFUSALS = 2
 BURSTS = (1, 1, 1, 2, 3)
 SUBMITS = 0.6
@@ -59,6 +62,7 @@ class Client:
     _sessions: list[_Session] = field(init=False)
     _open: dict[str, str] = field(default_factory=dict)
     """Turns that have not been seen to end -> session."""
+    _reading: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.rng = random.Random(f"{self.options.seed}/{self.name}")
@@ -76,6 +80,8 @@ class Client:
             else:
                 await self._cancel_one()
             await pause(self.rng.expovariate(1 / self._mean_pause()), self.stopping)
+        if self._reading:
+            await asyncio.wait(self._reading, timeout=TIMEOUT_SECONDS)
 
     def _mean_pause(self) -> float:
         if self.options.turns_per_second is None:
@@ -134,8 +140,24 @@ class Client:
             answers = [await self._post_turn(session, wish, body, headers, key)]
         for turn_id in filter(None, answers):
             self._open[turn_id] = session
+            if wish.content["do"] == "speak" and len(self._reading) < MAX_READERS:
+                self._follow(turn_id)
             return turn_id
         return None
+
+    def _follow(self, turn_id: str) -> None:
+        reader = Reader(
+            name=f"{self.name}/{turn_id}",
+            turn_id=turn_id,
+            headers={"Authorization": f"Bearer {TENANTS[self.tenant]}"},
+            http=self.http,
+            next_api=self.next_api,
+            journal=self.journal,
+            rng=random.Random(f"{self.options.seed}/{turn_id}"),
+        )
+        task = asyncio.create_task(reader.follow(self.stopping))
+        self._reading.add(task)
+        task.add_done_callback(self._reading.discard)
 
     async def _post_turn(
         self, session: str, wish: Wish, body: dict[str, Any], headers: dict[str, str], key: str | None

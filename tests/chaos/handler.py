@@ -71,6 +71,11 @@ async def _act(order: dict[str, Any], ctx: Context) -> dict[str, Any]:
             return {"say": order.get("say", "")}
         case "sleep":
             await asyncio.sleep(order["seconds"])
+        case "speak":
+            for number in range(order["words"]):
+                # Each word says whose it is and which: what a reader is told wrongly shows by itself.
+                await ctx.emit(f"{ctx.fence}.{number} ")
+                await asyncio.sleep(order["pause"])
         case "fail":
             raise UnavailableError("the provider is away")
         case "bug":

@@ -6,7 +6,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from tests.chaos.checker.evidence import FILES, Call, Fault, Life, QueuedMessage, RedisCommand, RedisKey
+from tests.chaos.checker.evidence import (
+    FILES,
+    Call,
+    Fault,
+    Life,
+    QueuedMessage,
+    RedisCommand,
+    RedisKey,
+    StreamRead,
+)
 
 NAMES = {kind: name for name, kind in FILES.items()}
 
@@ -23,7 +32,7 @@ class Journal:
         self.folder = folder
         self._files: dict[str, IO[str]] = {}
 
-    def write(self, record: Call | Fault | Life | QueuedMessage | RedisCommand | RedisKey) -> None:
+    def write(self, record: Call | Fault | Life | QueuedMessage | RedisCommand | RedisKey | StreamRead) -> None:
         """Appends one record."""
         name = NAMES[type(record)]
         if name not in self._files:

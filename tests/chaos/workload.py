@@ -22,6 +22,7 @@ POLICIES = 0.15
 _WEIGHTS = {
     "echo": 50,
     "sleep": 25,
+    "speak": 12,
     "flaky": 7,
     "snooze": 3,
     "fail": 2,
@@ -43,6 +44,8 @@ def make_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float]
             content: dict[str, Any] = {"do": "sleep", "seconds": round(rng.uniform(*sleep_seconds), 3)}
         case "long":
             content = {"do": "sleep", "seconds": round(rng.uniform(1, 3), 3)}
+        case "speak":
+            content = {"do": "speak", "words": rng.randint(1, 40), "pause": round(rng.uniform(0, 0.03), 3)}
         case "flaky":
             content = {"do": "flaky", "times": rng.randint(1, 2), "after": rng.choice([None, 0.05, 0.3])}
         case "snooze":
@@ -62,4 +65,4 @@ def make_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float]
 def make_calm_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float]) -> Wish:
     """For a calm run: nothing that charges an attempt."""
     wish = replace(make_wish(rng, now, sleep_seconds), on_busy=None)
-    return wish if wish.content["do"] in {"echo", "sleep"} else Wish(content={"do": "echo", "history": True})
+    return wish if wish.content["do"] in {"echo", "sleep", "speak"} else Wish(content={"do": "echo", "history": True})

@@ -41,7 +41,6 @@ class Terms:
     fifo: bool = False
     halts: bool = False
     """The queue is one where a FAILED turn halts its session."""
-    expects_streams: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,9 +291,9 @@ class StreamRead:
     after: str | None
     """The Last-Event-ID it resumed from; None: from the start."""
     events: Sequence[dict[str, Any]]
-    """each {id, event, data, attempt}"""
+    """each {id, event, data}; `data` as it was sent, JSON text"""
     complete: bool
-    """It read on until the server ended the stream."""
+    """The server ended the answer, and not the network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

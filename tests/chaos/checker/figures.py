@@ -7,6 +7,7 @@ from tests.chaos.checker.evidence import Evidence
 from tests.chaos.checker.ledger import Ledger
 from tests.chaos.checker.letters import read_turn_id
 from tests.chaos.checker.recovery import after_kill, after_stop
+from tests.chaos.checker.streams import ENDS
 from tests.chaos.checker.vocabulary import GENERATION_ATTRIBUTE
 from tests.chaos.checker.waste import wasted
 
@@ -36,6 +37,11 @@ def figures(evidence: Evidence) -> dict[str, Any]:
         "handed_back_after_grace": _spread(after_stop(ledger)),
         "calls": len(evidence.history),
         "calls_by_outcome": _counted(f"{call.op} {call.outcome}" for call in evidence.history),
+        "streams": len({read.reader for read in evidence.streams}),
+        "stream_connections": len(evidence.streams),
+        "streams_told_to_the_end": sum(
+            bool(read.events) and read.events[-1]["event"] in ENDS for read in evidence.streams
+        ),
         "faults": len(evidence.faults),
         "faults_by_kind": _counted(fault.kind for fault in evidence.faults),
         "wire_calls": len(evidence.wire),

@@ -1,6 +1,12 @@
-"""Streams (I17): a reader gets every event once, in order, from wherever it resumes, and the deltas make the reply."""
+"""Streams (I17): ids that rise and leave no gap, one end, the words of one attempt at a time, and at the end what the row says.
 
-import itertools
+An id is `<fence>-<n>`. A reader may miss events only before one that begins anew: the first of an attempt, a `reset` with the
+whole text, or what is told from the table when the stream is gone. The handlers of a run say words that carry their fence
+and their number, so that a text which mixes attempts, doubles a word or leaves one out shows by itself.
+"""
+
+import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,59 +15,93 @@ from tests.chaos.checker.evidence import StreamRead
 from tests.chaos.checker.ledger import Ledger
 from tests.chaos.checker.violation import Violation
 
-DELTA = "delta"
-ENDS = frozenset({"succeeded", "failed", "canceled"})
-"""The events after which there are no more."""
+ENDS = frozenset({"end", "error"})
+FROM_THE_TABLE = 10**15
+"""Numbers from here on are given by whoever tells a turn's end from the table."""
 
 Event = dict[str, Any]
+Place = tuple[int, int]
+
+_ID = re.compile(r"(\d+)-(\d+)")
 
 
 def streams(ledger: Ledger) -> Iterator[Violation]:
     """I17."""
-    readers: defaultdict[str, list[StreamRead]] = defaultdict(list)
+    readers: defaultdict[tuple[str, str], list[StreamRead]] = defaultdict(list)
     for read in ledger.evidence.streams:
-        readers[read.turn_id].append(read)
-    for turn_id, reads in readers.items():
-        full = next((read for read in reads if read.after is None and read.complete), None)
+        readers[read.turn_id, read.reader].append(read)
+    for (turn_id, reader), reads in readers.items():
+        for says in _Reader(ledger, turn_id).faults(reads):
+            yield Violation("I17", f"{reader} {says}", turn_id, ledger.session_of(turn_id))
+
+
+class _Reader:
+    """One reader of a turn, over all its connections."""
+
+    def __init__(self, ledger: Ledger, turn_id: str) -> None:
+        self._ledger = ledger
+        self._turn_id = turn_id
+        self._place: Place | None = None
+        self._text = ""
+        self._ended = False
+
+    def faults(self, reads: Sequence[StreamRead]) -> Iterator[str]:
         for read in reads:
-            for says in _faults(read, full):
-                yield Violation("I17", f"{read.reader} {says}", turn_id, ledger.session_of(turn_id))
-        if full is not None:
-            for says in _unlike_the_reply(ledger, turn_id, full.events):
-                yield Violation("I17", f"{full.reader} {says}", turn_id, ledger.session_of(turn_id))
+            if read.events and read.events[0]["event"] != "metadata":
+                yield f"was told {read.events[0]['event']} before which turn it is"
+            for event in read.events[1:]:
+                yield from self._fault(event)
 
-
-def _faults(read: StreamRead, full: StreamRead | None) -> Iterator[str]:
-    ids = [str(event["id"]) for event in read.events]
-    if full is not None:
-        reference = [str(event["id"]) for event in full.events]
-        if read.after is not None and read.after not in reference:
-            yield f"resumed after {read.after}, which the stream never had"
+    def _fault(self, event: Event) -> Iterator[str]:
+        named = _ID.fullmatch(str(event.get("id")))
+        if named is None:
+            yield f"got {event['event']} without an id to resume from"
             return
-        start = 0 if read.after is None else reference.index(read.after) + 1
-        due = full.events[start:] if read.complete else full.events[start : start + len(ids)]
-        if list(read.events) != list(due):
-            yield f"got {ids} after {read.after or 'the start'} where the stream had {reference[start:]}"
-    numbers = [int(one) for one in ids if one.isdecimal()]
-    first = [int(read.after)] if read.after is not None and read.after.isdecimal() else []
-    numbers = first + numbers
-    if any(later != earlier + 1 for earlier, later in itertools.pairwise(numbers)):
-        yield f"got ids that do not rise by one: {numbers}"
-    ends = [place for place, event in enumerate(read.events) if event.get("event") in ENDS]
-    if read.complete and ends != [len(ids) - 1]:
-        yield f"got {len(ends)} terminal events in a stream that has ended"
-    elif len(ends) > 1:
-        yield f"got {len(ends)} terminal events"
+        place = int(named[1]), int(named[2])
+        if self._ended:
+            yield f"got {event['event']} {place} after the end"
+        if self._place is not None and place <= self._place:
+            yield f"got ids that do not rise: {place} after {self._place}"
+        begins_anew = place[1] == 1 or place[1] >= FROM_THE_TABLE or event["event"] == "reset"
+        before = self._place or (place[0], 0)
+        if not begins_anew and place != (before[0], before[1] + 1):
+            yield f"got {event['event']} {place} after {self._place or 'nothing'}: a gap"
+        self._place = place
+        yield from self._words(event, place)
+        if event["event"] in ENDS:
+            self._ended = True
+            yield from self._end(json.loads(event["data"]))
+
+    def _words(self, event: Event, place: Place) -> Iterator[str]:
+        match event["event"]:
+            case "delta":
+                self._text += json.loads(event["data"])["text"]
+            case "reset":
+                self._text = json.loads(event["data"])["text"]
+            case _:
+                if place[1] == 1:
+                    self._text = ""
+                return
+        words = self._text.split()
+        if words != [f"{place[0]}.{number}" for number in range(len(words))]:
+            yield f"got under fence {place[0]} the text {self._text[:200]!r}"
+
+    def _end(self, told: dict[str, Any]) -> Iterator[str]:
+        row = self._ledger.rows.get(self._turn_id)
+        if row is None:
+            yield "was told the end of a turn without a row"
+            return
+        status = told["status"]
+        if status == "FAILED":
+            # A redrive may have brought it back since.
+            if not any(change.after == status for change in self._ledger.changes.get(self._turn_id, ())):
+                yield "was told that it FAILED, which it never did"
+        elif status != row.status:
+            yield f"was told the end {status}, and it is {row.status}"
+        reply = next((said.content for said in self._ledger.said.get(self._turn_id, ()) if _is_reply(said)), None)
+        if status == "SUCCEEDED" and told.get("output") != reply:
+            yield f"was told the output {told.get('output')!r}, and the reply is {reply!r}"
 
 
-def _unlike_the_reply(ledger: Ledger, turn_id: str, events: Sequence[Event]) -> Iterator[str]:
-    reply = next(
-        (e.content for e in ledger.said.get(turn_id, ()) if e.role == "assistant" and e.kind == "message"), None
-    )
-    deltas = [event for event in events if event.get("event") == DELTA]
-    if not isinstance(reply, str) or not deltas:
-        return
-    last = max(event.get("attempt", 0) for event in deltas)
-    text = "".join(str(event["data"]) for event in deltas if event.get("attempt", 0) == last)
-    if text != reply:
-        yield f"got deltas that make {text!r}, and the reply is {reply!r}"
+def _is_reply(said: Any) -> bool:
+    return bool(said.role == "assistant" and said.kind == "message")

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.stack
 
 ROUTES = [
     ("GET", "/v1/turns/{turn}"),
-    ("POST", "/v1/turns/{turn}/cancel"),
+    ("POST", "/v1/sessions/s/cancel"),
     ("GET", "/v1/sessions/s/turns"),
     ("GET", "/v1/sessions/s/messages"),
 ]
@@ -33,6 +33,16 @@ async def test_another_tenants_things_are_not_there(
     assert foreign.status_code == 404
     assert await database.fetch("SELECT * FROM turns", {}) == before
     assert (await client.request(method, path.format(turn=turn))).status_code in {200, 202}
+
+
+async def test_another_tenants_turn_is_cancelled_like_one_that_is_not_there(
+    client: AsyncClient, other_client: AsyncClient, turn: str
+) -> None:
+    """Its id might be chosen for a turn that is still to come."""
+    foreign = await other_client.post(f"/v1/turns/{turn}/cancel")
+
+    assert (foreign.status_code, foreign.json()) == (202, {"id": turn, "status": None, "cancel_requested": True})
+    assert (await client.get(f"/v1/turns/{turn}")).json()["status"] == "PENDING"
 
 
 async def test_lists_show_ones_own_turns_only(client: AsyncClient, other_client: AsyncClient, turn: str) -> None:

@@ -1,61 +1,80 @@
-"""I17: a stream that a reader did not get whole, once and in order is convicted."""
+"""I17: a reader who was not told a turn whole, once and in order, or not as it was, is convicted."""
 
+import json
 from typing import Any
 
 import pytest
 
 from tests.chaos.checker import check
 from tests.chaos.checker.evidence import Evidence, StreamRead
-from tests.unit.checker.conviction import amend, answered, assert_convicts
+from tests.unit.checker.conviction import answered, assert_convicts
 
-EVENTS: list[dict[str, Any]] = [
-    {"id": "1", "event": "delta", "data": "he", "attempt": 1},
-    {"id": "2", "event": "delta", "data": "llo", "attempt": 1},
-    {"id": "3", "event": "succeeded", "data": None, "attempt": 1},
-]
+FENCE = 1
+REPLY: dict[str, Any] = {"turn": "a", "fence": FENCE}
 
 
-def streamed(*reads: StreamRead) -> Evidence:
+def event(place: str | None, kind: str, **data: Any) -> dict[str, Any]:
+    return {"id": place, "event": kind, "data": json.dumps(data)}
+
+
+METADATA = event(None, "metadata", status="PENDING")
+BEGUN = event("1-1", "status", status="RUNNING", attempt=1)
+WORDS = event("1-2", "delta", text="1.0 1.1 ")
+MORE = event("1-3", "delta", text="1.2 ")
+RESET = event("1-7", "reset", text="1.0 1.1 1.2 1.3 ", attempt=1)
+END = event("1-4", "end", status="SUCCEEDED", output=REPLY)
+LATE_END = event(f"1-{10**15 + 1}", "end", status="SUCCEEDED", output=REPLY)
+ALL = [METADATA, BEGUN, WORDS, MORE, END]
+
+
+def told(*connections: list[dict[str, Any]]) -> Evidence:
+    """One reader was told these events, connection by connection."""
     scene = answered()
-    scene.evidence.streams += reads
+    for events in connections:
+        scene.evidence.streams.append(
+            StreamRead(reader="r", turn_id="a", after=None, events=events, complete=events is connections[-1])
+        )
     return scene.rest()
 
 
-def reader(name: str, *places: int, after: str | None = None, complete: bool = True) -> StreamRead:
-    return StreamRead(
-        reader=name, turn_id="a", after=after, events=[EVENTS[place] for place in places], complete=complete
-    )
+@pytest.mark.parametrize(
+    "connections",
+    [
+        [ALL],
+        [[METADATA, BEGUN, WORDS], [METADATA, MORE, END]],
+        [[METADATA, BEGUN, WORDS], [METADATA, RESET, event("1-8", "end", status="SUCCEEDED", output=REPLY)]],
+        [[METADATA, BEGUN, WORDS], [], [METADATA, LATE_END]],
+        [[METADATA, RESET], [METADATA, LATE_END]],
+    ],
+    ids=["at once", "in two parts", "with a reset", "from the table at the end", "from the middle"],
+)
+def test_i17_a_turn_that_was_told_as_it_was(connections: list[list[dict[str, Any]]]) -> None:
+    assert check(told(*connections)) == []
+
+
+def test_i17_only_the_words_of_the_last_attempt_count() -> None:
+    abandoned = [METADATA, event("0-1", "status", status="RUNNING", attempt=1), event("0-2", "delta", text="0.0 ")]
+
+    assert check(told([*abandoned, *ALL[1:]])) == []
 
 
 @pytest.mark.parametrize(
-    ("read", "words"),
+    ("connections", "words"),
     [
-        (reader("r", 0, 2), "ids that do not rise by one"),
-        (reader("r", 0, 1, 1, 2), "ids that do not rise by one"),
-        (reader("r", 0, 1), "0 terminal events in a stream that has ended"),
-        (reader("r", 0, 1, 2, 2), "2 terminal events"),
-        (reader("r", 2, after="1"), "ids that do not rise by one"),
+        ([[BEGUN, WORDS, MORE, END]], "before which turn it is"),
+        ([[METADATA, BEGUN, event(None, "delta", text="1.0 ")]], "without an id"),
+        ([[METADATA, BEGUN, MORE, END]], "a gap"),
+        ([[METADATA, WORDS, MORE, END]], "a gap"),
+        ([[METADATA, BEGUN, WORDS], [METADATA, END]], "a gap"),
+        ([[METADATA, BEGUN, WORDS], [METADATA, WORDS, MORE, END]], "ids that do not rise"),
+        ([[*ALL, event("1-5", "delta", text="1.3 ")]], "after the end"),
+        ([ALL, [METADATA, LATE_END]], "after the end"),
+        ([[METADATA, BEGUN, event("1-2", "delta", text="1.0 1.0 ")]], "the text '1.0 1.0 '"),
+        ([[METADATA, BEGUN, WORDS, event("2-2", "delta", text="2.0 ")]], "the text '1.0 1.1 2.0 '"),
+        ([[METADATA, BEGUN, event("1-2", "end", status="CANCELED")]], "the end CANCELED, and it is SUCCEEDED"),
+        ([[METADATA, BEGUN, event("1-2", "error", status="FAILED")]], "FAILED, which it never did"),
+        ([[METADATA, BEGUN, event("1-2", "end", status="SUCCEEDED", output="?")]], "was told the output '?'"),
     ],
 )
-def test_i17_a_stream_with_a_fault(read: StreamRead, words: str) -> None:
-    assert_convicts(streamed(read), "I17", words)
-
-
-def test_i17_a_resumed_stream_that_is_not_the_rest_of_the_first() -> None:
-    assert_convicts(streamed(reader("full", 0, 1, 2), reader("r", 2, after="1")), "I17", "where the stream had")
-
-
-def test_i17_deltas_that_do_not_make_the_reply() -> None:
-    evidence = streamed(reader("full", 0, 1, 2))
-    amend(evidence.messages, lambda said: said.role == "assistant", content="hullo")
-
-    assert_convicts(evidence, "I17", "deltas that make 'hello', and the reply is 'hullo'")
-
-
-def test_i17_only_the_deltas_of_the_last_attempt_count() -> None:
-    first = {"id": "1", "event": "delta", "data": "hel", "attempt": 1}
-    events = [first, *({**event, "id": str(at), "attempt": 2} for at, event in enumerate(EVENTS, start=2))]
-    evidence = streamed(StreamRead(reader="full", turn_id="a", after=None, events=events, complete=True))
-    amend(evidence.messages, lambda said: said.role == "assistant", content="hello")
-
-    assert check(evidence) == []
+def test_i17_a_turn_that_was_told_otherwise(connections: list[list[dict[str, Any]]], words: str) -> None:
+    assert_convicts(told(*connections), "I17", words)
