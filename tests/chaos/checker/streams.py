@@ -42,10 +42,15 @@ class _Reader:
         self._ledger = ledger
         self._turn_id = turn_id
         self._place: Place | None = None
-        self._text = ""
+        self._text: str | None = ""
+        """None: it begins in the middle, with a text that is not in evidence."""
         self._ended = False
 
     def faults(self, reads: Sequence[StreamRead]) -> Iterator[str]:
+        """Of its connections, in their order."""
+        resumed = _ID.fullmatch(reads[0].after or "")
+        if resumed is not None:
+            self._place, self._text = (int(resumed[1]), int(resumed[2])), None
         for read in reads:
             if read.events and read.events[0]["event"] != "metadata":
                 yield f"was told {read.events[0]['event']} before which turn it is"
@@ -74,7 +79,7 @@ class _Reader:
 
     def _words(self, event: Event, place: Place) -> Iterator[str]:
         match event["event"]:
-            case "delta":
+            case "delta" if self._text is not None:
                 self._text += json.loads(event["data"])["text"]
             case "reset":
                 self._text = json.loads(event["data"])["text"]

@@ -217,17 +217,20 @@ def a_worker_paused_past_its_lease() -> Evidence:
     return scene.take_over().settle().log("turn.succeeded").log("turn.superseded").rest()
 
 
-def a_stream_and_a_reader_that_resumes() -> Evidence:
+def a_stream_and_readers_that_resume() -> Evidence:
     scene = Scene().submit().claim().settle()
+    metadata: dict[str, Any] = {"id": None, "event": "metadata", "data": "{}"}
     events: list[dict[str, Any]] = [
-        {"id": "1", "event": "delta", "data": "he", "attempt": 1},
-        {"id": "2", "event": "delta", "data": "llo", "attempt": 1},
-        {"id": "3", "event": "succeeded", "data": None, "attempt": 1},
+        {"id": "1-1", "event": "status", "data": '{"status": "RUNNING"}'},
+        {"id": "1-2", "event": "delta", "data": '{"text": "1.0 "}'},
+        {"id": "1-3", "event": "delta", "data": '{"text": "1.1 "}'},
+        {"id": "1-4", "event": "end", "data": '{"status": "SUCCEEDED", "output": {"turn": "a", "fence": 1}}'},
     ]
     scene.evidence.streams += [
-        StreamRead(reader="r1", turn_id="a", after=None, events=events, complete=True),
-        StreamRead(reader="r2", turn_id="a", after="1", events=events[1:], complete=True),
-        StreamRead(reader="r3", turn_id="a", after=None, events=events[:2], complete=False),
+        StreamRead(reader="r1", turn_id="a", after=None, events=[metadata, *events], complete=True),
+        StreamRead(reader="r2", turn_id="a", after="1-2", events=[metadata, *events[2:]], complete=True),
+        StreamRead(reader="r3", turn_id="a", after=None, events=[metadata, *events[:2]], complete=False),
+        StreamRead(reader="r4", turn_id="a", after="-1", events=[], complete=False),
     ]
     return scene.rest()
 
@@ -270,7 +273,7 @@ def a_stream_and_a_reader_that_resumes() -> Evidence:
         a_lock_that_changed_hands_out_of_sight,
         a_worker_killed_and_its_turn_run_again,
         a_worker_paused_past_its_lease,
-        a_stream_and_a_reader_that_resumes,
+        a_stream_and_readers_that_resume,
     ],
 )
 def test_convicts_nobody(story: Callable[[], Evidence]) -> None:

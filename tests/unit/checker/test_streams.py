@@ -78,3 +78,12 @@ def test_i17_only_the_words_of_the_last_attempt_count() -> None:
 )
 def test_i17_a_turn_that_was_told_otherwise(connections: list[list[dict[str, Any]]], words: str) -> None:
     assert_convicts(told(*connections), "I17", words)
+
+
+def test_i17_a_reader_that_begins_in_the_middle_and_misses_something() -> None:
+    scene = answered()
+    scene.evidence.streams.append(
+        StreamRead(reader="r", turn_id="a", after="1-1", events=[METADATA, MORE, END], complete=True)
+    )
+
+    assert_convicts(scene.rest(), "I17", "delta (1, 3) after (1, 1): a gap")
