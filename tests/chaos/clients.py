@@ -63,6 +63,7 @@ class Client:
     _open: dict[str, str] = field(default_factory=dict)
     """Turns that have not been seen to end -> session."""
     _reading: set[asyncio.Task[None]] = field(default_factory=set)
+    _readers: int = 0
 
     def __post_init__(self) -> None:
         self.rng = random.Random(f"{self.options.seed}/{self.name}")
@@ -146,8 +147,10 @@ class Client:
         return None
 
     def _follow(self, turn_id: str) -> None:
+        self._readers += 1
         reader = Reader(
-            name=f"{self.name}/{turn_id}",
+            # Two of them may follow one turn, into which two submits were merged.
+            name=f"{self.name}/{self._readers}",
             turn_id=turn_id,
             headers={"Authorization": f"Bearer {TENANTS[self.tenant]}"},
             http=self.http,
