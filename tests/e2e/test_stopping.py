@@ -122,3 +122,22 @@ async def test_a_timeout_and_a_shutdown_are_told_apart(product: Product, start_w
 
     await until(lambda: product.evidence("stopped: shutdown"))
     assert (await product.row(turn))["cancel_reason"] is None
+
+
+async def test_what_an_interrupted_turn_had_said_is_kept_beside_the_history(
+    product: Product, start_worker: StartWorker
+) -> None:
+    worker = start_worker(**RARE)
+    [speaking] = await product.submit({"do": "speak", "words": ["Well, ", "let me ", "think"], "hang_in_attempt": 1})
+    await until(product.evidence)
+    await until(lambda: worker.said("hints.listening"))
+
+    await text(product, OnBusy.INTERRUPT, {"do": "history"})
+
+    await product.ended()
+    kept = await product.database.fetch(
+        "SELECT turn_id, kind, content FROM messages WHERE role = 'assistant' ORDER BY kind", {}
+    )
+    assert {"turn_id": speaking, "kind": "partial", "content": "Well, let me "} in kept
+    [answer] = [message["content"] for message in kept if message["kind"] == "message"]
+    assert "Well, let me " not in str(answer)

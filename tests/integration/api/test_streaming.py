@@ -275,6 +275,28 @@ async def test_a_reader_that_leaves_cancels_nothing_unless_it_asked_for_that(tal
     assert (await talk.client.get(f"/v1/turns/{kept}")).json()["status"] == "PENDING"
 
 
+async def test_the_worker_is_told_of_the_cancel_that_a_reader_leaves_behind(
+    talk: Conversation, settings: Settings, keys: redis.asyncio.Redis
+) -> None:
+    async with keys.pubsub() as hints:
+        await hints.subscribe(f"{settings.redis_prefix}hints:cancel")
+        turn = await talk.submit()
+        talk.work(turn)
+        talk.script.emit("so far")
+        heard = Transcript()
+        following = reading(talk, turn, heard, on_disconnect="cancel")
+        await until(lambda: heard.text)
+        following.cancel()
+
+        async def hinted() -> bool:
+            message = await hints.get_message(ignore_subscribe_messages=True, timeout=0.1)
+            return message is not None and message["data"] == str(turn)
+
+        await until(hinted)
+    talk.script.reply("nobody hears this")
+    await until(lambda: all(task.done() for task in talk._tasks))
+
+
 async def test_a_reader_that_stays_to_the_end_cancels_nothing(talk: Conversation) -> None:
     turn = await talk.submit()
     heard = Transcript()
