@@ -13,7 +13,8 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.chaos.checker.evidence import Change, Evidence
+from tests.chaos.checker.evidence import Evidence
+from tests.chaos.checker.tables import Change
 from tests.fakes import (
     store_cancel,
     store_children,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.chaos.checker.evidence import Change
+from tests.chaos.checker.tables import Change
 from tests.fakes.store_clock import seconds
 from tests.fakes.store_rows import TurnRow
 

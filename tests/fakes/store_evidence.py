@@ -1,6 +1,7 @@
 """The fake store's tables at rest, as the checker reads them."""
 
-from tests.chaos.checker.evidence import AttemptRecord, Evidence, Row, Said
+from tests.chaos.checker.evidence import Evidence
+from tests.chaos.checker.tables import AttemptRecord, Row, Said
 from tests.fakes.store_clock import SECOND, seconds
 from tests.fakes.store_rows import columns
 from tests.fakes.store_tables import Tables

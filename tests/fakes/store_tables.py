@@ -15,7 +15,7 @@ from uuid import UUID
 
 from psycopg import errors
 
-from tests.chaos.checker.evidence import Change
+from tests.chaos.checker.tables import Change
 from tests.fakes.store_audit import is_audited, make_change
 from tests.fakes.store_clock import MICROSECOND, SECOND
 from tests.fakes.store_constraints import check_birth, check_row, check_transition

@@ -8,8 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from tests.chaos.checker.evidence import Call, Change, Row
+from tests.chaos.checker.evidence import Call
 from tests.chaos.checker.ledger import Ledger
+from tests.chaos.checker.tables import Change, Row
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import FAILED, OPEN, PENDING, SUCCEEDED, TERMINAL
 

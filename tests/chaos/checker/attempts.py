@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.chaos.checker.evidence import AttemptRecord, Change
 from tests.chaos.checker.ledger import Claim, Ledger, is_claim, is_settlement, is_takeover
+from tests.chaos.checker.tables import AttemptRecord, Change
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import (
     CANCELED,

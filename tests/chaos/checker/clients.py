@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from tests.chaos.checker.evidence import Call, Change
+from tests.chaos.checker.evidence import Call
 from tests.chaos.checker.ledger import Ledger, is_claim
+from tests.chaos.checker.tables import Change
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import CANCELED, RUNNING, SUCCEEDED, TERMINAL
 

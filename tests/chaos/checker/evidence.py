@@ -1,7 +1,7 @@
 """What a run leaves behind, and nothing else that the checker may look at.
 
 A run (real processes, a crash-point cell, a simulation) writes one folder of JSON lines, one file per kind of evidence,
-each line one of the records below; a simulation may also build `Evidence` in memory. Times are seconds since the epoch
+each line one of the records below or in `tables`; a simulation may also build `Evidence` in memory. Times are seconds since the epoch
 by the machine's real-time clock (`time.clock_gettime(CLOCK_REALTIME)`; Postgres's `clock_timestamp()` is the same clock),
 or virtual seconds in a simulation. A file that is missing is empty: a run without a proxy has no `wire.jsonl`.
 """
@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
+
+from tests.chaos.checker.tables import AttemptRecord, Change, HaltChange, Row, Said
 
 Record = TypeVar("Record")
 
@@ -70,112 +72,6 @@ class Call:
     generation: int | None = None
     attempt: int | None = None
     output: Any = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """`audit.jsonl`: one row of the audit table, written by a trigger on `turns` in the transaction that made the change.
-
-    One for each insert, and for each update that changed status, fence, generation, seq or cancel_requested_at. Several
-    changes of one row are in `n` order, because each held the row's lock when it drew its number.
-    """
-
-    n: int
-    at: float
-    """clock_timestamp() in the trigger."""
-    txid: int
-    turn_id: str
-    tenant: str
-    session: str
-    seq: int | None
-    before: str | None
-    """None: the row was inserted."""
-    after: str
-    attempt_before: int | None
-    attempt: int
-    failures: int
-    crashes: int
-    generation: int
-    fence_before: int | None
-    fence: int
-    worker: str | None
-    lease_until: float | None
-    """RUNNING: the lease as it was set by this change."""
-    lease_before: float | None
-    """RUNNING before: the lease as it stood."""
-    execute_at: float | None
-    send_at: float | None
-    cancel_requested: bool
-    error_class: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HaltChange:
-    """`halts.jsonl`: a session was halted by a turn, or let go on; by a trigger on `sessions`, numbered like `audit.jsonl`."""
-
-    n: int
-    at: float
-    txid: int
-    tenant: str
-    session: str
-    before: str | None
-    after: str | None
-    """The turn that halts it from now on; None: it goes on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """`turns.jsonl`: a row of the status table at rest."""
-
-    turn_id: str
-    tenant: str
-    session: str
-    seq: int | None
-    status: str
-    attempt: int
-    failures: int
-    crashes: int
-    max_attempts: int | None
-    generation: int
-    fence: int
-    lease_until: float | None
-    execute_at: float | None
-    send_at: float | None
-    cancel_requested: bool
-    error_class: str | None
-    dead_lettered_at: float | None
-    created_at: float
-    finished_at: float | None
-    kind: str = "turn"
-    parent: str | None = None
-    """The turn that started it, or that it compensates."""
-    child_key: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """`messages.jsonl`: an entry of the history table at rest."""
-
-    turn_id: str
-    ordinal: int
-    role: str
-    kind: str
-    content: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptRecord:
-    """`attempts.jsonl`: a row of `turn_attempts` at rest."""
-
-    turn_id: str
-    attempt: int
-    fence: int
-    generation: int
-    worker: str | None
-    started_at: float | None
-    finished_at: float
-    outcome: str
-    error_class: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from tests.chaos.checker.evidence import Change
 from tests.chaos.checker.ledger import Ledger, is_claim, is_takeover
+from tests.chaos.checker.tables import Change
 from tests.chaos.checker.violation import Violation
 
 

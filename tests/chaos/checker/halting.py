@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from tests.chaos.checker.evidence import Change, HaltChange
 from tests.chaos.checker.ledger import Ledger, is_claim
+from tests.chaos.checker.tables import Change, HaltChange
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import FAILED
 

@@ -8,7 +8,8 @@ committed, or holds the session's row; so no change that one rule compares with 
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from tests.chaos.checker.evidence import AttemptRecord, Call, Change, Evidence, HandlerRun, Row, Said, Terms
+from tests.chaos.checker.evidence import Call, Evidence, HandlerRun, Terms
+from tests.chaos.checker.tables import AttemptRecord, Change, Row, Said
 from tests.chaos.checker.vocabulary import RUNNING
 
 Claim = tuple[str, int]

@@ -5,8 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from tests.chaos.checker.evidence import Change, QueuedMessage, Row, WireCall
+from tests.chaos.checker.evidence import QueuedMessage, WireCall
 from tests.chaos.checker.ledger import Ledger
+from tests.chaos.checker.tables import Change, Row
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import FAILED, GENERATION_ATTRIBUTE, MALFORMED, OPEN, REASON_ATTRIBUTE, RUNNING
 

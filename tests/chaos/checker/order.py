@@ -3,8 +3,8 @@
 import heapq
 from collections.abc import Iterator, Sequence
 
-from tests.chaos.checker.evidence import Change
 from tests.chaos.checker.ledger import Claim, Ledger, is_claim, is_settlement, is_takeover
+from tests.chaos.checker.tables import Change
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import CANCELED, OPEN, PENDING, RUNNING, SUCCEEDED
 

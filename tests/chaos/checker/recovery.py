@@ -6,8 +6,8 @@ the worker that held the claim.
 
 from collections import defaultdict
 
-from tests.chaos.checker.evidence import Change
 from tests.chaos.checker.ledger import Ledger
+from tests.chaos.checker.tables import Change
 
 KILLED = -9
 STOPPED = ("worker-sigterm",)

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tests.chaos.checker.evidence import Change, Evidence
+from tests.chaos.checker.evidence import Evidence
 from tests.chaos.checker.letters import read_turn_id
 from tests.chaos.checker.logs import logged_at
+from tests.chaos.checker.tables import Change
 from tests.chaos.checker.vocabulary import GENERATION_ATTRIBUTE, REASON_ATTRIBUTE
 
 MAX_CHARACTERS = 240

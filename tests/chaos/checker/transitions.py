@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from tests.chaos.checker.evidence import Change
 from tests.chaos.checker.ledger import Ledger
+from tests.chaos.checker.tables import Change
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import CANCELED, FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL
 

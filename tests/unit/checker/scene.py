@@ -10,20 +10,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.chaos.checker.evidence import (
-    AttemptRecord,
     Call,
-    Change,
     Evidence,
-    HaltChange,
     HandlerRun,
     LogLine,
     QueuedMessage,
     RedisCommand,
-    Row,
-    Said,
     Terms,
     WireCall,
 )
+from tests.chaos.checker.tables import AttemptRecord, Change, HaltChange, Row, Said
 
 LEASE = 1.5
 TENANT = "t"
