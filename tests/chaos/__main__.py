@@ -39,6 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         lanes=asked.lanes,
         between_faults_seconds=asked.between,
         bound_seconds=asked.bound,
+        families=asked.families,
         plant=asked.plant,
     )
     print(f"chaos: seed {options.seed}, evidence in {folder}", flush=True)
@@ -74,6 +75,12 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--between", type=float, default=Options().between_faults_seconds, help="seconds between the faults of a lane"
     )
     parser.add_argument("--bound", type=float, default=90.0, help="seconds within which all must settle afterwards")
+    parser.add_argument(
+        "--families",
+        type=float,
+        default=Options().families,
+        help="share of turns that start others or do something once",
+    )
     parser.add_argument("--plant", help="switch on a planted bug (tests/planted_bugs)")
     parser.add_argument("--folder", help="where the evidence goes, and stays")
     parser.add_argument("--keep", action="store_true", help="keep the evidence of a clean run too")

@@ -57,6 +57,21 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE TABLE audit_joins (
+    n bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('audit', 'n')),
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    turn_id uuid NOT NULL, after uuid[], policy text, execute_at timestamptz);
+
+CREATE FUNCTION audit_join() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO audit_joins (turn_id, after, policy, execute_at)
+    VALUES (NEW.id, NEW.joining, NEW.join_policy, NEW.execute_at);
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER audit_join AFTER UPDATE OF joining ON turns FOR EACH ROW
+    WHEN (OLD.joining IS DISTINCT FROM NEW.joining) EXECUTE FUNCTION audit_join();
+
 CREATE TRIGGER audit_halt AFTER UPDATE OF halted_by ON sessions FOR EACH ROW
     WHEN (OLD.halted_by IS DISTINCT FROM NEW.halted_by) EXECUTE FUNCTION audit_halt();
 
@@ -78,6 +93,10 @@ COLLECT: dict[str, LiteralString] = {
     "halts": """
         SELECT n, extract(epoch FROM at)::float8 AS at, txid, tenant, session, before::text, after::text
           FROM audit_halts ORDER BY n""",
+    "joins": """
+        SELECT n, extract(epoch FROM at)::float8 AS at, turn_id::text, after::text[], policy,
+               extract(epoch FROM execute_at)::float8 AS execute_at
+          FROM audit_joins ORDER BY n""",
     "turns": """
         SELECT id::text AS turn_id, tenant_id AS tenant, session_id AS session, seq, status, attempt, failures, crashes,
                max_attempts, generation, fence, extract(epoch FROM lease_until)::float8 AS lease_until,
@@ -94,6 +113,9 @@ COLLECT: dict[str, LiteralString] = {
                extract(epoch FROM started_at)::float8 AS started_at,
                extract(epoch FROM finished_at)::float8 AS finished_at, outcome, error_class
           FROM turn_attempts ORDER BY turn_id, fence""",
+    "values": """
+        SELECT turn_id::text, key, value, fence, extract(epoch FROM created_at)::float8 AS at
+          FROM turn_values ORDER BY turn_id, key""",
 }
 
 
@@ -104,7 +126,7 @@ def install(url: str) -> None:
 
 
 def collect(url: str, folder: Path) -> None:
-    """Writes audit, halts, turns, messages and attempts of a database to `folder`, as `checker.evidence` wants them."""
+    """Writes what the triggers and tables of a database say to `folder`, as `checker.evidence` wants it."""
     with psycopg.connect(url, row_factory=dict_row) as connection:
         for name, statement in COLLECT.items():
             with connection.cursor(name=name) as cursor, (folder / f"{name}.jsonl").open("w") as file:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,8 @@ BURSTS = (1, 1, 1, 2, 3)
 SUBMITS = 0.6
 EARLY_CANCELS = 0.1
 """Of the turns whose ids the client has chosen: cancelled before they are submitted."""
+KIN_CANCELS = 0.2
+"""Of the cancels: a session with children, of which no client has heard."""
 TURNS_A_ROUND = SUBMITS * sum(BURSTS) / len(BURSTS)
 """Of one round of a client, on average."""
 
@@ -62,6 +65,8 @@ class Client:
     _sessions: list[_Session] = field(init=False)
     _open: dict[str, str] = field(default_factory=dict)
     """Turns that have not been seen to end -> session."""
+    _kin: deque[str] = field(default_factory=lambda: deque(maxlen=3))
+    """Sessions in which children of the newest families may stand."""
     _reading: set[asyncio.Task[None]] = field(default_factory=set)
     _readers: int = 0
 
@@ -102,7 +107,7 @@ class Client:
         session = self._sessions[place]
         for _ in range(self.rng.choice(BURSTS)):
             make = make_calm_wish if self.options.is_calm else make_wish
-            wish = make(self.rng, now(), self.options.sleep_seconds)
+            wish = make(self.rng, now(), self.options.sleep_seconds, self.options.families)
             await self._submit(session.id, wish)
             session.submitted += 1
         if session.submitted >= self.options.turns_a_session:
@@ -141,6 +146,8 @@ class Client:
             answers = [await self._post_turn(session, wish, body, headers, key)]
         for turn_id in filter(None, answers):
             self._open[turn_id] = session
+            if wish.content["do"] == "family":
+                self._kin.append(wish.content["session"])
             if wish.content["do"] == "speak" and len(self._reading) < MAX_READERS:
                 self._follow(turn_id)
             return turn_id
@@ -180,7 +187,10 @@ class Client:
                 self._open.pop(turn_id, None)
 
     async def _cancel_one(self) -> None:
-        if self._open:
+        if self._kin and self.rng.random() < KIN_CANCELS:
+            kin = self._kin.pop()
+            await self._call("POST", f"/v1/sessions/{kin}/cancel", {"op": "cancel_session", "session": kin})
+        elif self._open:
             turn_id = self.rng.choice(list(self._open))
             await self._cancel(turn_id, self._open[turn_id])
 

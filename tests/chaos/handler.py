@@ -11,6 +11,7 @@ import signal
 import time
 from typing import Any
 
+from tests.chaos import family_acts
 from worker import Context, Reject, Retry, Snooze, Turn, handler
 
 RUNS = "CHAOS_RUNS_FILE"
@@ -21,7 +22,7 @@ class UnavailableError(ConnectionError):
     """A provider that is away: worth a retry."""
 
 
-def record(turn: Turn, ctx: Context, what: str, heard: list[str] | None = None) -> None:
+def record(turn: Turn, ctx: Context, what: str, heard: list[str] | None = None, **more: Any) -> None:
     """One line of evidence."""
     line = {
         "at": time.clock_gettime(time.CLOCK_REALTIME),
@@ -35,6 +36,7 @@ def record(turn: Turn, ctx: Context, what: str, heard: list[str] | None = None) 
         "pid": os.getpid(),
         "heard": heard,
         "inputs": len(turn.inputs),
+        **more,
     }
     descriptor = os.open(os.environ[RUNS], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
@@ -44,6 +46,17 @@ def record(turn: Turn, ctx: Context, what: str, heard: list[str] | None = None) 
 
 
 @handler()
+async def undo(turn: Turn, ctx: Context) -> Any:
+    """What is run when a turn has finally failed."""
+    record(turn, ctx, "began")
+    try:
+        extra = await family_acts.undo(turn, ctx)
+    finally:
+        record(turn, ctx, "ended")
+    return {"turn": str(turn.id), "fence": ctx.fence, "attempt": ctx.attempt, **extra}
+
+
+@handler(on_failed=undo)
 async def act(turn: Turn, ctx: Context) -> Any:
     """Does what the turn's input says, and answers with what tells its reply from any other's."""
     # Of a turn that others were merged into, the first says what shall happen.
@@ -54,7 +67,7 @@ async def act(turn: Turn, ctx: Context) -> Any:
         heard = [remark.content["turn"] for remark in remarks if remark.role == "assistant"]
     record(turn, ctx, "began", heard)
     try:
-        extra = await _act(order, ctx)
+        extra = await _act(order, turn, ctx)
     except asyncio.CancelledError:
         record(turn, ctx, "cancelled")
         raise
@@ -65,8 +78,12 @@ async def act(turn: Turn, ctx: Context) -> Any:
     return {"turn": str(turn.id), "fence": ctx.fence, "attempt": ctx.attempt, **extra}
 
 
-async def _act(order: dict[str, Any], ctx: Context) -> dict[str, Any]:
+async def _act(order: dict[str, Any], turn: Turn, ctx: Context) -> dict[str, Any]:
     match order["do"]:
+        case what if what in family_acts.ACTS:
+            return await family_acts.act(
+                order, turn, ctx, lambda what, key, value: record(turn, ctx, what, key=key, value=value)
+            )
         case "echo":
             return {"say": order.get("say", "")}
         case "sleep":

@@ -238,5 +238,6 @@ def write_terms(options: Options, folder: Path, *, healed_at: float, rested_at: 
         calm=options.is_calm,
         fifo=options.fifo,
         halts=options.halt,
+        compensates=True,
     )
     (folder / "run.json").write_text(json.dumps(asdict(stands), indent=2) + "\n")

@@ -46,6 +46,8 @@ class Options:
     """A session that has got so many is left for a new one."""
     cancels: float = 0.05
     """The share of calls that cancel something."""
+    families: float = 0.05
+    """The share of turns that start others, or do something once."""
     pause_seconds: float = 0.15
     """Between two calls of one client, on average."""
     between_faults_seconds: float = 1.2

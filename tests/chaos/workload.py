@@ -4,6 +4,8 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tests.chaos import family_acts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
@@ -35,8 +37,10 @@ _WEIGHTS = {
 }
 
 
-def make_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float]) -> Wish:
-    """One turn of the ordinary mixture: most answer at once, some are slow, some fail."""
+def make_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float], families: float = 0.0) -> Wish:
+    """One turn of the ordinary mixture: most answer at once, some are slow, some fail, some start others (`families`)."""
+    if rng.random() < families:
+        return Wish(content={**family_acts.make_order(rng, sleep_seconds), "n": f"{rng.getrandbits(40):010x}"})
     [what] = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
     history = rng.random() < 0.3
     match what:
@@ -62,7 +66,9 @@ def make_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float]
     return Wish(content={**content, "history": history, "n": f"{rng.getrandbits(40):010x}"}, on_busy=on_busy)
 
 
-def make_calm_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float]) -> Wish:
+def make_calm_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float], families: float = 0.0) -> Wish:
     """For a calm run: nothing that charges an attempt."""
-    wish = replace(make_wish(rng, now, sleep_seconds), on_busy=None)
+    wish = replace(make_wish(rng, now, sleep_seconds, families), on_busy=None)
+    if wish.content["do"] in family_acts.ACTS:
+        return replace(wish, content=family_acts.calmed(wish.content))
     return wish if wish.content["do"] in {"echo", "sleep", "speak"} else Wish(content={"do": "echo", "history": True})

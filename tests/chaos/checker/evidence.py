@@ -1,9 +1,10 @@
 """What a run leaves behind, and nothing else that the checker may look at.
 
 A run (real processes, a crash-point cell, a simulation) writes one folder of JSON lines, one file per kind of evidence,
-each line one of the records below or in `tables`; a simulation may also build `Evidence` in memory. Times are seconds since the epoch
-by the machine's real-time clock (`time.clock_gettime(CLOCK_REALTIME)`; Postgres's `clock_timestamp()` is the same clock),
-or virtual seconds in a simulation. A file that is missing is empty: a run without a proxy has no `wire.jsonl`.
+each line one of the records below or in `tables`; a simulation may also build `Evidence` in memory. Times are seconds
+since the epoch by the machine's real-time clock (`time.clock_gettime(CLOCK_REALTIME)`; Postgres's `clock_timestamp()` is
+the same clock), or virtual seconds in a simulation. A file that is missing is empty: a run without a proxy has no
+`wire.jsonl`.
 """
 
 import json
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.chaos.checker.tables import AttemptRecord, Change, HaltChange, Row, Said
+from tests.chaos.checker.tables import AttemptRecord, Change, HaltChange, JoinChange, RecordedValue, Row, Said
 
 Record = TypeVar("Record")
 
@@ -43,6 +44,8 @@ class Terms:
     fifo: bool = False
     halts: bool = False
     """The queue is one where a FAILED turn halts its session."""
+    compensates: bool = False
+    """The handler says what to do about a turn that finally failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,7 @@ class Call:
 
     client: str
     op: str
-    """submit, cancel, read, list, redrive"""
+    """submit, cancel, cancel_session, read, list, redrive"""
     at: float
     until: float
     outcome: str
@@ -80,7 +83,7 @@ class HandlerRun:
 
     at: float
     what: str
-    """began, ended (it returned or raised), cancelled"""
+    """began, ended (it returned or raised), cancelled; did, got: see `key`"""
     turn_id: str
     session: str
     seq: int
@@ -92,6 +95,10 @@ class HandlerRun:
     """began: the turn ids whose replies the handler was shown as the session's history, oldest first; None: not asked."""
     inputs: int | None = None
     """began: how many things the handler was given to answer; None: it does not say."""
+    key: str | None = None
+    """did: it does now what it asked to be done once under this key; got: it has been given what came of that."""
+    value: Any = None
+    """did: what comes of it; got: what it was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,9 +215,11 @@ FILES: dict[str, type] = {
     "history": Call,
     "audit": Change,
     "halts": HaltChange,
+    "joins": JoinChange,
     "turns": Row,
     "messages": Said,
     "attempts": AttemptRecord,
+    "values": RecordedValue,
     "runs": HandlerRun,
     "wire": WireCall,
     "queued": QueuedMessage,
@@ -230,9 +239,11 @@ class Evidence:
     history: list[Call] = field(default_factory=list)
     audit: list[Change] = field(default_factory=list)
     halts: list[HaltChange] = field(default_factory=list)
+    joins: list[JoinChange] = field(default_factory=list)
     turns: list[Row] = field(default_factory=list)
     messages: list[Said] = field(default_factory=list)
     attempts: list[AttemptRecord] = field(default_factory=list)
+    values: list[RecordedValue] = field(default_factory=list)
     runs: list[HandlerRun] = field(default_factory=list)
     wire: list[WireCall] = field(default_factory=list)
     queued: list[QueuedMessage] = field(default_factory=list)

@@ -7,10 +7,11 @@ committed, or holds the session's row; so no change that one rule compares with 
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.chaos.checker.evidence import Call, Evidence, HandlerRun, Terms
-from tests.chaos.checker.tables import AttemptRecord, Change, Row, Said
-from tests.chaos.checker.vocabulary import RUNNING
+from tests.chaos.checker.tables import AttemptRecord, Change, JoinChange, RecordedValue, Row, Said
+from tests.chaos.checker.vocabulary import COMPENSATION, RUNNING
 
 Claim = tuple[str, int]
 """A turn and the fence under which it was claimed."""
@@ -29,6 +30,11 @@ def is_takeover(change: Change) -> bool:
 def is_settlement(change: Change) -> bool:
     """A claim was ended under its own fence."""
     return change.before == RUNNING and change.after != RUNNING and change.fence == change.fence_before
+
+
+def is_reply(said: Said) -> bool:
+    """The turn's answer, and not a part of one that was broken off."""
+    return said.role == "assistant" and said.kind == "message"
 
 
 @dataclass(slots=True)
@@ -51,6 +57,14 @@ class Ledger:
     """Those that began."""
     began_again: list[HandlerRun] = field(default_factory=list)
     """Second and further runs under one claim."""
+    effects: defaultdict[str, list[HandlerRun]] = field(default_factory=lambda: defaultdict(list))
+    """What handlers did once, and what they were given for it."""
+    values: defaultdict[str, dict[str, RecordedValue]] = field(default_factory=lambda: defaultdict(dict))
+    """By turn and key."""
+    children: defaultdict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    compensations: defaultdict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    """Both by the turn that has brought them about."""
+    joins: defaultdict[str, list[JoinChange]] = field(default_factory=lambda: defaultdict(list))
     claims: dict[Claim, Change] = field(default_factory=dict)
     settlements: dict[Claim, Change] = field(default_factory=dict)
     takeovers: dict[Claim, Change] = field(default_factory=dict)
@@ -69,6 +83,16 @@ class Ledger:
         for run in evidence.runs:
             if run.what == "began":
                 ledger._index_run(run)
+            elif run.key is not None:
+                ledger.effects[run.turn_id].append(run)
+        for value in evidence.values:
+            ledger.values[value.turn_id][value.key] = value
+        for join in evidence.joins:
+            ledger.joins[join.turn_id].append(join)
+        for row in evidence.turns:
+            if row.parent is not None:
+                kin = ledger.compensations if row.kind == COMPENSATION else ledger.children
+                kin[row.parent].append(row)
         for call in evidence.history:
             ledger._index_call(call)
         return ledger
@@ -76,6 +100,10 @@ class Ledger:
     def inputs_of(self, turn_id: str) -> int:
         """How many things the user said in the turn; one, where that is not in evidence."""
         return sum(entry.role == "user" for entry in self.said.get(turn_id, ())) or 1
+
+    def reply_of(self, turn_id: str) -> Any:
+        """What was answered; None if nothing was."""
+        return next((said.content for said in self.said.get(turn_id, ()) if is_reply(said)), None)
 
     def session_of(self, turn_id: str) -> str | None:
         """The turn's session, as far as its row or its changes tell."""

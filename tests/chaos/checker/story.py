@@ -64,10 +64,15 @@ def _happenings(evidence: Evidence, wanted: dict[str, _Pages]) -> Iterator[tuple
     for change in evidence.audit:
         if change.turn_id in wanted:
             yield change.turn_id, change.at, "audit", _describe(change)
+    for join in evidence.joins:
+        if join.turn_id in wanted:
+            waits = "goes on" if join.after is None else f"waits for {join.policy} of {', '.join(join.after)}"
+            yield join.turn_id, join.at, "audit", f"n={join.n} {waits}"
     for run in evidence.runs:
         if run.turn_id in wanted:
             heard = "" if run.heard is None else f", heard {list(run.heard)}"
-            says = f"{run.what} under fence {run.fence} as attempt {run.attempt} in {run.pid}{heard}"
+            done = "" if run.key is None else f" {run.key} ({run.value!r})"
+            says = f"{run.what}{done} under fence {run.fence} as attempt {run.attempt} in {run.pid}{heard}"
             yield run.turn_id, run.at, "handler", says
     for wire in evidence.wire:
         if wire.turn_id is not None and wire.turn_id in wanted:
@@ -109,12 +114,15 @@ def _remains(evidence: Evidence, wanted: dict[str, _Pages]) -> Iterator[tuple[st
                     f"row {row.status} seq={row.seq} generation={row.generation} fence={row.fence} attempt={row.attempt}"
                     f" failures={row.failures} crashes={row.crashes} of {row.max_attempts} error={row.error_class}"
                     f" owed={row.send_at is not None} dead_lettered={row.dead_lettered_at is not None}"
-                    f" tenant={row.tenant} session={row.session}"
+                    f" tenant={row.tenant} session={row.session}{f' {row.kind} of {row.parent}' if row.parent else ''}"
                 ),
             )
     for entry in evidence.messages:
         if entry.turn_id in wanted:
             yield entry.turn_id, f"history {entry.ordinal} {entry.role} {entry.kind}: {entry.content!r}"
+    for value in evidence.values:
+        if value.turn_id in wanted:
+            yield value.turn_id, f"value {value.key} = {value.value!r}, recorded under fence {value.fence}"
     for message in evidence.queued:
         turn_id = read_turn_id(message.body)
         if turn_id is not None and turn_id in wanted:

@@ -103,10 +103,6 @@ class _Reader:
                 yield "was told that it FAILED, which it never did"
         elif status != row.status:
             yield f"was told the end {status}, and it is {row.status}"
-        reply = next((said.content for said in self._ledger.said.get(self._turn_id, ()) if _is_reply(said)), None)
+        reply = self._ledger.reply_of(self._turn_id)
         if status == "SUCCEEDED" and told.get("output") != reply:
             yield f"was told the output {told.get('output')!r}, and the reply is {reply!r}"
-
-
-def _is_reply(said: Any) -> bool:
-    return bool(said.role == "assistant" and said.kind == "message")

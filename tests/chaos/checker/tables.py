@@ -4,6 +4,7 @@ Seconds are as everywhere in the evidence (`evidence`). What triggers wrote shar
 which the changes of one row were made.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,20 @@ class HaltChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JoinChange:
+    """`joins.jsonl`: a turn began to wait for children, or was let go on; by a trigger, numbered like `audit.jsonl`."""
+
+    n: int
+    at: float
+    turn_id: str
+    after: Sequence[str] | None
+    """Whom it waits for from now on; None: it goes on."""
+    policy: str | None
+    execute_at: float | None
+    """Waiting: when it goes on whatever has become of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """`turns.jsonl`: a row of the status table at rest."""
 
@@ -112,3 +127,15 @@ class AttemptRecord:
     finished_at: float
     outcome: str
     error_class: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedValue:
+    """`values.jsonl`: a row of `turn_values` at rest, what a turn has done once."""
+
+    turn_id: str
+    key: str
+    value: Any
+    fence: int
+    at: float
+    """clock_timestamp() of the insert."""

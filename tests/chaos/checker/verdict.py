@@ -5,16 +5,19 @@ from collections.abc import Callable, Iterator
 from tests.chaos.checker.accounts import no_loss, one_effect, one_settlement
 from tests.chaos.checker.attempts import attempts_counted, poison_contained
 from tests.chaos.checker.clients import cancels_kept, keys_name_one_turn, reads_go_forward
+from tests.chaos.checker.compensations import compensations
 from tests.chaos.checker.evidence import Evidence
-from tests.chaos.checker.families import families
+from tests.chaos.checker.families import families, joins_answered
 from tests.chaos.checker.fences import fences_rise
 from tests.chaos.checker.halting import halts_kept
+from tests.chaos.checker.joins import joins_kept
 from tests.chaos.checker.ledger import Ledger
 from tests.chaos.checker.letters import dead_letters_accounted, deleted_after_commit
 from tests.chaos.checker.locks import locks_kept
 from tests.chaos.checker.logs import processes_sound, reports_true
 from tests.chaos.checker.order import exclusion, order_in_sessions
 from tests.chaos.checker.progress import nobody_forgotten, progress
+from tests.chaos.checker.recorded import done_once
 from tests.chaos.checker.streams import streams
 from tests.chaos.checker.transitions import transitions
 from tests.chaos.checker.violation import Violation
@@ -28,6 +31,9 @@ RULES: tuple[Rule, ...] = (
     reports_true,
     one_effect,
     families,
+    joins_answered,
+    done_once,
+    compensations,
     fences_rise,
     order_in_sessions,
     halts_kept,
@@ -42,6 +48,7 @@ RULES: tuple[Rule, ...] = (
     locks_kept,
     progress,
     nobody_forgotten,
+    joins_kept,
     waste,
     streams,
     transitions,
