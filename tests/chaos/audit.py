@@ -60,12 +60,12 @@ END $$;
 CREATE TABLE audit_joins (
     n bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('audit', 'n')),
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    turn_id uuid NOT NULL, after uuid[], policy text, execute_at timestamptz);
+    turn_id uuid NOT NULL, after uuid[], policy text, expires_at timestamptz NOT NULL);
 
 CREATE FUNCTION audit_join() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO audit_joins (turn_id, after, policy, execute_at)
-    VALUES (NEW.id, NEW.joining, NEW.join_policy, NEW.execute_at);
+    INSERT INTO audit_joins (turn_id, after, policy, expires_at)
+    VALUES (NEW.id, NEW.joining, NEW.join_policy, NEW.expires_at);
     RETURN NULL;
 END $$;
 
@@ -95,7 +95,7 @@ COLLECT: dict[str, LiteralString] = {
           FROM audit_halts ORDER BY n""",
     "joins": """
         SELECT n, extract(epoch FROM at)::float8 AS at, turn_id::text, after::text[], policy,
-               extract(epoch FROM execute_at)::float8 AS execute_at
+               extract(epoch FROM expires_at)::float8 AS expires_at
           FROM audit_joins ORDER BY n""",
     "turns": """
         SELECT id::text AS turn_id, tenant_id AS tenant, session_id AS session, seq, status, attempt, failures, crashes,

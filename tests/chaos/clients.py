@@ -146,7 +146,7 @@ class Client:
             answers = [await self._post_turn(session, wish, body, headers, key)]
         for turn_id in filter(None, answers):
             self._open[turn_id] = session
-            if wish.content["do"] == "family":
+            if any(child["shared"] for child in wish.content.get("children", ())):
                 self._kin.append(wish.content["session"])
             if wish.content["do"] == "speak" and len(self._reading) < MAX_READERS:
                 self._follow(turn_id)

@@ -66,9 +66,8 @@ def _child(rng: random.Random, sleep_seconds: tuple[float, float], *, nested: bo
 
 
 def _once(rng: random.Random, sleep_seconds: tuple[float, float]) -> dict[str, Any]:
-    keys = rng.randint(1, 3)
-    pause = round(rng.uniform(*sleep_seconds) / keys, 3)
-    return {"do": "once", "keys": keys, "pause": pause, "then": rng.choice((None, None, "retry", "fail"))}
+    pause = round(rng.uniform(*sleep_seconds), 3)
+    return {"do": "once", "keys": rng.randint(1, 3), "pause": pause, "then": rng.choice((None, None, "retry", "fail"))}
 
 
 async def act(order: dict[str, Any], turn: Turn, ctx: Context, note: Note) -> dict[str, Any]:
@@ -113,10 +112,13 @@ async def _do_once(order: dict[str, Any], turn: Turn, ctx: Context, note: Note) 
     for number in range(order["keys"]):
         key = f"effect-{number}"
 
-        async def effect(key: str = key) -> str:
+        # Between the deed and its record there is time for a fault.
+        pause = 0.0 if given else order["pause"]
+
+        async def effect(key: str = key, pause: float = pause) -> str:
             value = f"{ctx.fence}/{secrets.token_hex(4)}"
             note("did", key, value)
-            await asyncio.sleep(order["pause"])
+            await asyncio.sleep(pause)
             return value
 
         given[key] = await ctx.once(key, effect)

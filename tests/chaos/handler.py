@@ -80,7 +80,7 @@ async def act(turn: Turn, ctx: Context) -> Any:
 
 async def _act(order: dict[str, Any], turn: Turn, ctx: Context) -> dict[str, Any]:
     match order["do"]:
-        case what if what in family_acts.ACTS:
+        case deed if deed in family_acts.ACTS:
             return await family_acts.act(
                 order, turn, ctx, lambda what, key, value: record(turn, ctx, what, key=key, value=value)
             )

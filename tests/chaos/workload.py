@@ -40,7 +40,8 @@ _WEIGHTS = {
 def make_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float], families: float = 0.0) -> Wish:
     """One turn of the ordinary mixture: most answer at once, some are slow, some fail, some start others (`families`)."""
     if rng.random() < families:
-        return Wish(content={**family_acts.make_order(rng, sleep_seconds), "n": f"{rng.getrandbits(40):010x}"})
+        order = family_acts.make_order(rng, sleep_seconds)
+        return Wish(content={**order, "history": rng.random() < 0.3, "n": f"{rng.getrandbits(40):010x}"})
     [what] = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
     history = rng.random() < 0.3
     match what:

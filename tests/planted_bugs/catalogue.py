@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.chaos.terms import Options
-from tests.planted_bugs import in_code, in_statements
+from tests.planted_bugs import in_code, in_families, in_statements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +194,63 @@ CATALOGUE: tuple[PlantedBug, ...] = (
         plant=in_code.accepted_without_commit,
         invariant="I1",
         options=_run("postgres-unreachable", "postgres-half-open", lanes=1),
+    ),
+    PlantedBug(
+        name="children-started-again",
+        plant=in_families.children_started_again,
+        invariant="I3",
+        # Of the parents that wait for them, each starts some more in its next run: the first are too many.
+        options=_run("relay-sigkill", families=0.3, seconds=5.0),
+    ),
+    PlantedBug(
+        name="join-charges-an-attempt",
+        plant=in_families.join_charges_an_attempt,
+        invariant="I7",
+        options=_run("relay-sigkill", families=0.5),
+    ),
+    PlantedBug(
+        name="join-polls",
+        plant=in_families.join_polls,
+        invariant="I16",
+        # Children that take their time.
+        options=_run("relay-sigkill", families=0.5, sleep_seconds=(0.5, 1.5)),
+    ),
+    PlantedBug(
+        name="join-over-at-the-first",
+        plant=in_families.join_over_at_the_first,
+        invariant="I3",
+        options=_run("relay-sigkill", families=0.5),
+    ),
+    PlantedBug(
+        name="parents-never-woken",
+        plant=in_families.parents_never_woken,
+        invariant="I15",
+        options=_run("relay-sigkill", families=0.3, seconds=5.0),
+    ),
+    PlantedBug(
+        name="once-not-recorded",
+        plant=in_families.once_not_recorded,
+        invariant="I3",
+        options=_run("relay-sigkill", families=0.5),
+    ),
+    PlantedBug(
+        name="once-not-looked-up",
+        plant=in_families.once_not_looked_up,
+        invariant="I3",
+        options=_run("relay-sigkill", families=0.8),
+    ),
+    PlantedBug(
+        name="compensation-of-a-retry",
+        plant=in_families.compensation_of_a_retry,
+        invariant="I3",
+        options=_run("relay-sigkill", families=0.3),
+    ),
+    PlantedBug(
+        name="compensation-once-for-ever",
+        plant=in_families.compensation_once_for_ever,
+        invariant="I1",
+        # What fails must be redriven, and have failed again.
+        options=_run("two-redrives", seconds=20.0, clients=12, pause_seconds=0.05),
     ),
 )
 

@@ -11,6 +11,9 @@ from tests.chaos.checker.tables import Change, JoinChange
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import OPEN, PENDING
 
+ROUNDED_SECONDS = 1.0
+"""A worker reckons the time until the expiry by a clock of its own."""
+
 
 def joins_kept(ledger: Ledger) -> Iterator[Violation]:
     """I15, I16. Both kinds of record draw their numbers from one sequence, and under the row's lock: one replay tells."""
@@ -28,8 +31,9 @@ def joins_kept(ledger: Ledger) -> Iterator[Violation]:
 
 def _claimed_while_waiting(changes: Sequence[Change], joins: Sequence[JoinChange]) -> Iterator[str]:
     waiting: JoinChange | None = None
-    for record in sorted([*changes, *joins], key=lambda record: record.n):
+    records: list[Change | JoinChange] = [*changes, *joins]
+    for record in sorted(records, key=lambda record: record.n):
         if isinstance(record, JoinChange):
             waiting = record if record.after is not None else None
-        elif is_claim(record) and waiting is not None and record.at < (waiting.execute_at or 0.0):
+        elif is_claim(record) and waiting is not None and record.at + ROUNDED_SECONDS < waiting.expires_at:
             yield f"was claimed under fence {record.fence} while it waited for {len(waiting.after or ())} children"

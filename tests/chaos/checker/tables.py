@@ -70,8 +70,8 @@ class JoinChange:
     after: Sequence[str] | None
     """Whom it waits for from now on; None: it goes on."""
     policy: str | None
-    execute_at: float | None
-    """Waiting: when it goes on whatever has become of them."""
+    expires_at: float
+    """When it goes on whatever has become of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,7 +90,7 @@ class Kinship(Scene):
     def _joining(self, turn_id: str, children: Sequence[str] | None, policy: str | None) -> "Kinship":
         join = JoinChange(
             n=self._next_number(), at=self._tick(), turn_id=turn_id, after=children, policy=policy,
-            execute_at=self.at + EXPIRES_SECONDS,
+            expires_at=self.at + EXPIRES_SECONDS,
         )  # fmt: skip
         self.evidence.joins.append(join)
         return self

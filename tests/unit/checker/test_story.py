@@ -5,6 +5,7 @@ import re
 from tests.chaos.checker import tell, tell_all
 from tests.chaos.checker.evidence import Fault
 from tests.unit.checker.conviction import answered
+from tests.unit.checker.kinship import Kinship
 from tests.unit.checker.scene import Scene
 
 
@@ -43,3 +44,15 @@ def test_a_story_is_about_one_turn() -> None:
 
 def test_a_turn_that_left_nothing_has_an_empty_story() -> None:
     assert tell(answered().rest(), "nobody") == "turn nobody"
+
+
+def test_whom_a_turn_waits_for_and_what_it_did_once_is_part_of_its_story() -> None:
+    scene = Kinship()
+    scene.submit("parent", session="p").claim("parent")
+    scene.once("parent", "k", "1").start("child").join("parent", ["child"], "any").wake()
+
+    story = tell(scene.rest(), "parent")
+
+    for words in ("did k ('1') under fence 1", "got k ('1')", "waits for any of child", "goes on", "value k = '1'"):
+        assert words in story
+    assert "turn of parent" in tell(scene.evidence, "child")
