@@ -86,7 +86,7 @@ COLLECT: dict[str, LiteralString] = {
                extract(epoch FROM dead_lettered_at)::float8 AS dead_lettered_at,
                extract(epoch FROM created_at)::float8 AS created_at,
                extract(epoch FROM finished_at)::float8 AS finished_at,
-               kind, parent_turn_id::text AS parent, child_key
+               kind, parent_turn_id::text AS parent, child_key, webhook_url IS NOT NULL AS webhook
           FROM turns ORDER BY tenant_id, session_id, seq, id""",
     "messages": "SELECT turn_id::text, ordinal, role, kind, content FROM messages ORDER BY turn_id, ordinal",
     "attempts": """
@@ -94,6 +94,10 @@ COLLECT: dict[str, LiteralString] = {
                extract(epoch FROM started_at)::float8 AS started_at,
                extract(epoch FROM finished_at)::float8 AS finished_at, outcome, error_class
           FROM turn_attempts ORDER BY turn_id, fence""",
+    "webhooks": """
+        SELECT turn_id::text, generation, event, extract(epoch FROM due_at)::float8 AS due_at, tries,
+               extract(epoch FROM delivered_at)::float8 AS delivered_at, error
+          FROM webhooks ORDER BY turn_id, generation""",
 }
 
 
@@ -104,7 +108,7 @@ def install(url: str) -> None:
 
 
 def collect(url: str, folder: Path) -> None:
-    """Writes audit, halts, turns, messages and attempts of a database to `folder`, as `checker.evidence` wants them."""
+    """Writes audit, halts, turns, messages, attempts and webhooks of a database to `folder`, as `checker.evidence` wants them."""
     with psycopg.connect(url, row_factory=dict_row) as connection:
         for name, statement in COLLECT.items():
             with connection.cursor(name=name) as cursor, (folder / f"{name}.jsonl").open("w") as file:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.chaos.checker.webhook_evidence import OwedWebhook, Posted
+
 Record = TypeVar("Record")
 
 
@@ -70,6 +72,10 @@ class Call:
     generation: int | None = None
     attempt: int | None = None
     output: Any = None
+    wait: float | None = None
+    """submit, read: how many seconds it asked to wait for the turn's end; None: it did not."""
+    webhook: bool = False
+    """submit: it named somebody who is to be told of the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +156,8 @@ class Row:
     parent: str | None = None
     """The turn that started it, or that it compensates."""
     child_key: str | None = None
+    webhook: bool = False
+    """Somebody is to be told of its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,6 +331,8 @@ FILES: dict[str, type] = {
     "faults": Fault,
     "lives": Life,
     "streams": StreamRead,
+    "webhooks": OwedWebhook,
+    "posts": Posted,
 }
 
 
@@ -345,6 +355,8 @@ class Evidence:
     faults: list[Fault] = field(default_factory=list)
     lives: list[Life] = field(default_factory=list)
     streams: list[StreamRead] = field(default_factory=list)
+    webhooks: list[OwedWebhook] = field(default_factory=list)
+    posts: list[Posted] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
 
 
