@@ -9,8 +9,6 @@ from ops.exit_codes import CommandError, ExitCode
 from ops.output import AsJson, print_json, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from turns.cancellation import CanceledSession, CanceledTurn
     from turns.envelope import OutgoingMessage
     from turns.settings import Settings
@@ -69,24 +67,27 @@ def _all(session: str, tenant: str, *, as_json: bool) -> None:
 
 
 async def _cancel(settings: "Settings", turn_id: UUID) -> "CanceledTurn":
-    from ops.operator_access import operator_database
+    from ops.operator_access import cancel_hints, operator_database
     from turns.cancel_reason import CancelReason
     from turns.cancellation import cancel as cancel_turn
     from turns.operator_reading import find_tenant
-    from turns.status import TurnStatus
 
+    canceled: CanceledTurn | None = None
     async with operator_database(settings) as database:
         tenant_id = await find_tenant(database, turn_id)
-        canceled = tenant_id and await cancel_turn(database, tenant_id, turn_id, CancelReason.USER)
-    if not canceled:
+        if tenant_id is not None:
+            canceled = await cancel_turn(database, tenant_id, turn_id, CancelReason.USER)
+    if tenant_id is None or canceled is None:
         raise CommandError(f"there is no turn {turn_id}", ExitCode.NOT_FOUND)
-    running = canceled.requested and canceled.status is TurnStatus.RUNNING
-    await _tell(settings, [turn_id] if running else [], canceled.woken)
+    if canceled.requested:
+        async with cancel_hints(settings) as hints:
+            await hints.tell(tenant_id, canceled.session_id, turn_id, canceled.status)
+    await _wake(settings, canceled.woken)
     return canceled
 
 
 async def _cancel_session(settings: "Settings", tenant_id: str, session_id: str) -> "CanceledSession":
-    from ops.operator_access import operator_database
+    from ops.operator_access import cancel_hints, operator_database
     from turns.cancel_reason import CancelReason
     from turns.cancellation import cancel_session
 
@@ -94,19 +95,17 @@ async def _cancel_session(settings: "Settings", tenant_id: str, session_id: str)
         canceled = await cancel_session(database, tenant_id, session_id, CancelReason.USER)
     if canceled is None:
         raise CommandError(f"tenant {tenant_id} has no session {session_id}", ExitCode.NOT_FOUND)
-    await _tell(settings, canceled.asked, canceled.woken)
+    async with cancel_hints(settings) as hints:
+        await hints.publish(canceled.asked)
+        await hints.tell_watchers(tenant_id, session_id, canceled.canceled)
+    await _wake(settings, canceled.woken)
     return canceled
 
 
-async def _tell(settings: "Settings", running: "Sequence[UUID]", woken: "tuple[str, OutgoingMessage] | None") -> None:
-    from turns.cancel_hints import CancelHints
+async def _wake(settings: "Settings", woken: "tuple[str, OutgoingMessage] | None") -> None:
     from turns.errors import QueueUnavailableError, UnknownQueueError
     from turns.message_queue import MessageQueues
 
-    if running:
-        hints = CancelHints(settings)
-        await hints.publish(running)
-        await hints.close()
     if woken is None:
         return
     queue, message = woken

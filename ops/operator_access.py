@@ -12,6 +12,7 @@ from turns.errors import DatabaseUnavailableError
 from turns.settings import Settings, load
 
 if TYPE_CHECKING:
+    from turns.cancel_hints import CancelHints
     from turns.database import Database
 
 APPLICATION = "turnstile-cli"
@@ -50,3 +51,15 @@ async def operator_database(settings: Settings) -> "AsyncIterator[Database]":
         raise DatabaseUnavailableError(str(error)) from error
     async with Database(settings.database_url, APPLICATION, size=2) as database:
         yield database
+
+
+@asynccontextmanager
+async def cancel_hints(settings: Settings) -> "AsyncIterator[CancelHints]":
+    """For whoever has just cancelled something. Connects only if there is somebody to tell."""
+    from turns.cancel_hints import CancelHints
+
+    hints = CancelHints(settings)
+    try:
+        yield hints
+    finally:
+        await hints.close()

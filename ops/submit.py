@@ -1,7 +1,6 @@
 """`turnstile submit`: one turn over HTTP, or one or many with the database's credentials."""
 
 import json
-import math
 import sys
 import uuid
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from typer.core import TyperCommand
 
 from ops.exit_codes import CommandError, ExitCode
 from ops.output import AsJson, print_json, progress, say
+from ops.wait_option import check_wait
 from turns.on_busy import OnBusy
 
 if TYPE_CHECKING:
@@ -41,12 +41,6 @@ class _Wishes:
     as_json: bool
 
 
-def _check_wait(seconds: float | None) -> float | None:
-    if seconds is not None and not 0 <= seconds < math.inf:
-        raise typer.BadParameter("must be a number of seconds")
-    return seconds
-
-
 def submit(
     session: Annotated[str | None, typer.Argument(metavar="SESSION", show_default=False)] = None,
     text: Annotated[
@@ -67,12 +61,18 @@ def submit(
         OnBusy,
         typer.Option(help="If the session is busy: wait in line, be refused, cancel what is open, or join what waits."),
     ] = OnBusy.ENQUEUE,
+    webhook: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Who is told when the turn has ended: https, a host that the deployment allows."
+        ),
+    ] = None,
     wait: Annotated[
         float | None,
         typer.Option(
             "--wait",
             metavar="[=SECONDS]",
-            callback=_check_wait,
+            callback=check_wait,
             help=f"Wait for the reply and print it; {WAIT_SECONDS:g} seconds if none are named.",
         ),
     ] = None,
@@ -113,6 +113,7 @@ def submit(
         "execute_at": execute_at,
         "turn_id": None if turn_id is None else str(turn_id),
         "metadata": _read_metadata(metadata),
+        "webhook_url": webhook,
         "on_busy": None if on_busy is OnBusy.ENQUEUE else on_busy.value,
     }
     body = _clean({name: value for name, value in body.items() if value is not None})

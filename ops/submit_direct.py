@@ -20,12 +20,13 @@ from ops.submit_checks import check_id, check_key
 from producer.strict_json import NotJsonError, RefusedJsonError, parse
 from producer.turn_request import (
     InvalidRequestError,
+    check_webhook_allowed,
     fingerprint,
     read_turn_request,
 )
 from turns.database import Database
 from turns.envelope import OutgoingMessage
-from turns.errors import QueueUnavailableError, SubmissionRefusedError, UnknownQueueError
+from turns.errors import QueueUnavailableError, SubmissionRefusedError, UnknownQueueError, WebhookNotAllowedError
 from turns.identifiers import start_trace, uuid7
 from turns.message import WakeUp
 from turns.message_queue import MessageQueues
@@ -82,8 +83,11 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
     try:
         request = read_turn_request(body, datetime.now(UTC))
         queue = settings.find_queue(request.queue or settings.queue)
+        webhook_url = check_webhook_allowed(request.webhook_url, settings.webhook_hosts)
     except InvalidRequestError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
+    except WebhookNotAllowedError as error:
+        raise CommandError(f"webhook_url: {error}", ExitCode.USAGE) from error
     except UnknownQueueError as error:
         raise CommandError(str(error), ExitCode.NOT_FOUND) from error
     if request.on_busy is not OnBusy.ENQUEUE:
@@ -105,6 +109,7 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
         max_attempts=request.max_attempts,
         timeout_seconds=request.timeout_seconds,
         metadata=request.metadata,
+        webhook_url=webhook_url,
     )
 
 

@@ -8,6 +8,7 @@ import typer
 
 from ops.exit_codes import CommandError, ExitCode
 from ops.output import AsJson, print_fields, print_json, print_table, print_text, say, short_time, shortened
+from ops.wait_option import check_wait
 
 if TYPE_CHECKING:
     from turns.attempts import Attempt
@@ -88,21 +89,33 @@ def _due(turn: "TurnRecord") -> str | None:
 def show_turn(
     turn: Annotated[UUID, typer.Argument(metavar="TURN")],
     show_text: Annotated[bool, typer.Option("--show-text", help="Show what was said, too.")] = False,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            callback=check_wait,
+            show_default=False,
+            help="So long at most for it to end. The exit code is then 1 unless it has SUCCEEDED.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a turn and its attempts."""
     from ops.operator_access import load_settings, run
+    from turns.status import TurnStatus
 
-    record, attempts, said = run(_read(load_settings(), turn))
+    record, attempts, said = run(_read(load_settings(), turn, wait))
     document = as_document(record)
     if as_json:
         shown = {"messages": [asdict(message) for message in said]} if show_text else {}
         print_json({"turn": document, "attempts": [asdict(attempt) for attempt in attempts], **shown})
-        return
-    print_fields(document)
-    print_attempts(attempts)
-    if show_text:
-        print_said(said)
+    else:
+        print_fields(document)
+        print_attempts(attempts)
+        if show_text:
+            print_said(said)
+    if wait is not None and record.status is not TurnStatus.SUCCEEDED:
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def print_attempts(attempts: "list[Attempt]") -> None:
@@ -159,13 +172,26 @@ async def _list(settings: "Settings", wanted: "OperatorFilter", limit: int) -> "
     return found
 
 
-async def _read(settings: "Settings", turn_id: UUID) -> "tuple[TurnRecord, list[Attempt], list[Said]]":
+async def _read(
+    settings: "Settings", turn_id: UUID, wait: float | None
+) -> "tuple[TurnRecord, list[Attempt], list[Said]]":
     from ops.operator_access import operator_database
+    from ops.turn_waiting import wait_until_ended
     from turns.attempts import read_attempts
     from turns.operator_reading import read_said, read_turn_of_any
 
     async with operator_database(settings) as database:
-        record = await read_turn_of_any(database, turn_id)
-        if record is None:
-            raise CommandError(f"there is no turn {turn_id}", ExitCode.NOT_FOUND)
+
+        async def read() -> "TurnRecord":
+            record = await read_turn_of_any(database, turn_id)
+            if record is None:
+                raise CommandError(f"there is no turn {turn_id}", ExitCode.NOT_FOUND)
+            return record
+
+        async def look(_: float) -> dict[str, Any]:
+            return as_document(await read())
+
+        if wait is not None:
+            await wait_until_ended(look, wait)
+        record = await read()
         return record, await read_attempts(database, turn_id), await read_said(database, turn_id)

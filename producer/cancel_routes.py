@@ -7,7 +7,6 @@ from producer.openapi import problems
 from producer.turn_answers import CancelAnswer, SessionCancelAnswer
 from turns.cancel_reason import CancelReason
 from turns.cancellation import cancel_ahead, cancel_session
-from turns.status import TurnStatus
 
 v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
 
@@ -22,8 +21,8 @@ async def cancel_turn(behind: Behind, tenant: Tenant, text: TurnIdText) -> Cance
     met = await cancel_ahead(behind.hot, tenant, turn_id, CancelReason.USER)
     if met is None:
         return CancelAnswer(id=turn_id, status=None, cancel_requested=True)
-    if met.requested and met.status is TurnStatus.RUNNING:
-        await behind.hints.publish([turn_id])
+    if met.requested:
+        await behind.hints.tell(tenant, met.session_id, turn_id, met.status)
     if met.woken is not None:
         await behind.sending.send(*met.woken)
     return CancelAnswer(id=turn_id, status=met.status, cancel_requested=met.requested)
@@ -42,6 +41,7 @@ async def cancel_session_turns(behind: Behind, tenant: Tenant, session_id: Sessi
     if met is None:
         raise no_session()
     await behind.hints.publish(met.asked)
+    await behind.hints.tell_watchers(tenant, session_id, met.canceled)
     if met.woken is not None:
         await behind.sending.send(*met.woken)
     return SessionCancelAnswer(session_id=session_id, canceled=len(met.canceled), stopping=len(met.asked))

@@ -14,7 +14,7 @@ from uuid import UUID
 import psycopg
 import structlog
 
-from producer.turn_request import TurnRequest, fingerprint
+from producer.turn_request import TurnRequest, check_webhook_allowed, fingerprint
 from producer.wake_up_sending import WakeUpSending
 from turns.batching import Batcher
 from turns.cancel_hints import CancelHints
@@ -25,14 +25,12 @@ from turns.errors import (
     DatabaseUnavailableError,
     SubmissionRefusedError,
     TurnstileError,
-    WebhookNotAllowedError,
 )
 from turns.identifiers import continue_trace, uuid7
 from turns.message import WakeUp
 from turns.on_busy import OnBusy
 from turns.settings import Settings
 from turns.submission import Accepted, Submission, idempotency_key, submit, turn_id_key
-from turns.webhook_url import is_allowed, parse_webhook_url
 
 MAX_BATCH = 200
 MAX_BATCH_BYTES = 16 * 1024 * 1024
@@ -93,7 +91,7 @@ class Intake:
             max_attempts=request.max_attempts,
             timeout_seconds=request.timeout_seconds,
             metadata=request.metadata,
-            webhook_url=self._allowed(request.webhook_url),
+            webhook_url=check_webhook_allowed(request.webhook_url, self._settings.webhook_hosts),
         )
         task = asyncio.create_task(self._commit_and_wake(submission, request.on_busy))
         self._under_way.add(task)
@@ -110,14 +108,6 @@ class Intake:
         if not task.cancelled():
             # Seen by the request, if that is still there. Nobody else needs telling.
             task.exception()
-
-    def _allowed(self, url: str | None) -> str | None:
-        if url is not None and not is_allowed(parse_webhook_url(url), self._settings.webhook_hosts):
-            # Which hosts are allowed is the deployment's own affair.
-            raise WebhookNotAllowedError(
-                "this host is not allowed" if self._settings.webhook_hosts else "webhooks are not enabled here"
-            )
-        return url
 
     def _usual_queue(self) -> str:
         names = self._settings.queues_by_name
@@ -151,8 +141,9 @@ class Intake:
         if on_busy is OnBusy.ENQUEUE:
             return await self._batcher(submission)
         texted = await self._texting((submission, on_busy))
-        # After the commit: whoever hears the hint finds the request on the row.
+        # After the commit: whoever hears a hint finds the request, or the end, on the row.
         await self._hints.publish(texted.asked)
+        await self._hints.tell_watchers(submission.tenant_id, submission.session_id, texted.canceled)
         return texted.answer
 
     async def _record(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:

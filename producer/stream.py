@@ -32,7 +32,6 @@ from turns.cancel_reason import CancelReason
 from turns.cancellation import cancel
 from turns.errors import DatabaseUnavailableError
 from turns.reading import Standing
-from turns.status import TurnStatus
 from turns.turn_event import EventId, EventKind, MalformedEventIdError
 
 FROM_THE_START = "-1"
@@ -165,9 +164,11 @@ def _canceller(behind: Backend, turn: Standing) -> Callable[[], Awaitable[None]]
             # Nobody is there any more to be told.
             log.warning("stream.cancel_failed", turn_id=str(turn.id), error=str(error))
             return
-        if met is not None and met.requested and met.status is TurnStatus.RUNNING:
-            await behind.hints.publish([turn.id])
-        if met is not None and met.woken is not None:
+        if met is None:
+            return
+        if met.requested:
+            await behind.hints.tell(turn.tenant_id, turn.session_id, turn.id, met.status)
+        if met.woken is not None:
             await behind.sending.send(*met.woken)
 
     return cancel_turn

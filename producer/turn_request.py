@@ -6,7 +6,7 @@ An unknown field is refused: a misspelt `max_attemps` that is silently ignored s
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
@@ -23,8 +23,9 @@ from pydantic import (
 )
 
 from producer.strict_json import escape_pointer
+from turns.errors import WebhookNotAllowedError
 from turns.on_busy import OnBusy
-from turns.webhook_url import MAX_URL_CHARACTERS, parse_webhook_url
+from turns.webhook_url import MAX_URL_CHARACTERS, is_allowed, parse_webhook_url
 
 MAX_METADATA_BYTES = 4096
 MAX_SECONDS = 14 * 86_400
@@ -187,6 +188,14 @@ def read_turn_request(body: Any, now: datetime) -> TurnRequest:
     if request.on_busy is OnBusy.MERGE and request.turn_id is not None:
         raise InvalidRequestError([("/on_busy", "what is merged becomes no turn that could have the turn_id")])
     return request
+
+
+def check_webhook_allowed(url: str | None, rules: Sequence[str]) -> str | None:
+    """The address that a submit asks for, if there may be one. Raises WebhookNotAllowedError, or ValueError for a bad form."""
+    if url is not None and not is_allowed(parse_webhook_url(url), rules):
+        # Which hosts are allowed is the deployment's own affair.
+        raise WebhookNotAllowedError("this host is not allowed" if rules else "webhooks are not enabled here")
+    return url
 
 
 def fingerprint(session_id: str, request: TurnRequest) -> bytes:

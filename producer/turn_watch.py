@@ -125,6 +125,9 @@ class TurnWatch:
                     looks.start_over()
                 if following.ended or (events and len(events) == PAGE):
                     continue
+                # A worker says the end in the stream before it hints at it. An end that is not there was nobody's who
+                # speaks (a cancel of a waiting turn): no last words are on their way.
+                following.expects_end |= not events and listener.take_end()
                 heard = False
                 if events or not following.expects_end:
                     yield None

@@ -1,9 +1,13 @@
-"""Hints that a running turn was asked to stop, so that its handler hears of it within a second instead of a heartbeat.
+"""Hints about cancels: to whoever runs a turn that was asked to stop, and to whoever watches one that is CANCELED by now.
 
-A hint decides nothing (rule 2): the request stands on the row before it is published, and whoever hears the hint looks
-there. One that is lost, doubled, forged or not sent, because Redis is away, costs a heartbeat's wait and nothing else.
+The handler of a running turn hears of it within a second instead of a heartbeat; a client that follows a waiting turn, or
+waits for its end, is told at once instead of at the next look: no worker will ever say that this turn has ended.
 
-One channel for all: cancels of running turns are few, and a worker knows without asking which turns it has in its hands.
+A hint decides nothing (rule 2): the row says it before the hint is published, and whoever hears the hint looks there. One
+that is lost, doubled, forged or not sent, because Redis is away, costs a heartbeat's or a look's wait and nothing else.
+
+One channel for all workers: cancels of running turns are few, and a worker knows without asking which turns it has in its
+hands. Watchers listen on their turn's own channel, where its events are hinted at, too (`turns.event_hints`).
 """
 
 import asyncio
@@ -18,6 +22,8 @@ from redis.exceptions import RedisError
 from turns.circuit import Circuit
 from turns.redis_connections import connect
 from turns.settings import Settings
+from turns.status import TurnStatus
+from turns.turn_event import EventKind, name_stream
 
 QUIET_SECONDS = 5.0
 """After so long without a word the connection is asked for a sign of life; after as long again it is made anew."""
@@ -33,30 +39,60 @@ def _channel(settings: Settings) -> str:
 
 
 class CancelHints:
-    """Publishes them. Connects when it is first used."""
+    """Publishes them, after the commit. Connects when it is first used. Never raises; each call takes one Redis time-out at
+    most."""
 
     def __init__(self, settings: Settings) -> None:
-        self._redis = connect(settings.redis_url, settings.redis_timeout_seconds)
+        self._prefix = settings.redis_prefix
         self._channel = _channel(settings)
-        self._circuit = Circuit()
+        self._to_workers = _Publisher(settings.redis_url, settings.redis_timeout_seconds)
+        self._to_watchers = _Publisher(settings.memory_redis, settings.redis_timeout_seconds)
+
+    async def tell(self, tenant_id: str, session_id: str, turn_id: UUID, status: TurnStatus) -> None:
+        """Tells whom the cancel of one turn concerns. `status` is what it is now: RUNNING, asked to stop, or CANCELED."""
+        if status is TurnStatus.RUNNING:
+            await self.publish([turn_id])
+        else:
+            await self.tell_watchers(tenant_id, session_id, [turn_id])
 
     async def publish(self, turn_ids: Sequence[UUID]) -> None:
-        """Tells whoever runs these turns to look at their rows. Never raises; takes one Redis time-out at most."""
-        if not turn_ids or not self._circuit.allows(time.monotonic()):
+        """Tells whoever runs these turns to look at their rows."""
+        await self._to_workers.publish([(self._channel, str(turn_id)) for turn_id in turn_ids])
+
+    async def tell_watchers(self, tenant_id: str, session_id: str, turn_ids: Sequence[UUID]) -> None:
+        """Tells whoever watches these turns of one session that they have ended."""
+        channels = [name_stream(self._prefix, tenant_id, session_id, turn_id) for turn_id in turn_ids]
+        await self._to_watchers.publish([(channel, EventKind.END.value) for channel in channels])
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._to_workers.close()
+        await self._to_watchers.close()
+
+
+class _Publisher:
+    """Publishes on one Redis, and leaves it alone for a while when it is away."""
+
+    def __init__(self, url: str, timeout_seconds: float) -> None:
+        self._redis = connect(url, timeout_seconds)
+        self._circuit = Circuit()
+
+    async def publish(self, hints: Sequence[tuple[str, str]]) -> None:
+        """Each a channel and what is said there."""
+        if not hints or not self._circuit.allows(time.monotonic()):
             return
         pipeline = self._redis.pipeline(transaction=False)
-        for turn_id in turn_ids:
-            pipeline.publish(self._channel, str(turn_id))
+        for channel, word in hints:
+            pipeline.publish(channel, word)
         try:
             await pipeline.execute()
         except (RedisError, OSError) as error:
             self._circuit.failed(time.monotonic())
-            log.warning("hints.not_published", error=f"{type(error).__name__}: {error}", turns=len(turn_ids))
+            log.warning("hints.not_published", error=f"{type(error).__name__}: {error}", turns=len(hints))
         else:
             self._circuit.succeeded()
 
     async def close(self) -> None:
-        """Closes the connection."""
         await self._redis.aclose()
 
 

@@ -79,11 +79,14 @@ UPDATE submissions SET turn_id = %(id)s, answer = %(answer)s WHERE tenant_id = %
 
 @dataclass(frozen=True, slots=True)
 class Texted:
-    """The answer to a submit with a policy, and the running turns that it asked to stop."""
+    """The answer to a submit with a policy, and what it did to the turns that were open."""
 
     answer: Accepted | SessionBusyError
     """A refusal is a value here: it is committed, so that a repeat is refused for the same turn."""
     asked: tuple[UUID, ...] = ()
+    """RUNNING, and asked to stop."""
+    canceled: tuple[UUID, ...] = ()
+    """CANCELED at once."""
 
 
 async def submit_on_busy(database: Database, submission: Submission, on_busy: OnBusy, *, net_seconds: float) -> Texted:
@@ -101,6 +104,7 @@ async def submit_on_busy(database: Database, submission: Submission, on_busy: On
         session = await _first(connection, LOCK_SESSION, whose)
         state = await _look(connection, whose, on_busy, None if session is None else session["halted_by"])
         asked: tuple[UUID, ...] = ()
+        canceled: tuple[UUID, ...] = ()
         answer: Accepted | SessionBusyError
         kept: dict[str, Any]
         match decide(on_busy, state, submission.queue):
@@ -112,7 +116,7 @@ async def submit_on_busy(database: Database, submission: Submission, on_busy: On
             case Record(interrupting):
                 if interrupting:
                     who = (submission.tenant_id, submission.session_id)
-                    _, asked = await cancel_open(connection, *who, CancelReason.SUPERSEDED, scheduled=False)
+                    canceled, asked = await cancel_open(connection, *who, CancelReason.SUPERSEDED, scheduled=False)
                 row = await _record(connection, submission, net_seconds)
                 kept = row["answer"]
                 answer = _answer(kept, wake=row["wake"])
@@ -120,7 +124,7 @@ async def submit_on_busy(database: Database, submission: Submission, on_busy: On
                 assert_never(decision)
         named = answer.turn_id
         await connection.execute(KEEP_ANSWER, {**whose, "id": named, "answer": Jsonb(kept)})
-    return Texted(answer, asked)
+    return Texted(answer, asked, canceled)
 
 
 async def _replay(connection: Connection, submission: Submission, key: str) -> Accepted | SessionBusyError:

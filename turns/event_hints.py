@@ -36,10 +36,17 @@ class Listener:
     def __init__(self, *, only_ends: bool) -> None:
         self.only_ends = only_ends
         self._heard = asyncio.Event()
+        self._told_of_an_end = False
 
-    def tell(self) -> None:
+    def tell(self, *, of_an_end: bool = False) -> None:
         """Something was said, or may have been."""
+        self._told_of_an_end |= of_an_end
         self._heard.set()
+
+    def take_end(self) -> bool:
+        """Whether somebody has said since the last call that the turn has ended."""
+        told, self._told_of_an_end = self._told_of_an_end, False
+        return told
 
     async def wait(self, seconds: float) -> bool:
         """Whether something was heard since the last wait, or is within `seconds`."""
@@ -150,14 +157,14 @@ class EventHints:
         match message["type"]:
             case "subscribe":
                 # What was said between the look before and now, nobody was told of.
-                everybody = True
+                everybody, of_an_end = True, False
             case "message":
-                everybody = message["data"] in ENDS
+                everybody = of_an_end = message["data"] in ENDS
             case _:
                 return
         for listener in listeners:
             if everybody or not listener.only_ends:
-                listener.tell()
+                listener.tell(of_an_end=of_an_end)
 
     def tell_all(self) -> None:
         """Something may have been said, or it is time to go."""

@@ -105,7 +105,7 @@ COLLECT: dict[str, LiteralString] = {
                extract(epoch FROM dead_lettered_at)::float8 AS dead_lettered_at,
                extract(epoch FROM created_at)::float8 AS created_at,
                extract(epoch FROM finished_at)::float8 AS finished_at,
-               kind, parent_turn_id::text AS parent, child_key
+               kind, parent_turn_id::text AS parent, child_key, webhook_url IS NOT NULL AS webhook
           FROM turns ORDER BY tenant_id, session_id, seq, id""",
     "messages": "SELECT turn_id::text, ordinal, role, kind, content FROM messages ORDER BY turn_id, ordinal",
     "attempts": """
@@ -116,6 +116,10 @@ COLLECT: dict[str, LiteralString] = {
     "values": """
         SELECT turn_id::text, key, value, fence, extract(epoch FROM created_at)::float8 AS at
           FROM turn_values ORDER BY turn_id, key""",
+    "webhooks": """
+        SELECT turn_id::text, generation, event, extract(epoch FROM due_at)::float8 AS due_at, tries,
+               extract(epoch FROM delivered_at)::float8 AS delivered_at, error
+          FROM webhooks ORDER BY turn_id, generation""",
 }
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,7 +16,7 @@ from tests.chaos.checker.evidence import Call
 from tests.chaos.journal import Journal, now
 from tests.chaos.readers import Reader
 from tests.chaos.terms import TENANTS, Options
-from tests.chaos.workload import Wish, make_calm_wish, make_wish
+from tests.chaos.workload import Wish, make_calm_wish, make_speech, make_wish
 
 TIMEOUT_SECONDS = 4.0
 MAX_OPEN = 30
@@ -27,6 +27,14 @@ MAX_READERS = 2
 REFUSALS = 2
 BURSTS = (1, 1, 1, 2, 3)
 SUBMITS = 0.6
+WAIT_SECONDS = 2
+WAITS = 0.08
+"""Of the submits and the reads: they ask to be answered when the turn has ended."""
+LONG_WAIT_SECONDS = 8
+LONG_WAITS = 0.04
+"""Of the rounds of a calm run: a turn that takes its time, and somebody who waits for it. An event is told from a look by it."""
+WEBHOOKS = 0.12
+"""Of the submits: they name somebody who is to be told of the end."""
 EARLY_CANCELS = 0.1
 """Of the turns whose ids the client has chosen: cancelled before they are submitted."""
 KIN_CANCELS = 0.2
@@ -60,6 +68,7 @@ class Client:
     http: httpx.AsyncClient
     next_api: Callable[[], str]
     stopping: asyncio.Event
+    webhook_url: str | None = None
     rng: random.Random = field(init=False)
     tenant: str = field(init=False)
     _sessions: list[_Session] = field(init=False)
@@ -79,6 +88,8 @@ class Client:
         """Talks until `stopping`."""
         while not self.stopping.is_set():
             dice = self.rng.random()
+            if self.options.is_calm and self.webhook_url and self.rng.random() < LONG_WAITS:
+                self._spawn(self._wait_for_long())
             if dice < SUBMITS and len(self._open) < MAX_OPEN:
                 await self._submit_some()
             elif dice < 1 - self.options.cancels or self.options.is_calm:
@@ -87,7 +98,7 @@ class Client:
                 await self._cancel_one()
             await pause(self.rng.expovariate(1 / self._mean_pause()), self.stopping)
         if self._reading:
-            await asyncio.wait(self._reading, timeout=TIMEOUT_SECONDS)
+            await asyncio.wait(self._reading, timeout=TIMEOUT_SECONDS + LONG_WAIT_SECONDS)
 
     def _mean_pause(self) -> float:
         if self.options.turns_per_second is None:
@@ -108,6 +119,8 @@ class Client:
         for _ in range(self.rng.choice(BURSTS)):
             make = make_calm_wish if self.options.is_calm else make_wish
             wish = make(self.rng, now(), self.options.sleep_seconds, self.options.families)
+            if self.options.speeches and self.rng.random() < self.options.speeches:
+                wish = make_speech(self.rng)
             await self._submit(session.id, wish)
             session.submitted += 1
         if session.submitted >= self.options.turns_a_session:
@@ -121,11 +134,15 @@ class Client:
             body["max_attempts"] = wish.max_attempts
         if wish.on_busy is not None:
             body["on_busy"] = wish.on_busy
-        key, headers = None, {}
+        # A merged turn is told of as the one that it joined was asked for.
+        if self.webhook_url is not None and wish.on_busy != "merge" and self.rng.random() < WEBHOOKS:
+            body["webhook_url"] = self.webhook_url
+        wait = WAIT_SECONDS if wish.on_busy != "merge" and self.rng.random() < WAITS else None
+        key, headers = None, {} if wait is None else {"Prefer": f"wait={wait}"}
         dice = self.rng.random()
         if dice < 0.75:
             key = f"{self.name}-{self.rng.getrandbits(64):016x}"
-            headers = {"Idempotency-Key": key}
+            headers["Idempotency-Key"] = key
         elif dice < 0.85 and wish.on_busy != "merge":
             chosen = UUID(int=self.rng.getrandbits(128), version=4)
             body["turn_id"] = str(chosen)
@@ -165,14 +182,30 @@ class Client:
             journal=self.journal,
             rng=random.Random(f"{self.options.seed}/{turn_id}"),
         )
-        task = asyncio.create_task(reader.follow(self.stopping))
+        self._spawn(reader.follow(self.stopping))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._reading.add(task)
         task.add_done_callback(self._reading.discard)
+
+    async def _wait_for_long(self) -> None:
+        turn_id = await self.submit_special({"do": "sleep", "seconds": round(self.rng.uniform(2.5, 5.0), 3)})
+        if turn_id is not None:
+            await self._read(turn_id, LONG_WAIT_SECONDS)
 
     async def _post_turn(
         self, session: str, wish: Wish, body: dict[str, Any], headers: dict[str, str], key: str | None
     ) -> str | None:
-        fields = {"op": "submit", "session": session, "key": key, "content": wish.content, "on_busy": wish.on_busy}
+        fields = {
+            "op": "submit",
+            "session": session,
+            "key": key,
+            "content": wish.content,
+            "on_busy": wish.on_busy,
+            "wait": WAIT_SECONDS if "Prefer" in headers else None,
+            "webhook": "webhook_url" in body,
+        }
         answer = await self._call("POST", f"/v1/sessions/{session}/turns", fields, json=body, headers=headers)
         if answer is None:
             return None
@@ -181,10 +214,14 @@ class Client:
 
     async def _read_some(self) -> None:
         for turn_id in self.rng.sample(list(self._open), min(3, len(self._open))):
-            fields = {"op": "read", "session": self._open[turn_id], "turn_id": turn_id}
-            answer = await self._call("GET", f"/v1/turns/{turn_id}", fields)
-            if answer is not None and answer["status"] in {"SUCCEEDED", "FAILED", "CANCELED"}:
-                self._open.pop(turn_id, None)
+            await self._read(turn_id, WAIT_SECONDS if self.rng.random() < WAITS else None)
+
+    async def _read(self, turn_id: str, wait: float | None) -> None:
+        fields = {"op": "read", "session": self._open.get(turn_id, ""), "turn_id": turn_id, "wait": wait}
+        path = f"/v1/turns/{turn_id}" if wait is None else f"/v1/turns/{turn_id}?wait={wait:g}"
+        answer = await self._call("GET", path, fields)
+        if answer is not None and answer["status"] in {"SUCCEEDED", "FAILED", "CANCELED"}:
+            self._open.pop(turn_id, None)
 
     async def _cancel_one(self) -> None:
         if self._kin and self.rng.random() < KIN_CANCELS:
@@ -212,6 +249,8 @@ class Client:
                 self.next_api() + path,
                 json=json,
                 headers={"Authorization": f"Bearer {TENANTS[self.tenant]}", **(headers or {})},
+                # More patience than a wait explains, or one that is too long would never be seen.
+                timeout=TIMEOUT_SECONDS + 2 * waits if (waits := fields.get("wait")) else TIMEOUT_SECONDS,
             )
             code = response.status_code
             answer = response.json()

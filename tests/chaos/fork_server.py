@@ -21,6 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests.chaos import webhook_receiver
+
 IMPORTED_BEFORE = (
     "ops.cli",
     "worker.app",
@@ -119,6 +121,8 @@ def _become(order: dict[str, Any]) -> NoReturn:
         _shift_clock(shift)
     if TASKS in os.environ:
         signal.signal(signal.SIGUSR2, _count_tasks)
+    if webhook_receiver.CERTIFICATE in os.environ:
+        webhook_receiver.reach_receiver(os.environ[webhook_receiver.CERTIFICATE])
     if order["plant"] is not None:
         from tests.planted_bugs.catalogue import plant
 

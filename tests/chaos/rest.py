@@ -14,7 +14,10 @@ from tests.chaos.journal import Journal, now
 from tests.chaos.stage import Stage
 from tests.chaos.terms import LEASE_SECONDS
 
-OWED = "SELECT count(*) FROM turns WHERE status IN ('PENDING', 'RUNNING') OR send_at IS NOT NULL"
+OWED = """
+SELECT (SELECT count(*) FROM turns WHERE status IN ('PENDING', 'RUNNING') OR send_at IS NOT NULL)
+     + (SELECT count(*) FROM webhooks WHERE due_at IS NOT NULL)
+"""
 COUNTS = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"]
 FRUITLESS_RECEIVES = 3
 

@@ -32,6 +32,7 @@ from tests.chaos.redis_watch import watch
 from tests.chaos.rest import gather, wait_for_rest
 from tests.chaos.stage import Stage, open_stage
 from tests.chaos.terms import Options
+from tests.chaos.webhook_receiver import open_receiver
 
 READY_SECONDS = 30.0
 REDRIVE_EVERY_SECONDS = 12.0
@@ -80,6 +81,9 @@ async def run(
         exits.callback(journal.close)
         stage = await exits.enter_async_context(open_stage(options, folder, stack))
         forks = server or await exits.enter_async_context(ForkServer.open())
+        receiver = await exits.enter_async_context(
+            open_receiver(journal, stage.wiring.base, options.seed, moody=not options.is_calm)
+        )
         cast = await exits.enter_async_context(Cast(journal, forks, options.plant))
         watching = asyncio.Event()
         redis_port = int(stage.stack.redis.url.rpartition(":")[2].partition("/")[0])
@@ -91,7 +95,7 @@ async def run(
         turn = itertools.cycle(apis)
         tally = Tally()
         clients = [
-            Client(f"c{number}", options, journal, tally, http, lambda: next(turn), quiet)
+            Client(f"c{number}", options, journal, tally, http, lambda: next(turn), quiet, receiver.url)
             for number in range(options.clients)
         ]
         scene = Scene(
@@ -112,6 +116,7 @@ async def run(
         healing.set()
         await asyncio.gather(striking, redriving)
         await _heal(scene)
+        receiver.moody = False
         healed_at = now()
         # Some more turns after the faults: a system that only looks alive would not answer them.
         await pause(1.0)

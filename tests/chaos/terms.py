@@ -57,6 +57,8 @@ class Options:
     """Instead of a pause: about so many turns a second of all clients together, however quick the answers are."""
     sleep_seconds: tuple[float, float] = (0.02, 0.4)
     """How long a slow handler takes."""
+    speeches: float = 0.0
+    """The share of turns that speak for seconds, besides those of the ordinary mixture."""
     lease_seconds: float = LEASE_SECONDS
     workers: int = 4
     apis: int = 2

@@ -67,6 +67,12 @@ def make_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float]
     return Wish(content={**content, "history": history, "n": f"{rng.getrandbits(40):010x}"}, on_busy=on_busy)
 
 
+def make_speech(rng: random.Random) -> Wish:
+    """A turn that speaks for two to six seconds: longer than a lease."""
+    words = rng.randint(20, 40)
+    return Wish(content={"do": "speak", "words": words, "pause": 0.15, "n": f"{rng.getrandbits(40):010x}"})
+
+
 def make_calm_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float], families: float = 0.0) -> Wish:
     """For a calm run: nothing that charges an attempt."""
     wish = replace(make_wish(rng, now, sleep_seconds, families), on_busy=None)

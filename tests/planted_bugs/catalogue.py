@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.chaos.terms import Options
-from tests.planted_bugs import in_code, in_families, in_statements
+from tests.planted_bugs import in_code, in_conversations, in_families, in_statements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +251,61 @@ CATALOGUE: tuple[PlantedBug, ...] = (
         invariant="I1",
         # What fails must be redriven, and have failed again.
         options=_run("two-redrives", seconds=20.0, clients=12, pause_seconds=0.05),
+    ),
+    PlantedBug(
+        name="stream-goes-on-over-a-hole",
+        plant=in_conversations.stream_goes_on_over_a_hole,
+        invariant="I17",
+        options=_run("redis-unreachable", "worker-cut-off-from-redis", speeches=0.5, seconds=12.0, bound_seconds=60.0),
+    ),
+    PlantedBug(
+        name="event-ids-begin-again",
+        plant=in_conversations.event_ids_begin_again,
+        invariant="I17",
+        options=_run("worker-sigkill", "worker-sigterm-twice"),
+    ),
+    PlantedBug(
+        name="emit-not-fenced",
+        plant=in_conversations.emit_not_fenced,
+        invariant="I17",
+        # The sleeper must go on while its successor speaks.
+        options=_run("worker-cut-off-from-postgres", speeches=0.5, seconds=15.0, bound_seconds=60.0),
+    ),
+    PlantedBug(
+        name="end-not-said-at-settle",
+        plant=in_conversations.end_not_said_at_settle,
+        invariant="I17",
+        options=_run(seconds=12.0),
+    ),
+    PlantedBug(
+        name="waits-are-woken-by-looks",
+        plant=in_conversations.waits_are_woken_by_looks,
+        invariant="I15",
+        options=_run(seconds=15.0),
+    ),
+    PlantedBug(
+        name="wait-without-its-bound",
+        plant=in_conversations.wait_without_its_bound,
+        invariant="I15",
+        options=_run(seconds=12.0),
+    ),
+    PlantedBug(
+        name="any-answer-delivers-a-webhook",
+        plant=in_conversations.any_answer_delivers_a_webhook,
+        invariant="I20",
+        options=_run("redis-flushed", seconds=12.0),
+    ),
+    PlantedBug(
+        name="webhook-given-up-at-once",
+        plant=in_conversations.webhook_given_up_at_once,
+        invariant="I20",
+        options=_run("redis-flushed", seconds=12.0),
+    ),
+    PlantedBug(
+        name="webhook-signed-without-its-id",
+        plant=in_conversations.webhook_signed_without_its_id,
+        invariant="I20",
+        options=_run(),
     ),
 )
 

@@ -28,6 +28,9 @@ class _NoHints:
     async def publish(self, turn_ids: Sequence[UUID]) -> None:
         return
 
+    async def tell_watchers(self, tenant_id: str, session_id: str, turn_ids: Sequence[UUID]) -> None:
+        return
+
 
 class SimulatedApi:
     """One API process."""

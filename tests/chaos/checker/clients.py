@@ -27,7 +27,7 @@ def reads_go_forward(ledger: Ledger) -> Iterator[Violation]:
                 yield Violation("I11", f"{read.client} read 404 after the submit was answered", turn_id, session)
         answered = sorted((read for read in reads if read.outcome == "ok" and read.status), key=lambda read: read.at)
         yield from _backwards(ledger, turn_id, session, answered)
-        yield from _never_was(ledger, turn_id, session, answered)
+        yield from never_was(ledger, turn_id, session, answered)
 
 
 def _backwards(ledger: Ledger, turn_id: str, session: str | None, reads: Sequence[Call]) -> Iterator[Violation]:
@@ -60,7 +60,8 @@ def _generation(ledger: Ledger, call: Call) -> int | None:
     return 1 if changes and changes[-1].generation == 1 else None
 
 
-def _never_was(ledger: Ledger, turn_id: str, session: str | None, reads: Sequence[Call]) -> Iterator[Violation]:
+def never_was(ledger: Ledger, turn_id: str, session: str | None, reads: Sequence[Call]) -> Iterator[Violation]:
+    """I11, of answers that show a turn: what each shows, the turn was at some time."""
     changes = ledger.changes.get(turn_id)
     if not changes:
         return

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.chaos.checker.tables import AttemptRecord, Change, HaltChange, JoinChange, RecordedValue, Row, Said
+from tests.chaos.checker.webhook_evidence import OwedWebhook, Posted
 
 Record = TypeVar("Record")
 
@@ -75,6 +76,10 @@ class Call:
     generation: int | None = None
     attempt: int | None = None
     output: Any = None
+    wait: float | None = None
+    """submit, read: how many seconds it asked to wait for the turn's end; None: it did not."""
+    webhook: bool = False
+    """submit: it named somebody who is to be told of the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +233,8 @@ FILES: dict[str, type] = {
     "faults": Fault,
     "lives": Life,
     "streams": StreamRead,
+    "webhooks": OwedWebhook,
+    "posts": Posted,
 }
 
 
@@ -252,6 +259,8 @@ class Evidence:
     faults: list[Fault] = field(default_factory=list)
     lives: list[Life] = field(default_factory=list)
     streams: list[StreamRead] = field(default_factory=list)
+    webhooks: list[OwedWebhook] = field(default_factory=list)
+    posts: list[Posted] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
 
 

@@ -9,6 +9,7 @@ from tests.chaos.checker.letters import read_turn_id
 from tests.chaos.checker.recovery import after_kill, after_stop
 from tests.chaos.checker.streams import ENDS
 from tests.chaos.checker.vocabulary import GENERATION_ATTRIBUTE
+from tests.chaos.checker.waits import lateness
 from tests.chaos.checker.waste import wasted
 
 
@@ -46,6 +47,11 @@ def figures(evidence: Evidence) -> dict[str, Any]:
         "streams_told_to_the_end": sum(
             bool(read.events) and read.events[-1]["event"] in ENDS for read in evidence.streams
         ),
+        "waits": sum(call.wait is not None for call in evidence.history),
+        "told_after_long_waits": _spread(sorted(seconds for _, seconds in lateness(ledger, evidence.history))),
+        "webhooks": len(evidence.webhooks),
+        "webhooks_delivered": sum(one.delivered_at is not None for one in evidence.webhooks),
+        "webhook_posts_by_answer": _counted(post.answer for post in evidence.posts),
         "faults": len(evidence.faults),
         "faults_by_kind": _counted(fault.kind for fault in evidence.faults),
         "wire_calls": len(evidence.wire),

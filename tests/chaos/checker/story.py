@@ -56,7 +56,12 @@ def _happenings(evidence: Evidence, wanted: dict[str, _Pages]) -> Iterator[tuple
             content = f" {call.content!r}" if call.op == "submit" else ""
             told = "".join(
                 f" {name}={value}"
-                for name, value in (("status", call.status), ("generation", call.generation), ("key", call.key))
+                for name, value in (
+                    ("status", call.status),
+                    ("generation", call.generation),
+                    ("key", call.key),
+                    ("wait", call.wait),
+                )
                 if value is not None
             )
             answer = f"{call.outcome} {call.http or 'no answer'} after {call.until - call.at:.3f} s"
@@ -80,6 +85,10 @@ def _happenings(evidence: Evidence, wanted: dict[str, _Pages]) -> Iterator[tuple
             where = f"{wire.queue} {wire.message_id or '-'}"
             says = f"{wire.action} {where}: {did}, {'answered' if wire.answered else 'not answered'}"
             yield wire.turn_id, wire.at, "wire", f"{says}{f' ({wire.reason})' if wire.reason else ''}"
+    for post in evidence.posts:
+        if post.turn_id in wanted:
+            signed = "" if post.verified else ", its signature does not fit"
+            yield post.turn_id, post.at, "webhook", f"{post.event_id} posted, answered {post.answer}{signed}"
     for attempt in evidence.attempts:
         if attempt.turn_id in wanted:
             says = f"{attempt.attempt} of generation {attempt.generation}, fence {attempt.fence}: {attempt.outcome}"
@@ -117,6 +126,10 @@ def _remains(evidence: Evidence, wanted: dict[str, _Pages]) -> Iterator[tuple[st
                     f" tenant={row.tenant} session={row.session}{f' {row.kind} of {row.parent}' if row.parent else ''}"
                 ),
             )
+    for webhook in evidence.webhooks:
+        if webhook.turn_id in wanted:
+            came_to = "delivered" if webhook.delivered_at else "given up" if webhook.due_at is None else "due"
+            yield webhook.turn_id, f"{webhook.event_id} {came_to} after {webhook.tries} tries ({webhook.error})"
     for entry in evidence.messages:
         if entry.turn_id in wanted:
             yield entry.turn_id, f"history {entry.ordinal} {entry.role} {entry.kind}: {entry.content!r}"

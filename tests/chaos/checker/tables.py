@@ -101,6 +101,8 @@ class Row:
     parent: str | None = None
     """The turn that started it, or that it compensates."""
     child_key: str | None = None
+    webhook: bool = False
+    """Somebody is to be told of its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from tests.chaos.checker.accounts import no_loss, one_effect, one_settlement
 from tests.chaos.checker.attempts import attempts_counted, poison_contained
 from tests.chaos.checker.clients import cancels_kept, keys_name_one_turn, reads_go_forward
+from tests.chaos.checker.closing import closed_by_workers
 from tests.chaos.checker.compensations import compensations
 from tests.chaos.checker.evidence import Evidence
 from tests.chaos.checker.families import families, joins_answered
@@ -21,7 +22,9 @@ from tests.chaos.checker.recorded import done_once
 from tests.chaos.checker.streams import streams
 from tests.chaos.checker.transitions import transitions
 from tests.chaos.checker.violation import Violation
+from tests.chaos.checker.waits import waits
 from tests.chaos.checker.waste import waste
+from tests.chaos.checker.webhooks import webhooks
 
 Rule = Callable[[Ledger], Iterator[Violation]]
 
@@ -43,6 +46,7 @@ RULES: tuple[Rule, ...] = (
     dead_letters_accounted,
     deleted_after_commit,
     reads_go_forward,
+    waits,
     keys_name_one_turn,
     cancels_kept,
     locks_kept,
@@ -51,6 +55,8 @@ RULES: tuple[Rule, ...] = (
     joins_kept,
     waste,
     streams,
+    closed_by_workers,
+    webhooks,
     transitions,
     processes_sound,
 )
