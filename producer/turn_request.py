@@ -187,6 +187,11 @@ def read_turn_request(body: Any, now: datetime) -> TurnRequest:
         raise InvalidRequestError([("/on_busy", "is about now, and execute_at about another time")])
     if request.on_busy is OnBusy.MERGE and request.turn_id is not None:
         raise InvalidRequestError([("/on_busy", "what is merged becomes no turn that could have the turn_id")])
+    if request.on_busy is OnBusy.MERGE and request.webhook_url is not None:
+        # The turn it joins keeps its own options: this one's address would be dropped without a word.
+        raise InvalidRequestError(
+            [("/on_busy", "what is merged becomes no turn whose end the webhook_url could be told")]
+        )
     return request
 
 

@@ -66,6 +66,7 @@ BODIES = {
     "on_busy of an unknown kind": (request(on_busy="rollback"), 422, "invalid-body"),
     "on_busy a list": (request(on_busy=["merge"]), 422, "invalid-body"),
     "on_busy of a scheduled turn": (request(on_busy="reject", execute_at="2024-01-01T00:00:00Z"), 422, "invalid-body"),
+    "a webhook for what is merged": (request(on_busy="merge", webhook_url="https://a.example/x"), 422, "invalid-body"),
     "a turn_id for what is merged": (request(on_busy="merge", turn_id=str(uuid4())), 422, "invalid-body"),
     "a tenant in the body": (request(tenant_id="globex"), 422, "invalid-body"),
     "max_attempts true": (request(max_attempts=True), 422, "invalid-body"),
