@@ -12,6 +12,8 @@ from typing import LiteralString
 import psycopg
 from psycopg.rows import dict_row
 
+from tests.chaos import memory_audit
+
 INSTALL: LiteralString = """
 CREATE TABLE audit (
     n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -116,6 +118,7 @@ COLLECT: dict[str, LiteralString] = {
     "values": """
         SELECT turn_id::text, key, value, fence, extract(epoch FROM created_at)::float8 AS at
           FROM turn_values ORDER BY turn_id, key""",
+    **memory_audit.COLLECT,
 }
 
 
@@ -123,6 +126,7 @@ def install(url: str) -> None:
     """Puts the audit on a migrated database."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(INSTALL)
+        connection.execute(memory_audit.INSTALL)
 
 
 def collect(url: str, folder: Path) -> None:

@@ -16,7 +16,7 @@ from tests.chaos.checker.evidence import Call
 from tests.chaos.journal import Journal, now
 from tests.chaos.readers import Reader
 from tests.chaos.terms import TENANTS, Options
-from tests.chaos.workload import Wish, make_calm_wish, make_wish
+from tests.chaos.workload import Wish, make_calm_wish, make_memory_wish, make_wish
 
 TIMEOUT_SECONDS = 4.0
 MAX_OPEN = 30
@@ -99,6 +99,16 @@ class Client:
         session = self.rng.choice(self._sessions)
         return await self._submit(session.id, Wish(content=content, max_attempts=max_attempts))
 
+    async def submit_under(self, key: str, session: str, content: dict[str, Any]) -> str | None:
+        """One try to submit a turn under an Idempotency-Key; None if it was refused or not answered."""
+        return await self._post_turn(session, Wish(content=content), {"input": content}, {"Idempotency-Key": key}, key)
+
+    async def read(self, turn_id: str, session: str) -> str | None:
+        """A turn's status; None if that was not answered."""
+        fields = {"op": "read", "session": session, "turn_id": turn_id}
+        answer = await self._call("GET", f"/v1/turns/{turn_id}", fields)
+        return None if answer is None else str(answer["status"])
+
     def _new_session(self) -> _Session:
         return _Session(f"{self.name}-{self.rng.getrandbits(40):010x}")
 
@@ -108,6 +118,8 @@ class Client:
         for _ in range(self.rng.choice(BURSTS)):
             make = make_calm_wish if self.options.is_calm else make_wish
             wish = make(self.rng, now(), self.options.sleep_seconds, self.options.families)
+            if self.rng.random() < self.options.memory:
+                wish = make_memory_wish(self.rng)
             await self._submit(session.id, wish)
             session.submitted += 1
         if session.submitted >= self.options.turns_a_session:
@@ -181,9 +193,7 @@ class Client:
 
     async def _read_some(self) -> None:
         for turn_id in self.rng.sample(list(self._open), min(3, len(self._open))):
-            fields = {"op": "read", "session": self._open[turn_id], "turn_id": turn_id}
-            answer = await self._call("GET", f"/v1/turns/{turn_id}", fields)
-            if answer is not None and answer["status"] in {"SUCCEEDED", "FAILED", "CANCELED"}:
+            if await self.read(turn_id, self._open[turn_id]) in {"SUCCEEDED", "FAILED", "CANCELED"}:
                 self._open.pop(turn_id, None)
 
     async def _cancel_one(self) -> None:

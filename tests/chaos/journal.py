@@ -16,6 +16,7 @@ from tests.chaos.checker.evidence import (
     RedisKey,
     StreamRead,
 )
+from tests.chaos.checker.memory_evidence import Conversation
 
 NAMES = {kind: name for name, kind in FILES.items()}
 
@@ -32,7 +33,9 @@ class Journal:
         self.folder = folder
         self._files: dict[str, IO[str]] = {}
 
-    def write(self, record: Call | Fault | Life | QueuedMessage | RedisCommand | RedisKey | StreamRead) -> None:
+    def write(
+        self, record: Call | Conversation | Fault | Life | QueuedMessage | RedisCommand | RedisKey | StreamRead
+    ) -> None:
         """Appends one record."""
         name = NAMES[type(record)]
         if name not in self._files:

@@ -6,6 +6,8 @@ from tests.chaos.checker.accounts import no_loss, one_effect, one_settlement
 from tests.chaos.checker.attempts import attempts_counted, poison_contained
 from tests.chaos.checker.clients import cancels_kept, keys_name_one_turn, reads_go_forward
 from tests.chaos.checker.compensations import compensations
+from tests.chaos.checker.conversations import conversations
+from tests.chaos.checker.durable_memory import durable_memory
 from tests.chaos.checker.evidence import Evidence
 from tests.chaos.checker.families import families, joins_answered
 from tests.chaos.checker.fences import fences_rise
@@ -20,6 +22,7 @@ from tests.chaos.checker.progress import nobody_forgotten, progress
 from tests.chaos.checker.recorded import done_once
 from tests.chaos.checker.streams import streams
 from tests.chaos.checker.transitions import transitions
+from tests.chaos.checker.vanishing_memory import vanishing_memory
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.waste import waste
 
@@ -52,6 +55,9 @@ RULES: tuple[Rule, ...] = (
     waste,
     streams,
     transitions,
+    durable_memory,
+    vanishing_memory,
+    conversations,
     processes_sound,
 )
 
