@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.chaos.terms import Options
-from tests.planted_bugs import in_code, in_families, in_statements
+from tests.planted_bugs import in_code, in_families, in_memory, in_statements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,9 @@ def _run(*kinds: str, **more: object) -> Options:
     }
     return Options(kinds=kinds or ("none",), **fields)  # type: ignore[arg-type]
 
+
+MUCH = 0.5
+"""The share of turns that use their session's memory, where it is all about that."""
 
 CATALOGUE: tuple[PlantedBug, ...] = (
     PlantedBug(
@@ -251,6 +254,43 @@ CATALOGUE: tuple[PlantedBug, ...] = (
         invariant="I1",
         # What fails must be redriven, and have failed again.
         options=_run("two-redrives", seconds=20.0, clients=12, pause_seconds=0.05),
+    ),
+    PlantedBug(
+        name="fact-written-without-fence",
+        plant=in_memory.fact_written_without_fence,
+        invariant="I19",
+        options=_run("worker-frozen", "worker-cut-off-from-postgres", lanes=3, bound_seconds=30.0, memory=MUCH),
+    ),
+    PlantedBug(
+        name="facts-not-read-again-after-a-flush",
+        plant=in_memory.facts_not_read_again_after_a_flush,
+        invariant="I19",
+        options=_run("redis-flushed", memory=MUCH),
+    ),
+    PlantedBug(
+        name="expected-version-ignored",
+        plant=in_memory.expected_version_ignored,
+        invariant="I19",
+        options=_run(memory=MUCH),
+    ),
+    PlantedBug(
+        name="items-kept-in-the-process",
+        plant=in_memory.items_kept_in_the_process,
+        invariant="I19",
+        # A busy machine answers for Redis too late, and nothing is kept.
+        options=_run(memory=MUCH, clients=4, seconds=12.0),
+    ),
+    PlantedBug(
+        name="history-of-any-version",
+        plant=in_memory.history_of_any_version,
+        invariant="I5",
+        options=_run("redis-unreachable", "worker-cut-off-from-redis", "commit-answer-lost"),
+    ),
+    PlantedBug(
+        name="history-without-the-inputs",
+        plant=in_memory.history_without_the_inputs,
+        invariant="I20",
+        options=_run(),
     ),
 )
 
