@@ -12,6 +12,8 @@ from typing import LiteralString
 import psycopg
 from psycopg.rows import dict_row
 
+from tests.chaos import memory_audit
+
 INSTALL: LiteralString = """
 CREATE TABLE audit (
     n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -120,6 +122,7 @@ COLLECT: dict[str, LiteralString] = {
         SELECT turn_id::text, generation, event, extract(epoch FROM due_at)::float8 AS due_at, tries,
                extract(epoch FROM delivered_at)::float8 AS delivered_at, error
           FROM webhooks ORDER BY turn_id, generation""",
+    **memory_audit.COLLECT,
 }
 
 
@@ -127,6 +130,7 @@ def install(url: str) -> None:
     """Puts the audit on a migrated database."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(INSTALL)
+        connection.execute(memory_audit.INSTALL)
 
 
 def collect(url: str, folder: Path) -> None:

@@ -16,7 +16,7 @@ from tests.chaos.checker.evidence import Call
 from tests.chaos.journal import Journal, now
 from tests.chaos.readers import Reader
 from tests.chaos.terms import TENANTS, Options
-from tests.chaos.workload import Wish, make_calm_wish, make_speech, make_wish
+from tests.chaos.workload import Wish, make_calm_wish, make_memory_wish, make_speech, make_wish
 
 TIMEOUT_SECONDS = 4.0
 MAX_OPEN = 30
@@ -110,6 +110,17 @@ class Client:
         session = self.rng.choice(self._sessions)
         return await self._submit(session.id, Wish(content=content, max_attempts=max_attempts))
 
+    async def submit_under(self, key: str, session: str, content: dict[str, Any]) -> str | None:
+        """One try to submit a turn under an Idempotency-Key; None if it was refused or not answered."""
+        return await self._post_turn(session, Wish(content=content), {"input": content}, {"Idempotency-Key": key}, key)
+
+    async def read(self, turn_id: str, session: str, wait: float | None = None) -> str | None:
+        """A turn's status, after as many seconds of waiting for its end at most; None if that was not answered."""
+        fields = {"op": "read", "session": session, "turn_id": turn_id, "wait": wait}
+        path = f"/v1/turns/{turn_id}" if wait is None else f"/v1/turns/{turn_id}?wait={wait:g}"
+        answer = await self._call("GET", path, fields)
+        return None if answer is None else str(answer["status"])
+
     def _new_session(self) -> _Session:
         return _Session(f"{self.name}-{self.rng.getrandbits(40):010x}")
 
@@ -121,6 +132,8 @@ class Client:
             wish = make(self.rng, now(), self.options.sleep_seconds, self.options.families)
             if self.options.speeches and self.rng.random() < self.options.speeches:
                 wish = make_speech(self.rng)
+            if self.rng.random() < self.options.memory:
+                wish = make_memory_wish(self.rng)
             await self._submit(session.id, wish)
             session.submitted += 1
         if session.submitted >= self.options.turns_a_session:
@@ -192,7 +205,7 @@ class Client:
     async def _wait_for_long(self) -> None:
         turn_id = await self.submit_special({"do": "sleep", "seconds": round(self.rng.uniform(2.5, 5.0), 3)})
         if turn_id is not None:
-            await self._read(turn_id, LONG_WAIT_SECONDS)
+            await self._look(turn_id, LONG_WAIT_SECONDS)
 
     async def _post_turn(
         self, session: str, wish: Wish, body: dict[str, Any], headers: dict[str, str], key: str | None
@@ -214,13 +227,10 @@ class Client:
 
     async def _read_some(self) -> None:
         for turn_id in self.rng.sample(list(self._open), min(3, len(self._open))):
-            await self._read(turn_id, WAIT_SECONDS if self.rng.random() < WAITS else None)
+            await self._look(turn_id, WAIT_SECONDS if self.rng.random() < WAITS else None)
 
-    async def _read(self, turn_id: str, wait: float | None) -> None:
-        fields = {"op": "read", "session": self._open.get(turn_id, ""), "turn_id": turn_id, "wait": wait}
-        path = f"/v1/turns/{turn_id}" if wait is None else f"/v1/turns/{turn_id}?wait={wait:g}"
-        answer = await self._call("GET", path, fields)
-        if answer is not None and answer["status"] in {"SUCCEEDED", "FAILED", "CANCELED"}:
+    async def _look(self, turn_id: str, wait: float | None) -> None:
+        if await self.read(turn_id, self._open.get(turn_id, ""), wait) in {"SUCCEEDED", "FAILED", "CANCELED"}:
             self._open.pop(turn_id, None)
 
     async def _cancel_one(self) -> None:

@@ -1,20 +1,19 @@
-"""The handler of the chaos run: each turn says what shall happen to it; what the handler saw goes to a file as evidence.
-
-The evidence is appended with one `write`, so that a kill at any instant leaves whole lines, and needs nothing that the
-nemesis takes away (no Postgres, no Redis). Its times are the machine's clock, also in a process whose clock is shifted.
-"""
+"""The handler of the chaos run: each turn says what shall happen to it; what the handler saw goes to a file as evidence."""
 
 import asyncio
-import json
 import os
 import signal
 import time
+from collections.abc import Sequence
 from typing import Any
 
+from examples.eliza import respond
 from tests.chaos import family_acts
+from tests.chaos.memory_acts import remember
+from tests.chaos.testimony import clock, leave
 from worker import Context, Reject, Retry, Snooze, Turn, handler
+from worker.handler import Remark
 
-RUNS = "CHAOS_RUNS_FILE"
 HISTORY_LIMIT = 20
 
 
@@ -22,10 +21,10 @@ class UnavailableError(ConnectionError):
     """A provider that is away: worth a retry."""
 
 
-def record(turn: Turn, ctx: Context, what: str, heard: list[str] | None = None, **more: Any) -> None:
-    """One line of evidence."""
+def record(turn: Turn, ctx: Context, what: str, remarks: Sequence[Remark] | None = None, **more: Any) -> None:
+    """One line of evidence. `remarks`: what the handler was shown as the history."""
     line = {
-        "at": time.clock_gettime(time.CLOCK_REALTIME),
+        "at": clock(),
         "what": what,
         "turn_id": str(turn.id),
         "session": turn.session_id,
@@ -34,15 +33,17 @@ def record(turn: Turn, ctx: Context, what: str, heard: list[str] | None = None, 
         "fence": ctx.fence,
         "generation": 0,
         "pid": os.getpid(),
-        "heard": heard,
+        "heard": None if remarks is None else [_whose(one) for one in remarks if one.role == "assistant"],
+        "shown": None if remarks is None else [one.content for one in remarks],
         "inputs": len(turn.inputs),
         **more,
     }
-    descriptor = os.open(os.environ[RUNS], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(descriptor, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(descriptor)
+    leave("runs", line)
+
+
+def _whose(reply: Remark) -> str:
+    """The turn that a reply says it answers. What is no reply, as a text that was broken off, stands for itself."""
+    return str(reply.content.get("turn")) if isinstance(reply.content, dict) else repr(reply.content)
 
 
 @handler()
@@ -61,13 +62,9 @@ async def act(turn: Turn, ctx: Context) -> Any:
     """Does what the turn's input says, and answers with what tells its reply from any other's."""
     # Of a turn that others were merged into, the first says what shall happen.
     order = turn.inputs[0]
-    heard: list[str] | None = None
-    if order.get("history"):
-        remarks = await ctx.history(limit=HISTORY_LIMIT)
-        heard = [remark.content["turn"] for remark in remarks if remark.role == "assistant"]
-    record(turn, ctx, "began", heard)
+    record(turn, ctx, "began", await ctx.history(limit=HISTORY_LIMIT) if order.get("history") else None)
     try:
-        extra = await _act(order, turn, ctx)
+        answer = await _act(order, turn, ctx)
     except asyncio.CancelledError:
         record(turn, ctx, "cancelled")
         raise
@@ -75,10 +72,12 @@ async def act(turn: Turn, ctx: Context) -> Any:
         record(turn, ctx, "ended")
         raise
     record(turn, ctx, "ended")
-    return {"turn": str(turn.id), "fence": ctx.fence, "attempt": ctx.attempt, **extra}
+    if isinstance(answer, str):
+        return answer
+    return {"turn": str(turn.id), "fence": ctx.fence, "attempt": ctx.attempt, **answer}
 
 
-async def _act(order: dict[str, Any], turn: Turn, ctx: Context) -> dict[str, Any]:
+async def _act(order: dict[str, Any], turn: Turn, ctx: Context) -> dict[str, Any] | str:
     match order["do"]:
         case deed if deed in family_acts.ACTS:
             return await family_acts.act(
@@ -93,6 +92,10 @@ async def _act(order: dict[str, Any], turn: Turn, ctx: Context) -> dict[str, Any
                 # Each word says whose it is and which: what a reader is told wrongly shows by itself.
                 await ctx.emit(f"{ctx.fence}.{number} ")
                 await asyncio.sleep(order["pause"])
+        case "remember":
+            return await remember(turn, ctx, order)
+        case "converse":
+            return str(await respond(turn, ctx))
         case "fail":
             raise UnavailableError("the provider is away")
         case "bug":
@@ -104,7 +107,7 @@ async def _act(order: dict[str, Any], turn: Turn, ctx: Context) -> dict[str, Any
                 raise Retry(after=order.get("after"))
         case "snooze":
             # By the clock, because a snooze is not counted as an attempt.
-            if time.clock_gettime(time.CLOCK_REALTIME) < order["until"]:
+            if clock() < order["until"]:
                 raise Snooze(after=0.1)
         case "die":
             if ctx.attempt <= order["times"]:

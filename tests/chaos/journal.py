@@ -16,6 +16,7 @@ from tests.chaos.checker.evidence import (
     RedisKey,
     StreamRead,
 )
+from tests.chaos.checker.memory_evidence import Conversation
 from tests.chaos.checker.webhook_evidence import Posted
 
 NAMES = {kind: name for name, kind in FILES.items()}
@@ -34,7 +35,8 @@ class Journal:
         self._files: dict[str, IO[str]] = {}
 
     def write(
-        self, record: Call | Fault | Life | QueuedMessage | RedisCommand | RedisKey | StreamRead | Posted
+        self,
+        record: Call | Conversation | Fault | Life | QueuedMessage | RedisCommand | RedisKey | StreamRead | Posted,
     ) -> None:
         """Appends one record."""
         name = NAMES[type(record)]

@@ -22,9 +22,9 @@ from tests.chaos import terms
 from tests.chaos.cast import Cast, pause
 from tests.chaos.checker.evidence import Terms
 from tests.chaos.clients import TIMEOUT_SECONDS, Client, Tally
+from tests.chaos.conversing import start_conversations
 from tests.chaos.forking import ForkServer
 from tests.chaos.halted_sessions import let_sessions_go_on
-from tests.chaos.handler import RUNS
 from tests.chaos.journal import Journal, now
 from tests.chaos.kinds.scene import Scene
 from tests.chaos.nemesis import Nemesis, choose
@@ -32,6 +32,7 @@ from tests.chaos.redis_watch import watch
 from tests.chaos.rest import gather, wait_for_rest
 from tests.chaos.stage import Stage, open_stage
 from tests.chaos.terms import Options
+from tests.chaos.testimony import RUNS
 from tests.chaos.webhook_receiver import open_receiver
 
 READY_SECONDS = 30.0
@@ -108,6 +109,7 @@ async def run(
         )
         nemesis = Nemesis(scene, kinds, journal, options.between_faults_seconds)
         talking = [asyncio.create_task(client.run()) for client in clients]
+        talking += start_conversations(clients[: options.conversations])
         striking = asyncio.create_task(nemesis.run(options.lanes))
         redriving = asyncio.create_task(_redrive_now_and_then(scene))
         rested = asyncio.Event()

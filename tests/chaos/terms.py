@@ -44,6 +44,10 @@ class Options:
     """Of each client at a time; each lasts for some turns."""
     turns_a_session: int = 25
     """A session that has got so many is left for a new one."""
+    memory: float = 0.0
+    """The share of turns that use their session's memory, beyond those of the ordinary mixture."""
+    conversations: int = 3
+    """With the bundled handler, at a time."""
     cancels: float = 0.05
     """The share of calls that cancel something."""
     families: float = 0.05

@@ -25,6 +25,7 @@ _WEIGHTS = {
     "echo": 50,
     "sleep": 25,
     "speak": 12,
+    "remember": 14,
     "flaky": 7,
     "snooze": 3,
     "fail": 2,
@@ -35,6 +36,9 @@ _WEIGHTS = {
     "scheduled": 3,
     "long": 2,
 }
+
+CALM = frozenset({"echo", "sleep", "speak", "remember"})
+"""What charges no attempt."""
 
 
 def make_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float], families: float = 0.0) -> Wish:
@@ -78,4 +82,9 @@ def make_calm_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, f
     wish = replace(make_wish(rng, now, sleep_seconds, families), on_busy=None)
     if wish.content["do"] in family_acts.ACTS:
         return replace(wish, content=family_acts.calmed(wish.content))
-    return wish if wish.content["do"] in {"echo", "sleep", "speak"} else Wish(content={"do": "echo", "history": True})
+    return wish if wish.content["do"] in CALM else Wish(content={"do": "echo", "history": True})
+
+
+def make_memory_wish(rng: random.Random) -> Wish:
+    """A turn that uses its session's memory."""
+    return Wish(content={"do": "remember", "say": f"{rng.getrandbits(32):08x}"})

@@ -23,7 +23,8 @@ from tests.chaos.forking import ForkServer
 from tests.chaos.run import run
 from tests.chaos.stage import own_stack
 from tests.chaos.terms import Options
-from tests.planted_bugs.catalogue import BY_NAME, CATALOGUE, PlantedBug
+from tests.planted_bugs.catalogue import BY_NAME, CATALOGUE
+from tests.planted_bugs.planted_bug import PlantedBug
 
 TRIES = 3
 """A bug needs its occasion. One that did not show gets another seed; one that never shows was not caught."""

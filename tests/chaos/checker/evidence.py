@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.chaos.checker.memory_evidence import Conversation, MemoryAct, MemoryChange, MemoryItem
 from tests.chaos.checker.tables import AttemptRecord, Change, HaltChange, JoinChange, RecordedValue, Row, Said
 from tests.chaos.checker.webhook_evidence import OwedWebhook, Posted
 
@@ -98,6 +99,8 @@ class HandlerRun:
     pid: int
     heard: Sequence[str] | None = None
     """began: the turn ids whose replies the handler was shown as the session's history, oldest first; None: not asked."""
+    shown: Sequence[Any] | None = None
+    """began: all that the handler was shown as the session's history, its own inputs at the end; None: not asked."""
     inputs: int | None = None
     """began: how many things the handler was given to answer; None: it does not say."""
     key: str | None = None
@@ -235,6 +238,10 @@ FILES: dict[str, type] = {
     "streams": StreamRead,
     "webhooks": OwedWebhook,
     "posts": Posted,
+    "memory_acts": MemoryAct,
+    "memory_changes": MemoryChange,
+    "memory_items": MemoryItem,
+    "conversations": Conversation,
 }
 
 
@@ -261,6 +268,10 @@ class Evidence:
     streams: list[StreamRead] = field(default_factory=list)
     webhooks: list[OwedWebhook] = field(default_factory=list)
     posts: list[Posted] = field(default_factory=list)
+    memory_acts: list[MemoryAct] = field(default_factory=list)
+    memory_changes: list[MemoryChange] = field(default_factory=list)
+    memory_items: list[MemoryItem] = field(default_factory=list)
+    conversations: list[Conversation] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
 
 

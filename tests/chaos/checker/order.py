@@ -1,6 +1,7 @@
 """Order in a session (I5) and one turn at a time (I6)."""
 
 import heapq
+import json
 from collections.abc import Iterator, Sequence
 
 from tests.chaos.checker.ledger import Claim, Ledger, is_claim, is_settlement, is_takeover
@@ -22,6 +23,7 @@ def order_in_sessions(ledger: Ledger) -> Iterator[Violation]:
         yield from _in_order(changes, told, shown)
         if ledger.began:
             yield from _heard(ledger, told, shown)
+            yield from _shown(ledger, told, shown)
 
 
 def _in_order(changes: Sequence[Change], told: list[str], shown: dict[Claim, int]) -> Iterator[Violation]:
@@ -60,6 +62,37 @@ def _heard(ledger: Ledger, told: Sequence[str], shown: dict[Claim, int]) -> Iter
         if heard != list(told[first:many]) or len(heard) < least:
             says = f"was shown the replies {_short(heard)} where the session had {_short(told[:many])}"
             yield Violation("I5", says, run.turn_id, run.session)
+
+
+def _shown(ledger: Ledger, told: Sequence[str], shown: dict[Claim, int]) -> Iterator[Violation]:
+    """Word for word: what the user said in the answered turns and what they were answered, then the turn's own inputs.
+
+    What was said in turns that ended otherwise, and what was broken off, is no part of it.
+    """
+    for claim, many in shown.items():
+        run = ledger.began.get(claim)
+        if run is None or run.shown is None:
+            continue
+        said = [words for turn_id in told[:many] for words in _said_in(ledger, turn_id, ("user", "assistant"))]
+        own = _said_in(ledger, run.turn_id, ("user",))[: run.inputs]
+        least = [*said, *own][-HISTORY_MESSAGES:]
+        words = [json.dumps(content, sort_keys=True) for content in run.shown]
+        if words != least:
+            places = range(max(len(words), len(least)))
+            first = next(place for place in places if words[place : place + 1] != least[place : place + 1])
+            says = f"was shown {words[first : first + 1]} as message {first + 1} of {len(words)}"
+            due = f"where {least[first : first + 1]} was due, of {len(least)}"
+            yield Violation("I5", f"{says}, {due}", run.turn_id, run.session)
+
+
+def _said_in(ledger: Ledger, turn_id: str, roles: Sequence[str]) -> list[str]:
+    entries = sorted(ledger.said.get(turn_id, ()), key=lambda entry: entry.ordinal)
+    # The database keeps the members of an object in an order of its own.
+    return [
+        json.dumps(entry.content, sort_keys=True)
+        for entry in entries
+        if entry.kind == "message" and entry.role in roles
+    ]
 
 
 def _fitting(ledger: Ledger, turn_id: str, told: Sequence[str]) -> int:

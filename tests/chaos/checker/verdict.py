@@ -7,6 +7,8 @@ from tests.chaos.checker.attempts import attempts_counted, poison_contained
 from tests.chaos.checker.clients import cancels_kept, keys_name_one_turn, reads_go_forward
 from tests.chaos.checker.closing import closed_by_workers
 from tests.chaos.checker.compensations import compensations
+from tests.chaos.checker.conversations import conversations
+from tests.chaos.checker.durable_memory import durable_memory
 from tests.chaos.checker.evidence import Evidence
 from tests.chaos.checker.families import families, joins_answered
 from tests.chaos.checker.fences import fences_rise
@@ -21,6 +23,7 @@ from tests.chaos.checker.progress import nobody_forgotten, progress
 from tests.chaos.checker.recorded import done_once
 from tests.chaos.checker.streams import streams
 from tests.chaos.checker.transitions import transitions
+from tests.chaos.checker.vanishing_memory import vanishing_memory
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.waits import waits
 from tests.chaos.checker.waste import waste
@@ -58,6 +61,9 @@ RULES: tuple[Rule, ...] = (
     closed_by_workers,
     webhooks,
     transitions,
+    durable_memory,
+    vanishing_memory,
+    conversations,
     processes_sound,
 )
 

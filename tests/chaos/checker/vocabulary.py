@@ -24,6 +24,9 @@ CRASH_LOOP = "crash_loop"
 COMPENSATION = "compensation"
 """The kind of a turn that is run because another finally failed."""
 
+DURABLE_KINDS = frozenset({"fact"})
+"""Of a working memory's items: those that are as safe as the turn. All others may vanish, and be nothing but their newest."""
+
 GENERATION_ATTRIBUTE = "turnstile.generation"
 REASON_ATTRIBUTE = "turnstile.reason"
 MALFORMED = "malformed"

@@ -314,7 +314,7 @@ class Scene:
         return self.at
 
     def _next_number(self) -> int:
-        return len(self.evidence.audit) + len(self.evidence.halts) + 1
+        return len(self.evidence.audit) + len(self.evidence.halts) + len(self.evidence.memory_changes) + 1
 
     def _next_seq(self, session: str) -> int:
         self._seqs[session] = self._seqs.get(session, 0) + 1

@@ -1,0 +1,159 @@
+"""Bugs in what carries every turn: submit, relay, claim, renew, settle, lock, delete, redrive."""
+
+from tests.planted_bugs import in_code, in_statements
+from tests.planted_bugs.planted_bug import PlantedBug, run
+
+BUGS: tuple[PlantedBug, ...] = (
+    PlantedBug(
+        name="settle-without-fence",
+        plant=in_statements.settle_without_fence,
+        invariant="I3",
+        # Long handlers: the sleeper must wake while its successor is still at work.
+        options=run(
+            "worker-frozen", "worker-cut-off-from-postgres", sleep_seconds=(2.0, 4.0), seconds=12.0, bound_seconds=30.0
+        ),
+    ),
+    PlantedBug(
+        name="claim-without-head-test", plant=in_statements.claim_without_head_test, invariant="I5", options=run()
+    ),
+    PlantedBug(
+        name="next-ignores-the-halt",
+        plant=in_statements.next_ignores_the_halt,
+        invariant="I5",
+        # Not a calm run, in which nothing fails.
+        options=run("redis-flushed", halt=True, bound_seconds=30.0),
+    ),
+    PlantedBug(
+        name="claim-without-lease-test",
+        plant=in_statements.claim_without_lease_test,
+        invariant="I6",
+        options=run("redis-flushed", "lock-answer-lost"),
+    ),
+    PlantedBug(
+        name="attempt-counted-at-settle",
+        plant=in_statements.attempt_counted_at_settle,
+        invariant="I7",
+        options=run("worker-sigkill"),
+    ),
+    PlantedBug(
+        name="cancel-loses-to-completion",
+        plant=in_statements.cancel_loses_to_completion,
+        invariant="I13",
+        # Handlers that end before the next heartbeat brings the cancel: only then has the settle the last word.
+        options=run("relay-sigkill", cancels=0.4, sleep_seconds=(0.15, 0.45), clients=10, pause_seconds=0.05),
+    ),
+    PlantedBug(
+        name="cancel-ignores-running",
+        plant=in_statements.cancel_ignores_running,
+        invariant="I13",
+        options=run("relay-sigkill", cancels=0.4, sleep_seconds=(0.5, 2.0)),
+    ),
+    PlantedBug(
+        name="dead-letter-not-owed",
+        plant=in_statements.dead_letter_not_owed,
+        invariant="I9",
+        options=run("relay-sigkill"),
+    ),
+    PlantedBug(
+        name="reply-of-every-outcome",
+        plant=in_statements.reply_of_every_outcome,
+        invariant="I3",
+        options=run("relay-sigkill"),
+    ),
+    PlantedBug(
+        name="relay-stamps-before-it-sends",
+        plant=in_statements.relay_stamps_before_it_sends,
+        invariant="I15",
+        options=run("sqs-down"),
+    ),
+    PlantedBug(
+        name="redrive-without-compare-and-set",
+        plant=in_statements.redrive_without_compare_and_set,
+        invariant="I18",
+        options=run("two-redrives"),
+    ),
+    PlantedBug(
+        name="blind-delete-of-the-lock",
+        plant=in_statements.blind_delete_of_the_lock,
+        invariant="I14",
+        options=run("worker-frozen", "redis-flushed", lanes=3),
+    ),
+    PlantedBug(
+        name="waiting-mark-never-read",
+        plant=in_statements.waiting_mark_never_read,
+        invariant="I15",
+        options=run(turns_a_session=2, clients=10, pause_seconds=0.05),
+    ),
+    PlantedBug(
+        name="leases-by-the-local-clock",
+        plant=in_code.leases_by_the_local_clock,
+        invariant="I4",
+        options=run("worker-clock-shifted", "worker-sigkill"),
+    ),
+    PlantedBug(
+        name="deduplication-id-reused",
+        plant=in_code.deduplication_id_reused,
+        invariant="I15",
+        options=run("sqs-purged", "worker-sigkill", fifo=True),
+    ),
+    PlantedBug(
+        name="malformed-message-dropped",
+        plant=in_code.malformed_message_dropped,
+        invariant="I10",
+        options=run("malformed-message"),
+    ),
+    PlantedBug(
+        name="malformed-message-ends-the-poll",
+        plant=in_code.malformed_message_ends_the_poll,
+        invariant="LOGS",
+        options=run("malformed-message"),
+    ),
+    PlantedBug(
+        name="superseded-taken-for-settled",
+        plant=in_code.superseded_taken_for_settled,
+        invariant="I2",
+        options=run("worker-frozen", "worker-cut-off-from-postgres", lanes=3),
+    ),
+    PlantedBug(
+        name="lost-settle-taken-for-superseded",
+        plant=in_code.lost_settle_taken_for_superseded,
+        invariant="I2",
+        options=run("commit-answer-lost"),
+    ),
+    PlantedBug(
+        name="heartbeat-on-the-event-loop",
+        plant=in_code.heartbeat_on_the_event_loop,
+        invariant="I16",
+        options=run("event-loop-blocked"),
+    ),
+    PlantedBug(
+        name="release-charges-an-attempt",
+        plant=in_code.release_charges_an_attempt,
+        invariant="I7",
+        options=run("worker-sigterm-twice"),
+    ),
+    PlantedBug(
+        name="snooze-charges-an-attempt",
+        plant=in_code.snooze_charges_an_attempt,
+        invariant="I7",
+        options=run("relay-sigkill"),
+    ),
+    PlantedBug(
+        name="crash-budget-ignored",
+        plant=in_code.crash_budget_ignored,
+        invariant="I8",
+        options=run("poison-pill", lanes=1, between_faults_seconds=4.0),
+    ),
+    PlantedBug(
+        name="idempotency-key-ignored",
+        plant=in_code.idempotency_key_ignored,
+        invariant="I12",
+        options=run(),
+    ),
+    PlantedBug(
+        name="accepted-without-commit",
+        plant=in_code.accepted_without_commit,
+        invariant="I1",
+        options=run("postgres-unreachable", "postgres-half-open", lanes=1),
+    ),
+)
