@@ -14,7 +14,7 @@ from itertools import count
 from tests.simulation.judging import Judged, digest, judge, run_seed
 
 SEEDS_A_TASK = 2
-PROGRESS_SECONDS = 10.0
+PROGRESS_SECONDS = 30.0
 
 
 def main() -> int:
@@ -64,7 +64,7 @@ class _Sum:
         self.begun = time.monotonic()
         self.told_at = self.begun
         self.seeds = self.turns = self.faults = 0
-        self.busy_seconds = self.longest_rest = 0.0
+        self.cpu_seconds = self.longest_rest = 0.0
         self.kinds: set[str] = set()
         self.failed: list[int] = []
         self.convictions: Counter[str] = Counter()
@@ -75,7 +75,7 @@ class _Sum:
         self.turns += judged.turns
         self.faults += judged.faults
         self.kinds |= judged.kinds
-        self.busy_seconds += judged.seconds
+        self.cpu_seconds += judged.cpu_seconds
         self.longest_rest = max(self.longest_rest, judged.rest_seconds)
         if judged.violations:
             self.failed.append(judged.seed)
@@ -85,11 +85,11 @@ class _Sum:
     def say(self) -> None:
         """One line of figures."""
         took = time.monotonic() - self.begun
-        rate = self.turns / self.busy_seconds if self.busy_seconds else 0.0
+        rate = self.turns / self.cpu_seconds if self.cpu_seconds else 0.0
         sys.stdout.write(
             f"{self.seeds} seeds, {self.turns} turn-lives, {self.faults} faults of {len(self.kinds)} kinds,"
             f" {len(self.failed)} seeds failed {self.failed[:10]} {dict(self.convictions)};"
-            f" {took:.0f} s, {rate:.0f} turn-lives/s a process; longest rest {self.longest_rest:.0f} virtual s\n"
+            f" {took:.0f} s, {rate:.0f} turn-lives a CPU second; longest rest {self.longest_rest:.0f} virtual s\n"
         )
         sys.stdout.flush()
         self.told_at = time.monotonic()
@@ -108,12 +108,12 @@ def _run_many(options: argparse.Namespace) -> int:
                     more = False
                     break
                 running.add(pool.submit(_judge_some, seeds))
-            done, running = wait(running, return_when=FIRST_COMPLETED)
+            done, running = wait(running, timeout=PROGRESS_SECONDS, return_when=FIRST_COMPLETED)
             for future in done:
                 for judged in future.result():
                     total.add(judged)
             more = more and not _enough(options, total)
-            if time.monotonic() - total.told_at > PROGRESS_SECONDS:
+            if time.monotonic() - total.told_at >= PROGRESS_SECONDS:
                 total.say()
     total.say()
     return int(bool(total.failed))

@@ -22,8 +22,8 @@ class Judged:
     faults: int
     kinds: frozenset[str]
     violations: tuple[Violation, ...]
-    seconds: float
-    """Of real time."""
+    cpu_seconds: float
+    """Of real time, without what other programs took of it."""
     rest_seconds: float
     """Virtual, from the healing to rest."""
     report: str = ""
@@ -37,7 +37,7 @@ def run_seed(seed: int, *, traced: bool = False) -> tuple[Plan, Evidence]:
 
 def judge(seed: int, *, traced: bool = False) -> Judged:
     """Lives one life and has it checked."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     plan, evidence = run_seed(seed, traced=traced)
     violations = check(evidence)
     terms = evidence.terms
@@ -47,7 +47,7 @@ def judge(seed: int, *, traced: bool = False) -> Judged:
         faults=len(evidence.faults),
         kinds=frozenset(fault.kind for fault in evidence.faults),
         violations=tuple(violations),
-        seconds=time.perf_counter() - begun,
+        cpu_seconds=time.process_time() - begun,
         rest_seconds=(terms.rested_at or terms.healed_at + terms.bound_seconds) - terms.healed_at,
         report=_report(plan, evidence, violations) if violations else "",
     )
