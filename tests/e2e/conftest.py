@@ -1,10 +1,12 @@
 """Real worker processes, started and ended by the tests."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 
+from tests.e2e.forks import ForkServer
 from tests.e2e.rig import Product, WorkerProcess
 from turns.settings import Settings
 
@@ -32,13 +34,21 @@ async def product(settings: Settings, evidence: None) -> AsyncIterator[Product]:
 StartWorker = Callable[..., WorkerProcess]
 
 
+@pytest.fixture(scope="session")
+def forks() -> Iterator[ForkServer]:
+    """Where worker processes come from."""
+    server = ForkServer()
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def start_worker(product: Product) -> Iterator[StartWorker]:
+def start_worker(product: Product, forks: ForkServer, tmp_path: Path) -> Iterator[StartWorker]:
     """Starts worker processes; what still runs at the end of the test is killed."""
     started: list[WorkerProcess] = []
 
     def start(command: str = "worker", **environment: str) -> WorkerProcess:
-        worker = WorkerProcess(product.settings, environment, command)
+        worker = WorkerProcess(forks, tmp_path, product.settings, environment, command)
         started.append(worker)
         return worker
 

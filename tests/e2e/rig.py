@@ -3,18 +3,15 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from tests.conftest import ROOT
+from tests.e2e.forks import ForkServer
 from tests.factories import make_submission
-from tests.probes import until
+from tests.probes import until, wait_until
 from turns.database import Database
 from turns.envelope import OutgoingMessage
 from turns.message import WakeUp
@@ -26,8 +23,9 @@ from turns.submission import Accepted, Submission, submit
 class WorkerProcess:
     """One `turnstile worker` (or another command that serves) of its own, with the test's short leases."""
 
-    def __init__(self, settings: Settings, environment: dict[str, str], command: str = "worker") -> None:
-        self.log_path = Path(tempfile.mkstemp(prefix="worker-", suffix=".log")[1])
+    def __init__(
+        self, forks: ForkServer, logs: Path, settings: Settings, environment: dict[str, str], command: str = "worker"
+    ) -> None:
         queue = settings.find_queue(settings.queue)
         variables = {
             "DATABASE_URL": settings.database_url,
@@ -44,30 +42,24 @@ class WorkerProcess:
             "receive_wait_seconds", "grace_seconds", "cancel_grace_seconds", "retry_base_seconds", "retry_cap_seconds",
         ):  # fmt: skip
             variables[f"TURNSTILE_{name.upper()}"] = str(getattr(settings, name))
-        with self.log_path.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "ops.cli", command],
-                env={**os.environ, **variables, **environment},
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._forks = forks
+        self.pid, self.log_path = forks.fork(command, {**os.environ, **variables, **environment}, logs)
 
     @property
-    def pid(self) -> int:
-        return self.process.pid
+    def exit_code(self) -> int | None:
+        """None as long as it lives; negative for a signal."""
+        return self._forks.exit_code(self.pid)
 
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal, if it still lives."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
+        if self.exit_code is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """kill -9, and wait for the corpse."""
+        """kill -9, and wait for the end."""
         self.signal(signal.SIGKILL)
-        self.process.wait(10)
-        self.log_path.unlink(missing_ok=True)
+        wait_until(lambda: self.exit_code is not None)
 
     def lines(self) -> list[dict[str, Any]]:
         """Its log so far."""

@@ -61,7 +61,7 @@ async def test_a_turn_that_kills_its_worker_ends_as_a_crash_loop(product: Produc
             return len(await product.evidence()) > before
 
         await until(begun)
-        await until(lambda worker=worker: worker.process.poll() is not None)
+        await until(lambda worker=worker: worker.exit_code is not None)
     start_worker()
 
     await product.status_is(poison, "FAILED")
@@ -95,9 +95,9 @@ async def test_a_process_whose_loop_is_stuck_exits_and_its_turn_goes_on(
     stuck = start_worker(TURNSTILE_WATCHDOG_SECONDS="1.5")
     [turn] = await product.submit({"do": "block", "seconds": 60})
 
-    await until(lambda: stuck.process.poll() is not None)
+    await until(lambda: stuck.exit_code is not None)
 
-    assert stuck.process.returncode == 70
+    assert stuck.exit_code == 70
     assert stuck.said("watchdog.loop_stuck")
     await product.fetch_nothing('UPDATE messages SET content = \'{"do": "echo"}\'')
     start_worker()

@@ -80,7 +80,7 @@ async def test_a_turn_that_kills_its_workers_halts_its_session(product: Product,
     first, second = await product.submit({"do": "die"}, {"do": "echo"})
     for _ in range(product.settings.queues[0].max_crashes):
         worker = start_worker()
-        await until(lambda worker=worker: worker.process.poll() is not None)
+        await until(lambda worker=worker: worker.exit_code is not None)
     last = start_worker()
 
     await product.status_is(first, "FAILED")

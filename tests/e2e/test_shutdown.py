@@ -14,8 +14,8 @@ async def test_a_turn_that_ends_within_the_grace_is_answered(product: Product, s
 
     worker.signal(signal.SIGTERM)
 
-    await until(lambda: worker.process.poll() is not None)
-    assert worker.process.returncode == 0
+    await until(lambda: worker.exit_code is not None)
+    assert worker.exit_code == 0
     assert (await product.row(turn))["status"] == "SUCCEEDED"
 
 
@@ -25,7 +25,7 @@ async def test_a_turn_that_does_not_is_handed_back_uncharged(product: Product, s
     await until(product.evidence)
 
     worker.signal(signal.SIGTERM)
-    await until(lambda: worker.process.poll() is not None)
+    await until(lambda: worker.exit_code is not None)
 
     row = await product.row(turn)
     assert (row["status"], row["attempt"], row["failures"], row["crashes"]) == ("PENDING", 0, 0, 0)
@@ -43,7 +43,7 @@ async def test_a_second_sigterm_hands_back_at_once(product: Product, start_worke
 
     worker.signal(signal.SIGTERM)
 
-    await until(lambda: worker.process.poll() is not None)
+    await until(lambda: worker.exit_code is not None)
     assert [row["status"] for row in await product.rows()] == ["PENDING"]
 
 
@@ -54,7 +54,7 @@ async def test_a_handler_that_ignores_it_does_not_keep_the_process(product: Prod
 
     worker.signal(signal.SIGTERM)
 
-    await until(lambda: worker.process.poll() is not None)
+    await until(lambda: worker.exit_code is not None)
     row = await product.row(turn)
     assert (row["status"], row["attempt"]) == ("PENDING", 0)
 
@@ -82,7 +82,7 @@ async def test_a_handler_that_is_slow_to_end_is_not_waited_for_longer_than_a_shu
     await until(product.evidence)
 
     worker.signal(signal.SIGTERM)
-    await until(lambda: worker.process.poll() is not None)
+    await until(lambda: worker.exit_code is not None)
 
     row = await product.row(turn)
     assert (row["status"], row["attempt"], row["failures"], row["crashes"]) == ("PENDING", 0, 0, 0)
@@ -105,7 +105,7 @@ async def test_a_suspect_that_waits_for_another_is_handed_back_uncharged_too(
     await until(product.evidence)
 
     worker.signal(signal.SIGTERM)
-    await until(lambda: worker.process.poll() is not None)
+    await until(lambda: worker.exit_code is not None)
 
     rows = [(row["status"], row["attempt"], row["crashes"]) for row in await product.rows()]
     assert rows == [("PENDING", 0, 1)] * 2

@@ -1,6 +1,7 @@
 """Stopping and double texting with worker processes: a running handler hears of it at once, and is told why."""
 
 import asyncio
+import signal
 
 import pytest
 
@@ -118,7 +119,7 @@ async def test_a_timeout_and_a_shutdown_are_told_apart(product: Product, start_w
 
     await until(began)
 
-    worker.process.terminate()
+    worker.signal(signal.SIGTERM)
 
     await until(lambda: product.evidence("stopped: shutdown"))
     assert (await product.row(turn))["cancel_reason"] is None

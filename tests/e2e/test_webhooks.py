@@ -31,7 +31,7 @@ async def test_whoever_runs_the_relay_delivers_webhooks(
 
     await until(tried)
     await product.ended()
-    assert worker.process.poll() is None
+    assert worker.exit_code is None
     assert "t0ken" not in worker.log_path.read_text()
 
 
