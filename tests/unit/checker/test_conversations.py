@@ -31,18 +31,18 @@ def line(remark: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("many", [0, 1, 3])
-def test_i20_a_conversation_that_came_so_far(many: int) -> None:
+def test_i21_a_conversation_that_came_so_far(many: int) -> None:
     assert check(spoken(*REMARKS[:many]).rest()) == []
 
 
-def test_i20_a_turn_that_failed_is_no_part_of_it() -> None:
+def test_i21_a_turn_that_failed_is_no_part_of_it() -> None:
     scene = spoken(*REMARKS[:1])
     scene.submit("z", content=line(REMARKS[1])).claim("z").settle("z", "failed").dead_letter("z")
 
     assert check(scene.rest()) == []
 
 
-def test_i20_what_is_redriven_behind_a_compensation_is_another_conversation() -> None:
+def test_i21_what_is_redriven_behind_a_compensation_is_another_conversation() -> None:
     scene = spoken(*REMARKS[:1]).submit("z", content={"turn_id": "y"}).claim("z").settle("z")
     scene.turns["z"].row = replace(scene.turns["z"].row, kind="compensation")
     scene.submit("y", content=line(REMARKS[1])).claim("y").settle("y")
@@ -51,7 +51,7 @@ def test_i20_what_is_redriven_behind_a_compensation_is_another_conversation() ->
     assert [violation for violation in check(evidence) if violation.invariant == "I21"] == []
 
 
-def test_i20_another_reply() -> None:
+def test_i21_another_reply() -> None:
     evidence = spoken(*REMARKS, replies=(REPLIES[0], "Go on.", REPLIES[2])).rest()
 
     assert_convicts(
@@ -59,17 +59,17 @@ def test_i20_another_reply() -> None:
     )
 
 
-def test_i20_a_remark_that_was_left_out() -> None:
+def test_i21_a_remark_that_was_left_out() -> None:
     evidence = spoken(REMARKS[0], REMARKS[2], replies=(REPLIES[0], REPLIES[2])).rest()
 
     assert_convicts(evidence, "I21", "in place of 'My sister moved.' (line 2 of 001)", turn_id="b")
 
 
-def test_i20_a_remark_that_was_answered_twice() -> None:
+def test_i21_a_remark_that_was_answered_twice() -> None:
     evidence = spoken(REMARKS[0], REMARKS[0], replies=(REPLIES[0], REPLIES[0])).rest()
 
     assert_convicts(evidence, "I21", "in place of 'My sister moved.'", turn_id="b")
 
 
-def test_i20_more_than_the_transcript_has() -> None:
+def test_i21_more_than_the_transcript_has() -> None:
     assert_convicts(spoken(*REMARKS, "And then?").rest(), "I21", "the transcript is over (line 4 of 001)", turn_id="d")
