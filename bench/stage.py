@@ -4,6 +4,7 @@ A room is an empty, migrated database and a queue; what the contender before lef
 not there.
 """
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -78,7 +79,7 @@ class Stage:
 
     @contextmanager
     def room(self, tag: str) -> Iterator[Room]:
-        """A room that is gone after the block; its log stays."""
+        """A room that is gone after the block; its folder stays if the block has failed, for whoever wants to know why."""
         name = f"{tag}-{uuid4().hex[:8]}".replace("_", "-")
         folder = self.folder / name
         folder.mkdir(parents=True)
@@ -98,6 +99,7 @@ class Stage:
             )
             room.record.touch()
             yield room
+            shutil.rmtree(folder)
         finally:
             self.stack.postgres.drop_database(database)
 

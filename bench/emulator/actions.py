@@ -84,7 +84,8 @@ class Sqs:
             case "GetQueueAttributes":
                 own = {"QueueArn": f"{ARN}:{queue.url.rpartition('/')[2]}"}
                 depth = {name: str(count) for name, count in queue.depth.items()}
-                return {"Attributes": {**queue.attributes, **own, **depth}}
+                known, asked = {**queue.attributes, **own, **depth}, fields.get("AttributeNames") or []
+                return {"Attributes": {name: said for name, said in known.items() if name in asked or "All" in asked}}
             case "SetQueueAttributes":
                 queue.attributes |= fields["Attributes"]
                 return {}

@@ -1,13 +1,17 @@
 """The benchmark measures: in small, on the tests' own stack, and without a word about how fast anything is."""
 
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from bench.contenders import FLOOR, OURS, Contender
 from bench.drains import Work, drain
 from bench.emulated_sqs import start_emulator
+from bench.running import attempt, run
 from bench.stage import Stage, open_stage
 from ops.local.stack import LocalStack
 from turns.envelope import OutgoingMessage
@@ -17,11 +21,12 @@ from turns.message_queue import MessageQueues
 from turns.settings import Settings
 
 TURNS = 60
+WITHIN_SECONDS = 60.0
 
 
-@pytest.fixture
-def stage(stack: LocalStack, tmp_path: Path) -> Iterator[Stage]:
-    with open_stage(tmp_path, stack) as opened:
+@pytest.fixture(scope="module")
+def stage(stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with open_stage(tmp_path_factory.mktemp("bench"), stack) as opened:
         yield opened
 
 
@@ -31,10 +36,40 @@ def test_a_drain_is_measured_to_its_end(stage: Stage, contender: Contender) -> N
 
     assert found["whole"]
     assert found["duplicates"] == 0
-    assert 0 < found["turns"] <= TURNS
-    assert found["turns_per_second"] > 0
-    assert found["worker_cpu_ms"] > 0
-    assert found["calls_per_1000"] > 0
+    assert found["rss_mb"] > 0
+
+
+def test_a_contender_is_looked_at_from_outside(stage: Stage) -> None:
+    with stage.room("look") as room:
+        stage.sqs.send_all(room.queue_url, OURS.fill(room, TURNS))
+        with run(stage, room, OURS, slots=8) as running:
+            before = running.look()
+            running.require("through", lambda: running.handled() >= TURNS, WITHIN_SECONDS)
+            running.require("settled", lambda: stage.sqs.counts(room.queue).left == 0, WITHIN_SECONDS)
+            after, starts = running.look(), running.starts()
+        with psycopg.connect(room.database_url) as connection:
+            ended = connection.execute("SELECT count(*) FROM turns WHERE status = 'SUCCEEDED'").fetchone()
+
+    assert ended == (TURNS,)
+    assert {start.number for start in starts} == set(range(TURNS))
+    assert after.worker > before.worker
+    assert after.calls >= 2 * TURNS / 10
+    assert running.process.poll() is not None
+
+
+def test_a_contender_that_ends_by_itself_is_told_with_its_last_words(stage: Stage) -> None:
+    broken = replace(OURS, command=lambda slots, sleep_seconds: [sys.executable, "-c", "raise SystemExit('no luck')"])
+
+    sample = attempt(broken, lambda: drain(stage, broken, Work(count=1)))
+
+    assert sample.figures == {}
+    assert sample.note == "ours ended by itself: no luck"
+
+
+def test_a_contender_that_can_not_run_here_is_left_out_with_the_reason() -> None:
+    absent = replace(OURS, missing=lambda: "there is no node here")
+
+    assert attempt(absent, dict).note == "not run: there is no node here"
 
 
 async def test_the_products_own_client_works_on_the_emulator(settings: Settings, tmp_path: Path) -> None:
