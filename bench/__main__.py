@@ -8,7 +8,6 @@ make bench ARGS='--render .bench/results/x'  writes a run's tables and plots to 
 
 import argparse
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ from bench.experiments import ALL
 from bench.rendering import render, tell
 from bench.results import look_around, write_samples, write_surroundings
 from bench.running import NotMeasuredError
-from bench.stage import ROOT, Stage, open_stage
+from bench.stage import ROOT, Stage, open_stage, tidy_up_when_terminated
 
 ROUNDS = 3
 QUICK = ("drain", "calls", "start")
@@ -32,8 +31,7 @@ PAGE = ROOT / "docs" / "performance.md"
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code."""
     told = _parse(arguments)
-    # Its children and its stack are to be ended, also when somebody's patience has.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    tidy_up_when_terminated()
     if told.render:
         render(told.render, PAGE, PAGE.with_suffix(""))
         return 0

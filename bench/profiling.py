@@ -1,5 +1,7 @@
-"""`python -m bench.profiling`: where the CPU of `ours` goes in a drain, by sampling all its threads from outside.
+"""`python -m bench.profiling`: where the CPU of `ours` goes in a drain, by sampling from outside which thread runs Python.
 
+Only who holds the interpreter's lock is counted: a thread that waits for it looks as busy as one that has it, and with boto3 on
+threads that was a quarter of all samples. The kernel's part of a send or a receive is therefore missing.
 Shares of samples become milliseconds by the CPU that a drain without the profiler took. Three tables: the parts that time is
 spent in, the product's own functions with all that they call, and the functions that were running.
 """
@@ -13,7 +15,7 @@ from bench import peers
 from bench.contenders import OURS
 from bench.drains import Work, drain
 from bench.running import run
-from bench.stage import ROOT, Stage, open_stage
+from bench.stage import ROOT, Stage, open_stage, tidy_up_when_terminated
 
 TURNS = 10_000
 SAMPLES_PER_SECOND = 200
@@ -47,6 +49,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--out", type=Path, default=ROOT / ".bench" / "profile")
     told = parser.parse_args()
+    tidy_up_when_terminated()
     peers.install()
     told.out.mkdir(parents=True, exist_ok=True)
     stacks_file = told.out / "stacks"
@@ -64,7 +67,7 @@ def main() -> None:
 def _record(stage: Stage, turns: int, stacks_file: Path) -> None:
     profiler = [
         *(str(peers.PEERS_BIN / "py-spy"), "record", "--format", "raw", "--rate", str(SAMPLES_PER_SECOND)),
-        *("--nonblocking", "--output", str(stacks_file), "--"),
+        *("--gil", "--nonblocking", "--output", str(stacks_file), "--"),
     ]
     with stage.room("profile") as room:
         stage.sqs.send_all(room.queue_url, OURS.fill(room, turns))

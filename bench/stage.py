@@ -5,6 +5,8 @@ not there.
 """
 
 import shutil
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,6 +26,11 @@ from ops.migrate import apply
 ROOT = Path(__file__).parents[1]
 VISIBILITY_SECONDS = 60
 TEMPLATE = "template_bench"
+
+
+def tidy_up_when_terminated() -> None:
+    """Lets SIGTERM end a command by way of its `finally`: children and stack are to end with it, also in a time-out."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
