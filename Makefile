@@ -3,7 +3,8 @@
 .POSIX:
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test up down check format lock clean chaos crashpoints simulate planted-bugs soak proof
+.PHONY: help setup demo test up down check format lock clean chaos crashpoints simulate planted-bugs soak proof bench \
+	bench-lock
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -67,6 +68,10 @@ proof: setup ## a short form of the four, for continuous integration
 	@$(BIN)/python -m tests.crashpoints --seed $(SEED) --short 24 --jobs 8
 	@$(BIN)/python -m tests.planted_bugs --seed $(SEED) --sample 3 --jobs 4
 
+# Absolute figures mean something on a machine that does nothing else; ratios of one run mean something anywhere.
+bench: setup ## how fast it is, beside its peers: tables and plots (ARGS='--quick' only shows that it works)
+	@$(BIN)/python -m bench $(ARGS)
+
 up: setup ## the local stack with API and worker in the foreground, until Ctrl-C
 	@$(BIN)/turnstile up
 
@@ -88,19 +93,25 @@ format: setup ## bring the code into its form
 # supported, because what that one needs the newer ones can install as well.
 # Versions already in the lock stay unless a dependency in pyproject.toml asks otherwise; that takes a minute. With
 # UPGRADE=--upgrade all are chosen anew, which takes several.
+LOCK := requirements.lock
+LOCK_FROM := pyproject.toml
+LOCK_OPTIONS := --all-extras --all-build-deps
 lock: ## write requirements.lock from pyproject.toml (UPGRADE=--upgrade for new versions of everything)
 	@set -eu; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	export PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL= PIP_DISABLE_PIP_VERSION_CHECK=1; \
 	$(LOCK_PYTHON) -m venv "$$scratch/venv"; \
 	"$$scratch/venv/bin/python" -m pip install --quiet pip-tools; \
-	if [ -f requirements.lock ]; then cp requirements.lock "$$scratch/lock"; fi; \
-	"$$scratch/venv/bin/python" -m piptools compile --quiet $(UPGRADE) --all-extras --all-build-deps --generate-hashes \
+	if [ -f $(LOCK) ]; then cp $(LOCK) "$$scratch/lock"; fi; \
+	"$$scratch/venv/bin/python" -m piptools compile --quiet $(UPGRADE) $(LOCK_OPTIONS) --generate-hashes \
 	  --allow-unsafe --strip-extras --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-	  --no-emit-options --output-file "$$scratch/lock" pyproject.toml; \
+	  --no-emit-options --output-file "$$scratch/lock" $(LOCK_FROM); \
 	{ echo '# Made by `make lock`: every package with its hashes, for --require-hashes.'; grep -v '^#' "$$scratch/lock"; } >"$$scratch/new"; \
 	if grep -nE '://|file:|@ ' "$$scratch/new"; then echo 'make: the new lock names a host or a path' >&2; exit 1; fi; \
-	cat "$$scratch/new" >requirements.lock
+	cat "$$scratch/new" >$(LOCK)
+
+bench-lock: ## write bench/peers.lock from bench/peers.in, in the same way
+	@$(MAKE) lock LOCK=bench/peers.lock LOCK_FROM=bench/peers.in LOCK_OPTIONS=
 
 clean: ## remove what was made here, except the local stack's data
-	@rm -rf $(VENV) build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) .bench build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

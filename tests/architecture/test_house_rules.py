@@ -109,7 +109,7 @@ def test_what_is_something_else_is_not_found(finder: Finder, text: str) -> None:
 
 
 def test_no_file_is_too_long_to_be_one_thing() -> None:
-    lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in python_files(*PRODUCT)}
+    lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in python_files(*PRODUCT, "bench")}
 
     assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
 
@@ -139,6 +139,6 @@ def test_tests_wait_on_conditions_and_do_not_sleep() -> None:
 
 
 def test_a_file_is_named_after_one_behaviour() -> None:
-    names = [name for name, _ in python_files(*PRODUCT, "examples", "migrations", "tests")]
+    names = [name for name, _ in python_files(*PRODUCT, "examples", "migrations", "bench", "tests")]
 
     assert [name for name in names if VAGUE & set(re.split(r"[/_.]", name))] == []

@@ -23,10 +23,12 @@ DOCUMENTS = [
     *(ROOT / name for name in ("infra/README.md", "Dockerfile", "docker-compose.yml", "turnstile.toml.example")),
 ]
 PAGES = [path for path in DOCUMENTS if path.suffix == ".md"]
-PACKAGES = ("turns", "memory", "worker", "producer", "ops")
+PACKAGES = ("turns", "memory", "worker", "producer", "ops", "bench")
 
 STATES = re.compile(r"(?<=<!-- states:begin -->\n)```mermaid\n.*?\n```(?=\n<!-- states:end -->)", re.DOTALL)
-REFERENCE = re.compile(r"`((?:turns|memory|worker|producer|ops|migrations|examples|tests)/[\w/]+\.\w+)(?::(\w+))?`")
+REFERENCE = re.compile(
+    r"`((?:turns|memory|worker|producer|ops|bench|migrations|examples|tests)/[\w/]+\.\w+)(?::(\w+))?`"
+)
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 # In pieces, so that this file does not name what it forbids.
 REGISTRY = re.compile(r"py[p]i\.o|pythonh[o]sted|npm[j]s\.|deb\.debi[a]n|(?:docker|ghcr|quay)\.i[o]\b|crates\.i[o]\b")

@@ -1,0 +1,133 @@
+"""Growth: does a turn cost more when there is much: a backlog, a past, a long session, hours of churn?
+
+Every case drains as many turns as the case that it is held against; the long session against a short one, because one
+session's turns go one by one.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from bench.ballast import end_turns, weigh
+from bench.contenders import OURS
+from bench.drains import figures
+from bench.emulated_sqs import Entry
+from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_most
+from bench.fillings import fill_turns
+from bench.running import attempt
+from bench.running import run as start
+from bench.scans import SCANS, explain_scans, milliseconds
+from bench.stage import Room, Stage
+
+MEASURED = 3000
+SKIPPED = 500
+IN_ONE_SESSION = 800
+BACKLOG, PAST, LONG = 100_000, 500_000, 9_000
+FULL_PAST = 5_000_000
+CHURN = 30_000
+"""Turns; in a full run as many as an hour takes."""
+FULL_CHURN = 3_000_000
+WAIT_SECONDS = 7200.0
+MOST = 1.25
+EMPTY, SHORT = "empty", "session of few turns"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is there before, and how many turns pass unmeasured."""
+
+    name: str
+    prepare: Callable[[Room], list[Entry]]
+    skipped: int
+    measured: int
+
+
+def cases(scale: Scale) -> list[Case]:
+    """All of them, in the scale's size."""
+    turns, skipped, one = scale.turns(MEASURED), scale.turns(SKIPPED), scale.turns(IN_ONE_SESSION)
+    backlog, long = scale.turns(BACKLOG), scale.turns(LONG)
+    past = FULL_PAST if scale.full else scale.turns(PAST)
+    churn = FULL_CHURN if scale.full else scale.turns(CHURN)
+    in_one = partial(_in_one_session, one + skipped)
+    return [
+        Case(EMPTY, lambda room: fill_turns(room, turns + skipped), skipped, turns),
+        Case(f"backlog of {backlog:,}", lambda room: fill_turns(room, backlog), skipped, turns),
+        Case(f"{past:,} ended turns", partial(_after, past, 10, turns + skipped), skipped, turns),
+        Case(f"after {churn:,} turns", lambda room: fill_turns(room, churn + turns), churn, turns),
+        Case(SHORT, in_one, skipped, one),
+        Case(f"session of {long:,} turns", partial(_in_long_session, long, one + skipped), skipped, one),
+    ]
+
+
+def _after(past: int, each: int, count: int, room: Room) -> list[Entry]:
+    end_turns(room, past, each)
+    return fill_turns(room, count)
+
+
+def _in_one_session(count: int, room: Room) -> list[Entry]:
+    return fill_turns(room, count, lambda number: "long-0")
+
+
+def _in_long_session(past: int, count: int, room: Room) -> list[Entry]:
+    end_turns(room, past, past, "long-")
+    return _in_one_session(count, room)
+
+
+def run(stage: Stage, scale: Scale) -> Iterator[Sample]:
+    for case in cases(scale):
+        yield attempt(OURS, partial(_measure, stage, case), case.name)
+
+
+def _measure(stage: Stage, case: Case) -> dict[str, float]:
+    with stage.room("growth") as room:
+        stage.sqs.send_all(room.queue_url, case.prepare(room))
+        with start(stage, room, OURS, slots=64) as running:
+            running.require("at work", lambda: running.handled() >= case.skipped, WAIT_SECONDS)
+            before, lighter = running.look(), weigh(room)
+            running.require("through", lambda: running.handled() >= case.skipped + case.measured, WAIT_SECONDS)
+            after, heavier = running.look(), weigh(room)
+            plans = explain_scans(room)
+    for name, plan in plans.items():
+        (stage.folder / f"plan {case.name} {name}.txt").write_text(plan + "\n")
+    found = figures(before, after)
+    return found | {
+        "both_cpu_ms": found["worker_cpu_ms"] + found["postgres_cpu_ms"],
+        "wal_bytes": (heavier.wal - lighter.wal) / found["turns"],
+        "turns_mb": heavier.turns / 1e6,
+        "indexes_mb": heavier.indexes / 1e6,
+        "dead": float(heavier.dead),
+        **{name: milliseconds(plan) for name, plan in plans.items()},
+    }
+
+
+def judge(samples: Samples) -> list[Finding]:
+    names = [case for case, _ in samples.rows()]
+    held = [(name, SHORT if name.startswith("session") else EMPTY) for name in names if name not in (EMPTY, SHORT)]
+    return [
+        at_most(
+            f"CPU a turn (worker and Postgres), {name}, of {against}",
+            samples.ratio("both_cpu_ms", (OURS.name, name), (OURS.name, against)),
+            MOST,
+        )
+        for name, against in held
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="growth",
+    measures="what a turn costs when there is much already; milliseconds of the relay's and the reaper's scans then",
+    target="≤ 1.25 x the cost when empty; the scans stay flat",
+    columns=(
+        Column("turns_per_second", "turns/s"),
+        Column("worker_cpu_ms", "CPU ms/turn", 3),
+        Column("postgres_cpu_ms", "Postgres ms/turn", 3),
+        Column("wal_bytes", "WAL bytes/turn"),
+        Column("turns_mb", "table MB"),
+        Column("indexes_mb", "indexes MB"),
+        Column("dead", "dead rows"),
+        *(Column(name, f"{name} ms", 2) for name in SCANS),
+        Column("other_cores", "others' cores", 2),
+    ),
+    run=run,
+    judge=judge,
+)

@@ -1,0 +1,128 @@
+"""What is to be done, in each contender's own form: rows where it keeps rows, and the messages that are to be sent."""
+
+import asyncio
+import base64
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+
+from bench.emulated_sqs import Entry
+from bench.stage import Room
+from turns.database import Database
+from turns.envelope import OutgoingMessage
+from turns.identifiers import start_trace, uuid7
+from turns.message import WakeUp
+from turns.submission import Accepted, Submission, submit
+
+TENANT = "bench"
+NET_SECONDS = 3600.0
+"""Longer than any measurement: what waits for its turn here was not lost, and shall not be sent twice."""
+BATCH = 500
+
+NameSession = Callable[[int], str]
+Filling = Callable[[Room, int], list[Entry]]
+
+
+def fill_plain(_: Room, count: int) -> list[Entry]:
+    """A number as JSON."""
+    return [{"MessageBody": json.dumps({"number": number})} for number in range(count)]
+
+
+def fill_jobs(room: Room, count: int) -> list[Entry]:
+    """The same, and a row for each."""
+    with psycopg.connect(room.database_url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE TABLE jobs (id bigint PRIMARY KEY, status text NOT NULL, attempts int NOT NULL,"
+            " started_at timestamptz, finished_at timestamptz)"
+        )
+        connection.execute("INSERT INTO jobs SELECT n, 'PENDING', 0 FROM generate_series(0, %s) n", [count - 1])
+        connection.execute("ANALYZE jobs")
+    return fill_plain(room, count)
+
+
+def fill_turns(room: Room, count: int, name_session: NameSession = lambda number: f"session-{number}") -> list[Entry]:
+    """Turns, recorded by the product's own submit, and their wake-ups. Each in a session of its own, unless told otherwise."""
+    return asyncio.run(_fill_turns(room, count, name_session))
+
+
+async def _fill_turns(room: Room, count: int, name_session: NameSession) -> list[Entry]:
+    entries: list[Entry] = []
+    async with Database(room.database_url, "bench", size=1) as database:
+        for batch in _batches([_submission(room, number, name_session(number)) for number in range(count)]):
+            for accepted in await submit(database, batch, net_seconds=NET_SECONDS):
+                if not isinstance(accepted, Accepted):
+                    raise accepted
+                wake_up = WakeUp(TENANT, accepted.session_id, accepted.turn_id)
+                message = OutgoingMessage(wake_up, accepted.trace.traceparent)
+                entries.append({"MessageBody": wake_up.encode(), "MessageAttributes": message.attributes})
+    with psycopg.connect(room.database_url, autocommit=True) as connection:
+        # As autovacuum would have, in a system that did not spring up a second ago.
+        connection.execute("ANALYZE")
+    return entries
+
+
+def _submission(room: Room, number: int, session: str) -> Submission:
+    return Submission(
+        turn_id=uuid7(time.time_ns() // 1_000_000, secrets.randbits(74)),
+        tenant_id=TENANT,
+        session_id=session,
+        queue=room.queue,
+        content={"number": number},
+        fingerprint=b"bench",
+        trace=start_trace(secrets.randbits(192)),
+    )
+
+
+def _batches(submissions: Sequence[Submission]) -> Iterator[Sequence[Submission]]:
+    for start in range(0, len(submissions), BATCH):
+        yield submissions[start : start + BATCH]
+
+
+def fill_celery(room: Room, count: int) -> list[Entry]:
+    """Celery's task messages, protocol 2, in kombu's base64 envelope."""
+    return [{"MessageBody": _base64(_celery_message(room.queue, number))} for number in range(count)]
+
+
+def _celery_message(queue: str, number: int) -> Any:
+    task_id = str(uuid4())
+    embedded = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
+    return {
+        "body": _base64([[number], {}, embedded]),
+        "content-encoding": "utf-8",
+        "content-type": "application/json",
+        "headers": {
+            "lang": "py", "task": "job", "id": task_id, "root_id": task_id, "parent_id": None, "group": None,
+            "retries": 0, "timelimit": [None, None], "eta": None, "expires": None, "shadow": None, "origin": "bench",
+            "argsrepr": "", "kwargsrepr": "", "ignore_result": False, "stamps": {}, "stamped_headers": None,
+        },
+        "properties": {
+            "correlation_id": task_id,
+            "reply_to": task_id,
+            "delivery_mode": 2,
+            "delivery_tag": str(uuid4()),
+            "delivery_info": {"exchange": "", "routing_key": queue},
+            "priority": 0,
+            "body_encoding": "base64",
+        },
+    }  # fmt: skip
+
+
+def _base64(value: Any) -> str:
+    return base64.b64encode(json.dumps(value).encode()).decode()
+
+
+def fill_taskiq(_: Room, count: int) -> list[Entry]:
+    """taskiq's task messages."""
+    return [
+        {
+            "MessageBody": json.dumps(
+                {"task_id": uuid4().hex, "task_name": "job", "labels": {}, "args": [number], "kwargs": {}}
+            )
+        }
+        for number in range(count)
+    ]

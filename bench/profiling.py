@@ -1,0 +1,137 @@
+"""`python -m bench.profiling`: where the CPU of `ours` goes in a drain, by sampling from outside which thread runs Python.
+
+Only who holds the interpreter's lock is counted: a thread that waits for it looks as busy as one that has it, and with boto3 on
+threads that was a quarter of all samples. The kernel's part of a send or a receive is therefore missing.
+Shares of samples become milliseconds by the CPU that a drain without the profiler took. Three tables: the parts that time is
+spent in, the product's own functions with all that they call, and the functions that were running.
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from bench import peers
+from bench.contenders import OURS
+from bench.drains import Work, drain
+from bench.running import run
+from bench.stage import ROOT, Stage, open_stage, tidy_up_when_terminated
+
+TURNS = 10_000
+SAMPLES_PER_SECOND = 200
+SHOWN = 20
+WAIT_SECONDS = 300.0
+
+AT_WORK = ("BaseEventLoop.run_forever (", "Thread.run (")
+"""What the process has begun with lies above; without one of these it is still beginning."""
+
+PRODUCT = ("(turns/", "(worker/", "(memory/")
+PARTS = {
+    "log lines": ("(structlog/", "(turns/logs.py"),
+    "Redis": ("(redis/", "(hiredis/"),
+    "Postgres": ("(psycopg/", "(psycopg_pool/", "(psycopg_binary/"),
+    "SQS": ("(botocore/", "(boto3/", "(urllib3/", "(http/client.py"),
+    "the handler": ("(bench/",),
+    "the product's own code": PRODUCT,
+}
+WITHIN = {
+    "handing work to threads": ("(concurrent/", "(threading.py"),
+    "the event loop": ("(asyncio/", "(selectors.py"),
+}
+"""Where it is nobody's in particular."""
+
+Frames = tuple[str, ...]
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m bench.profiling", description=__doc__)
+    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--out", type=Path, default=ROOT / ".bench" / "profile")
+    told = parser.parse_args()
+    tidy_up_when_terminated()
+    peers.install()
+    told.out.mkdir(parents=True, exist_ok=True)
+    stacks_file = told.out / "stacks"
+    stacks_file.unlink(missing_ok=True)
+    with open_stage(told.out) as stage:
+        milliseconds = drain(stage, OURS, Work(count=told.turns))["worker_cpu_ms"]
+        _record(stage, told.turns, stacks_file)
+    stacks = [stack for line in stacks_file.read_text().splitlines() if (stack := parse_stack(line))]
+    print(f"{milliseconds:.3f} ms of CPU a turn\n")
+    views = (("part", part), ("of the product, with what it calls", of_the_product), ("by itself", running_function))
+    for title, names in views:
+        print(tell(stacks, names, milliseconds, title) + "\n")
+
+
+def _record(stage: Stage, turns: int, stacks_file: Path) -> None:
+    profiler = [
+        *(str(peers.PEERS_BIN / "py-spy"), "record", "--format", "raw", "--rate", str(SAMPLES_PER_SECOND)),
+        *("--gil", "--nonblocking", "--output", str(stacks_file), "--"),
+    ]
+    with stage.room("profile") as room:
+        stage.sqs.send_all(room.queue_url, OURS.fill(room, turns))
+        with run(stage, room, OURS, slots=64, wrapped=profiler) as running:
+            running.require("through", lambda: running.handled() >= turns, WAIT_SECONDS)
+            # It writes when what it looks at has ended, and only then.
+            for worker in running.tree.root.children():
+                worker.terminate()
+            running.process.wait(WAIT_SECONDS)
+
+
+def parse_stack(line: str) -> tuple[Frames, int] | None:
+    """A line of collapsed stacks: frames from the outermost at work, and how often seen; None for the process's start."""
+    text, _, count = line.rpartition(" ")
+    frames = tuple(_shorten(frame) for frame in text.split(";"))
+    begins = [place for place, frame in enumerate(frames) if frame.startswith(AT_WORK)]
+    return (frames[begins[0] :], int(count)) if begins else None
+
+
+def part(frames: Frames) -> Iterable[str]:
+    """Whose the innermost frame is that is anybody's: the standard library works for whoever called it."""
+    for parts in (PARTS, WITHIN):
+        for frame in reversed(frames):
+            for name, places in parts.items():
+                if any(place in frame for place in places):
+                    return (name,)
+    return ("other",)
+
+
+def of_the_product(frames: Frames) -> Iterable[str]:
+    """Every function of the product on the stack, once."""
+    return {frame for frame in frames if any(place in frame for place in PRODUCT)}
+
+
+def running_function(frames: Frames) -> Iterable[str]:
+    """The innermost one."""
+    return frames[-1:]
+
+
+def tell(
+    stacks: Iterable[tuple[Frames, int]], names: Callable[[Frames], Iterable[str]], total: float, title: str
+) -> str:
+    """The biggest of them, in milliseconds a turn where all stacks together make `total`."""
+    seen: Counter[str] = Counter()
+    samples = 0
+    for frames, count in stacks:
+        samples += count
+        for name in names(frames):
+            seen[name] += count
+    rows = [
+        f"| {total * count / samples:.3f} | {count / samples:.0%} | `{name}` |"
+        for name, count in seen.most_common(SHOWN)
+    ]
+    return "\n".join([f"| ms/turn | share | {title} |", "|---|---|---|", *rows])
+
+
+def _shorten(frame: str) -> str:
+    """`name (file:line)` without the line, and without the folders above the packages."""
+    name, _, place = frame.partition(" (")
+    file = place.rstrip(")").rpartition(":")[0] or place.rstrip(")")
+    for above in ("site-packages/", f"{ROOT}/", "lib/python3.11/", "lib/python3.12/"):
+        file = file.rpartition(above)[2]
+    return f"{name} ({file})" if file else name
+
+
+if __name__ == "__main__":
+    main()

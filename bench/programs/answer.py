@@ -1,0 +1,13 @@
+"""`ours`: the handler that `turnstile worker` is given."""
+
+import asyncio
+
+from bench.programs.terms import SLEEP_SECONDS, begin
+from worker import Context, Turn
+
+
+async def respond(turn: Turn, ctx: Context) -> str:
+    begin(turn.input["number"])
+    if SLEEP_SECONDS:
+        await asyncio.sleep(SLEEP_SECONDS)
+    return "done"

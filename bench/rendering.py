@@ -1,0 +1,78 @@
+"""From results to text: the tables of `docs/performance.md`, between its markers, and the plots beside it."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from bench.experiment import Experiment, Finding, Samples
+from bench.results import Surroundings, read_results, read_surroundings
+
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+VERDICTS = {True: "met", False: "**missed**", None: "open"}
+
+
+def render(folder: Path, page: Path, plots: Path) -> None:
+    """Writes a run's tables into the page and its plots into the folder beside it."""
+    text = page.read_text()
+    found = list(read_results(folder))
+    drawn = [plot for experiment, samples in found for plot in experiment.draw(samples).items()]
+    plots.mkdir(parents=True, exist_ok=True)
+    for name, svg in drawn:
+        (plots / name).write_text(svg)
+    pictures = "\n".join(f"![{name.removesuffix('.svg')}]({plots.name}/{name})" for name, _ in drawn)
+    said = f"{tell(read_surroundings(folder), found)}\n\n{pictures}".strip()
+    between = re.compile(rf"(?<={re.escape(BEGIN)}\n).*?(?={re.escape(END)})", re.DOTALL)
+    if not between.search(text):
+        raise ValueError(f"{page} has no {BEGIN} with an {END} below it")
+    page.write_text(between.sub(lambda _: f"\n{said}\n\n", text))
+
+
+def tell(surroundings: Surroundings, found: Iterable[tuple[Experiment, Samples]]) -> str:
+    """A run as Markdown."""
+    found = list(found)
+    rounds = max((sample.round for _, samples in found for sample in samples.all), default=0) + 1
+    packages = ", ".join(f"{name} {version}" for name, version in surroundings.packages.items())
+    servers = ", ".join(f"{name} {version}" for name, version in surroundings.servers.items())
+    medians = f"medians of {rounds} rounds" if rounds > 1 else "one round"
+    head = [
+        f"{surroundings.date}, revision {surroundings.revision}, `{surroundings.command}`, {medians}.",
+        f"{surroundings.machine}. Python {surroundings.python}, {servers}; {packages}.",
+    ]
+    findings = [one for experiment, samples in found for one in experiment.judge(samples)]
+    blocks = ["\n".join(head), *([tell_findings(findings)] if findings else [])]
+    for experiment, samples in found:
+        blocks += [f"### {experiment.name}", f"{_capital(experiment.measures)}.", tell_samples(experiment, samples)]
+    return "\n\n".join(blocks)
+
+
+def tell_findings(findings: Iterable[Finding]) -> str:
+    """The targets, and what was found."""
+    rows = [f"| {one.what} | {one.found} | {one.target} | {VERDICTS[one.met]} |" for one in findings]
+    return "\n".join(["| what | found | target | |", "|---|---|---|---|", *rows])
+
+
+def tell_samples(experiment: Experiment, samples: Samples) -> str:
+    """The medians of one experiment. A cell has the range of the rounds behind it where it is the first one's."""
+    titles = [column.title for column in experiment.columns]
+    lines = [f"| | {' | '.join(titles)} | |", "|---|" + "---|" * (len(titles) + 1)]
+    for case, contender in samples.rows():
+        cells = []
+        for column in experiment.columns:
+            values = samples.values(column.figure, contender, case)
+            cells.append(_cell(values, samples.median(column.figure, contender, case), column.digits))
+        notes = "; ".join(samples.notes(contender, case))
+        lines.append(f"| {' '.join(filter(None, (case, contender)))} | {' | '.join(cells)} | {notes} |")
+    return "\n".join(lines)
+
+
+def _cell(values: Mapping[int, float], median: float | None, digits: int) -> str:
+    if median is None:
+        return ""
+    told = f"{median:,.{digits}f}"
+    if len(values) < 2:
+        return told
+    return f"{told} ({min(values.values()):,.{digits}f} to {max(values.values()):,.{digits}f})"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

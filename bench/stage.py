@@ -1,0 +1,147 @@
+"""The stage of a run: Postgres and Redis of the embedded stack, the emulator, and a room of its own for each measurement.
+
+A room is an empty, migrated database and a queue; what the contender before left behind (dead rows, locks, messages) is
+not there.
+"""
+
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import redis
+
+from bench.accounting import Tree
+from bench.emulated_sqs import EmulatedSqs, start_emulator
+from ops.local.processes import plain_environment
+from ops.local.sqs import REGION
+from ops.local.stack import LocalStack, down, up
+from ops.migrate import apply
+
+ROOT = Path(__file__).parents[1]
+VISIBILITY_SECONDS = 60
+TEMPLATE = "template_bench"
+
+
+def tidy_up_when_terminated() -> None:
+    """Lets SIGTERM end a command by way of its `finally`: children and stack are to end with it, also in a time-out."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Where one contender is measured once."""
+
+    folder: Path
+    database_url: str
+    redis_url: str
+    queue: str
+    queue_url: str
+    sqs_address: str
+
+    @property
+    def record(self) -> Path:
+        """Where handlers note that they began."""
+        return self.folder / "starts"
+
+    @property
+    def log(self) -> Path:
+        """What the contender printed."""
+        return self.folder / "log"
+
+    def environment(self, slots: int, sleep_seconds: float) -> dict[str, str]:
+        """What a contender is told."""
+        return plain_environment(
+            DATABASE_URL=self.database_url,
+            REDIS_URL=self.redis_url,
+            AWS_ENDPOINT_URL_SQS=self.sqs_address,
+            AWS_REGION=REGION,
+            AWS_DEFAULT_REGION=REGION,
+            AWS_ACCESS_KEY_ID="local",
+            AWS_SECRET_ACCESS_KEY="local",  # noqa: S106 - the emulator asks nobody
+            AWS_EC2_METADATA_DISABLED="true",
+            PYTHONPATH=str(ROOT),
+            BENCH_QUEUE=self.queue,
+            BENCH_QUEUE_URL=self.queue_url,
+            BENCH_RECORD=str(self.record),
+            BENCH_SLOTS=str(slots),
+            BENCH_SLEEP_SECONDS=str(sleep_seconds),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What the rooms of a run have in common."""
+
+    folder: Path
+    stack: LocalStack
+    sqs: EmulatedSqs
+    postgres: Tree
+    redis: Tree
+
+    @contextmanager
+    def room(self, tag: str) -> Iterator[Room]:
+        """A room that is gone after the block; its folder stays if the block has failed, for whoever wants to know why."""
+        name = f"{tag}-{uuid4().hex[:8]}".replace("_", "-")
+        folder = self.folder / name
+        folder.mkdir(parents=True)
+        database = name.replace("-", "_")
+        with redis.Redis.from_url(self.stack.redis.url) as client:
+            client.flushall()
+        url = self.stack.postgres.create_database(database, template=TEMPLATE)
+        self.sqs.create_queue(f"{name}-dlq", VISIBILITY_SECONDS)
+        try:
+            room = Room(
+                folder=folder,
+                database_url=url,
+                redis_url=self.stack.redis.url,
+                queue=name,
+                queue_url=self.sqs.create_queue(name, VISIBILITY_SECONDS),
+                sqs_address=self.sqs.address,
+            )
+            room.record.touch()
+            yield room
+            shutil.rmtree(folder)
+        finally:
+            self.stack.postgres.drop_database(database)
+
+
+@contextmanager
+def open_stage(folder: Path, stack: LocalStack | None = None) -> Iterator[Stage]:
+    """Sets the stage on `stack`, or on one of its own that is gone afterwards."""
+    with ExitStack() as exits:
+        running = stack or exits.enter_context(_own_stack())
+        url = running.postgres.create_database(TEMPLATE)
+        exits.callback(running.postgres.drop_database, TEMPLATE)
+        apply(url, "head", down=False, sql=False)
+        sqs = exits.enter_context(start_emulator(folder / "emulator.log"))
+        yield Stage(
+            folder=folder,
+            stack=running,
+            sqs=sqs,
+            postgres=_tree(running.postgres.process.pid()),
+            redis=_tree(running.redis.process.pid()),
+        )
+
+
+@contextmanager
+def _own_stack() -> Iterator[LocalStack]:
+    with tempfile.TemporaryDirectory(prefix="turnstile-bench-", ignore_cleanup_errors=True) as home:
+        # Durable: with fsync, as in production, or whoever commits once a message would look better than he is.
+        stack = up(Path(home))
+        try:
+            stack.sqs.stop()
+            yield stack
+        finally:
+            down(Path(home), purge=True)
+
+
+def _tree(pid: int | None) -> Tree:
+    if pid is None:
+        raise RuntimeError("the embedded stack is not running")
+    return Tree.of(pid)

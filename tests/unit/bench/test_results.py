@@ -1,0 +1,124 @@
+"""How samples become verdicts, tables and plots."""
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from bench.drains import middle_rate
+from bench.experiment import Column, Experiment, Sample, Samples, at_least, at_most, percentile
+from bench.profiling import of_the_product, parse_stack, part, tell
+from bench.rendering import BEGIN, END, render, tell_samples
+from bench.results import Surroundings, write_samples, write_surroundings
+from bench.svg import bars, distributions
+
+SAMPLES = Samples(
+    [
+        Sample(contender="ours", figures={"rate": 100.0}, round=0),
+        Sample(contender="peer", figures={"rate": 50.0}, round=0),
+        Sample(contender="ours", figures={"rate": 30.0}, round=1),
+        Sample(contender="peer", figures={"rate": 10.0}, round=1),
+        Sample(contender="ours", figures={"rate": 80.0}, round=2),
+        Sample(contender="peer", note="ended by itself", round=2),
+        Sample(contender="absent", note="not run"),
+    ]
+)
+
+
+def test_a_ratio_compares_what_was_measured_in_the_same_round() -> None:
+    """The machine was slow in the second round, for both; and in the third there was nobody to compare with."""
+    assert SAMPLES.median("rate", "ours") == 80.0
+    assert SAMPLES.ratio("rate", ("ours", ""), ("peer", "")) == 2.5
+
+
+def test_what_was_not_measured_has_no_verdict() -> None:
+    assert SAMPLES.ratio("rate", ("ours", ""), ("absent", "")) is None
+    assert at_least("x", None, 1).met is None
+    assert at_least("x", 1.0, 1).met
+    assert not at_least("x", 0.99, 1).met
+    assert at_most("x", 1.0, 1).met
+    assert not at_most("x", 1.01, 1).met
+
+
+def test_the_table_has_the_range_behind_the_median_and_the_notes() -> None:
+    experiment = Experiment(
+        name="e", measures="m", target="t", columns=[Column("rate", "turns/s", 1)], run=lambda stage, scale: iter(())
+    )
+
+    table = tell_samples(experiment, SAMPLES)
+
+    assert "| ours | 80.0 (30.0 to 100.0) |  |" in table
+    assert "| peer | 30.0 (10.0 to 50.0) | ended by itself |" in table
+    assert "| absent |  | not run |" in table
+
+
+def test_a_run_is_written_between_the_markers_of_the_page(tmp_path: Path) -> None:
+    from bench.experiments import ALL
+
+    drain = ALL[0]
+    figures = {"turns_per_second": 10.0, "worker_cpu_ms": 1.0}
+    write_surroundings(tmp_path, Surroundings(command="c", date="d", machine="m", python="p", revision="r"))
+    write_samples(tmp_path, drain, [Sample(contender="ours", figures=figures)])
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+
+    for _ in range(2):
+        render(tmp_path, page, tmp_path / "plots")
+
+    text = page.read_text()
+    assert text.startswith(f"before\n{BEGIN}\n")
+    assert text.endswith(f"{END}\nafter\n")
+    assert "old" not in text
+    assert text.count("### drain") == 1
+    assert "![drain](plots/drain.svg)" in text
+    assert (tmp_path / "plots" / "drain.svg").exists()
+
+
+def test_a_page_without_markers_is_left_alone(tmp_path: Path) -> None:
+    write_surroundings(tmp_path, Surroundings(command="c", date="d", machine="m", python="p", revision="r"))
+    page = tmp_path / "page.md"
+    page.write_text("nothing\n")
+
+    with pytest.raises(ValueError, match="bench:begin"):
+        render(tmp_path, page, tmp_path / "plots")
+
+    assert page.read_text() == "nothing\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        bars("A & B", "turns/s", {"ours": 3.0, "<peer>": 1.0, "nothing": 0.0}),
+        bars("Empty", "ms", {}),
+        distributions("Times", "ms", {"ours": [1.0, 2.0, 900.0], "same": [5.0, 5.0]}),
+        distributions("Nothing", "ms", {"ours": []}),
+    ],
+)
+def test_plots_are_well_formed(text: str) -> None:
+    assert ElementTree.fromstring(text).tag.endswith("svg")  # noqa: S314 - our own text
+
+
+def test_percentiles_and_middle_rates() -> None:
+    assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
+    assert percentile([1.0, 2.0], 1.0) == 2.0
+    # Waves of ten, a second apart: eight waves in eight seconds.
+    assert middle_rate([float(n // 10) for n in range(100)]) == 10.0
+    assert middle_rate([]) == 0.0
+
+
+def test_a_stack_belongs_to_whoever_the_standard_library_works_for() -> None:
+    stack = parse_stack(
+        "main (ops/cli.py:1);BaseEventLoop.run_forever (asyncio/base_events.py:607);settle (turns/settle.py:9);"
+        "Cursor.execute (psycopg/cursor.py:3);select (selectors.py:4) 7"
+    )
+
+    assert stack is not None
+    frames, count = stack
+    assert count == 7
+    assert part(frames) == ("Postgres",)
+    assert of_the_product(frames) == {"settle (turns/settle.py)"}
+    assert "| 2.000 | 100% | `Postgres` |" in tell([stack], part, 2.0, "part")
+
+
+def test_the_start_of_the_process_is_no_part_of_a_turn() -> None:
+    assert parse_stack("main (ops/cli.py:1);load (worker/handler_loading.py:2) 3") is None
