@@ -1,7 +1,7 @@
 """`python -m bench.profiling`: where the CPU of `ours` goes in a drain, by sampling from outside which thread runs Python.
 
-Only who holds the interpreter's lock is counted: a thread that waits for it looks as busy as one that has it, and with boto3 on
-threads that was a quarter of all samples. The kernel's part of a send or a receive is therefore missing.
+Only who holds the interpreter's lock is counted: a thread that waits, for it or for an answer, looks as busy as one that
+works, and boto3 brings ten of them. The kernel's part of a send or a receive is therefore missing.
 Shares of samples become milliseconds by the CPU that a drain without the profiler took. Three tables: the parts that time is
 spent in, the product's own functions with all that they call, and the functions that were running.
 """

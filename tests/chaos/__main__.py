@@ -7,7 +7,6 @@ not count, because it could not be made or a kind was not used.
 import argparse
 import asyncio
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from tests.chaos.checker.__main__ import main as judge
 from tests.chaos.nemesis import KINDS
 from tests.chaos.run import Summary, run
+from tests.chaos.stage import end_on_sigterm
 from tests.chaos.terms import Options
 
 
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     if asked.list:
         print(*(kind.name for kind in KINDS), sep="\n")
         return 0
-    signal.signal(signal.SIGTERM, _end)
+    end_on_sigterm()
     folder = Path(asked.folder or tempfile.mkdtemp(prefix="chaos-run-"))
     options = Options(
         seed=asked.seed,
@@ -87,11 +87,6 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=3, help="stories to print for each invariant")
     parser.add_argument("--list", action="store_true", help="name the kinds of faults")
     return parser.parse_args(arguments)
-
-
-def _end(*_: object) -> None:
-    # As Ctrl-C: the stack and the cast are taken down on the way out.
-    raise KeyboardInterrupt
 
 
 def _say(text: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -61,6 +62,15 @@ class Stage:
         """As the emulator itself names it."""
         queue = self.wiring.queue
         return str(self.sqs.get_queue_url(QueueName=queue.dlq if dead else queue.sqs)["QueueUrl"])
+
+
+def end_on_sigterm() -> None:
+    """SIGTERM ends this process as Ctrl-C does: stack and cast are taken down on the way out."""
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from ops.local.stack import LocalStack
 from tests.chaos.checker import check, load
 from tests.chaos.forking import ForkServer
 from tests.chaos.run import run
-from tests.chaos.stage import own_stack
+from tests.chaos.stage import end_on_sigterm, own_stack
 from tests.chaos.terms import Options
 from tests.planted_bugs.catalogue import BY_NAME, CATALOGUE
 from tests.planted_bugs.planted_bug import PlantedBug
@@ -121,6 +121,7 @@ def main(arguments: Sequence[str]) -> int:
     bugs = [BY_NAME[name] for name in asked.names] or list(CATALOGUE)
     if asked.sample is not None:
         bugs = random.Random(asked.seed).sample(bugs, min(asked.sample, len(bugs)))
+    end_on_sigterm()
     folder = Path(tempfile.mkdtemp(prefix="planted-bugs-"))
     print(f"planted-bugs: seed {asked.seed}, evidence in {folder}", flush=True)
     begun = time.monotonic()
