@@ -71,15 +71,18 @@ class Terraform:
 
     def run(self, *arguments: str, folder: Path | None = None, **environment: str) -> str:
         """Runs it and returns what it said. Raises InfraError with all of that when it fails."""
-        done = subprocess.run(
-            [self._program, *arguments, "-no-color"],
-            cwd=folder or self._root,
-            env={**self.environment, **environment},
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [self._program, *arguments, "-no-color"],
+                cwd=folder or self._root,
+                env={**self.environment, **environment},
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise InfraError(f"terraform {arguments[0]} did not end within {SECONDS:g} s") from None
         if done.returncode != 0:
             raise InfraError(f"terraform {arguments[0]} in {(folder or self._root).name}:\n{done.stdout}{done.stderr}")
         return done.stdout
@@ -102,7 +105,7 @@ class Terraform:
         self.init(first)
         for name in MODULES:
             folder = self.folder(f"modules/{name}")
-            if folder != first:
+            if not (folder / ".terraform").exists():
                 shutil.copy(first / ".terraform.lock.hcl", folder)
                 (folder / ".terraform").symlink_to(first / ".terraform")
             yield name, folder
