@@ -13,6 +13,7 @@ from alembic import command
 from alembic.config import Config
 
 from ops.local.stack import LocalStack, down, up
+from tests.given_queues import find_given_queues
 from turns.database import Database
 from turns.message_queue import MessageQueues
 from turns.settings import QueueSettings, Settings
@@ -69,7 +70,19 @@ def visibility_seconds() -> float:
 
 @pytest.fixture
 def queue(stack: LocalStack, fifo: bool, visibility_seconds: float) -> Iterator[QueueSettings]:
-    """A queue and its DLQ of the test's own."""
+    """A queue and its DLQ of the test's own; or those that the run was given, emptied."""
+    if given := find_given_queues():
+        declared = QueueSettings.model_validate(
+            {
+                **(given.fifo if fifo else given.standard),
+                "visibility_seconds": visibility_seconds,
+                "timeout_seconds": 20.0,
+            }
+        )
+        for url in (declared.sqs, declared.dlq):
+            sqs_client(stack).purge_queue(QueueUrl=url)
+        yield declared
+        return
     name = f"turns-{uuid4().hex[:12]}"
     declared = QueueSettings.model_validate(
         {
@@ -89,22 +102,30 @@ def queue(stack: LocalStack, fifo: bool, visibility_seconds: float) -> Iterator[
         client.delete_queue(QueueUrl=url)
 
 
+def environment_of(stack: LocalStack) -> dict[str, str]:
+    """The stack's environment; with the SQS of the queues that the run was given, if it was."""
+    given = find_given_queues()
+    return stack.environment() | (given.tests if given else {})
+
+
 def sqs_client(stack: LocalStack) -> Any:
     """A plain boto3 client of the stack's SQS API, for looking from outside."""
-    environment = stack.environment()
+    environment = environment_of(stack)
     return boto3.client(
         "sqs",
         endpoint_url=environment["AWS_ENDPOINT_URL_SQS"],
         region_name=environment["AWS_REGION"],
         aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+        verify=environment.get("AWS_CA_BUNDLE"),
     )
 
 
 @pytest.fixture
 def settings(stack: LocalStack, database_url: str, queue: QueueSettings, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Short leases and ticks, so that what takes half a minute in production takes a second here."""
-    for name, value in stack.environment().items():
+    environment = environment_of(stack)
+    for name, value in environment.items():
         monkeypatch.setenv(name, value)
     for name in ("TURNSTILE_API_KEYS", "TURNSTILE_API_KEY", "TURNSTILE_HOME"):
         monkeypatch.delenv(name)
@@ -112,7 +133,7 @@ def settings(stack: LocalStack, database_url: str, queue: QueueSettings, monkeyp
         database_url=database_url,
         redis_url=stack.redis.url,
         aws_region="us-east-1",
-        sqs_endpoint_url=stack.sqs.address,
+        sqs_endpoint_url=environment["AWS_ENDPOINT_URL_SQS"],
         queues=(queue,),
         queue=queue.name,
         redis_prefix=f"{uuid4().hex[:8]}:",

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from tests.e2e.forks import ForkServer
 from tests.factories import make_submission
+from tests.given_queues import find_given_queues
 from tests.probes import until, wait_until
 from turns.database import Database
 from turns.envelope import OutgoingMessage
@@ -20,30 +21,37 @@ from turns.settings import Settings
 from turns.submission import Accepted, Submission, submit
 
 
+def process_environment(settings: Settings, command: str) -> dict[str, str]:
+    """What one of the product's commands runs under: the test's settings, and the role of the command if there are roles."""
+    queue = settings.find_queue(settings.queue)
+    variables = {
+        "DATABASE_URL": settings.database_url,
+        "REDIS_URL": settings.redis_url,
+        "AWS_ENDPOINT_URL_SQS": settings.sqs_endpoint_url or "",
+        "TURNSTILE_QUEUES": json.dumps([queue.model_dump()]),
+        "TURNSTILE_QUEUE": settings.queue,
+        "TURNSTILE_HANDLER": "tests.e2e.handlers:act",
+        "TURNSTILE_LOG_LEVEL": "debug",
+        "TURNSTILE_LOG_FORMAT": "json",
+    }
+    for name in (
+        "redis_prefix", "lease_seconds", "relay_tick_seconds", "takeover_resend_seconds", "net_seconds",
+        "receive_wait_seconds", "grace_seconds", "cancel_grace_seconds", "retry_base_seconds", "retry_cap_seconds",
+    ):  # fmt: skip
+        variables[f"TURNSTILE_{name.upper()}"] = str(getattr(settings, name))
+    given = find_given_queues()
+    role = given.environment(command, settings.queue) if given else {}
+    return {**os.environ, **variables, **role}
+
+
 class WorkerProcess:
     """One `turnstile worker` (or another command that serves) of its own, with the test's short leases."""
 
     def __init__(
         self, forks: ForkServer, logs: Path, settings: Settings, environment: dict[str, str], command: str = "worker"
     ) -> None:
-        queue = settings.find_queue(settings.queue)
-        variables = {
-            "DATABASE_URL": settings.database_url,
-            "REDIS_URL": settings.redis_url,
-            "AWS_ENDPOINT_URL_SQS": settings.sqs_endpoint_url or "",
-            "TURNSTILE_QUEUES": json.dumps([queue.model_dump()]),
-            "TURNSTILE_QUEUE": settings.queue,
-            "TURNSTILE_HANDLER": "tests.e2e.handlers:act",
-            "TURNSTILE_LOG_LEVEL": "debug",
-            "TURNSTILE_LOG_FORMAT": "json",
-        }
-        for name in (
-            "redis_prefix", "lease_seconds", "relay_tick_seconds", "takeover_resend_seconds", "net_seconds",
-            "receive_wait_seconds", "grace_seconds", "cancel_grace_seconds", "retry_base_seconds", "retry_cap_seconds",
-        ):  # fmt: skip
-            variables[f"TURNSTILE_{name.upper()}"] = str(getattr(settings, name))
         self._forks = forks
-        self.pid, self.log_path = forks.fork(command, {**os.environ, **variables, **environment}, logs)
+        self.pid, self.log_path = forks.fork(command, {**process_environment(settings, command), **environment}, logs)
 
     @property
     def exit_code(self) -> int | None:

@@ -1,0 +1,92 @@
+# HTTPS in front of the API. Streams of events stay open for long and say something every 15 s, hence the idle time-out.
+
+resource "aws_security_group" "load_balancer" {
+  name        = "${var.name}-load-balancer"
+  description = "HTTPS from clients"
+  vpc_id      = var.vpc_id
+}
+
+resource "aws_vpc_security_group_ingress_rule" "clients" {
+  for_each = toset(var.client_cidrs)
+
+  security_group_id = aws_security_group.load_balancer.id
+  description       = "HTTPS"
+  cidr_ipv4         = each.key
+  ip_protocol       = "tcp"
+  from_port         = 443
+  to_port           = 443
+}
+
+resource "aws_vpc_security_group_egress_rule" "to_tasks" {
+  security_group_id            = aws_security_group.load_balancer.id
+  description                  = "The API"
+  referenced_security_group_id = aws_security_group.tasks.id
+  ip_protocol                  = "tcp"
+  from_port                    = 8080
+  to_port                      = 8080
+}
+
+resource "aws_security_group" "tasks" {
+  name        = "${var.name}-tasks"
+  description = "Turnstile's tasks"
+  vpc_id      = var.vpc_id
+}
+
+resource "aws_vpc_security_group_ingress_rule" "from_load_balancer" {
+  security_group_id            = aws_security_group.tasks.id
+  description                  = "The API"
+  referenced_security_group_id = aws_security_group.load_balancer.id
+  ip_protocol                  = "tcp"
+  from_port                    = 8080
+  to_port                      = 8080
+}
+
+# Database, caches, endpoints of AWS, and the provider of the model.
+resource "aws_vpc_security_group_egress_rule" "from_tasks" {
+  security_group_id = aws_security_group.tasks.id
+  description       = "Out"
+  cidr_ipv4         = "0.0.0.0/0"
+  ip_protocol       = "-1"
+}
+
+resource "aws_lb" "api" {
+  name                       = "${var.name}-api"
+  internal                   = var.internal
+  load_balancer_type         = "application"
+  subnets                    = var.load_balancer_subnet_ids
+  security_groups            = [aws_security_group.load_balancer.id]
+  idle_timeout               = 120
+  drop_invalid_header_fields = true
+  enable_deletion_protection = true
+}
+
+resource "aws_lb_target_group" "api" {
+  name                 = "${var.name}-api"
+  vpc_id               = var.vpc_id
+  port                 = 8080
+  protocol             = "HTTP"
+  target_type          = "ip"
+  deregistration_delay = 60
+
+  # Ready asks Postgres and not SQS: turns are accepted while SQS is away.
+  health_check {
+    path                = "/readyz"
+    interval            = 10
+    timeout             = 5
+    healthy_threshold   = 2
+    unhealthy_threshold = 3
+  }
+}
+
+resource "aws_lb_listener" "https" {
+  load_balancer_arn = aws_lb.api.arn
+  port              = 443
+  protocol          = "HTTPS"
+  ssl_policy        = "ELBSecurityPolicy-TLS13-1-2-2021-06"
+  certificate_arn   = var.certificate_arn
+
+  default_action {
+    type             = "forward"
+    target_group_arn = aws_lb_target_group.api.arn
+  }
+}

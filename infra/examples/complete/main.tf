@@ -1,0 +1,196 @@
+# Turnstile whole, in a VPC that exists: two queues, API, workers, relay, their roles, scaling, alarms, endpoints, database and caches.
+# What is secret stands in Secrets Manager and is put there by hand: infra/README.md.
+
+terraform {
+  required_version = ">= 1.9"
+
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = "~> 5.100"
+    }
+  }
+}
+
+provider "aws" {
+  region              = var.region
+  allowed_account_ids = var.check_account ? [var.account_id] : null
+  # For `make infra-check`, which has neither an account nor a network.
+  skip_credentials_validation = !var.check_account
+  skip_requesting_account_id  = !var.check_account
+  skip_metadata_api_check     = !var.check_account
+
+  default_tags {
+    tags = { project = "turnstile", deployment = var.name }
+  }
+}
+
+# --- queues
+
+module "turns" {
+  source = "../../modules/queue"
+
+  name             = "turns"
+  prefix           = "${var.name}-"
+  vpc_endpoint_ids = [module.network.sqs_endpoint_id]
+}
+
+module "strict" {
+  source = "../../modules/queue"
+
+  name             = "strict"
+  prefix           = "${var.name}-"
+  fifo             = true
+  on_failure       = "halt"
+  vpc_endpoint_ids = [module.network.sqs_endpoint_id]
+}
+
+locals {
+  queues = { turns = module.turns, strict = module.strict }
+}
+
+# --- who may do what
+
+module "roles" {
+  source = "../../modules/roles"
+
+  name        = var.name
+  cluster_arn = aws_ecs_cluster.cluster.arn
+  queues      = { for name, queue in local.queues : name => queue.access }
+}
+
+# --- processes
+
+resource "aws_ecs_cluster" "cluster" {
+  name = var.name
+
+  setting {
+    name  = "containerInsights"
+    value = "enabled"
+  }
+}
+
+resource "aws_secretsmanager_secret" "setting" {
+  for_each = toset(["DATABASE_URL", "REDIS_URL", "TURNSTILE_MEMORY_REDIS_URL", "TURNSTILE_API_KEYS"])
+
+  name = "${var.name}/${each.key}"
+}
+
+locals {
+  secret_arns = { for name, secret in aws_secretsmanager_secret.setting : name => secret.arn }
+  # Who needs which: the keys of the API are the API's.
+  stores = { for name, arn in local.secret_arns : name => arn if name != "TURNSTILE_API_KEYS" }
+
+  environment = {
+    AWS_REGION              = var.region
+    TURNSTILE_QUEUES        = jsonencode([for queue in values(local.queues) : queue.declaration])
+    TURNSTILE_LEASE_SECONDS = tostring(max([for queue in values(local.queues) : queue.lease_seconds]...))
+  }
+
+  service = {
+    cluster_arn        = aws_ecs_cluster.cluster.arn
+    image              = var.image
+    repository_arn     = var.repository_arn
+    subnet_ids         = var.private_subnet_ids
+    security_group_ids = [aws_security_group.tasks.id]
+  }
+}
+
+module "api" {
+  source = "../../modules/service"
+
+  name               = "${var.name}-api"
+  cluster_arn        = local.service.cluster_arn
+  image              = local.service.image
+  repository_arn     = local.service.repository_arn
+  subnet_ids         = local.service.subnet_ids
+  security_group_ids = local.service.security_group_ids
+  command            = ["api"]
+  task_role_arn      = module.roles.arns["api"]
+  port               = 8080
+  target_group_arn   = aws_lb_target_group.api.arn
+  environment        = merge(local.environment, { TURNSTILE_API_HOST = "0.0.0.0", TURNSTILE_API_PORT = "8080" })
+  secrets            = local.secret_arns
+}
+
+module "worker" {
+  source   = "../../modules/service"
+  for_each = local.queues
+
+  name               = "${var.name}-worker-${each.key}"
+  cluster_arn        = local.service.cluster_arn
+  image              = local.service.image
+  repository_arn     = local.service.repository_arn
+  subnet_ids         = local.service.subnet_ids
+  security_group_ids = local.service.security_group_ids
+  command            = ["worker", "--queue", each.key, "--no-relay"]
+  task_role_arn      = module.roles.arns["worker-${each.key}"]
+  port               = 8081
+  environment        = merge(local.environment, { TURNSTILE_HANDLER = var.handler, TURNSTILE_HEALTH_PORT = "8081" })
+  secrets            = local.stores
+}
+
+module "relay" {
+  source = "../../modules/service"
+
+  name               = "${var.name}-relay"
+  cluster_arn        = local.service.cluster_arn
+  image              = local.service.image
+  repository_arn     = local.service.repository_arn
+  subnet_ids         = local.service.subnet_ids
+  security_group_ids = local.service.security_group_ids
+  command            = ["relay"]
+  task_role_arn      = module.roles.arns["relay"]
+  cpu                = 256
+  memory             = 512
+  environment        = local.environment
+  secrets            = local.stores
+}
+
+module "scaling" {
+  source   = "../../modules/scaling"
+  for_each = local.queues
+
+  cluster_name = aws_ecs_cluster.cluster.name
+  service_name = module.worker[each.key].service_name
+  sqs_name     = each.value.sqs_name
+  maximum      = var.maximum_workers
+}
+
+# --- what is watched
+
+module "alarms" {
+  source = "../../modules/alarms"
+
+  name        = var.name
+  page_emails = var.page_emails
+  queues = {
+    for name, queue in local.queues : name => {
+      sqs_name         = queue.sqs_name
+      dlq_name         = queue.dlq_name
+      worker_log_group = module.worker[name].log_group_name
+    }
+  }
+}
+
+# --- what it stands on
+
+module "network" {
+  source = "../../modules/network"
+
+  name                      = var.name
+  vpc_id                    = var.vpc_id
+  subnet_ids                = var.private_subnet_ids
+  route_table_ids           = var.private_route_table_ids
+  client_security_group_ids = { tasks = aws_security_group.tasks.id }
+  account_id                = var.account_id
+}
+
+module "data" {
+  source = "../../modules/data"
+
+  name                      = var.name
+  vpc_id                    = var.vpc_id
+  subnet_ids                = var.private_subnet_ids
+  client_security_group_ids = { tasks = aws_security_group.tasks.id }
+}

@@ -1,0 +1,84 @@
+variable "name" {
+  description = "Prefix of everything."
+  type        = string
+  default     = "turnstile"
+}
+
+variable "region" {
+  description = "AWS region."
+  type        = string
+}
+
+variable "account_id" {
+  description = "AWS account. Another one is refused."
+  type        = string
+}
+
+variable "check_account" {
+  description = "Ask AWS whether the credentials are those of `account_id`. Off only for a plan without an account."
+  type        = bool
+  default     = true
+}
+
+variable "vpc_id" {
+  description = "The VPC."
+  type        = string
+}
+
+variable "private_subnet_ids" {
+  description = "Private subnets for tasks, endpoints and data, in at least two availability zones."
+  type        = list(string)
+}
+
+variable "private_route_table_ids" {
+  description = "Their route tables."
+  type        = list(string)
+}
+
+variable "load_balancer_subnet_ids" {
+  description = "Subnets of the load balancer: public ones, or private ones with `internal`."
+  type        = list(string)
+}
+
+variable "internal" {
+  description = "Whether the load balancer is reached from inside the VPC only."
+  type        = bool
+  default     = true
+}
+
+variable "client_cidrs" {
+  description = "Where clients come from."
+  type        = list(string)
+}
+
+variable "certificate_arn" {
+  description = "ACM certificate of the API's host name."
+  type        = string
+}
+
+variable "image" {
+  description = "Image with Turnstile and the handler, by digest."
+  type        = string
+}
+
+variable "repository_arn" {
+  description = "ECR repository of the image."
+  type        = string
+}
+
+variable "handler" {
+  description = "module:function of the handler in the image."
+  type        = string
+}
+
+variable "maximum_workers" {
+  description = "Worker tasks of a queue at most."
+  type        = number
+  default     = 20
+}
+
+variable "page_emails" {
+  description = "Who is paged."
+  type        = list(string)
+  default     = []
+}

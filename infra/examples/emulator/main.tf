@@ -1,0 +1,99 @@
+# What an emulator of AWS can take, for `make infra-check`: the queues, the roles and the alarms, and nothing that costs money. Where it is
+# comes from the environment (AWS_ENDPOINT_URL and credentials).
+
+terraform {
+  required_version = ">= 1.9"
+
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = "~> 5.100"
+    }
+  }
+}
+
+provider "aws" {
+  skip_metadata_api_check = true
+}
+
+module "turns" {
+  source = "../../modules/queue"
+
+  name   = "turns"
+  prefix = "check-"
+}
+
+module "strict" {
+  source = "../../modules/queue"
+
+  name   = "strict"
+  prefix = "check-"
+  fifo   = true
+}
+
+locals {
+  queues = { turns = module.turns, strict = module.strict }
+}
+
+module "roles" {
+  source = "../../modules/roles"
+
+  name        = "check"
+  cluster_arn = "arn:aws:ecs:us-east-1:000000000000:cluster/check"
+  queues      = { for name, queue in local.queues : name => queue.access }
+}
+
+resource "aws_cloudwatch_log_group" "worker" {
+  for_each = local.queues
+
+  name              = "/turnstile/check-worker-${each.key}"
+  retention_in_days = 1
+}
+
+module "alarms" {
+  source = "../../modules/alarms"
+
+  name = "check"
+  queues = {
+    for name, queue in local.queues : name => {
+      sqs_name         = queue.sqs_name
+      dlq_name         = queue.dlq_name
+      worker_log_group = aws_cloudwatch_log_group.worker[name].name
+    }
+  }
+}
+
+output "declarations" {
+  description = "TURNSTILE_QUEUES, entry by entry."
+  value       = { for name, queue in local.queues : name => queue.declaration }
+}
+
+output "access" {
+  description = "ARNs of the queues."
+  value       = { for name, queue in local.queues : name => queue.access }
+}
+
+output "roles" {
+  description = "Role ARNs by kind of process."
+  value       = module.roles.arns
+}
+
+output "policies" {
+  description = "Their policies."
+  value       = module.roles.policies
+}
+
+output "topics" {
+  description = "Alarm topics."
+  value       = module.alarms.topic_arns
+}
+
+output "log_patterns" {
+  description = "What is counted from the log."
+  value       = module.alarms.log_patterns
+}
+
+output "namespace" {
+  description = "Namespace of what is counted from the log."
+  value       = module.alarms.namespace
+}

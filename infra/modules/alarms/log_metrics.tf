@@ -1,0 +1,48 @@
+# Metrics that are counted from the workers' log lines. The patterns are tested against what the product writes
+# (tests/infra/check_log_patterns.py); an event that is renamed there breaks that test and not the alarm in silence.
+
+locals {
+  namespace = "Turnstile/${var.name}"
+
+  # value: what one line adds, a number or a field of the line.
+  log_metrics = {
+    # One line for each turn that finally failed, and never for a retry (G26).
+    turn_failed    = { pattern = "{ ($.event = \"turn.failed\") && ($.level = \"error\") }", value = "1" }
+    session_halted = { pattern = "{ ($.event = \"turn.halted_session\") && ($.level = \"error\") }", value = "1" }
+    # L6: attempts to lock, how many found the session taken, how many were made without Redis.
+    lock_attempt   = { pattern = "{ $.event = \"session.lock\" }", value = "1" }
+    lock_busy      = { pattern = "{ ($.event = \"session.lock\") && ($.result = \"busy\") }", value = "1" }
+    lock_unguarded = { pattern = "{ ($.event = \"session.lock\") && ($.result = \"unguarded\") }", value = "1" }
+    lock_held      = { pattern = "{ $.event = \"session.unlock\" }", value = "$.held_seconds" }
+    # A lock command that Redis did not answer in time, or a lock that was gone when it was to be extended.
+    lock_timeout = {
+      pattern = "{ ($.event = \"lock.redis_away\") || ($.event = \"lock.extend_failed\") || ($.event = \"heartbeat.lock_lost\") }"
+      value   = "1"
+    }
+    # A claim that another worker took over while its handler ran: work that was done in vain.
+    lease_lost = { pattern = "{ $.event = \"heartbeat.superseded\" }", value = "1" }
+  }
+
+  filters = merge([
+    for queue, names in var.queues : {
+      for metric, one in local.log_metrics : "${queue}/${metric}" => merge(one, { queue = queue, metric = metric, group = names.worker_log_group })
+    }
+  ]...)
+}
+
+resource "aws_cloudwatch_log_metric_filter" "event" {
+  for_each = local.filters
+
+  name           = "${var.name}-${each.value.queue}-${replace(each.value.metric, "_", "-")}"
+  log_group_name = each.value.group
+  pattern        = each.value.pattern
+
+  metric_transformation {
+    namespace = local.namespace
+    # The queue is in the name: a dimension would need the queue as a field of every line, and costs a metric all the same.
+    name  = "${each.value.queue}.${each.value.metric}"
+    value = each.value.value
+    # Nothing where nothing was logged; a count starts at 0, a duration must not.
+    default_value = each.value.value == "1" ? "0" : null
+  }
+}

@@ -1,0 +1,178 @@
+# What is alarmed on, and who hears of it (G25, G26, L6). A dead letter alone pages nobody: the failed turn's ERROR line has done
+# so already. What pages is a dead-letter queue that nobody has touched for a day.
+
+locals {
+  page = [aws_sns_topic.alarms["page"].arn]
+  tell = [aws_sns_topic.alarms["tell"].arn]
+
+  # One metric, one threshold. `all`: so many periods in a row.
+  plain_alarms = {
+    turn-failed = {
+      description = "A turn has finally failed. Runbook: docs/runbooks/dead-letters.md"
+      source      = "log", metric = "turn_failed", statistic = "Sum", period = 60, all = 1
+      above       = 0, actions = local.page
+    }
+    session-halted = {
+      description = "A session is halted and waits for a person. Runbook: docs/runbooks/halted-session.md"
+      source      = "log", metric = "session_halted", statistic = "Sum", period = 60, all = 1
+      above       = 0, actions = local.page
+    }
+    oldest = {
+      description = "Messages wait too long: too few workers, or workers that do not get on."
+      source      = "main", metric = "ApproximateAgeOfOldestMessage", statistic = "Maximum", period = 60, all = 5
+      above       = var.oldest_seconds, actions = local.page
+    }
+    depth = {
+      description = "Many messages wait."
+      source      = "main", metric = "ApproximateNumberOfMessagesVisible", statistic = "Maximum", period = 300, all = 3
+      above       = var.depth, actions = local.tell
+    }
+    lock-timeouts = {
+      description = "More than ten lock commands in an hour were lost or came too late (L6)."
+      source      = "log", metric = "lock_timeout", statistic = "Sum", period = 3600, all = 1
+      above       = 10, actions = local.tell
+    }
+    lock-held-long = {
+      description = "Session locks are held three times as long as a hold should last (L6)."
+      source      = "log", metric = "lock_held", statistic = "Maximum", period = 300, all = 3
+      above       = 3 * var.hold_seconds, actions = local.tell
+    }
+    leases-lost = {
+      description = "Claims are taken over while their handlers still run: look for blocked loops and long pauses."
+      source      = "log", metric = "lease_lost", statistic = "Sum", period = 300, all = 3
+      above       = 0, actions = local.tell
+    }
+  }
+
+  # Metric math: `metrics` by id, one expression, of which every one of `all` periods must be above the threshold.
+  computed_alarms = {
+    # `Untouched` by what is deleted, not by the age of the oldest: a letter that was looked at three times drops out of that
+    # metric, and whoever looks (`dlq list --messages`) has not yet done anything.
+    dlq-untouched = {
+      description = "Dead letters have lain for a day, and nobody has redriven or removed one. Runbook: docs/runbooks/dead-letters.md"
+      expression  = "IF(letters > 0 AND FILL(removed, 0) == 0, 1, 0)", above = 0, period = 3600, all = 24, actions = local.page
+      metrics = {
+        letters = { source = "dlq", metric = "ApproximateNumberOfMessagesVisible", statistic = "Minimum" }
+        removed = { source = "dlq", metric = "NumberOfMessagesDeleted", statistic = "Sum" }
+      }
+    }
+    deaf-workers = {
+      description = "Messages wait and nobody receives: the workers are gone, or deaf."
+      expression  = "IF(waiting > 0 AND FILL(received, 0) == 0, 1, 0)", above = 0, period = 60, all = 5, actions = local.page
+      metrics = {
+        waiting  = { source = "main", metric = "ApproximateNumberOfMessagesVisible", statistic = "Minimum" }
+        received = { source = "main", metric = "NumberOfMessagesReceived", statistic = "Sum" }
+      }
+    }
+    lock-busy = {
+      description = "More than 5 % of the attempts to lock a session found it taken (L6). Bursts in one session do that too."
+      expression  = "IF(attempts > 100, 100 * busy / attempts, 0)", above = 5, period = 300, all = 3, actions = local.tell
+      metrics = {
+        attempts = { source = "log", metric = "lock_attempt", statistic = "Sum" }
+        busy     = { source = "log", metric = "lock_busy", statistic = "Sum" }
+      }
+    }
+    lock-unavailable = {
+      description = "More than 0.1 % of the attempts to lock were made without Redis (L6). Work goes on, at a higher price for Postgres."
+      expression  = "IF(attempts > 0, 100 * unguarded / attempts, 0)", above = 0.1, period = 300, all = 3, actions = local.tell
+      metrics = {
+        attempts  = { source = "log", metric = "lock_attempt", statistic = "Sum" }
+        unguarded = { source = "log", metric = "lock_unguarded", statistic = "Sum" }
+      }
+    }
+  }
+
+  plain = merge([
+    for queue, names in var.queues : {
+      for alarm, one in local.plain_alarms : "${queue}/${alarm}" => merge(one, { queue = queue, alarm = alarm })
+    }
+  ]...)
+
+  computed = merge([
+    for queue, names in var.queues : {
+      for alarm, one in local.computed_alarms : "${queue}/${alarm}" => merge(one, { queue = queue, alarm = alarm })
+    }
+  ]...)
+
+  # Where a metric is found: the queue's, its dead-letter queue's, or counted from the log.
+  namespaces = { main = "AWS/SQS", dlq = "AWS/SQS", log = local.namespace }
+  dimensions = {
+    for queue, names in var.queues : queue => {
+      main = { QueueName = names.sqs_name }
+      dlq  = { QueueName = names.dlq_name }
+      log  = null
+    }
+  }
+}
+
+resource "aws_cloudwatch_metric_alarm" "plain" {
+  for_each = local.plain
+
+  alarm_name          = "${var.name}-${each.value.queue}-${each.value.alarm}"
+  alarm_description   = each.value.description
+  namespace           = local.namespaces[each.value.source]
+  metric_name         = each.value.source == "log" ? "${each.value.queue}.${each.value.metric}" : each.value.metric
+  dimensions          = local.dimensions[each.value.queue][each.value.source]
+  statistic           = each.value.statistic
+  period              = each.value.period
+  evaluation_periods  = each.value.all
+  threshold           = each.value.above
+  comparison_operator = "GreaterThanThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = each.value.actions
+  tags                = var.tags
+}
+
+resource "aws_cloudwatch_metric_alarm" "computed" {
+  for_each = local.computed
+
+  alarm_name          = "${var.name}-${each.value.queue}-${each.value.alarm}"
+  alarm_description   = each.value.description
+  evaluation_periods  = each.value.all
+  threshold           = each.value.above
+  comparison_operator = "GreaterThanThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = each.value.actions
+  tags                = var.tags
+
+  metric_query {
+    id          = "judged"
+    label       = each.value.alarm
+    expression  = each.value.expression
+    return_data = true
+  }
+
+  dynamic "metric_query" {
+    for_each = each.value.metrics
+
+    content {
+      id = metric_query.key
+      metric {
+        namespace   = local.namespaces[metric_query.value.source]
+        metric_name = metric_query.value.source == "log" ? "${each.value.queue}.${metric_query.value.metric}" : metric_query.value.metric
+        dimensions  = local.dimensions[each.value.queue][metric_query.value.source]
+        stat        = metric_query.value.statistic
+        period      = each.value.period
+      }
+    }
+  }
+}
+
+# The one alarm for which no news is bad news: SQS publishes nothing for a queue that nobody has used for six hours.
+resource "aws_cloudwatch_metric_alarm" "producer_quiet" {
+  for_each = var.quiet_minutes == null ? {} : var.queues
+
+  alarm_name          = "${var.name}-${each.key}-producer-quiet"
+  alarm_description   = "Nothing was sent for ${var.quiet_minutes} minutes."
+  namespace           = "AWS/SQS"
+  metric_name         = "NumberOfMessagesSent"
+  dimensions          = { QueueName = each.value.sqs_name }
+  statistic           = "Sum"
+  period              = 300
+  evaluation_periods  = ceil(var.quiet_minutes / 5)
+  threshold           = 1
+  comparison_operator = "LessThanThreshold"
+  treat_missing_data  = "breaching"
+  alarm_actions       = local.tell
+  tags                = var.tags
+}

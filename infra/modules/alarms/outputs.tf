@@ -1,0 +1,14 @@
+output "topic_arns" {
+  description = "Topics `page` and `tell`."
+  value       = { for name, topic in aws_sns_topic.alarms : name => topic.arn }
+}
+
+output "log_patterns" {
+  description = "What is counted from the log, by metric: for the test that compares it with what the product writes."
+  value       = { for metric, one in local.log_metrics : metric => one.pattern }
+}
+
+output "namespace" {
+  description = "Namespace of the metrics that are counted from the log."
+  value       = local.namespace
+}

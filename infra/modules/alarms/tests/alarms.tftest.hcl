@@ -1,0 +1,86 @@
+# The formulas of the computed alarms, which no emulator at hand evaluates.
+
+mock_provider "aws" {
+  mock_data "aws_region" {
+    defaults = { name = "eu-central-1" }
+  }
+  mock_resource "aws_sns_topic" {
+    defaults = { arn = "arn:aws:sns:eu-central-1:123456789012:test" }
+  }
+}
+
+variables {
+  name = "test"
+  queues = {
+    turns = { sqs_name = "turnstile-turns", dlq_name = "turnstile-turns-dlq", worker_log_group = "/turnstile/worker" }
+  }
+}
+
+run "what_is_computed" {
+  assert {
+    condition = [for query in aws_cloudwatch_metric_alarm.computed["turns/dlq-untouched"].metric_query : query.expression if query.id == "judged"] == [
+      "IF(letters > 0 AND FILL(removed, 0) == 0, 1, 0)"
+    ]
+    error_message = "Dead letters lie there, and none is removed."
+  }
+
+  assert {
+    condition = toset([
+      for query in aws_cloudwatch_metric_alarm.computed["turns/dlq-untouched"].metric_query :
+      "${query.metric[0].metric_name} ${query.metric[0].stat} ${query.metric[0].dimensions["QueueName"]}" if query.id != "judged"
+      ]) == toset([
+      "ApproximateNumberOfMessagesVisible Minimum turnstile-turns-dlq", "NumberOfMessagesDeleted Sum turnstile-turns-dlq",
+    ])
+    error_message = "It looks at the dead-letter queue."
+  }
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.computed["turns/dlq-untouched"].evaluation_periods == 24
+    error_message = "For a day, hour by hour."
+  }
+
+  assert {
+    condition = toset(flatten([
+      for name, alarm in merge(aws_cloudwatch_metric_alarm.computed, aws_cloudwatch_metric_alarm.plain) : [name]
+      if strcontains(jsonencode([alarm.dimensions, alarm.metric_query]), "turnstile-turns-dlq")
+    ])) == toset(["turns/dlq-untouched"])
+    error_message = "No other alarm looks at dead letters: their ERROR line has paged already (G26)."
+  }
+
+  assert {
+    condition = [for query in aws_cloudwatch_metric_alarm.computed["turns/deaf-workers"].metric_query : query.expression if query.id == "judged"] == [
+      "IF(waiting > 0 AND FILL(received, 0) == 0, 1, 0)"
+    ]
+    error_message = "Messages wait and nobody receives."
+  }
+
+  assert {
+    condition     = alltrue([for alarm in aws_cloudwatch_metric_alarm.computed : length([for query in alarm.metric_query : query if query.return_data == true]) == 1])
+    error_message = "One number is judged."
+  }
+
+  assert {
+    condition     = strcontains(aws_cloudwatch_dashboard.queues.dashboard_body, "turnstile-turns-dlq")
+    error_message = "The depth of the dead-letter queue is shown."
+  }
+}
+
+run "topics" {
+  assert {
+    condition = alltrue([for policy in values(aws_sns_topic_policy.alarms) :
+      [for one in jsondecode(policy.policy).Statement : one.Condition if one.Effect == "Allow"] == [{ StringEquals = { "aws:SourceAccount" = "123456789012" } }]
+    ])
+    error_message = "Alarms of this account publish, and nobody else's."
+  }
+}
+
+run "a_night_without_traffic" {
+  variables {
+    quiet_minutes = null
+  }
+
+  assert {
+    condition     = length(aws_cloudwatch_metric_alarm.producer_quiet) == 0
+    error_message = "Silence may be in order."
+  }
+}

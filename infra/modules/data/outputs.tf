@@ -1,0 +1,14 @@
+output "postgres_address" {
+  description = "Host of the database, for DATABASE_URL with sslmode=verify-full."
+  value       = aws_db_instance.postgres.address
+}
+
+output "postgres_owner_secret_arn" {
+  description = "Secret that RDS keeps the owner's password in. The owner runs migrations and makes the application's role."
+  value       = try(aws_db_instance.postgres.master_user_secret[0].secret_arn, null)
+}
+
+output "redis_addresses" {
+  description = "Primary endpoints, for rediss:// URLs: locks for REDIS_URL, memory for TURNSTILE_MEMORY_REDIS_URL."
+  value       = { for name, cache in aws_elasticache_replication_group.redis : name => cache.primary_endpoint_address }
+}

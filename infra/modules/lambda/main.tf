@@ -1,0 +1,122 @@
+# The second way to run workers: a function behind an SQS event source (G22). The function answers for each message by itself, so a
+# batch of which one message failed brings back that one only.
+
+locals {
+  own  = var.queues[var.queue]
+  keys = distinct([for queue in values(var.queues) : queue.kms_key_arn if queue.kms_key_arn != null])
+
+  statements = concat(
+    [for one in [
+      {
+        Sid    = "ConsumeItsQueue"
+        Effect = "Allow"
+        # GetQueueAttributes is the event source's, which polls with this role; ChangeMessageVisibility the handler's.
+        Action   = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"]
+        Resource = [local.own.arn]
+      },
+      { Sid = "SendWakeUps", Effect = "Allow", Action = ["sqs:SendMessage"], Resource = [for queue in values(var.queues) : queue.arn] },
+      { Sid = "DeadLetterItsMessages", Effect = "Allow", Action = ["sqs:SendMessage"], Resource = [local.own.dlq_arn] },
+      {
+        Sid      = "WriteLog"
+        Effect   = "Allow"
+        Action   = ["logs:CreateLogStream", "logs:PutLogEvents"]
+        Resource = ["${aws_cloudwatch_log_group.log.arn}:*"]
+      },
+      {
+        Sid    = "StandInTheVpc"
+        Effect = "Allow"
+        Action = [
+          "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets",
+          "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses",
+        ]
+        # AWS offers no narrower resource for these.
+        Resource = ["*"]
+      },
+      # The service makes the function's interfaces with this role; the function's own code may not.
+      {
+        Sid       = "NotFromTheCode"
+        Effect    = "Deny"
+        Action    = ["ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses"]
+        Resource  = ["*"]
+        Condition = { ArnEquals = { "lambda:SourceFunctionArn" = local.function_arn } }
+      },
+    ] : jsonencode(one)],
+    length(var.secret_arns) == 0 ? [] : [jsonencode({
+      Sid = "ReadSecrets", Effect = "Allow", Action = ["secretsmanager:GetSecretValue"], Resource = var.secret_arns
+    })],
+    length(local.keys) == 0 ? [] : [jsonencode({
+      Sid = "UseTheQueuesKeys", Effect = "Allow", Action = ["kms:GenerateDataKey", "kms:Decrypt"], Resource = local.keys
+    })],
+  )
+
+  # Put together, because the function needs the role that says this.
+  arn_parts    = split(":", aws_iam_role.function.arn)
+  function_arn = "arn:${local.arn_parts[1]}:lambda:${data.aws_region.here.name}:${local.arn_parts[4]}:function:${var.name}"
+}
+
+data "aws_region" "here" {}
+
+resource "aws_cloudwatch_log_group" "log" {
+  name              = "/aws/lambda/${var.name}"
+  retention_in_days = var.log_retention_days
+  tags              = var.tags
+}
+
+resource "aws_iam_role" "function" {
+  name                 = "${var.name}-lambda"
+  permissions_boundary = var.permissions_boundary
+  tags                 = var.tags
+  assume_role_policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Action    = "sts:AssumeRole"
+      Principal = { Service = "lambda.amazonaws.com" }
+    }]
+  })
+}
+
+resource "aws_iam_role_policy" "function" {
+  name   = "turnstile"
+  role   = aws_iam_role.function.id
+  policy = jsonencode({ Version = "2012-10-17", Statement = [for one in local.statements : jsondecode(one)] })
+}
+
+resource "aws_lambda_function" "worker" {
+  function_name                  = var.name
+  role                           = aws_iam_role.function.arn
+  package_type                   = "Image"
+  image_uri                      = var.image
+  memory_size                    = var.memory_mib
+  timeout                        = var.timeout_seconds
+  reserved_concurrent_executions = var.reserved_concurrency
+  tags                           = var.tags
+
+  image_config {
+    command = [var.handler]
+  }
+
+  environment {
+    # A function has no later: what it leaves is the relay service's.
+    variables = merge({ TURNSTILE_LOG_FORMAT = "json", TURNSTILE_QUEUE = var.queue, TURNSTILE_RELAY = "false" }, var.environment)
+  }
+
+  vpc_config {
+    subnet_ids         = var.subnet_ids
+    security_group_ids = var.security_group_ids
+  }
+
+  depends_on = [aws_iam_role_policy.function, aws_cloudwatch_log_group.log]
+}
+
+resource "aws_lambda_event_source_mapping" "queue" {
+  event_source_arn        = local.own.arn
+  function_name           = aws_lambda_function.worker.arn
+  batch_size              = var.batch_size
+  function_response_types = ["ReportBatchItemFailures"]
+  tags                    = var.tags
+
+  scaling_config {
+    maximum_concurrency = var.maximum_concurrency
+  }
+}

@@ -1,0 +1,76 @@
+# The second way to run workers.
+
+mock_provider "aws" {
+  mock_data "aws_region" {
+    defaults = { name = "eu-central-1" }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::123456789012:role/mocked" }
+  }
+  mock_resource "aws_lambda_function" {
+    defaults = { arn = "arn:aws:lambda:eu-central-1:123456789012:function:answer" }
+  }
+  mock_resource "aws_cloudwatch_log_group" {
+    defaults = { arn = "arn:aws:logs:eu-central-1:123456789012:log-group:/aws/lambda/answer" }
+  }
+}
+
+variables {
+  name               = "answer"
+  image              = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/turnstile@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+  queue              = "turns"
+  queues             = { turns = { arn = "arn:aws:sqs:eu-central-1:123456789012:turns", dlq_arn = "arn:aws:sqs:eu-central-1:123456789012:turns-dlq" } }
+  visibility_seconds = 1800
+  subnet_ids         = ["subnet-0123456789abcdef0"]
+  security_group_ids = ["sg-0123456789abcdef0"]
+}
+
+run "an_event_source_that_answers_message_by_message" {
+  assert {
+    condition     = aws_lambda_event_source_mapping.queue.function_response_types == toset(["ReportBatchItemFailures"])
+    error_message = "A message that failed must not bring back its neighbours."
+  }
+
+  assert {
+    condition = (
+      aws_lambda_function.worker.reserved_concurrent_executions == 20
+      && aws_lambda_event_source_mapping.queue.scaling_config[0].maximum_concurrency == 18
+    )
+    error_message = "The event source stays below the reserve."
+  }
+
+  assert {
+    condition     = aws_lambda_function.worker.image_config[0].command == tolist(["worker.lambda_handler.handle"])
+    error_message = "The handler is the product's."
+  }
+
+  assert {
+    condition = toset(flatten([
+      for one in jsondecode(output.policy).Statement : one.Action if one.Effect == "Allow" && contains(one.Resource, "*")
+      ])) == toset([
+      "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets",
+      "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses",
+    ])
+    error_message = "Only what AWS offers no resource for is allowed on all."
+  }
+}
+
+run "a_visibility_timeout_that_is_too_short" {
+  command = plan
+
+  variables {
+    visibility_seconds = 60
+  }
+
+  expect_failures = [var.timeout_seconds]
+}
+
+run "a_source_that_outruns_the_reserve" {
+  command = plan
+
+  variables {
+    maximum_concurrency = 30
+  }
+
+  expect_failures = [var.maximum_concurrency]
+}

@@ -1,0 +1,125 @@
+# Workers follow their queue (G22, G31): target tracking on messages per task, and a step on the age of the oldest for when
+# messages are few and slow. ADR 0031 says why messages in hand count too.
+
+resource "aws_appautoscaling_target" "tasks" {
+  service_namespace  = "ecs"
+  scalable_dimension = "ecs:service:DesiredCount"
+  resource_id        = "service/${var.cluster_name}/${var.service_name}"
+  min_capacity       = var.minimum
+  max_capacity       = var.maximum
+  tags               = var.tags
+}
+
+resource "aws_appautoscaling_policy" "backlog" {
+  name               = "${var.service_name}-backlog-per-task"
+  policy_type        = "TargetTrackingScaling"
+  service_namespace  = aws_appautoscaling_target.tasks.service_namespace
+  scalable_dimension = aws_appautoscaling_target.tasks.scalable_dimension
+  resource_id        = aws_appautoscaling_target.tasks.resource_id
+
+  target_tracking_scaling_policy_configuration {
+    target_value       = var.messages_per_task
+    scale_out_cooldown = 60
+    scale_in_cooldown  = var.scale_in_cooldown_seconds
+
+    customized_metric_specification {
+      metrics {
+        id          = "waiting"
+        return_data = false
+        metric_stat {
+          stat = "Maximum"
+          metric {
+            namespace   = "AWS/SQS"
+            metric_name = "ApproximateNumberOfMessagesVisible"
+            dimensions {
+              name  = "QueueName"
+              value = var.sqs_name
+            }
+          }
+        }
+      }
+      metrics {
+        id          = "in_hand"
+        return_data = false
+        metric_stat {
+          stat = "Maximum"
+          metric {
+            namespace   = "AWS/SQS"
+            metric_name = "ApproximateNumberOfMessagesNotVisible"
+            dimensions {
+              name  = "QueueName"
+              value = var.sqs_name
+            }
+          }
+        }
+      }
+      metrics {
+        id          = "running"
+        return_data = false
+        metric_stat {
+          stat = "Average"
+          metric {
+            namespace   = "ECS/ContainerInsights"
+            metric_name = "RunningTaskCount"
+            dimensions {
+              name  = "ClusterName"
+              value = var.cluster_name
+            }
+            dimensions {
+              name  = "ServiceName"
+              value = var.service_name
+            }
+          }
+        }
+      }
+      metrics {
+        id          = "per_task"
+        label       = "messages per running task"
+        expression  = "(FILL(waiting, 0) + FILL(in_hand, 0)) / IF(FILL(running, 0) > 0, running, 1)"
+        return_data = true
+      }
+    }
+  }
+}
+
+resource "aws_appautoscaling_policy" "oldest" {
+  name               = "${var.service_name}-oldest-message"
+  policy_type        = "StepScaling"
+  service_namespace  = aws_appautoscaling_target.tasks.service_namespace
+  scalable_dimension = aws_appautoscaling_target.tasks.scalable_dimension
+  resource_id        = aws_appautoscaling_target.tasks.resource_id
+
+  step_scaling_policy_configuration {
+    adjustment_type          = "PercentChangeInCapacity"
+    min_adjustment_magnitude = 1
+    cooldown                 = 120
+    metric_aggregation_type  = "Maximum"
+
+    # Bounds are seconds above the alarm's threshold.
+    step_adjustment {
+      metric_interval_lower_bound = 0
+      metric_interval_upper_bound = var.oldest_seconds * 4
+      scaling_adjustment          = 25
+    }
+    step_adjustment {
+      metric_interval_lower_bound = var.oldest_seconds * 4
+      scaling_adjustment          = 100
+    }
+  }
+}
+
+resource "aws_cloudwatch_metric_alarm" "oldest" {
+  alarm_name          = "${var.service_name}-scale-out-on-oldest"
+  alarm_description   = "Adds tasks; pages nobody."
+  namespace           = "AWS/SQS"
+  metric_name         = "ApproximateAgeOfOldestMessage"
+  dimensions          = { QueueName = var.sqs_name }
+  statistic           = "Maximum"
+  period              = 60
+  evaluation_periods  = 2
+  threshold           = var.oldest_seconds
+  comparison_operator = "GreaterThanThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = [aws_appautoscaling_policy.oldest.arn]
+  tags                = var.tags
+}

@@ -1,0 +1,51 @@
+# How workers follow their queue.
+
+mock_provider "aws" {
+  mock_resource "aws_appautoscaling_policy" {
+    defaults = { arn = "arn:aws:autoscaling:eu-central-1:123456789012:scalingPolicy:00000000-0000-0000-0000-000000000000:resource/ecs/service/c/s:policyName/p" }
+  }
+}
+
+variables {
+  cluster_name = "c"
+  service_name = "s"
+  sqs_name     = "turnstile-turns"
+}
+
+run "backlog_per_task" {
+  assert {
+    condition     = aws_appautoscaling_target.tasks.min_capacity == 2 && aws_appautoscaling_target.tasks.max_capacity == 20
+    error_message = "There is always a minimum and a maximum."
+  }
+
+  assert {
+    condition = [
+      for one in aws_appautoscaling_policy.backlog.target_tracking_scaling_policy_configuration[0].customized_metric_specification[0].metrics :
+      one.id if one.return_data
+    ] == ["per_task"]
+    error_message = "One number is tracked: messages per task."
+  }
+
+  assert {
+    condition = toset(flatten([
+      for one in aws_appautoscaling_policy.backlog.target_tracking_scaling_policy_configuration[0].customized_metric_specification[0].metrics :
+      [for stat in one.metric_stat : stat.metric[0].metric_name]
+    ])) == toset(["ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMessagesNotVisible", "RunningTaskCount"])
+    error_message = "Messages in hand count as well as those that wait."
+  }
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.oldest.alarm_actions == toset([aws_appautoscaling_policy.oldest.arn])
+    error_message = "The age of the oldest adds tasks, and pages nobody."
+  }
+}
+
+run "a_maximum_below_the_minimum" {
+  command = plan
+
+  variables {
+    maximum = 1
+  }
+
+  expect_failures = [var.maximum]
+}

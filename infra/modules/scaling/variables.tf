@@ -1,0 +1,55 @@
+variable "cluster_name" {
+  description = "ECS cluster. Container Insights must be on: the number of running tasks is its metric."
+  type        = string
+}
+
+variable "service_name" {
+  description = "ECS service of the workers of one queue."
+  type        = string
+}
+
+variable "sqs_name" {
+  description = "The queue they answer, by its name in SQS."
+  type        = string
+}
+
+variable "minimum" {
+  description = "Tasks that always run. Two, so that one availability zone may go."
+  type        = number
+  default     = 2
+}
+
+variable "maximum" {
+  description = "Tasks at most. It protects the database and the model provider; there is always one (G20, G22)."
+  type        = number
+  default     = 20
+
+  validation {
+    condition     = var.maximum >= var.minimum
+    error_message = "The maximum must not be below the minimum."
+  }
+}
+
+variable "messages_per_task" {
+  description = "Messages, waiting or in hand, that one task should have. About 70 % of TURNSTILE_CONCURRENCY keeps slots free for a burst."
+  type        = number
+  default     = 45
+}
+
+variable "oldest_seconds" {
+  description = "When the oldest message has waited so long, tasks are added whatever the target tracking thinks."
+  type        = number
+  default     = 60
+}
+
+variable "scale_in_cooldown_seconds" {
+  description = "Between two removals. A removed task drains for its grace: longer than that."
+  type        = number
+  default     = 300
+}
+
+variable "tags" {
+  description = "Tags of the alarm and the target."
+  type        = map(string)
+  default     = {}
+}

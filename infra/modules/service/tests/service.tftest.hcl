@@ -1,0 +1,108 @@
+# What ECS is told about a task.
+
+mock_provider "aws" {
+  mock_data "aws_region" {
+    defaults = { name = "eu-central-1" }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::123456789012:role/mocked" }
+  }
+  mock_resource "aws_cloudwatch_log_group" {
+    defaults = { arn = "arn:aws:logs:eu-central-1:123456789012:log-group:/turnstile/worker" }
+  }
+  mock_resource "aws_ecs_task_definition" {
+    defaults = { arn = "arn:aws:ecs:eu-central-1:123456789012:task-definition/worker:1" }
+  }
+}
+
+variables {
+  name               = "worker"
+  cluster_arn        = "arn:aws:ecs:eu-central-1:123456789012:cluster/test"
+  image              = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/turnstile@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+  repository_arn     = "arn:aws:ecr:eu-central-1:123456789012:repository/turnstile"
+  command            = ["worker", "--queue", "turns", "--no-relay"]
+  secrets            = { DATABASE_URL = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:turnstile/DATABASE_URL" }
+  task_role_arn      = "arn:aws:iam::123456789012:role/worker"
+  subnet_ids         = ["subnet-a", "subnet-b"]
+  security_group_ids = ["sg-a"]
+  port               = 8081
+}
+
+run "a_worker" {
+  assert {
+    condition     = jsondecode(aws_ecs_task_definition.task.container_definitions)[0].stopTimeout == 120
+    error_message = "Turns have two minutes to end."
+  }
+
+  assert {
+    condition = contains(
+      jsondecode(aws_ecs_task_definition.task.container_definitions)[0].environment, { name = "TURNSTILE_GRACE_SECONDS", value = "90" },
+    )
+    error_message = "The worker is told a grace that fits into it."
+  }
+
+  assert {
+    condition = (
+      jsondecode(aws_ecs_task_definition.task.container_definitions)[0].readonlyRootFilesystem
+      && jsondecode(aws_ecs_task_definition.task.container_definitions)[0].user == "10001"
+      && jsondecode(aws_ecs_task_definition.task.container_definitions)[0].linuxParameters.capabilities.drop == ["ALL"]
+    )
+    error_message = "No root, no capabilities, nothing writable but /tmp."
+  }
+
+  assert {
+    condition     = strcontains(jsondecode(aws_ecs_task_definition.task.container_definitions)[0].healthCheck.command[3], ":8081/healthz")
+    error_message = "ECS asks whether it lives."
+  }
+
+  assert {
+    condition = jsondecode(aws_ecs_task_definition.task.container_definitions)[0].secrets == [
+      { name = "DATABASE_URL", valueFrom = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:turnstile/DATABASE_URL" }
+    ]
+    error_message = "Secrets are named, not copied."
+  }
+
+  assert {
+    condition     = aws_ecs_service.service.deployment_circuit_breaker[0].enable && aws_ecs_service.service.deployment_circuit_breaker[0].rollback
+    error_message = "A deployment that does not come up is taken back."
+  }
+
+  assert {
+    condition = toset([for one in jsondecode(aws_iam_role_policy.execution.policy).Statement : one.Sid if contains(one.Resource, "*")]) == toset([
+      "SignIn"
+    ])
+    error_message = "The agent signs in to ECR; all else it does on named resources."
+  }
+}
+
+run "the_relay_has_no_health_port" {
+  variables {
+    command = ["relay"]
+    port    = null
+  }
+
+  assert {
+    condition     = !can(jsondecode(aws_ecs_task_definition.task.container_definitions)[0].healthCheck)
+    error_message = "There is nothing to ask."
+  }
+}
+
+run "a_grace_that_does_not_fit" {
+  command = plan
+
+  variables {
+    grace_seconds = 115
+  }
+
+  expect_failures = [var.stop_timeout]
+}
+
+run "an_image_by_its_tag" {
+  command = plan
+
+  variables {
+    image = "turnstile:latest"
+  }
+
+  expect_failures = [var.image]
+}

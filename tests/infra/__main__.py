@@ -1,0 +1,128 @@
+"""`make infra-check`: the steps in their order, one line each. Exit code 1 if one finds a fault, 2 if something is missing.
+
+python -m tests.infra                    all of them
+python -m tests.infra fmt validate       some of them
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.given_queues import VARIABLE, GivenQueues
+from tests.infra import call_recorder
+from tests.infra.emulator import Emulator, emulate
+from tests.infra.terraform import InfraError, MissingError, Terraform
+
+ROOT = Path(__file__).parents[2]
+
+E2E = (
+    "test_failures",
+    "test_order_and_exclusion",
+    "test_shutdown",
+    "test_crashes",
+    "test_cancel_and_schedule",
+    "test_children",
+)
+"""The end-to-end tests that touch queues. Those of outages stop the embedded stack's SQS, which is not the one at work here."""
+
+CHECKS = ("check_queues", "check_roles", "check_log_patterns", "check_alarms")
+
+
+def fmt(terraform: Terraform) -> None:
+    """The files are in Terraform's form."""
+    terraform.run("fmt", "-check", "-recursive", "-diff")
+
+
+def validate(terraform: Terraform) -> None:
+    """Each module holds by itself."""
+    for _, folder in terraform.init_modules():
+        terraform.run("validate", folder=folder)
+
+
+def test(terraform: Terraform) -> None:
+    """`terraform test`: policies and what else the modules promise, with a mocked provider."""
+    for _, folder in terraform.init_modules():
+        if any(folder.glob("tests/*.tftest.hcl")):
+            terraform.run("test", folder=folder)
+
+
+def plan(terraform: Terraform) -> None:
+    """The complete example can be planned, with credentials of nobody."""
+    folder = terraform.folder("examples/complete")
+    terraform.init(folder)
+    terraform.run("plan", "-var-file=imaginary.tfvars", "-lock=false", folder=folder)
+
+
+def apply(terraform: Terraform) -> None:
+    """Queues, roles and alarms are made in an emulator, and the product works on them under their roles."""
+    folder = terraform.folder("examples/emulator")
+    terraform.init(folder)
+    with emulate(terraform.home / "emulator") as emulator:
+        terraform.run("apply", "-auto-approve", "-parallelism=30", folder=folder, **emulator.root)
+        _use(emulator, terraform.outputs(folder), terraform.home)
+
+
+def _use(emulator: Emulator, outputs: dict[str, Any], home: Path) -> None:
+    calls = home / "calls.jsonl"
+    recording = call_recorder.switched_on(calls)
+    for role, arn in outputs["roles"].items():
+        emulator.admit_batches(arn, outputs["policies"][role])
+    given = GivenQueues(
+        standard=outputs["declarations"]["turns"],
+        fifo=outputs["declarations"]["strict"],
+        tests=emulator.root,
+        processes={role: emulator.assume(arn) | recording for role, arn in outputs["roles"].items()},
+        terraform=outputs,
+    )
+    file = home / "given.json"
+    file.write_text(json.dumps({name: getattr(given, name) for name in GivenQueues.__slots__}))
+    for group in (
+        [f"tests/infra/{name}.py" for name in CHECKS],
+        [f"tests/e2e/{name}.py" for name in E2E],
+        # Last, because it reads what the others recorded.
+        ["tests/infra/check_calls.py"],
+    ):
+        _pytest(group, {VARIABLE: str(file), call_recorder.VARIABLE: str(calls)})
+
+
+def _pytest(files: list[str], environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *files]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, check=False)
+    if done.returncode != 0:
+        raise InfraError(f"tests failed: {' '.join(files)}")
+
+
+STEPS: dict[str, Callable[[Terraform], None]] = {
+    "fmt": fmt, "validate": validate, "test": test, "plan": plan, "apply": apply,
+}  # fmt: skip
+
+
+def main() -> int:
+    """Runs the steps; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.infra", description=__doc__)
+    parser.add_argument("steps", nargs="*", metavar="step", help=", ".join(STEPS))
+    wanted = parser.parse_args().steps or list(STEPS)
+    if unknown := [name for name in wanted if name not in STEPS]:
+        parser.error(f"unknown: {', '.join(unknown)}")
+    with tempfile.TemporaryDirectory(prefix="turnstile-infra-") as home:
+        try:
+            terraform = Terraform(Path(home))
+            for name in wanted:
+                began = time.monotonic()
+                STEPS[name](terraform)
+                print(f"infra-check: {name} is well ({time.monotonic() - began:.0f} s)", flush=True)
+        except InfraError as error:
+            print(f"infra-check: {error}", file=sys.stderr)
+            return 2 if isinstance(error, MissingError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""A botocore plugin that writes down each call of a process to AWS: which command made it, which action, on which queue.
+
+Switched on from outside (BOTOCORE_EXPERIMENTAL__PLUGINS), so that nothing in the product knows of it.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.given_queues import COMMAND
+
+VARIABLE = "TURNSTILE_TEST_CALLS"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One kind of call."""
+
+    command: str
+    """`worker`, `api`, `relay`, `redrive` …"""
+    action: str
+    """As IAM names it: a batch needs the permission of its single call."""
+    queue: str
+    """The queue's name in SQS."""
+
+
+def switched_on(file: Path) -> dict[str, str]:
+    """Environment that records a process's calls into the file."""
+    return {"BOTOCORE_EXPERIMENTAL__PLUGINS": f"recorder={__name__}", VARIABLE: str(file)}
+
+
+def initialize_client_plugin(client: Any) -> None:
+    """What botocore calls for each client that is made."""
+    client.meta.events.register("before-parameter-build.*.*", _write)
+
+
+def _write(params: dict[str, Any], model: Any, **_: Any) -> None:
+    service = model.service_model.service_name
+    queue = str(params.get("QueueUrl") or params.get("QueueName") or "").rpartition("/")[2]
+    call = Call(os.environ[COMMAND], f"{service}:{model.name.removesuffix('Batch')}", queue)
+    # One write of one line: many processes append to the file.
+    with Path(os.environ[VARIABLE]).open("a") as file:
+        file.write(json.dumps(asdict(call)) + "\n")
+
+
+def read_calls(file: Path) -> set[Call]:
+    """What was recorded, each kind of call once."""
+    return {Call(**json.loads(line)) for line in file.read_text().splitlines()}

@@ -1,0 +1,91 @@
+"""The alarms fire, and the right topic hears of it, as far as the emulator evaluates them: one metric against one threshold.
+
+It computes no metric math (nor keeps it), does not tell dimensions apart, and turns no log line into a metric. The formulas
+are tested by `terraform test` in modules/alarms, the log patterns in check_log_patterns.py.
+"""
+
+import json
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.given_queues import GivenQueues
+from tests.infra.emulator import client
+from tests.probes import until
+
+PAGES = {"turn-failed", "session-halted", "oldest", "dlq-untouched", "deaf-workers"}
+TELLS = {"depth", "lock-timeouts", "lock-held-long", "leases-lost", "lock-busy", "lock-unavailable", "producer-quiet"}
+PLAIN = ["turn-failed", "session-halted", "oldest", "depth", "lock-timeouts", "lock-held-long", "leases-lost"]
+
+
+@pytest.fixture(scope="module")
+def alarms(given: GivenQueues) -> dict[str, dict[str, Any]]:
+    """The alarms of the standard queue, by what comes after the deployment and the queue in their names."""
+    found = client("cloudwatch", given.tests).describe_alarms(AlarmNamePrefix="check-turns-", MaxRecords=100)
+    return {one["AlarmName"].removeprefix("check-turns-"): one for one in found["MetricAlarms"]}
+
+
+def test_what_pages_and_what_is_only_told(given: GivenQueues, alarms: dict[str, dict[str, Any]]) -> None:
+    topics = {name: [arn] for name, arn in given.terraform["topics"].items()}
+
+    assert alarms.keys() == PAGES | TELLS
+    assert {name for name, one in alarms.items() if one["AlarmActions"] == topics["page"]} == PAGES
+    assert {name for name, one in alarms.items() if one["AlarmActions"] == topics["tell"]} == TELLS
+
+
+def test_silence_of_the_producer_is_news(alarms: dict[str, dict[str, Any]]) -> None:
+    quiet = alarms["producer-quiet"]
+
+    assert quiet["TreatMissingData"] == "breaching"
+    assert {one["TreatMissingData"] for name, one in alarms.items() if name != "producer-quiet"} == {"notBreaching"}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+async def test_an_alarm_fires_and_its_topic_hears_of_it(
+    given: GivenQueues, alarms: dict[str, dict[str, Any]], name: str
+) -> None:
+    alarm = alarms[name]
+    cloudwatch, sqs = client("cloudwatch", given.tests), client("sqs", given.tests)
+    ear, subscription = subscribe(given, alarm["AlarmActions"][0])
+    try:
+        cloudwatch.set_alarm_state(AlarmName=alarm["AlarmName"], StateValue="OK", StateReason="begin")
+        datum = {"MetricName": alarm["MetricName"], "Dimensions": alarm["Dimensions"]}
+
+        cloudwatch.put_metric_data(Namespace=alarm["Namespace"], MetricData=[{**datum, "Value": alarm["Threshold"]}])
+        assert state(cloudwatch, alarm) == "OK", "at the threshold it must not fire"
+        cloudwatch.put_metric_data(
+            Namespace=alarm["Namespace"], MetricData=[{**datum, "Value": alarm["Threshold"] + 1}] * 2
+        )
+
+        assert state(cloudwatch, alarm) == "ALARM"
+
+        def heard() -> list[str]:
+            messages = sqs.receive_message(QueueUrl=ear, MaxNumberOfMessages=10, WaitTimeSeconds=1).get("Messages", [])
+            told = [json.loads(json.loads(message["Body"])["Message"]) for message in messages]
+            return [one["AlarmName"] for one in told if one["NewStateValue"] == "ALARM"]
+
+        assert alarm["AlarmName"] in await until(heard)
+    finally:
+        client("sns", given.tests).unsubscribe(SubscriptionArn=subscription)
+        sqs.delete_queue(QueueUrl=ear)
+
+
+def state(cloudwatch: Any, alarm: dict[str, Any]) -> str:
+    """The alarm's state now."""
+    [found] = cloudwatch.describe_alarms(AlarmNames=[alarm["AlarmName"]])["MetricAlarms"]
+    return str(found["StateValue"])
+
+
+def subscribe(given: GivenQueues, topic: str) -> tuple[str, str]:
+    """A queue that hears what a topic says: its URL, and the subscription."""
+    sqs = client("sqs", given.tests)
+    url = sqs.create_queue(QueueName=f"ear-{uuid4().hex[:12]}")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    statement = {"Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"}, "Action": "sqs:SendMessage"}
+    policy = {"Version": "2012-10-17", "Statement": [{**statement, "Resource": arn}]}
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": json.dumps(policy)})
+    answer = client("sns", given.tests).subscribe(
+        TopicArn=topic, Protocol="sqs", Endpoint=arn, ReturnSubscriptionArn=True
+    )
+    return url, str(answer["SubscriptionArn"])

@@ -1,0 +1,108 @@
+"""The alarms count what the product writes: its real log lines, judged by the patterns that Terraform put into CloudWatch."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from ops.local.stack import LocalStack
+from tests.e2e.conftest import StartWorker
+from tests.e2e.rig import Product, WorkerProcess
+from tests.given_queues import GivenQueues
+from tests.infra.emulator import client
+from tests.infra.log_pattern import matches
+from tests.probes import until
+from turns.settings import QueueSettings, Settings
+
+
+def counted(given: GivenQueues, worker: WorkerProcess) -> Counter[str]:
+    """How many of a worker's lines each metric counts. Every line of its log, also what is not JSON."""
+    patterns = given.terraform["log_patterns"]
+    lines = worker.log_path.read_text(errors="replace").splitlines()
+    return Counter(metric for line in lines for metric, pattern in patterns.items() if matches(pattern, line))
+
+
+def test_the_filters_are_in_place_for_each_queue(given: GivenQueues) -> None:
+    logs = client("logs", given.tests)
+
+    for queue in ("turns", "strict"):
+        found = logs.describe_metric_filters(logGroupName=f"/turnstile/check-worker-{queue}")["metricFilters"]
+        patterns = {one["metricTransformations"][0]["metricName"]: one["filterPattern"] for one in found}
+        assert patterns == {f"{queue}.{metric}": pattern for metric, pattern in given.terraform["log_patterns"].items()}
+
+
+async def test_a_turn_that_finally_fails_counts_once_and_its_retries_do_not(
+    given: GivenQueues, product: Product, start_worker: StartWorker
+) -> None:
+    worker = start_worker()
+
+    failing, _ = await product.submit({"do": "fail"}, {"do": "flaky", "times": 2}, max_attempts=3)
+    await product.ended()
+
+    await until(lambda: worker.said("turn.succeeded"))
+    assert (await product.row(failing))["status"] == "FAILED"
+    assert len(worker.said("turn.retried")) >= 4
+    assert counted(given, worker)["turn_failed"] == 1
+    assert counted(given, worker)["session_halted"] == 0
+
+
+async def test_a_turn_that_kills_its_workers_counts_once(
+    given: GivenQueues, product: Product, start_worker: StartWorker
+) -> None:
+    workers = [start_worker() for _ in range(3)]
+    [turn] = await product.submit({"do": "die"})
+
+    await until(lambda: all(worker.exit_code is not None for worker in workers), within=60)
+    last = start_worker()
+    await product.status_is(turn, "FAILED", within=60)
+
+    await until(lambda: counted(given, last)["turn_failed"] == 1)
+    assert sum(counted(given, worker)["turn_failed"] for worker in workers) == 0
+
+
+class TestOnAHaltingQueue:
+    """Where a failed turn halts its session."""
+
+    @pytest.fixture
+    def settings(self, settings: Settings, queue: QueueSettings) -> Settings:
+        """The test's queue halts."""
+        return settings.model_copy(update={"queues": (queue.model_copy(update={"on_failure": "halt"}),)})
+
+    async def test_a_halt_is_counted(self, given: GivenQueues, product: Product, start_worker: StartWorker) -> None:
+        worker = start_worker()
+
+        await product.submit({"do": "bug"})
+
+        await until(lambda: counted(given, worker)["session_halted"] == 1)
+        assert counted(given, worker)["turn_failed"] == 1
+
+
+async def test_locks_are_counted_taken_busy_held_and_without_redis(
+    given: GivenQueues, product: Product, start_worker: StartWorker, stack: LocalStack, tmp_path: Path
+) -> None:
+    worker = start_worker()
+    # One holds the session while the message of the other comes.
+    first: UUID = (await product.submit({"do": "sleep", "seconds": 1.0}))[0]
+    await product.status_is(first, "RUNNING")
+    await product.submit({"do": "echo"})
+    await product.ended()
+    await until(lambda: worker.said("session.unlock"))
+    calm = counted(given, worker)
+
+    # As often as the product says so: on a slow machine a wake-up may come twice.
+    results = Counter(line["result"] for line in worker.said("session.lock"))
+    assert calm["lock_busy"] == results["busy"] >= 1
+    assert calm["lock_unguarded"] == results["unguarded"]
+    assert calm["lock_attempt"] == results.total()
+    assert calm["lock_held"] == len(worker.said("session.unlock"))
+    assert all(line["held_seconds"] >= 0 for line in worker.said("session.unlock"))
+
+    await asyncio.to_thread(stack.redis.stop)
+    try:
+        await product.submit({"do": "echo"})
+        await until(lambda: counted(given, worker)["lock_unguarded"] > calm["lock_unguarded"])
+        assert counted(given, worker)["lock_timeout"] > calm["lock_timeout"]
+    finally:
+        await asyncio.to_thread(stack.redis.start)
