@@ -7,7 +7,7 @@ import pytest
 
 from ops.local.stack import LocalStack
 from tests.conftest import sqs_client
-from tests.e2e.conftest import StartWorker, evidence, product, start_worker
+from tests.e2e.conftest import StartWorker, evidence, forks, product, start_worker
 from tests.e2e.rig import Product
 from tests.integration.ops.conftest import Turnstile
 from tests.integration.ops.dead_turns import rows
@@ -19,7 +19,7 @@ from turns.settings import Settings
 
 pytestmark = pytest.mark.stack
 
-__all__ = ["doctor", "evidence", "make_ill", "product", "start_worker"]
+__all__ = ["doctor", "evidence", "forks", "make_ill", "product", "start_worker"]
 
 
 @pytest.mark.parametrize(
