@@ -2,8 +2,9 @@
 letters, and turns whose lease ran out all go through here; there is no other timer (rule 3).
 
 Any number of relays may run at once. A round takes due rows with SKIP LOCKED and stamps `send_at` ahead, so that a relay
-that dies before it has sent loses nothing; after the send it puts the net in place, only where the stamp still stands:
-a claim or a retry that came between is not overwritten. Whatever is sent twice costs a look, never more.
+that dies before it has sent loses nothing; after each call it puts the net in place, only where the stamp still stands:
+a claim or a retry that came between is not overwritten. What the stamp no longer covers it leaves to whoever takes it
+next. Whatever is sent twice costs a look, never more.
 """
 
 import asyncio
@@ -31,6 +32,8 @@ from turns.status import TurnStatus
 from turns.submission import DWELL, forget_submissions
 
 BATCH = 200
+SENT_AT_ONCE = 10
+"""As many as one SQS call takes."""
 MAX_NET_SECONDS = 3600
 FORGET_EVERY_SECONDS = 60.0
 FULL_SCAN_EVERY_SECONDS = 60.0
@@ -211,11 +214,14 @@ class Relay:
         if time.monotonic() - self._woke_joined_at > self._settings.takeover_resend_seconds:
             self._woke_joined_at = time.monotonic()
             await wake_joined(self._database)
+        ours_until = time.monotonic() + self._settings.relay_stamp_seconds
         due = await self._take_due()
         for queue in sorted({row.queue for row in due}):
             rows = [row for row in due if row.queue == queue]
-            await self._send(queue, self._send_wake_ups, [row for row in rows if row.status.is_open and row.send_at])
-            await self._send(queue, self._send_dead_letters, [row for row in rows if row.status is TurnStatus.FAILED])
+            woken = [row for row in rows if row.status.is_open and row.send_at]
+            failed = [row for row in rows if row.status is TurnStatus.FAILED]
+            await self._send(queue, self._send_wake_ups, woken, ours_until)
+            await self._send(queue, self._send_dead_letters, failed, ours_until)
         if time.monotonic() - self._forgot_at > FORGET_EVERY_SECONDS:
             self._forgot_at = time.monotonic()
             older_than_seconds = self._settings.idempotency_days * 86_400
@@ -241,15 +247,24 @@ class Relay:
         return [DueRow(**{**row, "status": TurnStatus(row["status"])}) for row in rows]
 
     async def _send(
-        self, queue: str, send: Callable[[str, Sequence[DueRow]], Awaitable[None]], rows: Sequence[DueRow]
+        self, queue: str, send: Callable[[str, Sequence[DueRow]], Awaitable[None]], rows: Sequence[DueRow], until: float
     ) -> None:
-        """Each queue by itself: one that refuses must not hold up what another would take."""
-        if not rows:
-            return
-        try:
-            await send(queue, rows)
-        except (QueueUnavailableError, UnknownQueueError) as error:
-            log.warning("relay.not_sent", queue=queue, turns=len(rows), error=str(error))
+        """Each queue by itself: one that refuses must not hold up what another would take.
+
+        Once the stamp is over, other relays take the rows. Two that go on regardless send them all twice, find each other's
+        stamps instead of their own, and count none: on a queue that is served slowly the net would never grow, and the queue
+        would fill with what nobody needs.
+        """
+        for start in range(0, len(rows), SENT_AT_ONCE):
+            if time.monotonic() >= until:
+                log.info("relay.out_of_time", queue=queue, turns=len(rows) - start)
+                return
+            some = rows[start : start + SENT_AT_ONCE]
+            try:
+                await send(queue, some)
+            except (QueueUnavailableError, UnknownQueueError) as error:
+                log.warning("relay.not_sent", queue=queue, turns=len(rows) - start, error=str(error))
+                return
 
     async def _send_wake_ups(self, queue: str, rows: Sequence[DueRow]) -> None:
         sent = await self._sender.send(queue, [row.message for row in rows])

@@ -490,6 +490,29 @@ async def test_a_queue_that_nobody_declared_holds_up_no_other(
     assert undeclared[0]["send_in"] > 0
 
 
+async def test_what_the_stamp_no_longer_covers_is_left_to_the_next_round(
+    database: Database, settings: Settings, queues: MessageQueues, relay: Relay
+) -> None:
+    async def too_long() -> None:
+        async def is_over() -> bool:
+            return all(row["send_in"] < 0 for row in await rows(database))
+
+        await until(is_over)
+
+    short = settings.model_copy(update={"relay_stamp_seconds": 0.3})
+    await submit_turns(database, settings, *[f"session {n}" for n in range(25)])
+    await make_due(database)
+
+    await Relay(database, Sender(queues, too_long), short).round()
+
+    # Another relay may have them by now: two that both go on would send all of it twice, and neither would count it.
+    assert [row["sends"] for row in await rows(database)].count(0) == 15
+    await take(queues, settings, 10)
+    await relay.round()
+    await take(queues, settings, 15)
+    assert {row["sends"] for row in await rows(database)} == {1}
+
+
 async def test_the_loop_outlasts_an_outage(database: Database, settings: Settings, queues: MessageQueues) -> None:
     tries = 0
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
@@ -178,6 +179,15 @@ async def test_redrive_puts_named_turns_back_and_says_so_in_json(
     assert (await rows(database))[first]["status"] == "FAILED"
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A script's background jobs ignore SIGINT, and what they start does so too: tests that run there could interrupt nothing."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 async def test_redrive_stops_at_ctrl_c_and_the_next_one_finishes(
     turnstile: Turnstile, environment: dict[str, str], database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
@@ -204,6 +214,7 @@ async def test_redrive_stops_at_ctrl_c_and_the_next_one_finishes(
     assert await queues.count(settings.queue, dead=True) == 0
 
 
+@pytest.mark.usefixtures("interruptible")
 async def test_ctrl_c_at_the_question_is_an_answer(
     environment: dict[str, str], database: Database, settings: Settings
 ) -> None:
