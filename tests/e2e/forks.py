@@ -36,7 +36,10 @@ class ForkServer:
         order = {"argv": [command], "environment": dict(environment), "logs": str(logs), "role": command, "plant": None}
         _pipe(self._process.stdin).write(json.dumps(order).encode() + b"\n")
         pid = self._answer()
-        return pid, logs / f"{command}-{pid}.log"
+        log = logs / f"{command}-{pid}.log"
+        # The process may not have come to open it yet, and a test may look at once.
+        log.touch()
+        return pid, log
 
     def exit_code(self, pid: int) -> int | None:
         """Of a process that has ended, negative for a signal; None as long as it lives."""

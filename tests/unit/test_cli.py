@@ -2,10 +2,10 @@
 
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -232,13 +232,14 @@ def test_a_bad_line_of_a_file_is_named_before_anything_is_submitted(tmp_path: Pa
 
 def test_help_is_quick() -> None:
     seconds = []
-    for _ in range(5):
-        started = time.perf_counter()
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         turnstile("--help")
-        seconds.append(time.perf_counter() - started)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
-    # 0.2 s alone; the bound is for a machine that runs other tests beside this one.
-    assert min(seconds) < 0.6
+    # Of the processor's time, which other tests beside this one hardly touch: 0.2 s, and 1.4 with the API's imports.
+    assert min(seconds) < 0.8
 
 
 def test_the_command_line_itself_imports_nothing_heavy() -> None:
