@@ -122,6 +122,8 @@ class TurnWatch:
                     for told in following.conclude(event, seen) if seen is not None else ():
                         yield told
                 if events:
+                    # It still speaks: its last words may be on their way, even if the turn had ended when we came.
+                    following.expects_end = False
                     looks.start_over()
                 if following.ended or (events and len(events) == PAGE):
                     continue

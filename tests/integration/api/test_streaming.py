@@ -11,6 +11,7 @@ from tests.integration.api.conversation import Conversation, conversing
 from tests.integration.api.listening import Transcript, read_events, read_to_the_end
 from tests.probes import until
 from turns.settings import Settings
+from turns.turn_event import name_stream
 from worker.handler import Context, Retry, Turn, handler
 
 pytestmark = pytest.mark.stack
@@ -64,6 +65,36 @@ async def test_ids_rise_without_gaps_within_an_attempt(talk: Conversation) -> No
     assert numbered == [(fence, n) for n in range(1, len(numbered) + 1)]
     assert heard.end is not None
     assert heard.end.id == f"{fence}-{len(numbered)}"
+
+
+async def test_last_words_that_come_without_a_hint_after_the_turn_has_ended_are_heard(
+    talk: Conversation, keys: redis.asyncio.Redis
+) -> None:
+    turn = await talk.submit()
+    work = talk.work(turn)
+    talk.script.emit("Hello!")
+    talk.script.reply("Hello!")
+    await work
+    key = name_stream(talk.settings.redis_prefix, "acme", "s", turn)
+
+    async def whole_stream() -> Any:
+        entries = await keys.xrange(key)
+        return entries if entries and entries[-1][1]["kind"] == "end" else None
+
+    *said, end = await until(whole_stream)
+    await keys.delete(key)
+    for entry_id, fields in said:
+        await keys.xadd(key, fields, entry_id)
+
+    heard = Transcript()
+    following = reading(talk, turn, heard)
+    await until(lambda: heard.text)
+    await keys.xadd(key, end[1], end[0])
+    await following
+
+    assert heard.kinds == ["metadata", "status", "delta", "end"]
+    assert heard.end is not None
+    assert heard.end.id == end[0]
 
 
 async def test_a_new_attempt_is_marked_and_makes_the_text_void(talk: Conversation) -> None:
