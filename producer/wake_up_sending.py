@@ -56,15 +56,14 @@ class _Lane:
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 return await self._batcher(message)
-        except TimeoutError:
-            self.breaker.failed(time.monotonic())
-            log.warning("api.wake_up_late", queue=self._name, waited_seconds=PATIENCE_SECONDS)
-            return False
-        except (QueueUnavailableError, UnknownQueueError):
-            # Logged by the flush, once for the batch.
+        except (TimeoutError, QueueUnavailableError, UnknownQueueError):
+            # Noted by the flush, once for the batch.
             return False
 
     async def _flush(self, messages: Sequence[OutgoingMessage]) -> list[bool]:
+        loop = asyncio.get_running_loop()
+        # One late call is one failure, however many wait for it, and while it is under way: it may never come to an end.
+        lateness = loop.call_later(PATIENCE_SECONDS, self._note_late, len(messages))
         try:
             sent = await self._queues.send(self._name, messages)
         except UnknownQueueError:
@@ -76,6 +75,13 @@ class _Lane:
             self.breaker.failed(time.monotonic())
             log.warning("api.sqs_away", queue=self._name, turns=len(messages), error=str(error))
             raise
-        self.breaker.succeeded()
+        finally:
+            lateness.cancel()
+        if loop.time() < lateness.when():
+            self.breaker.succeeded()
         taken = {message.wake_up.turn_id for message in sent}
         return [message.wake_up.turn_id in taken for message in messages]
+
+    def _note_late(self, turns: int) -> None:
+        self.breaker.failed(time.monotonic())
+        log.warning("api.wake_up_late", queue=self._name, turns=turns, waited_seconds=PATIENCE_SECONDS)

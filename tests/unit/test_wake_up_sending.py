@@ -1,0 +1,69 @@
+"""Sending wake-ups at once: what one slow call to SQS means for the turns that come after it."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from producer import wake_up_sending
+from producer.wake_up_sending import WakeUpSending
+from turns.envelope import OutgoingMessage
+from turns.identifiers import start_trace
+from turns.message import WakeUp
+from turns.message_queue import MessageQueues
+
+QUEUE = "chat"
+
+
+class SlowQueues:
+    """Takes every message, each batch once the gate is open."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.batches = 0
+
+    async def send(self, _: str, messages: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
+        self.batches += 1
+        await self.gate.wait()
+        return list(messages)
+
+
+def wake_up(number: int) -> OutgoingMessage:
+    message = WakeUp("acme", f"session-{number}", UUID(int=number))
+    return OutgoingMessage(message, start_trace(secrets.randbits(192)).traceparent)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wake_up_sending, "PATIENCE_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_one_late_batch_closes_the_way_to_nobody() -> None:
+    queues = SlowQueues()
+    sending = WakeUpSending(cast("MessageQueues", queues), [QUEUE])
+    late = await asyncio.gather(*(sending.send(QUEUE, wake_up(number)) for number in range(10)))
+    assert (late, queues.batches) == ([False] * 10, 1)
+
+    queues.gate.set()
+
+    assert not sending.is_struggling(QUEUE)
+    assert await sending.send(QUEUE, wake_up(10))
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_batches_that_are_late_one_after_the_other_do_close_it() -> None:
+    queues = SlowQueues()
+    sending = WakeUpSending(cast("MessageQueues", queues), [QUEUE])
+    for number in range(wake_up_sending.THRESHOLD):
+        assert not await sending.send(QUEUE, wake_up(number))
+    async with asyncio.timeout(20):
+        while not sending.is_struggling(QUEUE):
+            await asyncio.sleep(0)
+
+    assert sending.is_struggling(QUEUE)
+    assert not await sending.send(QUEUE, wake_up(10))
+    assert queues.batches == wake_up_sending.THRESHOLD
