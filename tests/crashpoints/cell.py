@@ -176,8 +176,9 @@ class Director:
             if self.cell is None and provoked and self._rehearsed(time.monotonic() - began):
                 self.struck_at = self.healed_at = time.time()
                 return
-            if any(news.get("last") for news in self.victim.news):
-                self.struck_at = self.healed_at = time.time()
+            if struck := next((news for news in self.victim.news if news.get("last")), None):
+                # By the victim's own word: its log may speak of the fault before the news of it is read here.
+                self.struck_at, self.healed_at = struck["at"], time.time()
                 return
             if self.cell and (not self.victim.alive() or time.monotonic() - began > STRIKE_SECONDS):
                 self.victim.listen(0)
