@@ -20,7 +20,7 @@ from turns import logs
 from turns.cancel_hints import listen
 from turns.database import Database
 from turns.envelope import QueueAddress, ReceivedMessage
-from turns.errors import DatabaseUnavailableError, QueueUnavailableError
+from turns.errors import DatabaseUnavailableError, QueueUnavailableError, TurnstileError
 from turns.events import EventWriter
 from turns.message_queue import MessageQueues
 from turns.registry import WorkerRecord
@@ -49,13 +49,26 @@ def serve(settings: Settings) -> int:
     """Runs a worker until it is told to stop; the exit code. Raises SettingsError, UnknownQueueError before it begins."""
     logs.configure(settings)
     handler = load(settings.handler or settings.find_queue(settings.queue).handler)
+    loop = asyncio.new_event_loop()
+    try:
+        status = loop.run_until_complete(_run(settings, handler))
+    except TurnstileError:
+        # It has not begun. What the connections have under way ends while there is a loop for it, and says nothing later.
+        loop.run_until_complete(_end_tasks())
+        raise
     # Not asyncio.run: it waits for every task that is left, and a handler that ignores its cancellation, in a task or in
     # a thread, must not keep the process. Neither must a long poll that was left behind.
-    status = asyncio.new_event_loop().run_until_complete(_run(settings, handler))
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+async def _end_tasks() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _run(settings: Settings, handler: Handler) -> int:
