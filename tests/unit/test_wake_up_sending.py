@@ -10,6 +10,7 @@ import pytest
 
 from producer import wake_up_sending
 from producer.wake_up_sending import WakeUpSending
+from tests.probes import until
 from turns.envelope import OutgoingMessage
 from turns.identifiers import start_trace
 from turns.message import WakeUp
@@ -60,10 +61,7 @@ async def test_batches_that_are_late_one_after_the_other_do_close_it() -> None:
     sending = WakeUpSending(cast("MessageQueues", queues), [QUEUE])
     for number in range(wake_up_sending.THRESHOLD):
         assert not await sending.send(QUEUE, wake_up(number))
-    async with asyncio.timeout(20):
-        while not sending.is_struggling(QUEUE):
-            await asyncio.sleep(0)
 
-    assert sending.is_struggling(QUEUE)
+    await until(lambda: sending.is_struggling(QUEUE))
     assert not await sending.send(QUEUE, wake_up(10))
     assert queues.batches == wake_up_sending.THRESHOLD
