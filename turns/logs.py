@@ -3,10 +3,12 @@
 Never message text, never a receipt handle, never a key: lines carry ids, counts and classes (G24, and the canary test).
 """
 
+import json
 import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import structlog
 
 if TYPE_CHECKING:
@@ -25,25 +27,41 @@ def configure(settings: Settings) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _scrub,
     ]
-    renderer: Any = (
-        structlog.processors.JSONRenderer(default=str)
-        if as_json
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    )
+    ending: list[Any]
+    factory: Any
+    if as_json:
+        ending = [structlog.processors.format_exc_info, _render]
+        factory = structlog.BytesLoggerFactory(sys.stderr.buffer)
+    else:
+        ending = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        factory = structlog.PrintLoggerFactory(sys.stderr)
     structlog.configure(
-        processors=[*shared, structlog.processors.format_exc_info, renderer] if as_json else [*shared, renderer],
+        processors=[*shared, *ending],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=factory,
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending, _decode],
         )
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+
+
+def _render(_: "WrappedLogger", __: str, event: "EventDict") -> bytes:
+    try:
+        return orjson.dumps(event, default=str)
+    except TypeError:
+        # A lone surrogate or a giant number, which somebody else's text may bring: escaped, but not lost.
+        return json.dumps(event, default=str).encode()
+
+
+def _decode(_: "WrappedLogger", __: str, line: Any) -> str:
+    """For the standard library, whose handlers write text."""
+    return line.decode() if isinstance(line, bytes) else str(line)
 
 
 def _scrub(_: "WrappedLogger", __: str, event: "EventDict") -> "EventDict":

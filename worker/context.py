@@ -5,6 +5,7 @@ import concurrent.futures
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, TypeVar
 
 import structlog
@@ -68,12 +69,17 @@ class TurnContext:
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._awaited: set[concurrent.futures.Future[Any]] = set()
-        self._cancelled = threading.Event()
+        self._cancelled = False
         self._cancel_reason: CancelReason | None = None
         self._values = values
         self._children = children
         self.start_clock(timeout_seconds)
-        self.log = structlog.get_logger("turnstile.handler").bind(
+
+    @cached_property
+    def log(self) -> Any:
+        # Made when it is asked for: most turns never do.
+        turn = self._turn
+        return structlog.get_logger("turnstile.handler").bind(
             turn_id=str(turn.id), session_id=turn.session_id, attempt=turn.attempt, trace_id=turn.trace_id
         )
 
@@ -91,7 +97,7 @@ class TurnContext:
 
     @property
     def cancelled(self) -> bool:
-        return self._cancelled.is_set()
+        return self._cancelled
 
     @property
     def cancel_reason(self) -> CancelReason | None:
@@ -105,7 +111,7 @@ class TurnContext:
         """Tells the handler, in whatever thread it is, to come to an end."""
         # In this order: who sees that it is cancelled also sees why.
         self._cancel_reason = reason
-        self._cancelled.set()
+        self._cancelled = True
         for waited_for in list(self._awaited):
             waited_for.cancel()
 

@@ -31,6 +31,10 @@ MAX_GATHERED = 1000
 PACE_SECONDS = 0.05
 """Between two appends of one turn: nobody reads faster, and a slow model's tokens share round trips, too."""
 
+OPENING_SECONDS = 0.02
+"""How long the news that an attempt has begun waits for something to be said. That of a handler that takes no time goes
+out together with its end: one append instead of two."""
+
 RETRY_SECONDS = 0.5
 PARTING_SECONDS = 5.0
 """How long the last words of an attempt are tried. Then the reader closes from the table."""
@@ -97,6 +101,7 @@ class Emitter:
         self._append = append
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
         self._lock = threading.Lock()
         self._text: list[str] = []
         self._characters = 0
@@ -114,7 +119,8 @@ class Emitter:
         self._overflown = False
         self._parting = asyncio.Event()
         self._patience_ends = 0.0
-        self._say(Saying(EventKind.STATUS, encode({"status": TurnStatus.RUNNING, "attempt": turn.attempt})))
+        self._gathered.append(Saying(EventKind.STATUS, encode({"status": TurnStatus.RUNNING, "attempt": turn.attempt})))
+        self._loop.call_later(OPENING_SECONDS, self._open)
 
     @property
     def text(self) -> str:
@@ -162,6 +168,11 @@ class Emitter:
 
     # --- gather
 
+    def _open(self) -> None:
+        with self._lock:
+            if self._gathered and not self._silent:
+                self._wake()
+
     def _part(self, kind: EventKind, data: dict[str, Any]) -> None:
         self._say(Saying(kind, encode(data)), last=True)
         self._parting.set()
@@ -208,6 +219,10 @@ class Emitter:
         if self._speaking:
             return
         self._speaking = True
+        if threading.get_ident() == self._loop_thread:
+            # Waking a loop that is awake costs a write to a socket, twice in each turn.
+            self._spawn(self._speak())
+            return
         try:
             self._loop.call_soon_threadsafe(lambda: self._spawn(self._speak()))
         except RuntimeError:
@@ -225,9 +240,10 @@ class Emitter:
                     self.fall_silent()
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            with suppress(TimeoutError):
-                pause = RETRY_SECONDS if answer is Appended.AWAY else PACE_SECONDS
-                await asyncio.wait_for(self._parting.wait(), pause)
+            if not self._parting.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(RETRY_SECONDS if answer is Appended.AWAY else PACE_SECONDS):
+                        await self._parting.wait()
 
     def _take(self) -> list[TurnEvent]:
         with self._lock:

@@ -22,6 +22,8 @@ from worker.outage import Outlast
 from worker.outcome import Outcome, StopReason
 from worker.workbench import Workbench
 
+log = structlog.get_logger("turnstile.handler")
+
 
 @dataclass(frozen=True, slots=True)
 class Handled:
@@ -85,7 +87,7 @@ class Handling:
         self._attempts[attempt] = None
         if self._handing_back:
             attempt.stop(StopReason.SHUTDOWN)
-        context.log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes)
+        log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes)
         try:
             if not turn.crashes:
                 outcome = await attempt.run(timeout, grace)

@@ -75,7 +75,7 @@ class Bench:
 
     async def quiet(self) -> None:
         """Until all has been said."""
-        await until(lambda: not self.emitter._speaking)
+        await until(lambda: not (self.emitter._speaking or self.emitter._gathered))
 
     def succeed(self, reply: Any) -> None:
         settlement = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=reply)
@@ -92,6 +92,13 @@ async def test_an_attempt_says_first_that_it_has_begun(bench: Bench) -> None:
     [event] = bench.redis.stream
     assert str(event.id) == "7-1"
     assert json.loads(event.saying.data) == {"status": "RUNNING", "attempt": 1}
+
+
+async def test_an_attempt_that_takes_no_time_is_one_append(bench: Bench) -> None:
+    bench.succeed("bye")
+    await bench.quiet()
+    assert bench.redis.kinds == ["status", "end"]
+    assert bench.redis.calls == 1
 
 
 async def test_what_is_said_at_one_moment_is_one_append() -> None:

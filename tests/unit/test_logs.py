@@ -45,6 +45,12 @@ def test_what_is_bound_for_the_task_stands_in_each_line() -> None:
     assert event["trace_id"] == "abc"
 
 
+def test_a_text_that_is_no_unicode_and_a_number_without_bounds_are_logged_all_the_same() -> None:
+    event = event_of("log.info('x', said='\\ud800', many=10**30)")
+
+    assert (event["said"], event["many"]) == ("\ud800", 10**30)
+
+
 def test_lines_below_the_level_are_left_out() -> None:
     lines = lines_of("log.info('quiet'); log.error('loud')", log_level="error")
 
