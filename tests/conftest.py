@@ -8,11 +8,13 @@ from typing import Any
 from uuid import uuid4
 
 import boto3
+import botocore.session
 import pytest
 from alembic import command
 from alembic.config import Config
 
 from ops.local.stack import LocalStack, down, up
+from tests.databases import Databases
 from tests.given_queues import find_given_queues
 from turns.database import Database
 from turns.message_queue import MessageQueues
@@ -48,12 +50,27 @@ def migrate(url: str, revision: str = "head") -> None:
     command.upgrade(config, revision)
 
 
+@pytest.fixture(scope="session")
+def databases(stack: LocalStack, template: str) -> Databases:
+    """Those of this process."""
+    return Databases(stack, template)
+
+
 @pytest.fixture
-def database_url(stack: LocalStack, template: str) -> Iterator[str]:
+def database_url(databases: Databases) -> Iterator[str]:
     """An empty, migrated database of the test's own."""
-    name = f"test_{uuid4().hex}"
-    yield stack.postgres.create_database(name, template=template)
-    stack.postgres.drop_database(name)
+    name = databases.take()
+    yield databases.url(name)
+    databases.give_back(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_loader_of_botocore() -> Iterator[None]:
+    """botocore reads the descriptions of its services anew for each session: a tenth of a second of CPU, in most tests."""
+    loader = botocore.session.create_loader()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(botocore.session, "create_loader", lambda *_: loader)
+        yield
 
 
 @pytest.fixture

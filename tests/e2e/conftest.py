@@ -6,6 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.databases import Databases
 from tests.e2e.forks import ForkServer
 from tests.e2e.rig import Product, WorkerProcess
 from turns.settings import Settings
@@ -15,6 +16,14 @@ CREATE TABLE evidence (
     id bigint GENERATED ALWAYS AS IDENTITY, turn_id uuid, session_id text, seq bigint, attempt int, fence bigint,
     pid int, what text, at timestamptz)
 """
+
+
+@pytest.fixture
+def database_url(databases: Databases) -> Iterator[str]:
+    """One that nobody had before and nobody gets after: a worker that is slow to die must write into nobody else's."""
+    name = databases.make()
+    yield databases.url(name)
+    databases.drop(name)
 
 
 @pytest.fixture
