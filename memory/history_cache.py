@@ -24,7 +24,8 @@ from memory.history_entry import Entry, decode, encode_claim, encode_header, enc
 from turns.batching import Batcher
 from turns.circuit import Circuit
 from turns.conversation import HistoryVersion, StoredMessage
-from turns.redis_connections import connect
+from turns.redis_batch import NodeAwayError
+from turns.redis_connections import connect, leave_demoted
 from turns.settings import Settings
 
 BATCH = 50
@@ -171,6 +172,7 @@ class HistoryCache:
             return [None] * len(commands)
         self._circuit.succeeded()
         refused = [answer for answer in answers if isinstance(answer, RedisError)]
-        if refused:
+        if refused and not isinstance(refused[0], NodeAwayError):
+            leave_demoted(self._redis, refused[0])
             log.warning("history.redis_refuses", error=f"{type(refused[0]).__name__}: {refused[0]}", calls=len(refused))
         return [None if isinstance(answer, RedisError) else answer for answer in answers]

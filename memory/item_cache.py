@@ -21,7 +21,8 @@ from memory.item import MAX_ITEMS, SEPARATOR, Item, Place, Query, Write, decode,
 from memory.kinds import CONTEXT_LIFETIME, LOW_PRIORITY, Pressure, find_kind
 from turns.circuit import Circuit
 from turns.errors import SupersededError
-from turns.redis_connections import connect
+from turns.redis_batch import NodeAwayError
+from turns.redis_connections import connect, leave_demoted
 from turns.settings import Settings
 
 VALUES_PER_ITEM = 7
@@ -201,6 +202,11 @@ class ItemCache:
             # It is there and refuses: out of memory, read-only, loading.
             self.counters.refusals += 1
             log.warning("memory.redis_refused", error=str(error))
+            leave_demoted(self._redis, error)
+            return None
+        except NodeAwayError:
+            # One of several, which is left alone for a while; the others are not.
+            self.counters.outages += 1
             return None
         except (RedisError, OSError) as error:
             self.counters.outages += 1

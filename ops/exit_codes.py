@@ -4,7 +4,7 @@
 |------|-------------------------------------------------------------------------------|
 | 0    | done                                                                          |
 | 1    | what was asked for failed, or the check did not hold                          |
-| 2    | the command line or the settings are refused; nothing was done                |
+| 2    | the command line, the settings or a server's certificate is refused           |
 | 3    | no such turn, queue, revision or stack                                        |
 | 4    | a service is away (database, queue, API); the same command may work later     |
 | 5    | `doctor` looked at everything and found something wrong                       |

@@ -41,16 +41,19 @@ def migrate(
 
 
 def wait_for_database(url: str, seconds: float) -> None:
-    """Returns when the database lets us in; DatabaseUnavailableError if it does not in that time."""
+    """Returns when the database lets us in; DatabaseUnavailableError if it does not in that time,
+    CertificateRefusedError at once."""
     import psycopg
 
-    from turns.database import conninfo
+    from turns.database import certificate_refused, conninfo
 
     deadline = time.monotonic() + seconds
     while True:
         try:
             psycopg.connect(conninfo(url, "turnstile-migrate")).close()
         except psycopg.OperationalError as error:
+            if (refused := certificate_refused("DATABASE_URL", error)) is not None:
+                raise refused from error
             if time.monotonic() >= deadline:
                 raise DatabaseUnavailableError(str(error)) from error
             time.sleep(_POLL_SECONDS)

@@ -41,14 +41,15 @@ async def operator_database(settings: Settings) -> "AsyncIterator[Database]":
     """A small pool. Raises DatabaseUnavailableError at once, with the server's own reason, if there is no way in."""
     import psycopg
 
-    from turns.database import Database, conninfo
+    from turns.database import Database, certificate_refused, conninfo
 
     # The pool retries in the background and in the end knows only that time is up.
     try:
         probe = await psycopg.AsyncConnection.connect(conninfo(settings.database_url, APPLICATION))
         await probe.close()
     except psycopg.Error as error:
-        raise DatabaseUnavailableError(str(error)) from error
+        refused = certificate_refused("DATABASE_URL", error)
+        raise refused or DatabaseUnavailableError(str(error)) from error
     async with Database(settings.database_url, APPLICATION, size=2) as database:
         yield database
 

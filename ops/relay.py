@@ -10,6 +10,7 @@ from turns.database import Database
 from turns.message_queue import MessageQueues
 from turns.relay import Relay
 from turns.settings import Settings
+from turns.trust import check_certificates
 from turns.webhook_delivery import WebhookDelivery
 
 log = structlog.get_logger("turnstile.relay")
@@ -28,6 +29,7 @@ async def run_relay(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
+    await check_certificates(settings)
     queues = MessageQueues(settings)
     memory_watch = MemoryWatch(settings)
     try:

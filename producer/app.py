@@ -25,6 +25,7 @@ from turns.database import Database
 from turns.errors import AddressUnusableError
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
+from turns.trust import check_certificates
 
 HOT_CONNECTIONS = 4
 COLD_CONNECTIONS = 8
@@ -97,9 +98,10 @@ def create_app(settings: Settings) -> FastAPI:
 def serve(settings: Settings) -> None:
     """Runs the API until SIGTERM or SIGINT, then finishes what it has begun and returns. A second SIGINT cuts it short.
 
-    Raises AddressUnusableError.
+    Raises AddressUnusableError, CertificateRefusedError.
     """
     logs.configure(settings)
+    asyncio.run(check_certificates(settings))
     app = create_app(settings)
     config = uvicorn.Config(
         app,

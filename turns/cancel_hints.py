@@ -85,12 +85,15 @@ class _Publisher:
         for channel, word in hints:
             pipeline.publish(channel, word)
         try:
-            await pipeline.execute()
+            answers = await pipeline.execute(raise_on_error=False)
         except (RedisError, OSError) as error:
             self._circuit.failed(time.monotonic())
             log.warning("hints.not_published", error=f"{type(error).__name__}: {error}", turns=len(hints))
         else:
             self._circuit.succeeded()
+            refused = next((answer for answer in answers if isinstance(answer, Exception)), None)
+            if refused is not None:
+                log.warning("hints.refused", error=f"{type(refused).__name__}: {refused}", turns=len(hints))
 
     async def close(self) -> None:
         await self._redis.aclose()

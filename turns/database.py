@@ -20,7 +20,7 @@ from psycopg.pq import PipelineStatus
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from turns.errors import DatabaseUnavailableError
+from turns.errors import CertificateRefusedError, DatabaseUnavailableError
 
 if TYPE_CHECKING:
     from sqlalchemy import ClauseElement
@@ -37,6 +37,13 @@ _SERVER_IS_THERE = frozenset({"40001", "40P01", "55P03", "57014"}) | _GIVEN_UP
 """Serialization failure, deadlock, the time-outs: asked again like an outage, but the living do renew."""
 
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
+
+# libpq has no codes for these. The last two are no outage either: the server has no TLS, or a file of ours is none.
+_UNTRUSTED = re.compile(
+    r"(?:SSL error: (?=certificate verify failed)|(?=server certificate for )|(?=server does not support SSL)|"
+    r"(?=could not (?:read|load) (?:root |private key|certificate)|root certificate file ))(?P<why>[^\n]+)"
+)
+_TLS_MODES = frozenset({"require", "verify-ca", "verify-full"})
 
 Connection = psycopg.AsyncConnection[DictRow]
 Parameters = Mapping[str, Any]
@@ -89,6 +96,28 @@ def is_outage(error: psycopg.Error) -> bool:
     if isinstance(error, psycopg.InterfaceError) or error.sqlstate in _GIVEN_UP | {"25006"}:
         return True
     return isinstance(error, psycopg.OperationalError) and not (error.sqlstate or "").startswith("54")
+
+
+def certificate_refused(setting: str, error: psycopg.Error) -> CertificateRefusedError | None:
+    """What to tell whoever has set this up, if the way in failed by a certificate."""
+    found = _UNTRUSTED.search(str(error))
+    return None if found is None else CertificateRefusedError(setting, found["why"])
+
+
+async def check_certificate(setting: str, url: str) -> None:
+    """Raises CertificateRefusedError if TLS is asked for and the server shows no certificate that holds. Whatever else is wrong
+    with it is an outage."""
+    given = conninfo(url, "turnstile-check")
+    # As libpq itself would have it, which looks at its own variables too.
+    defaults = {option.keyword: option.val for option in psycopg.pq.Conninfo.get_defaults()}
+    if (conninfo_to_dict(given).get("sslmode") or (defaults[b"sslmode"] or b"").decode()) not in _TLS_MODES:
+        return
+    try:
+        connection = await psycopg.AsyncConnection.connect(given)
+        await connection.close()
+    except psycopg.Error as error:
+        if (refused := certificate_refused(setting, error)) is not None:
+            raise refused from error
 
 
 class Database:

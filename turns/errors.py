@@ -12,6 +12,14 @@ class SettingsError(TurnstileError):
     """The environment or the queue declarations are refused; the message names every offending setting."""
 
 
+class CertificateRefusedError(SettingsError):
+    """Who answers over TLS can't show that he is whom the setting names. Waiting would not heal that."""
+
+    def __init__(self, setting: str, reason: str) -> None:
+        super().__init__(f"{setting}: the server that answers there is not trusted: {reason}")
+        self.setting = setting
+
+
 class AddressUnusableError(TurnstileError):
     """No server can listen there: the port is taken, or the host is not this machine's."""
 

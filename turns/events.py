@@ -20,7 +20,8 @@ from redis.exceptions import RedisError
 
 from turns.batching import Batcher
 from turns.circuit import Circuit
-from turns.redis_connections import connect
+from turns.redis_batch import NodeAwayError
+from turns.redis_connections import connect, leave_demoted
 from turns.settings import Settings
 from turns.turn_event import EventId, EventKind, Saying, TurnEvent
 
@@ -98,7 +99,7 @@ class EventWriter:
         pipeline = self._redis.pipeline(transaction=False)
         for append in appends:
             pipeline.eval(APPEND, 1, append.key, *_arguments(append, self._milliseconds))
-        answers = await _execute(pipeline, self._circuit, "events.write_failed")
+        answers = await _execute(self._redis, pipeline, self._circuit, "events.write_failed")
         if answers is None:
             return [Appended.AWAY] * len(appends)
         return [Appended.AWAY if isinstance(answer, Exception) else Appended(answer) for answer in answers]
@@ -132,13 +133,13 @@ class EventReader:
         pipeline = self._redis.pipeline(transaction=False)
         for reading in readings:
             pipeline.xrange(reading.key, "-" if reading.after is None else f"({reading.after}", "+", count=PAGE)
-        answers = await _execute(pipeline, self._circuit, "events.read_failed")
+        answers = await _execute(self._redis, pipeline, self._circuit, "events.read_failed")
         if answers is None:
             return [None] * len(readings)
         return [None if isinstance(answer, Exception) else [_event(*entry) for entry in answer] for answer in answers]
 
 
-async def _execute(pipeline: Any, circuit: Circuit, complaint: str) -> list[Any] | None:
+async def _execute(client: Any, pipeline: Any, circuit: Circuit, complaint: str) -> list[Any] | None:
     try:
         # A key of another type fails alone, and is no outage.
         answers: list[Any] = await pipeline.execute(raise_on_error=False)
@@ -148,8 +149,9 @@ async def _execute(pipeline: Any, circuit: Circuit, complaint: str) -> list[Any]
         return None
     circuit.succeeded()
     refused = next((answer for answer in answers if isinstance(answer, Exception)), None)
-    if refused is not None:
+    if refused is not None and not isinstance(refused, NodeAwayError):
         log.warning(complaint, error=f"{type(refused).__name__}: {refused}")
+        leave_demoted(client, refused)
     return answers
 
 

@@ -4,10 +4,11 @@ Each takes a value, returns it and raises ValueError, as pydantic wants it.
 """
 
 import re
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from turns.message import ID_PATTERN
+from turns.redis_urls import read as read_redis_url
 from turns.webhook_signature import read_secret
 from turns.webhook_url import is_rule
 
@@ -31,17 +32,11 @@ def check_database_url(url: str) -> str:
 
 
 def check_redis_url(url: str | None) -> str | None:
-    """redis://, rediss:// or unix://."""
+    """One of the forms of `turns.redis_urls`; the files that it names are there."""
     if url is None:
         return None
-    try:
-        parts = urlsplit(url)
-        # The port is looked at only when it is asked for.
-        fits = parts.scheme in {"redis", "rediss", "unix"} and "://" in url and parts.port != 0
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ValueError("is not a Redis URL")
+    if not all(Path(file).is_file() for file in read_redis_url(url).files):
+        raise ValueError("names a certificate or key file that is not there")
     return url
 
 

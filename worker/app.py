@@ -27,6 +27,7 @@ from turns.message_queue import MessageQueues
 from turns.registry import WorkerRecord
 from turns.relay import Relay
 from turns.settings import Settings
+from turns.trust import check_certificates
 from turns.webhook_delivery import WebhookDelivery
 from worker.consumer import Consumer
 from worker.emitting import Emission
@@ -86,6 +87,7 @@ async def _end_tasks() -> None:
 async def _run(settings: Settings, handler: Handler) -> int:
     shutdown = Shutdown()
     shutdown.install()
+    await check_certificates(settings)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(
             Database(settings.database_url, "turnstile-worker", size=DATABASE_CONNECTIONS, pinned=True)

@@ -24,7 +24,8 @@ from redis.exceptions import RedisError
 
 from turns.batching import Batcher
 from turns.circuit import Circuit
-from turns.redis_connections import connect, connect_blocking
+from turns.redis_batch import NodeAwayError
+from turns.redis_connections import connect, connect_blocking, leave_demoted
 from turns.settings import Settings
 
 BATCH = 50
@@ -91,9 +92,11 @@ class Extension(StrEnum):
     """It is gone, because its hold has given it back meanwhile."""
     LOST = "lost"
     """Another worker has it."""
+    UNKNOWN = "unknown"
+    """Its Redis, one of several, did not answer."""
 
 
-_EXTENSIONS = {1: Extension.EXTENDED, 2: Extension.FREE, 0: Extension.LOST}
+_EXTENSIONS = {1: Extension.EXTENDED, 2: Extension.FREE, 0: Extension.LOST, None: Extension.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +147,19 @@ class SessionLock:
         answers = await self._run(ACQUIRE, locks)
         if answers is None:
             return [Guard.UNGUARDED] * len(locks)
-        return [Guard.LOCKED if answer == 1 else Guard.BUSY for answer in answers]
+        meaning = {1: Guard.LOCKED, 0: Guard.BUSY, None: Guard.UNGUARDED}
+        return [meaning[answer] for answer in answers]
 
     async def _release_many(self, locks: Sequence[LockedSession]) -> Sequence[Release]:
         answers = await self._run(RELEASE, locks, try_anyway=True)
         if answers is None:
             return [Release.UNKNOWN] * len(locks)
-        meaning = {1: Release.LOOK_AGAIN, 0: Release.RELEASED, -1: Release.LOST}
+        meaning = {1: Release.LOOK_AGAIN, 0: Release.RELEASED, -1: Release.LOST, None: Release.UNKNOWN}
         return [meaning[answer] for answer in answers]
 
-    async def _run(self, script: str, locks: Sequence[LockedSession], *, try_anyway: bool = False) -> list[int] | None:
+    async def _run(
+        self, script: str, locks: Sequence[LockedSession], *, try_anyway: bool = False
+    ) -> list[int | None] | None:
         # A lock that is not given back turns away every wake-up of its session for a lease: worth a try.
         if not self._circuit.allows(time.monotonic()) and not try_anyway:
             return None
@@ -162,13 +168,13 @@ class SessionLock:
             # EVAL, not EVALSHA: the server keeps the compiled script either way, and there is no NOSCRIPT to handle.
             pipeline.eval(script, 2, lock.key, lock.waiting_key, lock.token, self._milliseconds)
         try:
-            answers = await pipeline.execute()
+            answers = await pipeline.execute(raise_on_error=False)
         except (RedisError, OSError) as error:
             self._circuit.failed(time.monotonic())
             log.warning("lock.redis_away", error=f"{type(error).__name__}: {error}", sessions=len(locks))
             return None
         self._circuit.succeeded()
-        return [int(answer) for answer in answers]
+        return _read(answers, self._redis)
 
 
 class LockExtender:
@@ -196,21 +202,33 @@ class LockExtender:
         free = [place for place, found in enumerate(extensions) if found is Extension.FREE and is_kept(locks[place])]
         # Whoever has come between is told by the same script that somebody waits, and looks at the session once more.
         answers = self._ask(ACQUIRE, 2, [locks[place] for place in free])
+        taken = {1: Extension.RETAKEN, 0: Extension.LOST, None: Extension.UNKNOWN}
         for place, answer in zip(free, answers, strict=False):
-            extensions[place] = Extension.RETAKEN if answer == 1 else Extension.LOST
+            extensions[place] = taken[answer]
         return extensions
 
-    def _ask(self, script: str, keys: int, locks: Sequence[LockedSession]) -> list[int]:
+    def _ask(self, script: str, keys: int, locks: Sequence[LockedSession]) -> list[int | None]:
         if not locks or not self._circuit.allows(time.monotonic()):
             return []
         pipeline = self._redis.pipeline(transaction=False)
         for lock in locks:
             pipeline.eval(script, keys, *(lock.key, lock.waiting_key)[:keys], lock.token, self._milliseconds)
         try:
-            answers = pipeline.execute()
+            answers = pipeline.execute(raise_on_error=False)
         except (RedisError, OSError) as error:
             self._circuit.failed(time.monotonic())
             log.warning("lock.extend_failed", error=f"{type(error).__name__}: {error}")
             return []
         self._circuit.succeeded()
+        return _read(answers, self._redis)
+
+
+def _read(answers: Sequence[Any], client: Any) -> list[int | None]:
+    """None for each that was refused, or whose node of a cluster is away: that says nothing of the others."""
+    refused = next((answer for answer in answers if isinstance(answer, Exception)), None)
+    if refused is None:
         return [int(answer) for answer in answers]
+    if not isinstance(refused, NodeAwayError):
+        log.warning("lock.redis_refuses", error=f"{type(refused).__name__}: {refused}", sessions=len(answers))
+        leave_demoted(client, refused)
+    return [None if isinstance(answer, Exception) else int(answer) for answer in answers]

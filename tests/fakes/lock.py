@@ -201,7 +201,7 @@ class _BlockingPipeline(_Pipeline):
         super().__init__(server)
         self._carrier = carrier
 
-    def execute(self) -> Any:
+    def execute(self, *, raise_on_error: bool = True) -> Any:
         """Sends what was queued."""
         return self._carrier.ask_blocking(self._run)
 

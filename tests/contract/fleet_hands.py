@@ -1,0 +1,94 @@
+"""The product's hands on a Redis that is several servers, and sessions that are spread over all of them."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from uuid import uuid4
+
+from memory.history_cache import HistoryCache
+from memory.item_cache import ItemCache
+from memory.watch import MemoryWatch
+from turns.cancel_hints import CancelHints
+from turns.event_hints import EventHints
+from turns.events import EventReader, EventWriter
+from turns.settings import QueueSettings, Settings
+from worker.lock_inspection import LockInspector
+from worker.session_lock import LockedSession, LockExtender, SessionLock, name_lock
+
+SESSIONS = [f"s-{number}" for number in range(30)]
+
+
+class PatientSettings(Settings):
+    """The tests share the machine with others: that a server is slow for a moment is not what they are about."""
+
+    @property
+    def redis_timeout_seconds(self) -> float:
+        """Longer than any lease would allow."""
+        return 20.0
+
+
+class HastySettings(Settings):
+    """Where servers are killed on purpose, they need not be waited for that long."""
+
+    @property
+    def redis_timeout_seconds(self) -> float:
+        """Long enough for one that lives."""
+        return 3.0
+
+
+def settings_for(url: str, kind: type[Settings] = PatientSettings) -> Settings:
+    """All that needs Redis finds it there, under a prefix of its own."""
+    return kind(
+        redis_url=url,
+        queues=(QueueSettings(name="turns"),),
+        redis_prefix=f"{uuid4().hex[:8]}:",
+        lease_seconds=20.0,
+        memory_connections=4,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """All that speak to Redis."""
+
+    settings: Settings
+    lock: SessionLock
+    extender: LockExtender
+    inspector: LockInspector
+    writer: EventWriter
+    reader: EventReader
+    hints: EventHints
+    cancels: CancelHints
+    history: HistoryCache
+    items: ItemCache
+    watch: MemoryWatch
+
+    def locks(self, token: str) -> list[LockedSession]:
+        """The locks of all sessions."""
+        return [name_lock(self.settings, "t", session, token) for session in SESSIONS]
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Hands]:
+    """All of them, closed at the end."""
+    hands = Hands(
+        settings,
+        SessionLock(settings),
+        LockExtender(settings),
+        LockInspector(settings),
+        EventWriter(settings),
+        EventReader(settings),
+        EventHints(settings),
+        CancelHints(settings),
+        HistoryCache(settings),
+        ItemCache(settings),
+        MemoryWatch(settings),
+    )
+    async with AsyncExitStack() as stack:
+        stack.callback(hands.extender.close)
+        for each in (
+            *(hands.lock, hands.inspector, hands.writer, hands.reader, hands.hints),
+            *(hands.cancels, hands.history, hands.items, hands.watch),
+        ):
+            stack.push_async_callback(each.close)
+        yield hands

@@ -1,0 +1,180 @@
+"""Redis behind sentinels and as a cluster, by TLS: all that the product asks of Redis is answered there as by one server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+import pytest
+
+from memory.history_entry import Entry
+from memory.interface import MemoryChange
+from memory.item import Place, Write
+from memory.kinds import find_kind
+from ops.local.stack import LocalStack
+from tests.contract.fleet_hands import SESSIONS, Hands, opened, settings_for
+from tests.fleet.certificates import Certificates, make
+from tests.fleet.fleets import Fleet, cluster, tls_sentinel
+from tests.fleet.servers import program_of
+from tests.probes import until
+from turns.cancel_hints import listen
+from turns.conversation import HistoryVersion, StoredMessage
+from turns.events import Append, Appended, Reading
+from turns.turn_event import EventKind, Saying, name_stream, numbered
+from worker.lock_inspection import HeldLock, LocksUnreadableError
+from worker.session_lock import Extension, Guard, Release
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module", params=["sentinels", "cluster"])
+def fleet(request: pytest.FixtureRequest, stack: LocalStack, certificates: Certificates) -> Iterator[Fleet]:
+    program = program_of(stack)
+    made = (
+        tls_sentinel(program, certificates)
+        if request.param == "sentinels"
+        else cluster(program, certificates=certificates)
+    )
+    with made as running:
+        yield running
+
+
+@pytest.fixture
+async def hands(fleet: Fleet) -> AsyncIterator[Hands]:
+    async with opened(settings_for(fleet.url)) as made:
+        yield made
+
+
+async def looked_at(hands: Hands) -> list[HeldLock]:
+    """All locks. An operator who waited in vain asks again."""
+    found: list[list[HeldLock]] = []
+
+    async def answered() -> bool:
+        with suppress(LocksUnreadableError):
+            found.append(await hands.inspector.held(1000))
+        return bool(found)
+
+    await until(answered)
+    return found[0]
+
+
+async def test_sessions_on_all_nodes_are_locked_looked_at_and_given_back_together(hands: Hands, fleet: Fleet) -> None:
+    ours, theirs = hands.locks("ours"), hands.locks("theirs")
+
+    assert await asyncio.gather(*map(hands.lock.acquire, ours)) == [Guard.LOCKED] * len(SESSIONS)
+    assert all(primary.client.keys(f"{hands.settings.redis_prefix}*") for primary in fleet.primaries)
+    assert await asyncio.gather(*map(hands.lock.acquire, theirs)) == [Guard.BUSY] * len(SESSIONS)
+    assert {lock.session_id for lock in await looked_at(hands)} == set(SESSIONS)
+    assert await asyncio.gather(*map(hands.lock.release, ours)) == [Release.LOOK_AGAIN] * len(SESSIONS)
+    assert await asyncio.gather(*map(hands.lock.release, ours)) == [Release.RELEASED] * len(SESSIONS)
+
+
+async def test_the_heartbeat_extends_what_is_there_and_takes_back_what_is_not(hands: Hands, fleet: Fleet) -> None:
+    locks = hands.locks("ours")
+    await asyncio.gather(*map(hands.lock.acquire, locks[::2]))
+
+    extended = await asyncio.to_thread(hands.extender.extend, locks)
+
+    assert extended == [Extension.EXTENDED, Extension.RETAKEN] * (len(SESSIONS) // 2)
+
+
+async def test_what_turns_say_on_all_nodes_is_hinted_at_and_read(hands: Hands) -> None:
+    keys = [name_stream(hands.settings.redis_prefix, "t", session, uuid4()) for session in SESSIONS]
+    said = numbered(1, 1, [Saying(EventKind.DELTA, '"word"'), Saying(EventKind.END, "{}")])
+
+    with hands.hints.listen(keys[0]) as first, hands.hints.listen(keys[-1]) as last:
+        # Told once when the subscription stands; what comes after that is of the appends.
+        assert await first.wait(20)
+        assert await last.wait(20)
+        appended = await asyncio.gather(*(hands.writer.append(Append(key, said)) for key in keys))
+        await until(first.take_end)
+        await until(last.take_end)
+
+    assert appended == [Appended.APPENDED] * len(SESSIONS)
+    read = await asyncio.gather(*(hands.reader.read(Reading(key, None)) for key in keys))
+    assert read == [said] * len(SESSIONS)
+
+
+async def test_histories_on_all_nodes_are_stored_and_loaded(hands: Hands) -> None:
+    version = HistoryVersion(1, uuid4())
+    message = StoredMessage(
+        turn_id=uuid4(),
+        seq=1,
+        ordinal=0,
+        role="user",
+        text='"Good morning"',
+        created_at=datetime(2026, 11, 21, tzinfo=UTC),
+    )
+    entry = Entry((message,), whole=True)
+
+    await asyncio.gather(*(hands.history.store("t", session, version, entry) for session in SESSIONS))
+
+    loaded = await asyncio.gather(*(hands.history.load("t", session, version, 10) for session in SESSIONS))
+    assert loaded == [entry] * len(SESSIONS)
+
+
+async def test_the_memory_of_a_session_is_written_found_and_its_changes_told(hands: Hands) -> None:
+    memories = [hands.items.session("t", session, fence=1) for session in SESSIONS[:8]]
+
+    async with hands.items.changes(memories[0]) as changes:
+        written = await asyncio.gather(*(hands.items.write(one, [Write(key="name", value="Ada")]) for one in memories))
+        hearing = asyncio.create_task(_first(changes))
+
+        async def heard() -> bool:
+            # Another node may carry out the first before the subscription stands.
+            await hands.items.write(memories[0], [Write(key="name", value="Ada")])
+            return hearing.done()
+
+        await until(heard, within=60)
+
+    assert all(versions is not None for versions in written)
+    change = hearing.result()
+    assert (change.of, change.kind, change.name) == ("item", "item", "name")
+    found = await asyncio.gather(*(hands.items.read(one, [Place(find_kind("item"), "name")]) for one in memories))
+    assert [[item.value for item in one.items] if one else None for one in found] == [["Ada"]] * len(memories)
+
+
+async def _first(changes: AsyncIterator[MemoryChange]) -> MemoryChange:
+    return await anext(changes)
+
+
+async def test_a_hint_about_a_cancel_is_heard(hands: Hands) -> None:
+    turn, heard = uuid4(), set[UUID]()
+    listening = asyncio.create_task(listen(hands.settings, heard.add))
+
+    async def told() -> bool:
+        await hands.cancels.publish([turn])
+        return turn in heard
+
+    await until(told)
+    listening.cancel()
+    with suppress(asyncio.CancelledError):
+        await listening
+
+
+async def test_operators_free_a_lock_that_would_stand_for_ever(hands: Hands, fleet: Fleet) -> None:
+    [lock, *_] = hands.locks("gone:1")
+    await hands.lock.acquire(lock)
+    for primary in fleet.primaries:
+        for key in primary.client.keys(lock.key):
+            primary.client.persist(key)
+    [held] = await looked_at(hands)
+
+    assert await hands.inspector.free(held) is True
+    assert await hands.inspector.held(10) == []
+
+
+async def test_the_memory_watch_sees_the_fullest_of_them(hands: Hands, fleet: Fleet) -> None:
+    full = fleet.primaries[-1].client
+    used = full.info("memory")["used_memory"]
+    full.config_set("maxmemory", used * 100)
+
+    health = await hands.watch.look()
+
+    full.config_set("maxmemory", 0)
+    assert health is not None
+    assert health.max_bytes == used * 100

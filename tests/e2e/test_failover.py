@@ -1,0 +1,73 @@
+"""The primary of Redis dies in mid-run and another takes over: nothing lost, nothing doubled, order kept."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+
+from ops.local.stack import LocalStack
+from tests.e2e.conftest import StartWorker
+from tests.e2e.rig import Product
+from tests.fleet.fleets import Fleet, cluster, sentinel_trio
+from tests.fleet.servers import program_of
+from tests.probes import until
+from turns.settings import Settings
+from worker.session_lock import Guard
+
+SESSIONS = [f"s{number}" for number in range(8)]
+MAKE: dict[str, Callable[[str], AbstractContextManager[Fleet]]] = {
+    "sentinels": sentinel_trio,
+    "cluster": lambda program: cluster(program, replicas=1),
+}
+
+
+@pytest.fixture(params=MAKE)
+def fleet(request: pytest.FixtureRequest, stack: LocalStack) -> Iterator[Fleet]:
+    with MAKE[request.param](program_of(stack)) as running:
+        yield running
+
+
+@pytest.fixture
+def visibility_seconds() -> float:
+    """Twice the lease."""
+    return 12.0
+
+
+@pytest.fixture
+def settings(settings: Settings, fleet: Fleet) -> Settings:
+    """The stack's, with that Redis in place of its own."""
+    return settings.model_copy(update={"redis_url": fleet.url, "lease_seconds": 6.0})
+
+
+async def test_turns_are_answered_once_and_in_order_while_the_primary_is_failed_over(
+    product: Product, start_worker: StartWorker, fleet: Fleet
+) -> None:
+    workers = [start_worker(), start_worker()]
+    for session in SESSIONS:
+        await product.submit(*[{"do": "sleep", "seconds": 0.1}] * 2, session=session)
+    await until(product.evidence, within=60)
+
+    fleet.primaries[0].kill()
+
+    async def failed_over_under_load() -> bool:
+        for session in SESSIONS:
+            await product.submit({"do": "sleep", "seconds": 0.1}, session=session)
+        await product.ended(within=90)
+        return fleet.has_failed_over()
+
+    await until(failed_over_under_load, within=90)
+
+    async def all_locked_again() -> bool:
+        known = [len(worker.said("session.lock")) for worker in workers]
+        for session in SESSIONS:
+            await product.submit({"do": "echo"}, session=session)
+        await product.ended(within=90)
+        lines = [line for worker, old in zip(workers, known, strict=True) for line in worker.said("session.lock")[old:]]
+        return {line["result"] for line in lines} == {Guard.LOCKED}
+
+    await until(all_locked_again, within=90)
+
+    rows = await product.rows()
+    assert {row["status"] for row in rows} == {"SUCCEEDED"}
+    assert len(await product.evidence()) == len(rows)
+    await product.check_sessions()

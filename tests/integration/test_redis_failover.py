@@ -1,0 +1,91 @@
+"""Part of Redis dies: what lives goes on meanwhile, and what is promoted is found."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
+
+import pytest
+
+from memory.item import Write
+from ops.local.ports import LOOPBACK
+from ops.local.stack import LocalStack
+from tests.contract.fleet_hands import SESSIONS, HastySettings, opened, settings_for
+from tests.fleet.fleets import Fleet, cluster
+from tests.fleet.servers import Server, choose_ports, program_of
+from tests.probes import until
+from worker.session_lock import Extension, Guard
+
+MakeFleet = Callable[[str], AbstractContextManager[Fleet]]
+
+
+async def test_a_node_that_is_gone_for_good_fails_its_own_sessions_and_no_others(stack: LocalStack) -> None:
+    with cluster(program_of(stack)) as fleet:
+        async with opened(settings_for(fleet.url, HastySettings)) as hands:
+            locks = hands.locks("ours")
+            await asyncio.gather(*map(hands.lock.acquire, locks))
+            await asyncio.to_thread(hands.extender.extend, locks)
+            memories = [hands.items.session("t", session, fence=1) for session in SESSIONS]
+            await hands.items.write(memories[0], [Write(key="name", value="Ada")])
+            prefix = f"{hands.settings.redis_prefix}lock:*"
+            lost = set(fleet.primaries[0].client.keys(prefix))
+            fleet.primaries[0].kill()
+
+            guards = await asyncio.gather(*map(hands.lock.acquire, locks))
+            extended = await asyncio.to_thread(hands.extender.extend, locks)
+            written = await asyncio.gather(
+                *(hands.items.write(one, [Write(key="name", value="Ada")]) for one in memories)
+            )
+
+            assert 0 < len(lost) < len(SESSIONS)
+            assert guards == [Guard.UNGUARDED if lock.key in lost else Guard.LOCKED for lock in locks]
+            assert extended == [Extension.UNKNOWN if lock.key in lost else Extension.EXTENDED for lock in locks]
+            assert [versions is None for versions in written] == [lock.key in lost for lock in locks]
+            assert await hands.lock.ping() is True
+
+
+async def test_who_starts_while_a_node_is_gone_works_with_the_others(stack: LocalStack) -> None:
+    with cluster(program_of(stack)) as fleet:
+        fleet.primaries[0].kill()
+        async with opened(settings_for(fleet.url, HastySettings)) as hands:
+
+            async def most_are_locked() -> bool:
+                guards = await asyncio.gather(*map(hands.lock.acquire, hands.locks("ours")))
+                return Guard.LOCKED in guards
+
+            await until(most_are_locked, within=60)
+            extended = await asyncio.to_thread(hands.extender.extend, hands.locks("ours"))
+            assert {Extension.EXTENDED, Extension.UNKNOWN} <= set(extended)
+
+
+@pytest.fixture
+async def demoted(stack: LocalStack) -> AsyncIterator[Server]:
+    """A server that was the primary, until somebody else was made it."""
+    [port] = choose_ports(1)
+    server = Server(program_of(stack), port, {})
+    server.wait()
+    yield server
+    server.close()
+
+
+async def test_a_primary_that_was_made_a_replica_is_left(demoted: Server) -> None:
+    async with opened(settings_for(f"redis://{LOOPBACK}:{demoted.port}", HastySettings)) as hands:
+        locks = hands.locks("ours")
+        await hands.lock.acquire(locks[0])
+        await asyncio.to_thread(hands.extender.extend, locks[:1])
+        before = _clients(demoted)
+        demoted.client.replicaof(LOOPBACK, 1)
+
+        assert await hands.lock.acquire(locks[1]) is Guard.UNGUARDED
+        assert await asyncio.to_thread(hands.extender.extend, locks[:2]) == [Extension.UNKNOWN] * 2
+
+        async def all_left() -> bool:
+            return not before & _clients(demoted)
+
+        await until(all_left)
+        demoted.client.replicaof("NO", "ONE")
+        assert await hands.lock.acquire(locks[1]) is Guard.LOCKED
+
+
+def _clients(server: Server) -> set[str]:
+    own = str(server.client.client_id())
+    return {one["id"] for one in server.client.client_list() if one["id"] != own}

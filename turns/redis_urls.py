@@ -1,0 +1,140 @@
+"""What a Redis URL says: one server, a primary that sentinels know, or the nodes of a cluster; with TLS or without. Pure.
+
+    redis://user:password@host:6379/0                rediss://host:6380/0?ssl_ca_certs=/etc/ca.pem
+    redis+sentinel://host:26379,host:26379/name/0    rediss+sentinel://...     TLS to the sentinels and to Redis
+    redis+cluster://host:6379,host:6379              rediss+cluster://...      any of the nodes; they know the others
+
+TLS without a check of the certificate and of the name in it keeps out nobody who can stand in between, so there is no way to
+ask for it (ADR 0035): whoever needs none of it says `redis://`, whoever signs his own certificate names it in `ssl_ca_certs`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+PORT = 6379
+SENTINEL_PORT = 26379
+
+TLS_OPTIONS = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
+"""Paths of PEM files: the authorities to trust in place of the system's; this client's own certificate and its key."""
+SENTINEL_OPTIONS = frozenset({"sentinel_username", "sentinel_password"})
+_ALWAYS = {"ssl_cert_reqs": {"required"}, "ssl_check_hostname": {"true", "yes", "y", "1"}}
+"""What may be said of the checks: that they are made."""
+
+Address = tuple[str, int]
+
+
+class RedisKind(StrEnum):
+    """How the server is found."""
+
+    SINGLE = "single"
+    SENTINEL = "sentinel"
+    CLUSTER = "cluster"
+
+
+_SCHEMES = {
+    f"{scheme}{suffix}": (kind, scheme == "rediss")
+    for scheme in ("redis", "rediss")
+    for suffix, kind in (("", RedisKind.SINGLE), ("+sentinel", RedisKind.SENTINEL), ("+cluster", RedisKind.CLUSTER))
+} | {"unix": (RedisKind.SINGLE, False)}
+
+
+@dataclass(frozen=True, slots=True)
+class RedisUrl:
+    """A URL that was read. `options` are of TLS and credentials, under the names that redis-py has for them."""
+
+    kind: RedisKind
+    tls: bool
+    addresses: tuple[Address, ...] = ()
+    """Of the sentinels, or of some nodes of the cluster; none for a single server, whose URL redis-py reads itself."""
+    service: str = ""
+    """What the sentinels call the primary."""
+    options: Mapping[str, str | int] = field(default_factory=dict, repr=False)
+    sentinel_options: Mapping[str, str | int] = field(default_factory=dict, repr=False)
+    files: tuple[str, ...] = ()
+    """Those that it names."""
+
+
+def read(url: str) -> RedisUrl:
+    """Raises ValueError with a message that quotes nothing of the URL: it may hold a password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError("is not a Redis URL") from None
+    if parts.scheme not in _SCHEMES or "://" not in url:
+        raise ValueError("is not a Redis URL")
+    kind, tls = _SCHEMES[parts.scheme]
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    _check_tls(query, tls)
+    files = tuple(value for name, value in query.items() if name in TLS_OPTIONS)
+    if kind is RedisKind.SINGLE:
+        try:
+            # The port is looked at only when it is asked for.
+            fits = parts.port != 0
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError("is not a Redis URL")
+        return RedisUrl(kind, tls, files=files)
+    if (
+        unknown := query.keys()
+        - TLS_OPTIONS
+        - _ALWAYS.keys()
+        - (SENTINEL_OPTIONS if kind is RedisKind.SENTINEL else frozenset())
+    ):
+        # A misspelt ssl_ca_certs would otherwise be found out by whoever trusts too many authorities.
+        raise ValueError(f"has unknown options: {', '.join(sorted(unknown))}")
+    secure: dict[str, str | int] = {name: value for name, value in query.items() if name in TLS_OPTIONS}
+    service, database = _read_path(kind, parts.path)
+    return RedisUrl(
+        kind,
+        tls,
+        _read_addresses(parts, SENTINEL_PORT if kind is RedisKind.SENTINEL else PORT),
+        service,
+        {**secure, **_credentials(parts), **({"db": database} if kind is RedisKind.SENTINEL else {})},
+        {**secure, **{name.removeprefix("sentinel_"): query[name] for name in SENTINEL_OPTIONS & query.keys()}},
+        files,
+    )
+
+
+def _check_tls(query: Mapping[str, str], tls: bool) -> None:
+    for name, allowed in _ALWAYS.items():
+        if query.get(name, "required" if name == "ssl_cert_reqs" else "true").lower() not in allowed:
+            raise ValueError(
+                f"must not turn off {name}: name the authority in ssl_ca_certs, or say redis:// for no TLS"
+            )
+    if not tls and any(name.startswith("ssl_") for name in query):
+        raise ValueError("has options of TLS without TLS: rediss:// is the scheme for it")
+
+
+def _read_addresses(parts: SplitResult, port: int) -> tuple[Address, ...]:
+    addresses = []
+    for given in parts.netloc.rpartition("@")[2].split(","):
+        try:
+            one = urlsplit(f"//{given}")
+            host, number = one.hostname, port if one.port is None else one.port
+        except ValueError:
+            host, number = None, 0
+        if not host or not number:
+            raise ValueError("must name host:port, separated by commas")
+        addresses.append((host, number))
+    return tuple(addresses)
+
+
+def _read_path(kind: RedisKind, path: str) -> tuple[str, int]:
+    service, _, database = path.strip("/").partition("/")
+    if kind is RedisKind.CLUSTER:
+        if (service, database) not in {("", ""), ("0", "")}:
+            raise ValueError("names a database, but a cluster has only one")
+        return "", 0
+    if not service or not (database or "0").isascii() or not (database or "0").isdigit():
+        raise ValueError("must end with the primary's name among the sentinels, and perhaps a database: /mymaster/0")
+    return unquote(service), int(database or 0)
+
+
+def _credentials(parts: SplitResult) -> dict[str, str]:
+    given, at, _ = parts.netloc.rpartition("@")
+    username, _, password = given.partition(":")
+    found = {"username": unquote(username), "password": unquote(password)} if at else {}
+    return {name: value for name, value in found.items() if value}
