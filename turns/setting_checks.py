@@ -45,6 +45,20 @@ def check_redis_url(url: str | None) -> str | None:
     return url
 
 
+def check_agent_uri(uri: str | None) -> str | None:
+    """Where the ECS agent answers: http on a port of its own or none, without a closing slash."""
+    if uri is None or not uri:
+        return None
+    try:
+        parts = urlsplit(uri)
+        fits = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError("is not an http URL")
+    return uri.rstrip("/")
+
+
 def check_api_key(key: str | None) -> str | None:
     """What a header can carry."""
     if key is not None and not (key.isascii() and key.isprintable()):
