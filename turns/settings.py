@@ -89,6 +89,9 @@ class Settings(BaseSettings):
         None, validation_alias="ECS_CONTAINER_METADATA_URI_V4"
     )
 
+    secrets: dict[str, str] | None = Field(None, repr=False)
+    """Which settings a Lambda function reads from Secrets Manager, as JSON: variable to id (`turns.secret_settings`)."""
+
     config: Path = Path("turnstile.toml")
     queues: Annotated[tuple[QueueSettings, ...], NoDecode] = ()
     """JSON list in TURNSTILE_QUEUES, else `[[queues]]` of the config file, else the single queue `turns`."""
