@@ -6,6 +6,7 @@ import signal
 import structlog
 
 from memory.watch import MemoryWatch
+from turns.backlog import tell_backlog
 from turns.database import Database
 from turns.message_queue import MessageQueues
 from turns.relay import Relay
@@ -36,10 +37,11 @@ async def run_relay(settings: Settings) -> None:
         async with Database(settings.database_url, "turnstile-relay", size=2, pinned=True) as database:
             log.info("relay.started", queues=list(settings.queues_by_name))
             try:
-                async with asyncio.TaskGroup() as both:
-                    both.create_task(Relay(database, queues, settings, memory_watch).run(stopping))
+                async with asyncio.TaskGroup() as together:
+                    together.create_task(tell_backlog(database, list(settings.queues_by_name), stopping))
+                    together.create_task(Relay(database, queues, settings, memory_watch).run(stopping))
                     if settings.webhook_hosts:
-                        both.create_task(WebhookDelivery(database, settings).run(stopping))
+                        together.create_task(WebhookDelivery(database, settings).run(stopping))
             except ExceptionGroup as errors:
                 # One of them ended the other: its own error is what the person is told.
                 raise errors.exceptions[0] from None

@@ -14,15 +14,23 @@ import structlog
 if TYPE_CHECKING:
     from structlog.typing import EventDict, WrappedLogger
 
+from turns.ecs_agent import EcsAgentError, read_task_id
 from turns.settings import Settings
+
+_process: dict[str, str] = {}
+"""What stands in every line of this process, whichever thread writes it."""
 
 
 def configure(settings: Settings) -> None:
-    """Sets up structlog for this process; the standard library's loggers (uvicorn, boto3) join the same stream."""
+    """Sets up structlog for this process; the standard library's loggers (uvicorn, boto3) join the same stream.
+
+    In an ECS task its id stands in every line, or a warning once that it could not be learnt.
+    """
     as_json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
+        _identify,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _scrub,
@@ -49,6 +57,24 @@ def configure(settings: Settings) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+    if settings.ecs_metadata_uri is not None:
+        _learn_task(settings.ecs_metadata_uri)
+
+
+def identify(**ids: str) -> None:
+    """From now on these stand in every line of the process. Not by context variables: other threads have none of ours."""
+    _process.update(ids)
+
+
+def _learn_task(metadata_uri: str) -> None:
+    try:
+        identify(task_id=read_task_id(metadata_uri))
+    except EcsAgentError as error:
+        structlog.get_logger("turnstile.logs").warning("logs.no_task_id", error=str(error))
+
+
+def _identify(_: "WrappedLogger", __: str, event: "EventDict") -> "EventDict":
+    return {**_process, **event}
 
 
 def _render(_: "WrappedLogger", __: str, event: "EventDict") -> bytes:

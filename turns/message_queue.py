@@ -147,12 +147,15 @@ class MessageQueues:
             batch = _handles(messages[start : start + BATCH])
             await self._command(partial(self._client.delete_message_batch, QueueUrl=url, Entries=batch), queue)
 
-    async def give_back(self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False) -> None:
-        """Makes messages visible at once, for somebody else to receive; best effort."""
+    async def give_back(
+        self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False, after_seconds: float = 0
+    ) -> None:
+        """Makes messages visible at once or soon, for somebody else to receive; best effort."""
         address = await self.find(queue)
         for start in range(0, len(messages), BATCH):
             batch = messages[start : start + BATCH]
-            await self._command(partial(self._change_visibility, self._client, address, batch, 0, dead=dead), queue)
+            change = partial(self._change_visibility, self._client, address, batch, after_seconds, dead=dead)
+            await self._command(change, queue)
 
     def extend(self, address: QueueAddress, messages: Sequence[ReceivedMessage]) -> None:
         """Keeps messages invisible for another visibility timeout; best effort. Blocks: for the heartbeat's thread."""

@@ -126,6 +126,13 @@ turns = Table(
     Index("turns_scheduled", "send_at", postgresql_where=text("seq IS NULL AND status = 'PENDING'")),
     # `dlq list` and redrive; its predicate costs nothing extra, every status change is non-HOT already.
     Index("turns_failed", "queue", "id", postgresql_where=text("status = 'FAILED'")),
+    # The backlog of a queue, the oldest first. The predicate is an expression, so that no other statement's plan takes it.
+    Index(
+        "turns_waiting",
+        "queue",
+        text("(coalesce(execute_at, created_at))"),
+        postgresql_where=text("(status || '') = 'PENDING'"),
+    ),
     Index("turns_trace_id", "trace_id"),
     Index("turns_parent", "parent_turn_id", postgresql_where=text("parent_turn_id IS NOT NULL")),
     # Parents that wait for their children: few, and looked for again and again.

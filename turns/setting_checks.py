@@ -6,6 +6,7 @@ Each takes a value, returns it and raises ValueError, as pydantic wants it.
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from turns.message import ID_PATTERN
 from turns.redis_urls import read as read_redis_url
@@ -38,6 +39,20 @@ def check_redis_url(url: str | None) -> str | None:
     if not all(Path(file).is_file() for file in read_redis_url(url).files):
         raise ValueError("names a certificate or key file that is not there")
     return url
+
+
+def check_agent_uri(uri: str | None) -> str | None:
+    """Where the ECS agent answers: http on a port of its own or none, without a closing slash."""
+    if uri is None or not uri:
+        return None
+    try:
+        parts = urlsplit(uri)
+        fits = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError("is not an http URL")
+    return uri.rstrip("/")
 
 
 def check_api_key(key: str | None) -> str | None:

@@ -10,12 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from turns.errors import SettingsError, UnknownQueueError
 from turns.message import ID_PATTERN, ID_RULE, MAX_VISIBILITY_SECONDS, is_valid_id
 from turns.setting_checks import (
+    check_agent_uri,
     check_api_key,
     check_api_keys,
     check_database_url,
@@ -79,6 +80,17 @@ class Settings(BaseSettings):
     """Where histories, working memories and events live, if that is not the Redis of the locks."""
     aws_region: str | None = Field(None, validation_alias="AWS_REGION")
     sqs_endpoint_url: str | None = Field(None, validation_alias="AWS_ENDPOINT_URL_SQS")
+
+    # Set by ECS itself in every task; nobody else sets them.
+    ecs_agent_uri: Annotated[str | None, AfterValidator(check_agent_uri)] = Field(
+        None, validation_alias="ECS_AGENT_URI"
+    )
+    ecs_metadata_uri: Annotated[str | None, AfterValidator(check_agent_uri)] = Field(
+        None, validation_alias="ECS_CONTAINER_METADATA_URI_V4"
+    )
+
+    secrets: dict[str, str] | None = Field(None, repr=False)
+    """Which settings a Lambda function reads from Secrets Manager, as JSON: variable to id (`turns.secret_settings`)."""
 
     config: Path = Path("turnstile.toml")
     queues: Annotated[tuple[QueueSettings, ...], NoDecode] = ()

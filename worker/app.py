@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import structlog
 
@@ -18,6 +19,7 @@ from memory.history import History
 from memory.item_cache import ItemCache
 from memory.watch import MemoryWatch
 from turns import logs
+from turns.backlog import tell_backlog
 from turns.cancel_hints import listen
 from turns.database import Database
 from turns.envelope import QueueAddress, ReceivedMessage
@@ -36,6 +38,7 @@ from worker.handler_loading import load
 from worker.health import Health, serve_health
 from worker.heartbeat import Heartbeat
 from worker.processor import Processor
+from worker.scale_in_protection import Terms, protect_while_busy
 from worker.session_lock import SessionLock
 from worker.shutdown import Shutdown, drain
 from worker.watchdog import Watchdog
@@ -128,6 +131,7 @@ class _Worker:
         loop = asyncio.get_running_loop()
         # Random at every start: a restarted pod keeps its host name and would look as if it had never died.
         self.worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        logs.identify(worker_id=self.worker_id)
         self.settings = settings
         self.database = database
         self.shutdown = shutdown
@@ -180,17 +184,22 @@ class _Worker:
         if self.settings.health_port is not None:
             server = await serve_health(Health(self._live, self._ready), self.settings.health_port)
             stack.callback(server.close)
+        if self.settings.ecs_agent_uri is not None:
+            protecting = asyncio.create_task(self._protect(self.settings.ecs_agent_uri), name="protection")
+            stack.callback(protecting.cancel)
         relay_stop = asyncio.Event()
         polling = asyncio.create_task(self.consumer.run(), name="consumer")
         stopped = asyncio.create_task(self.shutdown.stopping.wait(), name="stopping")
         tasks = {polling, stopped}
         if self.settings.relay:
             tasks.add(asyncio.create_task(self.relay.run(relay_stop), name="relay"))
+            telling = tell_backlog(self.database, list(self.settings.queues_by_name), relay_stop)
+            tasks.add(asyncio.create_task(telling, name="backlog"))
             if self.settings.webhook_hosts:
                 delivery = WebhookDelivery(self.database, self.settings)
                 tasks.add(asyncio.create_task(delivery.run(relay_stop), name="webhooks"))
         _spare_collector()
-        log.info("worker.started", worker_id=self.worker_id, queue=self.settings.queue, slots=self.consumer.slots)
+        log.info("worker.started", queue=self.settings.queue, slots=self.consumer.slots)
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         broken = [task for task in done if task is not stopped and task.exception() is not None]
         for task in broken:
@@ -201,11 +210,18 @@ class _Worker:
         await asyncio.wait(tasks, timeout=0.5)
         for task in tasks:
             task.cancel()
-        log.info("worker.stopped", worker_id=self.worker_id)
+        log.info("worker.stopped")
         return 1 if broken else 0
 
     async def _process(self, message: ReceivedMessage) -> "asyncio.Future[object] | None":
         return await self.processor.process(message)
+
+    async def _protect(self, agent_uri: str) -> None:
+        # A stretch is long enough for any turn that the queue itself has set the time of.
+        usual = Terms()
+        timeout = self.settings.find_queue(self.settings.queue).timeout_seconds
+        terms = replace(usual, stretch_seconds=max(usual.stretch_seconds, timeout))
+        await protect_while_busy(agent_uri, lambda: self.consumer.busy > 0, terms, self.shutdown.stopping)
 
     def _describe(self) -> WorkerRecord:
         return WorkerRecord(

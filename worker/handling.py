@@ -61,7 +61,8 @@ class Handling:
     async def handle(self, hold: Hold, turn: ClaimedTurn) -> Handled:
         """Runs the handler to an outcome."""
         handler = self._with.handler.for_kind(turn.kind)
-        timeout = turn.timeout_seconds or handler.timeout or self._queue.timeout_seconds
+        asked = turn.timeout_seconds or handler.timeout or self._queue.timeout_seconds
+        timeout = min(asked, self._with.longest_attempt_seconds)
         grace = self._settings.cancel_grace_seconds
         hold.emitter = self._with.emission.begin(turn)
         context = TurnContext(

@@ -7,16 +7,33 @@ all within two seconds, so that a deploy costs no turn an attempt and nobody wai
 
 import asyncio
 import signal
+from typing import Protocol
 
 import structlog
 
-from worker.consumer import Consumer
 from worker.processor import Processor
 
 HAND_BACK_SECONDS = 1.6
 LAST_WORDS_SECONDS = 0.2
 
 log = structlog.get_logger("turnstile.shutdown")
+
+
+class InHand(Protocol):
+    """What is being worked on, by a consumer or in an invocation of a function."""
+
+    @property
+    def busy(self) -> int:
+        """Messages being worked on."""
+        ...
+
+    async def finished(self) -> None:
+        """Returns when nothing is being worked on."""
+        ...
+
+    def abandon(self) -> None:
+        """Cancels what is still being worked on."""
+        ...
 
 
 class Shutdown:
@@ -44,30 +61,30 @@ class Shutdown:
 
 
 async def drain(
-    shutdown: Shutdown, consumer: Consumer, polling: asyncio.Task[None], processor: Processor, grace_seconds: float
+    shutdown: Shutdown, in_hand: InHand, polling: asyncio.Task[None], processor: Processor, grace_seconds: float
 ) -> None:
     """The steps, in order, once `stopping` is set. Takes the grace and two seconds at most."""
-    log.info("shutdown.draining", busy=consumer.busy, grace_seconds=grace_seconds)
-    done = asyncio.create_task(_all_done(consumer, polling))
+    log.info("shutdown.draining", busy=in_hand.busy, grace_seconds=grace_seconds)
+    done = asyncio.create_task(_all_done(in_hand, polling))
     over = asyncio.create_task(shutdown.grace_over.wait())
     await asyncio.wait({done, over}, timeout=grace_seconds, return_when=asyncio.FIRST_COMPLETED)
     over.cancel()
     if not done.done():
-        log.info("shutdown.handing_back", busy=consumer.busy)
+        log.info("shutdown.handing_back", busy=in_hand.busy)
         # A poll that is still under way is left behind; what it may bring becomes visible again by itself.
         polling.cancel()
         processor.hand_back()
-        finished = asyncio.create_task(consumer.finished())
+        finished = asyncio.create_task(in_hand.finished())
         await asyncio.wait({finished}, timeout=HAND_BACK_SECONDS)
         shutdown.given_up.set()
         await asyncio.wait({finished}, timeout=LAST_WORDS_SECONDS)
-        if consumer.busy:
-            log.warning("shutdown.left_behind", busy=consumer.busy)
-            consumer.abandon()
+        if in_hand.busy:
+            log.warning("shutdown.left_behind", busy=in_hand.busy)
+            in_hand.abandon()
     shutdown.given_up.set()
     done.cancel()
 
 
-async def _all_done(consumer: Consumer, polling: asyncio.Task[None]) -> None:
+async def _all_done(in_hand: InHand, polling: asyncio.Task[None]) -> None:
     await asyncio.wait({polling})
-    await consumer.finished()
+    await in_hand.finished()

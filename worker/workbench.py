@@ -1,6 +1,7 @@
 """What a processor works with: the connections, the lock, the heartbeat, the user's handler, and the signals to stop."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -36,3 +37,5 @@ class Workbench:
     """Set: no more turns are begun."""
     given_up: asyncio.Event
     """Set: the database is not waited for any longer."""
+    longest_attempt_seconds: float = math.inf
+    """What no attempt's timeout may exceed, whoever has set it: in a process that ends at a known time."""

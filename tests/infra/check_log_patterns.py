@@ -62,6 +62,20 @@ async def test_a_turn_that_kills_its_workers_counts_once(
     assert sum(counted(given, worker)["turn_failed"] for worker in workers) == 0
 
 
+async def test_the_backlog_of_each_queue_is_told_in_the_fields_that_are_read(
+    given: GivenQueues, product: Product, start_worker: StartWorker
+) -> None:
+    worker = start_worker("relay")
+    queue = product.settings.queue
+    pattern = given.terraform["backlog_patterns"][queue]
+
+    await until(lambda: worker.said("queue.backlog"))
+
+    lines = [line for line in worker.lines() if matches(pattern, line)]
+    assert lines == [line for line in worker.said("queue.backlog") if line["queue"] == queue]
+    assert all(line[name] >= 0 for line in lines for name in ("due", "ready", "running", "oldest_seconds"))
+
+
 class TestOnAHaltingQueue:
     """Where a failed turn halts its session."""
 

@@ -8,7 +8,7 @@ import pytest
 from turns.errors import SettingsError, UnknownQueueError
 from turns.settings import QueueSettings, Settings, load
 
-OURS = ("TURNSTILE_", "DATABASE_URL", "REDIS_URL", "AWS_")
+OURS = ("TURNSTILE_", "DATABASE_URL", "REDIS_URL", "AWS_", "ECS_")
 KEYS = "acme:0123456789abcdef,other:fedcba9876543210"
 
 
@@ -360,3 +360,28 @@ def test_another_policy_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNSTILE_QUEUES", '[{"name": "a", "on_failure": "ignore"}]')
 
     assert "ON_FAILURE: Input should be 'dead_letter' or 'halt'" in refusal()
+
+
+# --- ECS
+
+
+def test_what_ecs_puts_into_a_task_is_read_as_it_stands_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ECS_AGENT_URI", "http://169.254.170.2/api/0123/")
+    monkeypatch.setenv("ECS_CONTAINER_METADATA_URI_V4", "http://169.254.170.2/v4/0123")
+    settings = load()
+
+    assert settings.ecs_agent_uri == "http://169.254.170.2/api/0123"
+    assert settings.ecs_metadata_uri == "http://169.254.170.2/v4/0123"
+
+
+def test_outside_ecs_there_is_no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ECS_AGENT_URI", "")
+
+    assert load().ecs_agent_uri is None
+
+
+@pytest.mark.parametrize("uri", ["169.254.170.2", "https://agent", "http://agent:port", "file:///etc"])
+def test_an_agent_that_is_no_http_address_is_refused(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ECS_AGENT_URI", uri)
+
+    assert refusal() == "ECS_AGENT_URI: is not an http URL"

@@ -154,6 +154,7 @@ module "scaling" {
   cluster_name = aws_ecs_cluster.cluster.name
   service_name = module.worker[each.key].service_name
   sqs_name     = each.value.sqs_name
+  backlog      = { namespace = module.alarms.namespace, queue = each.key }
   maximum      = var.maximum_workers
 }
 
@@ -164,6 +165,8 @@ module "alarms" {
 
   name        = var.name
   page_emails = var.page_emails
+  # Workers run with --no-relay.
+  relay_log_groups = [module.relay.log_group_name]
   queues = {
     for name, queue in local.queues : name => {
       sqs_name         = queue.sqs_name

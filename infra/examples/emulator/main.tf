@@ -93,6 +93,11 @@ output "log_patterns" {
   value       = module.alarms.log_patterns
 }
 
+output "backlog_patterns" {
+  description = "Which line tells the backlog."
+  value       = module.alarms.backlog_patterns
+}
+
 output "namespace" {
   description = "Namespace of what is counted from the log."
   value       = module.alarms.namespace

@@ -30,6 +30,41 @@ locals {
   ]...)
 }
 
+# The backlog as the table has it (ADR 0034): one line a minute and queue, from every relay. What reads it takes the maximum.
+locals {
+  backlog_patterns = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.backlog\") && ($.queue = \"${queue}\") }" }
+  backlog_values = {
+    backlog_due            = "$.due"
+    backlog_ready          = "$.ready"
+    backlog_running        = "$.running"
+    backlog_oldest_seconds = "$.oldest_seconds"
+  }
+
+  backlog_filters = merge(flatten([
+    for queue in keys(var.queues) : [
+      for group in var.relay_log_groups : {
+        for metric, value in local.backlog_values : "${queue}/${metric}/${group}" => {
+          queue = queue, metric = metric, value = value, group = group
+        }
+      }
+    ]
+  ])...)
+}
+
+resource "aws_cloudwatch_log_metric_filter" "backlog" {
+  for_each = local.backlog_filters
+
+  name           = "${var.name}-${each.value.queue}-${replace(each.value.metric, "_", "-")}"
+  log_group_name = each.value.group
+  pattern        = local.backlog_patterns[each.value.queue]
+
+  metric_transformation {
+    namespace = local.namespace
+    name      = "${each.value.queue}.${each.value.metric}"
+    value     = each.value.value
+  }
+}
+
 resource "aws_cloudwatch_log_metric_filter" "event" {
   for_each = local.filters
 

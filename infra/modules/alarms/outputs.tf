@@ -8,6 +8,11 @@ output "log_patterns" {
   value       = { for metric, one in local.log_metrics : metric => one.pattern }
 }
 
+output "backlog_patterns" {
+  description = "Which line tells the backlog, by queue: for the test that compares it with what the product writes."
+  value       = local.backlog_patterns
+}
+
 output "namespace" {
   description = "Namespace of the metrics that are counted from the log."
   value       = local.namespace

@@ -12,6 +12,12 @@ variable "queues" {
   }))
 }
 
+variable "relay_log_groups" {
+  description = "Log groups of whatever runs relays, which tell the backlog: the relay service's; the workers' if they run relays."
+  type        = list(string)
+  default     = []
+}
+
 variable "page_emails" {
   description = "Addresses that the paging topic is subscribed to; usually a paging service subscribes itself instead."
   type        = list(string)

@@ -41,8 +41,8 @@ locals {
         Condition = { ArnEquals = { "lambda:SourceFunctionArn" = local.function_arn } }
       },
     ] : jsonencode(one)],
-    length(var.secret_arns) == 0 ? [] : [jsonencode({
-      Sid = "ReadSecrets", Effect = "Allow", Action = ["secretsmanager:GetSecretValue"], Resource = var.secret_arns
+    length(var.secrets) == 0 ? [] : [jsonencode({
+      Sid = "ReadSecrets", Effect = "Allow", Action = ["secretsmanager:GetSecretValue"], Resource = values(var.secrets)
     })],
     length(local.keys) == 0 ? [] : [jsonencode({
       Sid = "UseTheQueuesKeys", Effect = "Allow", Action = ["kms:GenerateDataKey", "kms:Decrypt"], Resource = local.keys
@@ -98,7 +98,11 @@ resource "aws_lambda_function" "worker" {
 
   environment {
     # A function has no later: what it leaves is the relay service's.
-    variables = merge({ TURNSTILE_LOG_FORMAT = "json", TURNSTILE_QUEUE = var.queue, TURNSTILE_RELAY = "false" }, var.environment)
+    variables = merge(
+      { TURNSTILE_LOG_FORMAT = "json", TURNSTILE_QUEUE = var.queue, TURNSTILE_RELAY = "false" },
+      length(var.secrets) == 0 ? {} : { TURNSTILE_SECRETS = jsonencode(var.secrets) },
+      var.environment,
+    )
   }
 
   vpc_config {

@@ -94,10 +94,10 @@ variable "environment" {
   default     = {}
 }
 
-variable "secret_arns" {
-  description = "Secrets that the function reads at its start. Lambda has no injection of secrets."
-  type        = list(string)
-  default     = []
+variable "secrets" {
+  description = "Settings that the function reads from Secrets Manager at its start, because Lambda injects none: variable => ARN of the secret."
+  type        = map(string)
+  default     = {}
 }
 
 variable "subnet_ids" {

@@ -1,5 +1,18 @@
-# Workers follow their queue (G22, G31): target tracking on messages per task, and a step on the age of the oldest for when
-# messages are few and slow. ADR 0031 says why messages in hand count too.
+# Workers follow their queue (G22, G31): target tracking on work per task, and a step on the age of the oldest for when
+# messages are few and slow. ADR 0031 says why work in hand counts too, ADR 0034 why the table's numbers are better than SQS's.
+
+locals {
+  sqs = { for id, name in { waiting = "ApproximateNumberOfMessagesVisible", in_hand = "ApproximateNumberOfMessagesNotVisible" } :
+    id => { namespace = "AWS/SQS", name = name, dimensions = { QueueName = var.sqs_name } }
+  }
+  table = { for id, name in { waiting = "ready", in_hand = "running" } :
+    id => { namespace = var.backlog.namespace, name = "${var.backlog.queue}.backlog_${name}", dimensions = {} } if var.backlog != null
+  }
+  loads = var.backlog == null ? local.sqs : local.table
+  # SQS tells nothing of a queue that nobody uses. The relay tells every minute: where it is silent it is away, and then nothing is
+  # known, so that nothing is changed. The step on SQS's own metric still adds tasks.
+  load = var.backlog == null ? "FILL(waiting, 0) + FILL(in_hand, 0)" : "waiting + in_hand"
+}
 
 resource "aws_appautoscaling_target" "tasks" {
   service_namespace  = "ecs"
@@ -23,38 +36,32 @@ resource "aws_appautoscaling_policy" "backlog" {
     scale_in_cooldown  = var.scale_in_cooldown_seconds
 
     customized_metric_specification {
-      metrics {
-        id          = "waiting"
-        return_data = false
-        metric_stat {
-          stat = "Maximum"
-          metric {
-            namespace   = "AWS/SQS"
-            metric_name = "ApproximateNumberOfMessagesVisible"
-            dimensions {
-              name  = "QueueName"
-              value = var.sqs_name
+      dynamic "metrics" {
+        for_each = local.loads
+
+        content {
+          id          = metrics.key
+          return_data = false
+          metric_stat {
+            stat = "Maximum"
+            metric {
+              namespace   = metrics.value.namespace
+              metric_name = metrics.value.name
+
+              dynamic "dimensions" {
+                for_each = metrics.value.dimensions
+
+                content {
+                  name  = dimensions.key
+                  value = dimensions.value
+                }
+              }
             }
           }
         }
       }
       metrics {
-        id          = "in_hand"
-        return_data = false
-        metric_stat {
-          stat = "Maximum"
-          metric {
-            namespace   = "AWS/SQS"
-            metric_name = "ApproximateNumberOfMessagesNotVisible"
-            dimensions {
-              name  = "QueueName"
-              value = var.sqs_name
-            }
-          }
-        }
-      }
-      metrics {
-        id          = "running"
+        id          = "tasks"
         return_data = false
         metric_stat {
           stat = "Average"
@@ -74,8 +81,8 @@ resource "aws_appautoscaling_policy" "backlog" {
       }
       metrics {
         id          = "per_task"
-        label       = "messages per running task"
-        expression  = "(FILL(waiting, 0) + FILL(in_hand, 0)) / IF(FILL(running, 0) > 0, running, 1)"
+        label       = "work per running task"
+        expression  = "(${local.load}) / IF(FILL(tasks, 0) > 0, tasks, 1)"
         return_data = true
       }
     }

@@ -13,6 +13,15 @@ variable "sqs_name" {
   type        = string
 }
 
+variable "backlog" {
+  description = "Where the table's own backlog is: output `namespace` of module alarms, with `relay_log_groups` given there, and the queue's name in Turnstile. Null: SQS's messages."
+  type = object({
+    namespace = string
+    queue     = string
+  })
+  default = null
+}
+
 variable "minimum" {
   description = "Tasks that always run. Two, so that one availability zone may go."
   type        = number
@@ -31,7 +40,7 @@ variable "maximum" {
 }
 
 variable "messages_per_task" {
-  description = "Messages, waiting or in hand, that one task should have. About 70 % of TURNSTILE_CONCURRENCY keeps slots free for a burst."
+  description = "Messages (or sessions with something due, and turns), waiting or in hand, that one task should have. About 70 % of TURNSTILE_CONCURRENCY keeps slots free for a burst."
   type        = number
   default     = 45
 }

@@ -65,6 +65,30 @@ run "what_is_computed" {
   }
 }
 
+run "the_backlog" {
+  variables {
+    relay_log_groups = ["/turnstile/relay"]
+  }
+
+  assert {
+    condition = {
+      for filter in aws_cloudwatch_log_metric_filter.backlog :
+      "${filter.metric_transformation[0].namespace} ${filter.metric_transformation[0].name}" => filter.metric_transformation[0].value
+      } == {
+      "Turnstile/test turns.backlog_due"            = "$.due"
+      "Turnstile/test turns.backlog_ready"          = "$.ready"
+      "Turnstile/test turns.backlog_running"        = "$.running"
+      "Turnstile/test turns.backlog_oldest_seconds" = "$.oldest_seconds"
+    }
+    error_message = "Each number of the relay's line is a metric of its queue."
+  }
+
+  assert {
+    condition     = alltrue([for filter in aws_cloudwatch_log_metric_filter.backlog : filter.metric_transformation[0].default_value == null])
+    error_message = "No line is no number: a 0 would take workers away."
+  }
+}
+
 run "topics" {
   assert {
     condition = alltrue([for policy in values(aws_sns_topic_policy.alarms) :

@@ -55,6 +55,20 @@ run "an_event_source_that_answers_message_by_message" {
   }
 }
 
+run "secrets_that_the_function_reads_itself" {
+  variables {
+    secrets = { DATABASE_URL = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:database-AbCdEf" }
+  }
+
+  assert {
+    condition = (
+      aws_lambda_function.worker.environment[0].variables["TURNSTILE_SECRETS"] == jsonencode(var.secrets)
+      && jsonencode([for one in jsondecode(output.policy).Statement : one.Resource if contains(one.Action, "secretsmanager:GetSecretValue")]) == jsonencode([values(var.secrets)])
+    )
+    error_message = "It is told where they are, and may read these and no others."
+  }
+}
+
 run "a_visibility_timeout_that_is_too_short" {
   command = plan
 

@@ -40,6 +40,30 @@ run "backlog_per_task" {
   }
 }
 
+run "by_the_table" {
+  variables {
+    backlog = { namespace = "Turnstile/test", queue = "turns" }
+  }
+
+  assert {
+    condition = toset(flatten([
+      for one in aws_appautoscaling_policy.backlog.target_tracking_scaling_policy_configuration[0].customized_metric_specification[0].metrics :
+      [for stat in one.metric_stat : "${stat.metric[0].namespace} ${stat.metric[0].metric_name} ${stat.stat}"]
+      ])) == toset([
+      "Turnstile/test turns.backlog_ready Maximum", "Turnstile/test turns.backlog_running Maximum", "ECS/ContainerInsights RunningTaskCount Average",
+    ])
+    error_message = "What could be begun and what is being answered; of several relays the greatest."
+  }
+
+  assert {
+    condition = [
+      for one in aws_appautoscaling_policy.backlog.target_tracking_scaling_policy_configuration[0].customized_metric_specification[0].metrics :
+      one.expression if one.return_data
+    ] == ["(waiting + in_hand) / IF(FILL(tasks, 0) > 0, tasks, 1)"]
+    error_message = "A silent relay is no empty queue."
+  }
+}
+
 run "a_maximum_below_the_minimum" {
   command = plan
 

@@ -1,0 +1,175 @@
+"""The backlog as the table has it: what waits for a worker, what only waits for its own session, and for how long."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any, LiteralString
+
+import psycopg
+import pytest
+import structlog.testing
+
+from tests.factories import make_claim, make_submission, make_terms
+from tests.integration.test_plans import numbered
+from tests.probes import until
+from turns.backlog import BACKLOG, MOST, Backlog, read_backlog, tell_backlog
+from turns.claim import CLAIM, claim
+from turns.database import Database, conninfo
+from turns.settings import QueueSettings, Settings
+from turns.settle import SETTLE
+from turns.submission import submit
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared and nowhere in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+async def submitted(database: Database, *sessions: str, queue: str = "turns", **fields: Any) -> None:
+    await submit(database, [make_submission(queue, session, **fields) for session in sessions], net_seconds=60)
+
+
+async def claimed(database: Database, settings: Settings, session: str) -> None:
+    await claim(database, make_terms(settings), [make_claim(session)])
+
+
+async def change(database: Database, what: LiteralString) -> None:
+    await database.fetch(f"UPDATE turns SET {what}", {})
+
+
+async def backlog(database: Database) -> Backlog:
+    (found,) = await read_backlog(database, ["turns"])
+    return found
+
+
+def counts(found: Backlog) -> tuple[int, int, int]:
+    return found.due, found.ready, found.running
+
+
+async def test_an_empty_queue_has_none(database: Database) -> None:
+    assert await backlog(database) == Backlog("turns", due=0, ready=0, oldest_seconds=0.0, running=0)
+
+
+async def test_each_session_whose_head_is_due_is_work_for_one_more_worker(database: Database) -> None:
+    await submitted(database, "a", "b", "b", "b")
+
+    assert counts(await backlog(database)) == (4, 2, 0)
+
+
+async def test_what_waits_behind_a_running_turn_is_no_work_for_another_worker(
+    database: Database, settings: Settings
+) -> None:
+    await submitted(database, "a", "a", "b")
+    await claimed(database, settings, "a")
+
+    assert counts(await backlog(database)) == (2, 1, 1)
+
+
+async def test_a_turn_that_is_scheduled_or_waits_for_its_retry_is_not_due(database: Database) -> None:
+    await submitted(database, "later", execute_at=datetime.now(UTC) + timedelta(hours=1))
+    await submitted(database, "retried")
+    await database.fetch("UPDATE turns SET execute_at = now() + interval '1 minute' WHERE session_id = 'retried'", {})
+
+    assert counts(await backlog(database)) == (0, 0, 0)
+
+
+async def test_a_scheduled_turn_counts_from_its_time_on_also_before_it_has_its_place(database: Database) -> None:
+    await submitted(database, "later", execute_at=datetime.now(UTC) + timedelta(hours=1))
+    await change(database, "execute_at = now() - interval '10 s'")
+
+    found = await backlog(database)
+
+    assert counts(found) == (1, 1, 0)
+    assert 10 <= found.oldest_seconds < 40
+
+
+async def test_a_halted_session_is_no_work_for_anybody(database: Database) -> None:
+    await submitted(database, "a", "b")
+    await database.fetch("UPDATE sessions SET halted_by = gen_random_uuid() WHERE session_id = 'a'", {})
+
+    assert counts(await backlog(database)) == (1, 1, 0)
+
+
+async def test_the_age_is_that_of_the_oldest_that_could_be_claimed(database: Database, settings: Settings) -> None:
+    """A turn that waits behind its own session's says nothing about a lack of workers."""
+    await submitted(database, "a", "a", "b", "c")
+    await claimed(database, settings, "a")
+    await change(database, "created_at = now() - interval '1 hour'")
+    await database.fetch("UPDATE turns SET created_at = now() - interval '90 s' WHERE session_id = 'b'", {})
+    await database.fetch("UPDATE turns SET created_at = now() - interval '20 s' WHERE session_id = 'c'", {})
+
+    assert 90 <= (await backlog(database)).oldest_seconds < 120
+
+
+async def test_queues_are_counted_apart_however_deep_the_other_is(database: Database) -> None:
+    await submitted(database, *(f"s-{number}" for number in range(50)), queue="bulk")
+    await submitted(database, "a")
+
+    found = await read_backlog(database, ["turns", "bulk", "empty"])
+
+    assert [(one.queue, one.due) for one in found] == [("bulk", 50), ("empty", 0), ("turns", 1)]
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["on an empty table", "on a full one"])
+def test_the_scan_is_by_the_index_and_reads_no_more_than_its_bound(settings: Settings, filled: bool) -> None:
+    with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
+        if filled:
+            connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
+            connection.execute(
+                "INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, expires_at, trace_id, span_id)"
+                " SELECT gen_random_uuid(), 't', 's' || g, 1, 'turns', 'PENDING', now(), now(), md5(g::text), 's'"
+                " FROM generate_series(1, 15000) g"
+            )
+            connection.execute("ANALYZE turns")
+        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered(BACKLOG)}").fetchall()  # type: ignore[call-overload]
+        text = "\n".join(line for (line,) in plan)
+        assert "Index Scan using turns_waiting on turns t" in text
+        assert "Index Scan using turns_open on turns e" in text or "Index Only Scan using turns_open on turns e" in text
+        assert "Seq Scan" not in text
+        if filled:
+            connection.execute(
+                "INSERT INTO sessions (tenant_id, session_id) SELECT 't', 's' || g FROM generate_series(1, 15000) g"
+            )
+            [[_, due, ready, *_]] = connection.execute(
+                BACKLOG, {"queues": ["turns"], "limit": MOST}, prepare=True
+            ).fetchall()
+            assert (due, ready) == (MOST, MOST)
+
+
+@pytest.mark.parametrize("statement", [CLAIM, SETTLE], ids=["claim", "settle"])
+def test_no_hot_statement_takes_the_index_for_its_own(settings: Settings, statement: LiteralString) -> None:
+    with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
+        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered(statement)}").fetchall()  # type: ignore[call-overload]
+
+    assert "turns_waiting" not in "\n".join(line for (line,) in plan)
+
+
+# --- telling
+
+
+async def test_it_is_told_as_one_line_a_queue_also_when_there_is_none(database: Database) -> None:
+    await submitted(database, "a")
+    stopping = asyncio.Event()
+    with structlog.testing.capture_logs() as lines:
+        telling = asyncio.create_task(tell_backlog(database, ["turns", "bulk"], stopping))
+        await until(lambda: len(lines) == 2)
+    stopping.set()
+    await telling
+
+    assert all(line.pop("oldest_seconds") >= 0 for line in lines)
+    assert lines == [
+        {"event": "queue.backlog", "log_level": "info", "queue": "bulk", "due": 0, "ready": 0, "running": 0},
+        {"event": "queue.backlog", "log_level": "info", "queue": "turns", "due": 1, "ready": 1, "running": 0},
+    ]
+
+
+async def test_with_postgres_away_nothing_is_told_and_the_telling_goes_on() -> None:
+    stopping = asyncio.Event()
+    async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.05) as away:
+        with structlog.testing.capture_logs() as lines:
+            telling = asyncio.create_task(tell_backlog(away, ["turns"], stopping, every_seconds=0.01))
+            await until(lambda: len(lines) >= 2)
+        stopping.set()
+        await telling
+
+    assert {line["event"] for line in lines} == {"backlog.not_read"}

@@ -1,0 +1,86 @@
+"""The backlog, as the table has it: what is due in each queue and in nobody's hand, and how long the oldest has waited.
+
+SQS counts messages. A session's hundred turns are a hundred messages of which one can be answered at a time, a wake-up that
+was sent twice counts twice, and a turn in a drain has no message any more. Whoever decides how many workers there should be
+wants the sessions that one more worker could begin with, and those that are being answered: `ready` and `running`.
+
+Told as a log line a minute and queue, beside every relay (ADR 0034). Several relays tell the same: whoever counts the
+lines takes the greatest, never the sum.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import LiteralString
+
+import psycopg
+import structlog
+
+from turns.database import Database
+from turns.errors import DatabaseUnavailableError
+
+EVERY_SECONDS = 60.0
+"""A CloudWatch metric has one value a minute."""
+
+MOST = 10_000
+"""As many turns of a queue are looked at, the oldest: a scan of milliseconds at any backlog, and no fleet is scaled by more."""
+
+# The index `turns_waiting` has the queue and the moment since when a turn is due. Its predicate is an expression that stands
+# here and nowhere else: under a pinned plan no other statement can take it for an index of its own.
+BACKLOG: LiteralString = f"""
+SELECT q.name AS queue, count(w.id) AS due, count(w.id) FILTER (WHERE w.is_head) AS ready,
+       coalesce(extract(epoch FROM now() - min(w.since) FILTER (WHERE w.is_head)), 0)::float8 AS oldest_seconds,
+       (SELECT count(*) FROM turns r WHERE r.status = 'RUNNING' AND r.queue = q.name) AS running
+  FROM unnest(%(queues)s::text[]) q (name)
+  LEFT JOIN LATERAL (
+      SELECT o.id, o.since, NOT EXISTS (
+                 SELECT FROM turns e
+                  WHERE e.tenant_id = o.tenant_id AND e.session_id = o.session_id AND e.seq IS NOT NULL
+                    AND e.status IN ('PENDING', 'RUNNING') AND e.seq < coalesce(o.seq, {2**63 - 1})) AS is_head
+        FROM (SELECT t.id, t.tenant_id, t.session_id, t.seq, coalesce(t.execute_at, t.created_at) AS since
+                FROM turns t
+               WHERE (t.status || '') = 'PENDING' AND t.queue = q.name AND coalesce(t.execute_at, t.created_at) <= now()
+               ORDER BY coalesce(t.execute_at, t.created_at) LIMIT %(limit)s) o
+        -- A halted session waits for a person: no worker more would help it.
+        JOIN sessions s ON s.tenant_id = o.tenant_id AND s.session_id = o.session_id AND s.halted_by IS NULL) w ON true
+ GROUP BY q.name ORDER BY q.name
+"""
+
+log = structlog.get_logger("turnstile.backlog")
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """One queue at one moment. Beyond MOST turns, `due` and `ready` are of the oldest."""
+
+    queue: str
+    due: int
+    """Turns that are due and that nobody has claimed."""
+    ready: int
+    """Those of them that could be claimed now: the heads of their sessions."""
+    oldest_seconds: float
+    """How long the oldest of the ready ones has been due; 0 if there is none."""
+    running: int
+    """Turns that are being answered, or were when their worker was lost."""
+
+
+async def read_backlog(database: Database, queues: Sequence[str]) -> list[Backlog]:
+    """The backlog of each of these queues, by name. Raises DatabaseUnavailableError."""
+    return [Backlog(**row) for row in await database.fetch(BACKLOG, {"queues": list(queues), "limit": MOST})]
+
+
+async def tell_backlog(
+    database: Database, queues: Sequence[str], stopping: asyncio.Event, *, every_seconds: float = EVERY_SECONDS
+) -> None:
+    """Tells it again and again until `stopping`. No failure ends it, and none of it reaches the relay beside it."""
+    while not stopping.is_set():
+        try:
+            for one in await read_backlog(database, queues):
+                log.info("queue.backlog", **{**asdict(one), "oldest_seconds": round(one.oldest_seconds, 1)})
+        except (DatabaseUnavailableError, psycopg.Error) as error:
+            # Nothing is told: a 0 that is none would have workers taken away.
+            log.warning("backlog.not_read", error=str(error))
+        try:
+            await asyncio.wait_for(stopping.wait(), every_seconds)
+        except TimeoutError:
+            continue
