@@ -80,6 +80,9 @@ async def tell_backlog(
         except (DatabaseUnavailableError, psycopg.Error) as error:
             # Nothing is told: a 0 that is none would have workers taken away.
             log.warning("backlog.not_read", error=str(error))
+        except Exception:
+            # A bug of ours. A figure is not worth the worker that tells it.
+            log.exception("backlog.failed")
         try:
             await asyncio.wait_for(stopping.wait(), every_seconds)
         except TimeoutError:

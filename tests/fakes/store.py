@@ -28,6 +28,7 @@ from tests.fakes import (
 from tests.fakes.store_tables import Tables
 from turns import (
     attempts,
+    backlog,
     cancellation,
     children,
     chosen_ids,
@@ -81,6 +82,7 @@ STATEMENTS: dict[str, Statement] = {
     relay.TAKE_DUE: store_relay.take_due,
     relay.PUT_NET: store_relay.put_net,
     relay.DEAD_LETTERED: store_relay.dead_lettered,
+    backlog.BACKLOG: store_relay.backlog,
     memory_items.PRUNE_ITEMS: store_cancel.no_answer,
     cancellation.LOCK_SESSION: store_cancel.lock_session,
     cancellation.LOCK_NAMED_SESSION: store_cancel.lock_named_session,

@@ -145,6 +145,26 @@ def wake_head(tables: Tables, parameters: Parameters) -> Rows:
     return [columns(head, ("id", "tenant_id", "session_id", "queue", "trace_id", "span_id"))]
 
 
+def backlog(tables: Tables, parameters: Parameters) -> Rows:
+    """BACKLOG."""
+    return [_backlog_of(tables, queue, parameters["limit"]) for queue in sorted(parameters["queues"])]
+
+
+def _backlog_of(tables: Tables, queue: str, limit: int) -> dict[str, Any]:
+    now = tables.now()
+    rows = [row for row in tables.turns.values() if row.queue == queue]
+    oldest = sorted((row.execute_at or row.created_at, by_id(row), row) for row in rows if row.is_due(now))[:limit]
+    due = [(since, row) for since, _, row in oldest if tables.sessions[row.tenant_id, row.session_id].halted_by is None]
+    heads = [since for since, row in due if tables.head_of(row.tenant_id, row.session_id) in (row, None)]
+    return {
+        "queue": queue,
+        "due": len(due),
+        "ready": len(heads),
+        "oldest_seconds": (now - min(heads)) / 1_000_000 if heads else 0.0,
+        "running": sum(row.status is TurnStatus.RUNNING for row in rows),
+    }
+
+
 def halts(tables: Tables, row: TurnRow) -> bool:
     """Whether the turn halts its session."""
     return tables.sessions[row.tenant_id, row.session_id].halted_by == row.id
