@@ -136,6 +136,8 @@ def _play(stack: "LocalStack", home: Path, cells: "list[Cell]", options: argpars
                 print(f"{said_at - began:6.0f} s  {len(results)} cells, {failed} not clean", flush=True)
     finally:
         matrix.stop()
+    if matrix.replayed:
+        print(f"{matrix.replayed} cells were played once more, because their fault had not struck")
     return _sum_up(results, options, time.monotonic() - began)
 
 

@@ -42,6 +42,10 @@ class StuckError(Exception):
     """Something that has to happen did not happen within its bound."""
 
 
+class NotStruckError(StuckError):
+    """The victim never came to the point: the cell says nothing about it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """What is done to whom."""
@@ -74,6 +78,7 @@ class Result:
     problems: list[str] = field(default_factory=list)
     killed_to_end: bool = False
     """The turns of a victim that hung ended only after it was killed."""
+    not_struck: bool = False
     passed: list[str] = field(default_factory=list)
     """In a rehearsal: the points that the victim has passed."""
 
@@ -109,6 +114,7 @@ class Director:
                 self._perform()
             except StuckError as error:
                 self.result.problems.append(str(error))
+                self.result.not_struck = isinstance(error, NotStruckError)
             except Exception as error:
                 self.result.problems.append(f"the director failed: {type(error).__name__}: {error}")
             finally:
@@ -183,7 +189,7 @@ class Director:
             if self.cell and (not self.victim.alive() or time.monotonic() - began > STRIKE_SECONDS):
                 self.victim.listen(0)
                 if not any(news.get("last") for news in self.victim.news):
-                    raise StuckError(f"the point was never reached (exit code {self.victim.code})")
+                    raise NotStruckError(f"the point was never reached (exit code {self.victim.code})")
 
     def _rehearsed(self, seconds: float) -> bool:
         """Without a fault: the victim has done what it can do alone."""

@@ -3,11 +3,15 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import cast
 
 import pytest
 
+from ops.local.stack import LocalStack
 from tests.conftest import ROOT
-from tests.crashpoints.matrix import all_cells, in_order, select_cells
+from tests.crashpoints.cell import Director, Result
+from tests.crashpoints.matrix import MOST_TRIES, Matrix, all_cells, in_order, select_cells
 from tests.crashpoints.passing import FAULTS
 from tests.crashpoints.points import read
 
@@ -63,3 +67,18 @@ def play(pattern: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, cwd=ROOT, env={**os.environ}, capture_output=True, text=True, timeout=120, check=False
     )
+
+
+def test_a_cell_whose_fault_does_not_strike_is_played_again_and_told_if_it_never_does(tmp_path: Path) -> None:
+    class NeverStruck:
+        result = Result(name="never", fault="kill", not_struck=True, problems=["the point was never reached"])
+
+        def play(self) -> Result:
+            return self.result
+
+    matrix = Matrix(cast("LocalStack", None), tmp_path, jobs=2, seed=1)
+
+    [told] = matrix.play(iter([lambda folder: cast("Director", NeverStruck())]))
+
+    assert told.problems[0] == "the point was never reached"
+    assert matrix.replayed == MOST_TRIES - 1
