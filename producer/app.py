@@ -9,12 +9,13 @@ from socket import AF_INET6, AI_PASSIVE, SOCK_STREAM, create_server, getaddrinfo
 
 import structlog
 import uvicorn
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from memory.history import History
 from producer import api, cancel_routes, openapi, problems, stream
 from producer.auth import ApiKeys
 from producer.intake import Intake
+from producer.parameters import refuse_unknown_parameters
 from producer.readiness import report_queues
 from producer.response_headers import ResponseHeaders
 from producer.turn_watch import TurnWatch
@@ -83,9 +84,8 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="Turnstile", version="1", description=DESCRIPTION.strip(), lifespan=lifespan, redirect_slashes=False
     )
-    app.include_router(api.v1)
-    app.include_router(cancel_routes.v1)
-    app.include_router(stream.v1)
+    for routes in (api.v1, cancel_routes.v1, stream.v1):
+        app.include_router(routes, dependencies=[Depends(refuse_unknown_parameters)], responses=openapi.problems(422))
     app.include_router(api.health)
     problems.install(app)
     openapi.describe(app)

@@ -218,4 +218,7 @@ def _canonical(value: Any) -> bytes:
 
 def _fault(detail: Any) -> tuple[str, str]:
     pointer = "".join(f"/{escape_pointer(str(step))}" for step in detail["loc"])
+    if detail["type"] == "model_type":
+        # pydantic names its class, which is nobody's business outside.
+        return pointer, "must be an object"
     return pointer, str(detail["msg"]).removeprefix("Value error, ")

@@ -198,6 +198,34 @@ async def test_a_problem_names_the_fields_and_never_quotes_them(offline: AsyncCl
     assert "the-secret" not in answer.text
 
 
+@pytest.mark.parametrize("body", [b"[]", b"null", b'"x"', b"1"])
+async def test_a_body_that_is_no_object_is_told_so_in_the_clients_words(offline: AsyncClient, body: bytes) -> None:
+    answer = await offline.post("/v1/sessions/s/turns", content=body, headers=JSON)
+    expect_problem(answer, 422, "invalid-body")
+    assert answer.json()["errors"] == [{"detail": "must be an object", "pointer": ""}]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/turns?statsu=failed"),
+        ("GET", "/v1/sessions/s/turns?queue=turns"),
+        ("GET", "/v1/sessions/s/messages?cursor=x"),
+        ("GET", "/v1/turns/01a1fe82-8365-7ecd-a9b7-f8ccb112d48c?wiat=1"),
+        ("GET", "/v1/turns/01a1fe82-8365-7ecd-a9b7-f8ccb112d48c/events?after=1"),
+        ("POST", "/v1/turns/01a1fe82-8365-7ecd-a9b7-f8ccb112d48c/cancel?reason=x"),
+        ("POST", "/v1/sessions/s/cancel?all=1"),
+        ("POST", "/v1/sessions/s/turns?wait=1"),
+    ],
+)
+async def test_a_parameter_that_the_route_does_not_know_is_refused_by_name(
+    offline: AsyncClient, method: str, path: str
+) -> None:
+    answer = await offline.request(method, path, content=request(), headers=JSON)
+    expect_problem(answer, 422, "invalid-parameter")
+    assert [fault["parameter"] for fault in answer.json()["errors"]] == [path.partition("?")[2].partition("=")[0]]
+
+
 async def test_an_unknown_queue_is_answered_with_those_there_are(offline: AsyncClient) -> None:
     answer = await offline.post("/v1/sessions/s/turns", json={"input": "x", "queue": "nowhere"})
     assert answer.json()["detail"] == "queue 'nowhere' is not declared; declared: turns"
