@@ -1,6 +1,7 @@
 """Fixtures only: one embedded stack per run, and a database, a Redis prefix and queues per test."""
 
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -71,6 +72,14 @@ def _one_loader_of_botocore() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(botocore.session, "create_loader", lambda *_: loader)
         yield
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A script's background jobs ignore SIGINT, and what they start does so too: tests that run there could interrupt nothing."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

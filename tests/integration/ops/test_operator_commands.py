@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
@@ -177,14 +176,6 @@ async def test_redrive_puts_named_turns_back_and_says_so_in_json(
     assert "PENDING: left as it is" in again.err
     assert nobody.code == 3
     assert (await rows(database))[first]["status"] == "FAILED"
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """A script's background jobs ignore SIGINT, and what they start does so too: tests that run there could interrupt nothing."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interruptible")
