@@ -13,7 +13,7 @@ from producer import page_cursor
 from producer.auth import ApiKeys
 from producer.intake import Intake
 from producer.openapi import SUBMIT_BODY, problems
-from producer.problems import Fault, Kind, ProblemError, refuse_unauthorized
+from producer.problems import Fault, Kind, ProblemError, invalid_parameters, refuse_unauthorized
 from producer.readiness import Readiness, check_database, check_queues
 from producer.request_body import read_json
 from producer.turn_answers import (
@@ -247,8 +247,7 @@ def _place(cursor: str) -> Position:
     try:
         return page_cursor.decode(cursor)
     except ValueError as error:
-        fault = Fault(detail=str(error), parameter="cursor")
-        raise ProblemError(Kind.INVALID_PARAMETER, f"cursor: {error}", errors=[fault]) from None
+        raise invalid_parameters(Fault(detail=str(error), parameter="cursor")) from None
 
 
 def read_turn_id(text: str) -> UUID:
@@ -265,8 +264,7 @@ def _status(text: str | None) -> TurnStatus | None:
         return None
     wanted = text.upper()
     if wanted not in STATUS_SPELLINGS:
-        fault = Fault(detail=f"one of {', '.join(STATUS_SPELLINGS)}", parameter="status")
-        raise ProblemError(Kind.INVALID_PARAMETER, f"status: {fault.detail}", errors=[fault])
+        raise invalid_parameters(Fault(detail=f"one of {', '.join(STATUS_SPELLINGS)}", parameter="status"))
     return TurnStatus.CANCELED if wanted == "CANCELLED" else TurnStatus(wanted)
 
 

@@ -5,7 +5,11 @@ from typing import cast
 from fastapi import Request
 from fastapi.routing import APIRoute
 
-from producer.problems import Fault, Kind, ProblemError
+from producer.problems import Fault, invalid_parameters
+
+MOST_NAMED = 10
+MOST_CHARACTERS = 100
+"""Of a name: whoever sends thousands of parameters is not sent them back."""
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
@@ -15,5 +19,7 @@ async def refuse_unknown_parameters(request: Request) -> None:
     unknown = [name for name in request.query_params if name not in known]
     if unknown:
         takes = f"one of {', '.join(sorted(known))}" if known else "there are none here"
-        faults = [Fault(detail=f"no such parameter: {takes}", parameter=name[:100]) for name in dict.fromkeys(unknown)]
-        raise ProblemError(Kind.INVALID_PARAMETER, "; ".join(fault.detail for fault in faults[:1]), errors=faults[:10])
+        names = list(dict.fromkeys(unknown))[:MOST_NAMED]
+        raise invalid_parameters(
+            *(Fault(detail=f"no such parameter: {takes}", parameter=name[:MOST_CHARACTERS]) for name in names)
+        )

@@ -107,6 +107,11 @@ def refuse_unauthorized() -> NoReturn:
     raise ProblemError(Kind.UNAUTHORIZED, "send `Authorization: Bearer <key>`", headers={"WWW-Authenticate": "Bearer"})
 
 
+def invalid_parameters(*faults: Fault) -> ProblemError:
+    """The 422 that names them."""
+    return ProblemError(Kind.INVALID_PARAMETER, _listing(faults), errors=faults)
+
+
 def respond(error: ProblemError) -> JSONResponse:
     """The problem as an answer."""
     body = ProblemBody(
@@ -145,8 +150,9 @@ def _of_http(error: HTTPException) -> ProblemError:
 
 
 def _of_parameters(error: RequestValidationError) -> ProblemError:
-    faults = [Fault(detail=fault["msg"], parameter=str(fault["loc"][-1])) for fault in error.errors()]
-    return ProblemError(Kind.INVALID_PARAMETER, _listing(faults), errors=faults)
+    return invalid_parameters(
+        *(Fault(detail=fault["msg"], parameter=str(fault["loc"][-1])) for fault in error.errors())
+    )
 
 
 def _of_body(error: InvalidRequestError) -> ProblemError:

@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 from producer.api import Backend, Behind, Tenant, TurnIdText
 from producer.openapi import problems
-from producer.problems import Fault, Kind, ProblemError
+from producer.problems import Fault, Kind, ProblemError, invalid_parameters
 from producer.turn_request import parse_uuid
 from producer.turn_watch import Told
 from turns.cancel_reason import CancelReason
@@ -141,7 +141,8 @@ async def get_events(
     after = _place("Last-Event-ID", last_event_id) if last_event_id else _place("starting_after", starting_after)
     if after is not None:
         if after.fence > turn.fence:
-            raise _refuse("Last-Event-ID" if last_event_id else "starting_after", "is not an id of this turn's events")
+            parameter = "Last-Event-ID" if last_event_id else "starting_after"
+            raise invalid_parameters(Fault(detail="is not an id of this turn's events", parameter=parameter))
         if turn.status.is_terminal and await behind.watch.was_told(turn, after):
             return Response(status_code=204)
     cancelling = None if on_disconnect == "continue" else _canceller(behind, turn)
@@ -189,13 +190,7 @@ def _place(parameter: str, text: str | None) -> EventId | None:
     try:
         return EventId.parse(text)
     except MalformedEventIdError:
-        raise _refuse(parameter, "is no event id") from None
-
-
-def _refuse(parameter: str, detail: str) -> ProblemError:
-    return ProblemError(
-        Kind.INVALID_PARAMETER, f"{parameter}: {detail}", errors=[Fault(detail=detail, parameter=parameter)]
-    )
+        raise invalid_parameters(Fault(detail="is no event id", parameter=parameter)) from None
 
 
 async def _until_gone(receive: Receive) -> None:

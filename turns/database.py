@@ -196,7 +196,7 @@ class Database:
 
     async def fetch(self, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
         """Runs one hot statement, prepared at once, and returns its rows."""
-        text, names = _numbered(statement)
+        text, names = number_placeholders(statement)
         async with self.connection() as connection:
             cursor = psycopg.AsyncRawCursor(connection)
             await cursor.execute(text, [parameters[name] for name in names], prepare=True)
@@ -204,7 +204,7 @@ class Database:
 
     async def fetch_pipelined(self, statements: Sequence[tuple[LiteralString, Parameters]]) -> list[list[DictRow]]:
         """Runs several statements in one round trip and one commit; each sees what those before it wrote."""
-        numbered = [(*_numbered(statement), parameters) for statement, parameters in statements]
+        numbered = [(*number_placeholders(statement), parameters) for statement, parameters in statements]
         async with self.connection() as connection:
             cursors = [psycopg.AsyncRawCursor(connection) for _ in numbered]
             try:
@@ -234,7 +234,7 @@ class Database:
 
 
 @cache
-def _numbered(statement: LiteralString) -> tuple[LiteralString, tuple[str, ...]]:
+def number_placeholders(statement: LiteralString) -> tuple[LiteralString, tuple[str, ...]]:
     """The statement with Postgres's own placeholders, and the names of their values.
 
     Made once. psycopg would do it at every call of a statement of more than 4 KB, as the hottest are.

@@ -2,18 +2,17 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NoReturn
 
 import psycopg
 import pytest
 import structlog.testing
 
 from tests.factories import make_claim, make_submission, make_terms
-from tests.integration.test_plans import numbered
 from tests.probes import until
 from turns.backlog import BACKLOG, MOST, Backlog, read_backlog, tell_backlog
 from turns.claim import CLAIM, claim
-from turns.database import Database, conninfo
+from turns.database import Database, conninfo, number_placeholders
 from turns.settings import QueueSettings, Settings
 from turns.settle import SETTLE
 from turns.submission import submit
@@ -121,7 +120,7 @@ def test_the_scan_is_by_the_index_and_reads_no_more_than_its_bound(settings: Set
                 " FROM generate_series(1, 15000) g"
             )
             connection.execute("ANALYZE turns")
-        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered(BACKLOG)}").fetchall()  # type: ignore[call-overload]
+        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(BACKLOG)[0]}").fetchall()  # type: ignore[call-overload]
         text = "\n".join(line for (line,) in plan)
         assert "Index Scan using turns_waiting on turns t" in text
         assert "Index Scan using turns_open on turns e" in text or "Index Only Scan using turns_open on turns e" in text
@@ -139,7 +138,7 @@ def test_the_scan_is_by_the_index_and_reads_no_more_than_its_bound(settings: Set
 @pytest.mark.parametrize("statement", [CLAIM, SETTLE], ids=["claim", "settle"])
 def test_no_hot_statement_takes_the_index_for_its_own(settings: Settings, statement: LiteralString) -> None:
     with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
-        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered(statement)}").fetchall()  # type: ignore[call-overload]
+        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(statement)[0]}").fetchall()  # type: ignore[call-overload]
 
     assert "turns_waiting" not in "\n".join(line for (line,) in plan)
 
@@ -161,6 +160,23 @@ async def test_it_is_told_as_one_line_a_queue_also_when_there_is_none(database: 
         {"event": "queue.backlog", "log_level": "info", "queue": "bulk", "due": 0, "ready": 0, "running": 0},
         {"event": "queue.backlog", "log_level": "info", "queue": "turns", "due": 1, "ready": 1, "running": 0},
     ]
+
+
+async def test_a_bug_in_the_reading_is_told_and_the_telling_goes_on(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> NoReturn:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(database, "fetch", fail)
+    stopping = asyncio.Event()
+    with structlog.testing.capture_logs() as lines:
+        telling = asyncio.create_task(tell_backlog(database, ["turns"], stopping, every_seconds=0.01))
+        await until(lambda: len(lines) >= 2)
+    stopping.set()
+    await telling
+
+    assert {line["event"] for line in lines} == {"backlog.failed"}
 
 
 async def test_with_postgres_away_nothing_is_told_and_the_telling_goes_on() -> None:

@@ -10,7 +10,7 @@ from turns.cancellation import CANCEL_PENDING, REQUEST_CANCEL
 from turns.children import READ_CHILDREN
 from turns.claim import CLAIM, READ_CLAIMS
 from turns.compensation import COMPENSATE_FAILED
-from turns.database import conninfo
+from turns.database import conninfo, number_placeholders
 from turns.history import VERSION
 from turns.joining import WAKE_JOINED, WAKE_PARENTS
 from turns.redrive import REVIVE
@@ -26,18 +26,6 @@ SELECT gen_random_uuid(), 't', 'o' || g, 1, 'q', %s::text, now(), now(), md5(g::
 """
 
 
-def numbered(statement: str) -> str:
-    """With the server's placeholders in place of the client's."""
-    names: list[str] = []
-
-    def number(match: re.Match[str]) -> str:
-        if match[1] not in names:
-            names.append(match[1])
-        return f"${names.index(match[1]) + 1}"
-
-    return re.sub(r"%\((\w+)\)s", number, statement)
-
-
 @pytest.mark.parametrize("statement", [READ_CLAIMS, VERSION], ids=["read claims", "version"])
 @pytest.mark.parametrize("filled", [False, True], ids=["on an empty table", "on a full one"])
 def test_the_last_answered_turn_is_looked_for_from_the_end_of_its_own_session(
@@ -49,7 +37,7 @@ def test_the_last_answered_turn_is_looked_for_from_the_end_of_its_own_session(
             connection.execute(FILL, ["SUCCEEDED", 1, 5_000])
             connection.execute(FILL, ["FAILED", 5_001, 25_000])
             connection.execute("ANALYZE turns")
-        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered(statement)}").fetchall()
+        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(statement)[0]}").fetchall()
 
     text = "\n".join(line for (line,) in plan)
     assert "Index Scan Backward using turns_session_seq on turns a" in text
@@ -64,7 +52,7 @@ def test_what_was_claimed_is_read_session_by_session(settings: Settings, filled:
             connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
             connection.execute(FILL, ["SUCCEEDED", 1, 5_000])
             connection.execute("ANALYZE turns")
-        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered(READ_CLAIMS)}").fetchall()
+        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(READ_CLAIMS)[0]}").fetchall()
 
     text = "\n".join(line.strip() for (line,) in plan)
     assert (
@@ -81,7 +69,7 @@ def explain(settings: Settings, statement: LiteralString) -> str:
         connection.execute("ANALYZE turns")
         connection.execute("ALTER TABLE turns SET (autovacuum_enabled = false)")
         connection.execute(FILL, ["FAILED", 5_001, 25_000])
-        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered(statement)}").fetchall()
+        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(statement)[0]}").fetchall()
 
     return "\n".join(line for (line,) in plan)
 

@@ -10,9 +10,12 @@ from memory.item import Write
 from ops.local.ports import LOOPBACK
 from ops.local.stack import LocalStack
 from tests.contract.fleet_hands import SESSIONS, HastySettings, opened, settings_for
-from tests.fleet.fleets import Fleet, cluster
+from tests.fleet.fleets import Fleet, cluster, sentinel_trio
 from tests.fleet.servers import Server, choose_ports, program_of
+from tests.integration.conversing import Conversation, Reader
 from tests.probes import until
+from turns.database import Database
+from turns.settings import Settings
 from worker.session_lock import Extension, Guard
 
 MakeFleet = Callable[[str], AbstractContextManager[Fleet]]
@@ -89,3 +92,26 @@ async def test_a_primary_that_was_made_a_replica_is_left(demoted: Server) -> Non
 def _clients(server: Server) -> set[str]:
     own = str(server.client.client_id())
     return {one["id"] for one in server.client.client_list() if one["id"] != own}
+
+
+async def test_a_failover_costs_a_history_a_query_and_nothing_else(
+    settings: Settings, database: Database, stack: LocalStack
+) -> None:
+    with sentinel_trio(program_of(stack)) as fleet:
+        behind = settings.model_copy(update={"redis_url": fleet.url})
+        reader, talk = Reader(behind, database), Conversation(behind, database)
+        await talk.exchange(reader.history, "one", "first")
+        said = await talk.read(reader.history)
+        fleet.primaries[0].kill()
+
+        assert await talk.read(reader.history) == said
+        await until(fleet.has_failed_over, within=60)
+
+        async def read_without_a_query() -> bool:
+            assert await talk.read(reader.history) == said
+            return not reader.asked
+
+        await until(read_without_a_query, within=60)
+        await talk.exchange(reader.history, "two", "second")
+        assert [one.content for one in await talk.read(reader.history)] == ["one", "first", "two", "second"]
+        await reader.history.close()

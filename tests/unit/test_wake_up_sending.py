@@ -25,10 +25,12 @@ class SlowQueues:
     def __init__(self) -> None:
         self.gate = asyncio.Event()
         self.batches = 0
+        self.answered = 0
 
     async def send(self, _: str, messages: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
         self.batches += 1
         await self.gate.wait()
+        self.answered += 1
         return list(messages)
 
 
@@ -53,6 +55,20 @@ async def test_one_late_batch_closes_the_way_to_nobody() -> None:
 
     assert not sending.is_struggling(QUEUE)
     assert await sending.send(QUEUE, wake_up(10))
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_answer_that_came_too_late_makes_up_for_nothing() -> None:
+    queues = SlowQueues()
+    sending = WakeUpSending(cast("MessageQueues", queues), [QUEUE])
+    for number in range(wake_up_sending.THRESHOLD):
+        await sending.send(QUEUE, wake_up(number))
+    await until(lambda: sending.is_struggling(QUEUE))
+
+    queues.gate.set()
+    await until(lambda: queues.answered == wake_up_sending.THRESHOLD)
+
+    assert sending.is_struggling(QUEUE)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -223,7 +223,9 @@ async def test_a_parameter_that_the_route_does_not_know_is_refused_by_name(
 ) -> None:
     answer = await offline.request(method, path, content=request(), headers=JSON)
     expect_problem(answer, 422, "invalid-parameter")
-    assert [fault["parameter"] for fault in answer.json()["errors"]] == [path.partition("?")[2].partition("=")[0]]
+    name = path.partition("?")[2].partition("=")[0]
+    assert [fault["parameter"] for fault in answer.json()["errors"]] == [name]
+    assert answer.json()["detail"].startswith(f"{name}: no such parameter")
 
 
 async def test_an_unknown_queue_is_answered_with_those_there_are(offline: AsyncClient) -> None:
