@@ -17,6 +17,7 @@ from alembic.config import Config
 from ops.local.stack import LocalStack, down, up
 from tests.databases import Databases
 from tests.given_queues import find_given_queues
+from tests.log_restoring import log_restored
 from turns.database import Database
 from turns.message_queue import MessageQueues
 from turns.settings import QueueSettings, Settings
@@ -71,6 +72,13 @@ def _one_loader_of_botocore() -> Iterator[None]:
     loader = botocore.session.create_loader()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(botocore.session, "create_loader", lambda *_: loader)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _log() -> Iterator[None]:
+    """A command that a test runs in this process must not leave its log to the tests after it."""
+    with log_restored():
         yield
 
 

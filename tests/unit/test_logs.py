@@ -6,8 +6,14 @@ import sys
 from typing import Any
 
 import pytest
+import structlog
+import typer
+from typer.testing import CliRunner
 
 from tests.conftest import ROOT
+from tests.log_restoring import log_restored
+from turns.logs import configure
+from turns.settings import QueueSettings, Settings
 
 SETUP = """
 import logging, structlog
@@ -80,3 +86,20 @@ def test_a_line_to_no_terminal_is_json_unless_told(log_format: str) -> None:
     (line,) = lines_of("log.info('x')", log_format=log_format)
 
     assert line.startswith("{") is (log_format != "console")
+
+
+def test_a_command_that_a_test_runs_in_its_own_process_leaves_no_log_behind(capsys: pytest.CaptureFixture[str]) -> None:
+    log = structlog.get_logger("turnstile.test")
+    command = typer.Typer()
+
+    @command.command()
+    def speak() -> None:
+        configure(Settings(log_format="json", queues=(QueueSettings(name="turns"),)))
+        log.warning("said by the command")
+
+    with log_restored():
+        said = CliRunner().invoke(command, [])
+    log.warning("said by the next test")
+
+    assert "said by the command" in said.stderr
+    assert "said by the next test" in capsys.readouterr().out
