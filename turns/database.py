@@ -31,6 +31,9 @@ CONNECT_TIMEOUT_SECONDS = 3
 TRANSACTION_TIMEOUT_SECONDS = 10
 """Of the hot statements: no session's head stays locked for longer by a process that is stopped, or by a vanished host."""
 
+IDLE_SECONDS = 60.0
+"""A pool gives back one connection in each such time in which it did not need it: a server's connections are everybody's."""
+
 _GIVEN_UP = frozenset({"25P03", "25P04"})
 """The server ended a transaction that idled or lasted too long. psycopg calls it an internal error."""
 _SERVER_IS_THERE = frozenset({"40001", "40P01", "55P03", "57014"}) | _GIVEN_UP
@@ -137,6 +140,7 @@ class Database:
             max_waiting=1000,
             # An outage must not leave the pool in a backoff of minutes when the server is back.
             reconnect_timeout=2.0,
+            max_idle=IDLE_SECONDS,
             name=application,
         )
         self._broken_at: float | None = None

@@ -1,8 +1,11 @@
 """`python -m tests.chaos.soak`: hours at half load, and whether everything that was taken was given back.
 
-The load is half of what the same cast can do on this machine, measured at the start. After a warm-up everything rests and
-a baseline is taken; after the soak everything rests again and is held against it. No fault is meant to happen, and the
-checker looks at the whole run as at any other: not one handler may have run in vain.
+The load is half of what the same cast can do on this machine, measured at the start. After a crowd and a warm-up everything
+rests and a baseline is taken; after the soak everything rests again and is held against it. No fault is meant to happen, and
+the checker looks at the whole run as at any other: not one handler may have run in vain.
+
+Pools are made comparable at both ends. Those of Postgres give back what they don't need, down to one connection each, and
+are waited for; those of Redis keep for good what their busiest moment took, so the crowd comes before the baseline.
 """
 
 import argparse
@@ -30,11 +33,15 @@ from tests.chaos.rest import gather, wait_for_rest
 from tests.chaos.run import start_cast, write_terms
 from tests.chaos.stage import Stage, open_stage
 from tests.chaos.terms import Options
+from turns.database import IDLE_SECONDS
 
 MEASURE_SECONDS = 30.0
+CROWD = 96
+CROWD_SECONDS = 20.0
 WARM_UP_SECONDS = 120.0
-CALM_SECONDS = 15.0
-"""After the rest: keep-alives that idle out are no leak."""
+CALM_SECONDS = 2.5 * IDLE_SECONDS
+"""The connections have stayed the same for so long: the pools give back no more, and keep-alives have idled out."""
+MAX_CALM_SECONDS = 10 * IDLE_SECONDS
 SAMPLE_EVERY_SECONDS = 15.0
 LEASE_SECONDS = 15.0
 """Production's order of magnitude: a machine that others use too must not cost a lease."""
@@ -65,20 +72,20 @@ class Soak:
     tally: Tally
     rounds: int = 0
 
-    async def load(self, seconds: float, turns_per_second: float | None) -> float:
+    async def load(self, seconds: float, turns_per_second: float | None, clients: int | None = None) -> float:
         """Lets clients talk for so long, then waits until all has settled; the turns accepted a second."""
         stopping = asyncio.Event()
         options = replace(self.stage.options, turns_per_second=turns_per_second, pause_seconds=0.01)
         turn = itertools.cycle(self.apis)
         self.rounds += 1
-        clients = [
+        talkers = [
             Client(
                 f"r{self.rounds}c{number}", options, self.journal, self.tally, self.http, lambda: next(turn), stopping
             )
-            for number in range(options.clients)
+            for number in range(clients or options.clients)
         ]
         before, begun = self.tally.accepted, time.monotonic()
-        talking = [asyncio.create_task(client.run()) for client in clients]
+        talking = [asyncio.create_task(each.run()) for each in talkers]
         await self._sample_for(seconds)
         rate = (self.tally.accepted - before) / (time.monotonic() - begun)
         stopping.set()
@@ -95,11 +102,26 @@ class Soak:
             file.writelines(json.dumps(asdict(each)) + "\n" for each in (*holdings, moment.connections))
         return moment
 
+    async def calm(self) -> Moment:
+        """What is held once nothing more is given back."""
+        begun = unchanged_since = time.monotonic()
+        moment = await self.look()
+        while time.monotonic() - unchanged_since < CALM_SECONDS and time.monotonic() - begun < MAX_CALM_SECONDS:
+            await pause(SAMPLE_EVERY_SECONDS)
+            was, moment = moment, await self.look()
+            if _opened(was) != _opened(moment):
+                unchanged_since = time.monotonic()
+        return moment
+
     async def _sample_for(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             await pause(min(left, SAMPLE_EVERY_SECONDS))
             await self.look()
+
+
+def _opened(moment: Moment) -> tuple[int, int]:
+    return moment.connections.postgres, moment.connections.redis
 
 
 def leaks(before: Moment, after: Moment) -> list[str]:
@@ -137,12 +159,11 @@ async def soak(minutes: float, options: Options, folder: Path) -> list[str]:
         at_work = Soak(stage=stage, cast=cast, folder=folder, journal=journal, http=http, apis=apis, tally=Tally())
         most = await at_work.load(MEASURE_SECONDS, None)
         _say(f"this cast can do {most:.0f} turns/s here")
+        await at_work.load(CROWD_SECONDS, None, clients=CROWD)
         await at_work.load(WARM_UP_SECONDS, most / 2)
-        await pause(CALM_SECONDS)
-        before = await at_work.look()
+        before = await at_work.calm()
         rate = await at_work.load(60 * minutes, most / 2)
-        await pause(CALM_SECONDS)
-        after = await at_work.look()
+        after = await at_work.calm()
         _say(f"{at_work.tally.accepted} turns in all, {rate:.1f}/s over {minutes:g} min")
         _table(before, after)
         rested_at = now()
