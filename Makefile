@@ -3,7 +3,7 @@
 .POSIX:
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test up down check format lock clean chaos crashpoints simulate planted-bugs soak proof bench \
+.PHONY: help setup demo test up down check format lock clean chaos crashpoints simulate planted-bugs soak scaling proof bench \
 	bench-lock infra-check
 
 VENV := .venv
@@ -59,6 +59,9 @@ planted-bugs: setup ## whether the checker convicts the guilty
 
 soak: setup ## an hour at half load, and what was not given back after it
 	@$(BIN)/python -m tests.chaos.soak $(ARGS)
+
+scaling: setup ## load that comes and goes, and a fleet of workers that follows its backlog
+	@$(BIN)/python -m tests.chaos.scaling $(ARGS)
 
 # With SEED=$$RANDOM somewhere else than yesterday; each prints its seed.
 SEED := 1

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tests.chaos import webhook_receiver
+from tests.chaos import quick_minutes, webhook_receiver
 
 IMPORTED_BEFORE = (
     "ops.cli",
@@ -123,6 +123,8 @@ def _become(order: dict[str, Any]) -> NoReturn:
         signal.signal(signal.SIGUSR2, _count_tasks)
     if webhook_receiver.CERTIFICATE in os.environ:
         webhook_receiver.reach_receiver(os.environ[webhook_receiver.CERTIFICATE])
+    if quick_minutes.SWITCH in os.environ:
+        quick_minutes.switch_on()
     if order["plant"] is not None:
         from tests.planted_bugs.catalogue import plant
 

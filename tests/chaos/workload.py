@@ -72,8 +72,8 @@ def make_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float]
 
 
 def make_speech(rng: random.Random) -> Wish:
-    """A turn that speaks for two to six seconds: longer than a lease."""
-    words = rng.randint(20, 40)
+    """A turn that speaks for two to five seconds: longer than a lease, shorter than its time-out."""
+    words = rng.randint(14, 34)
     return Wish(content={"do": "speak", "words": words, "pause": 0.15, "n": f"{rng.getrandbits(40):010x}"})
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.integration.ecs_agent import TASK_ID, Agent, ecs_agent
+from tests.ecs_agent import TASK_ID, Agent, ecs_agent
 from tests.probes import until
 
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog.testing
 
-from tests.integration.ecs_agent import NO_SERVICE, NOT_ALLOWED, Agent, ecs_agent
+from tests.ecs_agent import NO_SERVICE, NOT_ALLOWED, Agent, ecs_agent
 from tests.probes import until
 from worker.scale_in_protection import Terms, protect_while_busy
 

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ class Agent:
 
     uri: str = ""
     wishes: list[dict[str, Any]] = field(default_factory=list)
+    heard_at: float = 0.0
+    """When the last wish came, monotonic seconds."""
     status: int = 200
     answer: object = field(default_factory=lambda: PROTECTED)
     metadata: object = field(default_factory=lambda: {"Cluster": "turnstile", "TaskARN": TASK_ARN})
@@ -41,6 +44,7 @@ def ecs_agent() -> Iterator[Agent]:
         def do_PUT(self) -> None:
             assert self.path == "/api/x/task-protection/v1/state"
             agent.wishes.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            agent.heard_at = time.monotonic()
             self._answer(agent.status, agent.answer)
 
         def do_GET(self) -> None:

@@ -1,0 +1,36 @@
+"""A minute of ECS and CloudWatch in a second: what a process of the product does by the minute, it does by the second here.
+
+No setting of the product could do this, and none should: a metric has one value a minute. Called by the fork server, as
+`webhook_receiver.reach_receiver` is.
+"""
+
+from functools import partial
+
+from turns import backlog
+from worker import app
+from worker.scale_in_protection import Terms
+
+SWITCH = "CHAOS_QUICK_MINUTES"
+SHRINK = 60.0
+
+
+def switch_on() -> None:
+    """For this process: the backlog is told and protection is asked for sixty times as often."""
+    backlog.tell_backlog.__kwdefaults__["every_seconds"] = backlog.EVERY_SECONDS / SHRINK
+    usual = Terms()
+    setattr(  # noqa: B010 - mypy knows the name as the class
+        app,
+        "Terms",
+        partial(
+            Terms,
+            look_seconds=0.1,
+            renew_seconds=usual.renew_seconds / SHRINK,
+            idle_seconds=usual.idle_seconds / SHRINK,
+            stretch_seconds=usual.stretch_seconds / SHRINK,
+            open_seconds=usual.open_seconds / SHRINK,
+        ),
+    )
+
+
+PROTECTED_SECONDS = Terms().expires_minutes * 60 / SHRINK
+"""After so long without another word a protection has expired."""
