@@ -3,7 +3,7 @@
 .POSIX:
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test up down check format lock clean chaos crashpoints simulate planted-bugs soak scaling proof bench \
+.PHONY: help setup demo test up down check format lock clean chaos crashpoints simulate planted-bugs soak scaling failover proof bench \
 	bench-lock infra-check
 
 VENV := .venv
@@ -62,6 +62,9 @@ soak: setup ## an hour at half load, and what was not given back after it
 
 scaling: setup ## load that comes and goes, and a fleet of workers that follows its backlog
 	@$(BIN)/python -m tests.chaos.scaling $(ARGS)
+
+failover: setup ## the primary of Redis dies in mid-run, behind sentinels and in a cluster
+	@$(BIN)/python -m tests.chaos.failover $(ARGS)
 
 # With SEED=$$RANDOM somewhere else than yesterday; each prints its seed.
 SEED := 1

@@ -43,6 +43,8 @@ class Stage:
     proxy: ProxyControl
     sqs: Any
     """A boto3 client that goes past the proxy."""
+    redis_url: str | None = None
+    """A Redis of the run's own, which nothing stands in front of, instead of the stack's."""
 
     @property
     def admin_url(self) -> str:
@@ -54,7 +56,7 @@ class Stage:
         postgres, redis, sqs = [await self.proxy.open(service, name) for service in ("postgres", "redis", "sqs")]
         return Addresses(
             postgres=f"postgresql://{ROLE}@127.0.0.1:{postgres}/{self.database}",
-            redis=f"redis://127.0.0.1:{redis}/0",
+            redis=self.redis_url or f"redis://127.0.0.1:{redis}/0",
             sqs=f"http://127.0.0.1:{sqs}",
         )
 

@@ -26,23 +26,29 @@ class Fleet:
 
     def has_failed_over(self) -> bool:
         """Whether a replica has taken the first primary's place."""
-        return any(replica.client.role()[0] == "master" for replica in self.replicas)
+        return self.successor() is not None
+
+    def successor(self) -> Server | None:
+        """The replica that has, of those that live."""
+        return next((one for one in self.replicas if one.lives and one.client.role()[0] == "master"), None)
 
 
 @contextmanager
-def sentinel_trio(program: str) -> Iterator[Fleet]:
-    """A primary with a replica, and three sentinels that fail it over when it is gone for a second."""
+def sentinel_trio(program: str, *, replicas: int = 1) -> Iterator[Fleet]:
+    """A primary with its replicas, and three sentinels that fail it over when it is gone for a second."""
     with ExitStack() as ending:
-        first, second, *watching = choose_ports(5)
+        first, *others = choose_ports(4 + replicas)
+        watching, following = others[:3], others[3:]
         primary = _start(ending, program, first, {"repl-diskless-sync-delay": "0"})
         primary.wait()
-        replica = _start(ending, program, second, {"replicaof": f"{LOOPBACK} {first}"})
-        replica.wait()
-        wait_until(lambda: replica.client.info("replication")["master_link_status"] == "up")
+        behind = [_start(ending, program, port, {"replicaof": f"{LOOPBACK} {first}"}) for port in following]
+        for replica in behind:
+            replica.wait()
+        wait_until(lambda: all(one.client.info("replication")["master_link_status"] == "up" for one in behind))
         sentinels = [_watch(ending, program, port, first, quorum=2) for port in watching]
-        wait_until(lambda: all(_knows(one, sentinels=2, replicas=1) for one in sentinels))
+        wait_until(lambda: all(_knows(one, sentinels=2, replicas=replicas) for one in sentinels))
         named = ",".join(f"{LOOPBACK}:{port}" for port in watching)
-        yield Fleet(f"redis+sentinel://{named}/{SERVICE}/0", [primary], [replica], sentinels)
+        yield Fleet(f"redis+sentinel://{named}/{SERVICE}/0", [primary], behind, sentinels)
 
 
 @contextmanager

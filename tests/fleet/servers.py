@@ -53,6 +53,11 @@ class Server:
         """Returns when it answers."""
         wait_until(self._answers)
 
+    @property
+    def lives(self) -> bool:
+        """Whether it has not been ended."""
+        return self._process.poll() is None
+
     def _answers(self) -> bool:
         assert self._process.poll() is None, (self.folder / "log").read_text()
         try:
