@@ -1,11 +1,10 @@
 """`python -m tests.chaos.soak`: hours at half load, and whether everything that was taken was given back.
 
-The load is half of what the same cast can do on this machine, measured at the start. After a crowd and a warm-up everything
-rests and a baseline is taken; after the soak everything rests again and is held against it. No fault is meant to happen, and
-the checker looks at the whole run as at any other: not one handler may have run in vain.
+The load is half of what the same cast can do on this machine, measured at the start. After a warm-up everything rests and
+a baseline is taken; after the soak everything rests again and is held against it. No fault is meant to happen, and the
+checker looks at the whole run as at any other: not one handler may have run in vain.
 
-Pools are made comparable at both ends. Those of Postgres give back what they don't need, down to one connection each, and
-are waited for; those of Redis keep for good what their busiest moment took, so the crowd comes before the baseline.
+Pools are made comparable at both ends: they give back what they don't need, and are waited for.
 """
 
 import argparse
@@ -36,8 +35,6 @@ from tests.chaos.terms import Options
 from turns.database import IDLE_SECONDS
 
 MEASURE_SECONDS = 30.0
-CROWD = 96
-CROWD_SECONDS = 20.0
 WARM_UP_SECONDS = 120.0
 CALM_SECONDS = 2.5 * IDLE_SECONDS
 """The connections have stayed the same for so long: the pools give back no more, and keep-alives have idled out."""
@@ -72,7 +69,7 @@ class Soak:
     tally: Tally
     rounds: int = 0
 
-    async def load(self, seconds: float, turns_per_second: float | None, clients: int | None = None) -> float:
+    async def load(self, seconds: float, turns_per_second: float | None) -> float:
         """Lets clients talk for so long, then waits until all has settled; the turns accepted a second."""
         stopping = asyncio.Event()
         options = replace(self.stage.options, turns_per_second=turns_per_second, pause_seconds=0.01)
@@ -82,7 +79,7 @@ class Soak:
             Client(
                 f"r{self.rounds}c{number}", options, self.journal, self.tally, self.http, lambda: next(turn), stopping
             )
-            for number in range(clients or options.clients)
+            for number in range(options.clients)
         ]
         before, begun = self.tally.accepted, time.monotonic()
         talking = [asyncio.create_task(each.run()) for each in talkers]
@@ -159,7 +156,6 @@ async def soak(minutes: float, options: Options, folder: Path) -> list[str]:
         at_work = Soak(stage=stage, cast=cast, folder=folder, journal=journal, http=http, apis=apis, tally=Tally())
         most = await at_work.load(MEASURE_SECONDS, None)
         _say(f"this cast can do {most:.0f} turns/s here")
-        await at_work.load(CROWD_SECONDS, None, clients=CROWD)
         await at_work.load(WARM_UP_SECONDS, most / 2)
         before = await at_work.calm()
         rate = await at_work.load(60 * minutes, most / 2)
