@@ -20,6 +20,7 @@ from psycopg.pq import PipelineStatus
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from turns.array_literal import array_literal
 from turns.errors import CertificateRefusedError, DatabaseUnavailableError
 
 if TYPE_CHECKING:
@@ -199,11 +200,11 @@ class Database:
         await self.fetch("SELECT 1", {})
 
     async def fetch(self, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
-        """Runs one hot statement, prepared at once, and returns its rows."""
+        """Runs one hot statement, prepared at once, and returns its rows. Lists are arrays, of the type that it casts them to."""
         text, names = number_placeholders(statement)
         async with self.connection() as connection:
             cursor = psycopg.AsyncRawCursor(connection)
-            await cursor.execute(text, [parameters[name] for name in names], prepare=True)
+            await cursor.execute(text, _bound(parameters, names), prepare=True)
             return await cursor.fetchall() if cursor.description else []
 
     async def fetch_pipelined(self, statements: Sequence[tuple[LiteralString, Parameters]]) -> list[list[DictRow]]:
@@ -214,7 +215,7 @@ class Database:
             try:
                 async with connection.pipeline():
                     for cursor, (text, names, values) in zip(cursors, numbered, strict=True):
-                        await cursor.execute(text, [values[name] for name in names], prepare=True)
+                        await cursor.execute(text, _bound(values, names), prepare=True)
             except BaseException:
                 if connection.pgconn.pipeline_status != PipelineStatus.OFF:
                     # The pool would hand it out again, and whoever got it would be answered with no rows at all.
@@ -235,6 +236,11 @@ class Database:
             # Core quotes every value as a bound parameter; the text is made of our own table and column names.
             cursor = await connection.execute(str(compiled), compiled.params)
             return await cursor.fetchall()
+
+
+def _bound(parameters: Parameters, names: Sequence[str]) -> list[Any]:
+    values = [parameters[name] for name in names]
+    return [array_literal(value) if isinstance(value, list) else value for value in values]
 
 
 @cache

@@ -21,7 +21,7 @@ from redis.retry import Retry
 from turns.blocking_redis_cluster import BlockingCluster
 from turns.errors import CertificateRefusedError
 from turns.redis_cluster import Cluster
-from turns.redis_pools import giving_back
+from turns.redis_pools import frugal
 from turns.redis_urls import RedisKind, RedisUrl, read
 
 # redis-py would retry ten times with a five second time-out each: a minute, twice the life of a lock. None at all, because
@@ -56,10 +56,10 @@ def connect(url: str, timeout_seconds: float, *, max_connections: int | None = N
         case RedisKind.SENTINEL:
             return _behind_sentinels(found, timeout_seconds, options, max_connections)
         case RedisKind.SINGLE if max_connections is None:
-            pool = giving_back(redis.asyncio.ConnectionPool).from_url(url, **options)
+            pool = frugal(redis.asyncio.ConnectionPool).from_url(url, **options)
         case RedisKind.SINGLE:
             waiting = {"max_connections": max_connections, "timeout": timeout_seconds}
-            pool = giving_back(redis.asyncio.BlockingConnectionPool).from_url(url, **waiting, **options)
+            pool = frugal(redis.asyncio.BlockingConnectionPool).from_url(url, **waiting, **options)
         case _:
             assert_never(found.kind)
     return redis.asyncio.Redis.from_pool(pool)
@@ -176,9 +176,9 @@ def _behind_sentinels(
     )
     pool: Any
     if max_connections is None:
-        pool = giving_back(_SentinelPool)(connection_class=connection, **given)
+        pool = frugal(_SentinelPool)(connection_class=connection, **given)
     else:
-        pool = giving_back(_BlockingSentinelPool)(
+        pool = frugal(_BlockingSentinelPool)(
             connection_class=connection, max_connections=max_connections, timeout=timeout_seconds, **given
         )
     return redis.asyncio.Redis.from_pool(pool)

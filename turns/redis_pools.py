@@ -1,26 +1,35 @@
-"""redis-py's pools, but a connection that has lain idle for a minute is closed. They would keep what a busy moment took for good.
+"""redis-py's pools, with two changes; the connections of a cluster's nodes lie in no pool, and have neither.
 
-Closed, not forgotten: it stays in its pool and connects again when it is next taken. Those of a cluster's nodes lie in no pool,
-and are kept.
+A connection that has lain idle for a minute is closed: redis-py would keep what a busy moment took for good. Closed, not
+forgotten: it stays in its pool and connects again when it is next taken.
+
+Commands are packed by hiredis, as redis-py's blocking client has it. Its asyncio client packs in Python, 20 µs a command.
 """
 
 import asyncio
 from functools import cache
 from typing import Any
 
+import hiredis
 from redis.asyncio import ConnectionPool
+from redis.exceptions import DataError
 
 IDLE_SECONDS = 60.0
 
 
 @cache
-def giving_back(pool: type[ConnectionPool]) -> Any:
-    """The same kind of pool, but one that closes what lies idle."""
+def frugal(pool: type[ConnectionPool]) -> Any:
+    """The same kind of pool, with both."""
     base: Any = pool
 
-    class GivingBack(base):  # type: ignore[misc]
+    class Frugal(base):  # type: ignore[misc]
         _timer: asyncio.TimerHandle | None = None
         _closing: asyncio.Task[None] | None = None
+
+        def make_connection(self) -> Any:
+            connection = super().make_connection()
+            connection.pack_command = _pack
+            return connection
 
         async def release(self, connection: Any) -> None:
             await super().release(connection)
@@ -44,4 +53,13 @@ def giving_back(pool: type[ConnectionPool]) -> Any:
             if lying and self._timer is None:
                 self._timer = loop.call_later(IDLE_SECONDS, self._look)
 
-    return GivingBack
+    return Frugal
+
+
+def _pack(name: str | bytes, *arguments: Any) -> list[bytes]:
+    # A name may be several words, as in CLIENT SETINFO; Redis wants them apart.
+    words = name.encode().split() if isinstance(name, str) else name.split()
+    try:
+        return [hiredis.pack_command((*words, *arguments))]
+    except TypeError as error:
+        raise DataError(str(error)) from error

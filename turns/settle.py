@@ -222,8 +222,7 @@ def _settle_parameters(
         "statuses": [settlement.status.value for settlement in settlements],
         "outcomes": [settlement.outcome.value for settlement in settlements],
         "replies": [encode(settlement.reply) for settlement in settlements],
-        # Whole numbers among fractions would make an array of mixed types, which psycopg refuses.
-        "afters": [float(settlement.after_seconds) for settlement in settlements],
+        "afters": [settlement.after_seconds for settlement in settlements],
         "refunds": [settlement.refund for settlement in settlements],
         "faults": [settlement.fault for settlement in settlements],
         "error_classes": [settlement.error_class for settlement in settlements],

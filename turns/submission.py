@@ -10,6 +10,7 @@ Idempotency (at most one turn per Idempotency-Key or client-chosen turn id and t
 submit arrives; the row in `chosen_ids` makes the two meet, and the turn is then born CANCELED, without a place in line.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +18,6 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg.rows import DictRow
-from psycopg.types.json import Jsonb
 
 from turns.database import Database
 from turns.errors import (
@@ -273,15 +273,12 @@ def submit_parameters(submissions: Sequence[Submission], net_seconds: float) -> 
         "queues": [submission.queue for submission in submissions],
         "keys": [submission.key for submission in submissions],
         "fingerprints": [submission.fingerprint for submission in submissions],
-        "contents": [Jsonb(submission.content) for submission in submissions],
+        "contents": [json.dumps(submission.content) for submission in submissions],
         "execute_ats": [submission.execute_at for submission in submissions],
-        # Whole numbers among fractions would make an array of mixed types, which psycopg refuses.
-        "expires": [float(submission.expires_in_seconds) for submission in submissions],
+        "expires": [submission.expires_in_seconds for submission in submissions],
         "max_attempts": [submission.max_attempts for submission in submissions],
-        "timeouts": [
-            None if (given := submission.timeout_seconds) is None else float(given) for submission in submissions
-        ],
-        "metadatas": [Jsonb(submission.metadata or {}) for submission in submissions],
+        "timeouts": [submission.timeout_seconds for submission in submissions],
+        "metadatas": [json.dumps(submission.metadata or {}) for submission in submissions],
         "trace_ids": [submission.trace.trace_id for submission in submissions],
         "span_ids": [submission.trace.span_id for submission in submissions],
         "parent_span_ids": [submission.trace.parent_span_id for submission in submissions],

@@ -32,7 +32,7 @@ def submit(tables: Tables, parameters: Parameters) -> Rows:
     ]
     for one in asked:
         # Before anything is written: one value that can't be stored refuses the whole statement.
-        one["contents"], one["metadatas"] = stored(one["contents"]), stored(one["metadatas"])
+        one["contents"], one["metadatas"] = jsonb(one["contents"]), jsonb(one["metadatas"])
     # What was there before the statement: an id that comes twice in it is not free, whatever became of the first.
     seen: set[UUID] = set()
     answers: Rows = []

@@ -1,0 +1,66 @@
+"""Lists as Postgres's own array literals: what goes in comes out, whatever characters it has."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, LiteralString
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ops.local.stack import LocalStack
+from turns.array_literal import array_literal
+from turns.database import Database
+
+TEXTS = st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12))
+
+
+def came_back(stack: LocalStack, template: str, statement: LiteralString, values: Sequence[Any]) -> list[Any]:
+    async def ask() -> list[Any]:
+        async with Database(stack.postgres.database_url(template), "test", size=1) as database:
+            [row] = await database.fetch(statement, {"values": list(values)})
+            return list(row["values"])
+
+    return asyncio.run(ask())
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=TEXTS)
+def test_texts_come_back_as_they_were(stack: LocalStack, template: str, values: list[str | None]) -> None:
+    assert came_back(stack, template, "SELECT %(values)s::text[] AS values", values) == values
+
+
+@pytest.mark.parametrize("text", ["", "NULL", "null", '"', "\\", '\\"', "{}", "a,b", " a ", "\n\t", "é 漢 🎉"])
+def test_what_means_something_in_a_literal_means_nothing_in_a_text(stack: LocalStack, template: str, text: str) -> None:
+    assert came_back(stack, template, "SELECT %(values)s::text[] AS values", [text, None, text]) == [text, None, text]
+
+
+@pytest.mark.parametrize(
+    ("statement", "values"),
+    [
+        ("SELECT %(values)s::uuid[] AS values", [UUID(int=7), None]),
+        ("SELECT %(values)s::boolean[] AS values", [True, False, None]),
+        ("SELECT %(values)s::bigint[] AS values", [2**63 - 1, -(2**63), None]),
+        ("SELECT %(values)s::float8[] AS values", [0.1, 1e300, -1.5, float("inf"), 3]),
+        ("SELECT %(values)s::timestamptz[] AS values", [datetime(2026, 11, 21, 1, 2, 3, 4567, UTC), None]),
+        ("SELECT %(values)s::bytea[] AS values", [b"\\x\x00\"{", b"", None]),
+        ("SELECT %(values)s::jsonb[] AS values", [{"a": ["\\", '"', "\n"]}, None]),
+        ("SELECT %(values)s::text[] AS values", []),
+    ],
+    ids=["uuid", "boolean", "bigint", "float8", "timestamptz", "bytea", "jsonb", "empty"],
+)
+def test_each_type_comes_back_as_it_was(
+    stack: LocalStack, template: str, statement: LiteralString, values: list[Any]
+) -> None:
+    sent = [json.dumps(value) if isinstance(value, dict) else value for value in values]
+
+    assert came_back(stack, template, statement, sent) == values
+
+
+@pytest.mark.parametrize("value", [["nested"], {"a": 1}, datetime(2026, 11, 21), object()])  # noqa: DTZ001
+def test_what_it_does_not_know_is_refused(value: object) -> None:
+    with pytest.raises(TypeError, match="no element of an array"):
+        array_literal(["x", value])
