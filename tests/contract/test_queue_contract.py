@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.conftest import sqs_client
-from tests.fakes.queues import FakeMessageQueues, FakeSqs
+from tests.fakes.queues import FakeMessageQueues, FakeSqs, FakeTransport
 from tests.probes import until
 from turns.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
 from turns.errors import UnknownQueueError
@@ -69,7 +69,7 @@ async def queues(request: pytest.FixtureRequest, fifo: bool, monkeypatch: pytest
         hand = MessageQueues(Settings(sqs_endpoint_url=stack.sqs.address, aws_region="us-east-1", **fields))
     else:
         client = FakeSqs(asyncio.get_running_loop().time)
-        hand = FakeMessageQueues(Settings(**fields), client)
+        hand = FakeMessageQueues(Settings(**fields), FakeTransport(client))
     attributes = {"FifoQueue": "true"} if fifo else {}
     urls = [
         client.create_queue(QueueName=each, Attributes=attributes)["QueueUrl"] for each in (declared.sqs, declared.dlq)
