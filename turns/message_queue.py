@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 from uuid import uuid4
 
 import structlog
@@ -24,6 +24,7 @@ from turns.envelope import (
     string_attributes,
 )
 from turns.errors import QueueUnavailableError, UnknownQueueError
+from turns.lean_transport import LeanTransport
 from turns.message import DEAD_LETTER_REASON, WakeUp
 from turns.settings import Settings
 from turns.sqs_transport import POLL, Answer, CallRefusedError, Parameters, SqsTransport
@@ -42,7 +43,7 @@ class MessageQueues:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._addresses: dict[str, QueueAddress] = {}
-        self._transport: SqsTransport = Boto3Transport(settings)
+        self._transport: SqsTransport = _open(settings)
 
     def close(self) -> None:
         """Lets go of threads and connections; a long poll that is under way is left behind."""
@@ -99,8 +100,8 @@ class MessageQueues:
                     raise
                 # What went out before stays sent; the caller sees by what is missing that the rest did not.
                 break
-            sent += [int(taken["Id"]) for taken in answer.get("Successful", ())]
-            for refused in answer.get("Failed", ()):
+            sent += [int(taken["Id"]) for taken in answer.get("Successful") or ()]
+            for refused in answer.get("Failed") or ():
                 log.warning("queue.send_refused", queue_url=url, code=refused["Code"], ours=refused["SenderFault"])
         return sent
 
@@ -120,7 +121,7 @@ class MessageQueues:
             MessageSystemAttributeNames=["ApproximateReceiveCount", "DeadLetterQueueSourceArn"],
             MessageAttributeNames=["All"],
         )
-        return [_received(message) for message in answer.get("Messages", ())]
+        return [_received(message) for message in answer.get("Messages") or ()]
 
     async def delete(self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False) -> None:
         """Deletes; best effort. What was not deleted is delivered again and finds nothing to do."""
@@ -164,7 +165,7 @@ class MessageQueues:
         address = await self.find(queue)
         url = address.dlq_url if dead else address.url
         answer = await self._call(queue, "GetQueueAttributes", QueueUrl=url, AttributeNames=list(names))
-        return dict(answer.get("Attributes", {}))
+        return dict(answer.get("Attributes") or {})
 
     async def _call(self, queue: str, operation: str, **parameters: Any) -> Answer:
         try:
@@ -173,6 +174,16 @@ class MessageQueues:
             if error.code.endswith(("NonExistentQueue", "QueueDoesNotExist")):
                 raise UnknownQueueError(queue) from error
             raise
+
+
+def _open(settings: Settings) -> SqsTransport:
+    match settings.sqs_transport:
+        case "boto3":
+            return Boto3Transport(settings)
+        case "lean":
+            return LeanTransport(settings)
+        case _ as unknown:
+            assert_never(unknown)
 
 
 def _entry(address: QueueAddress, wake_up: WakeUp, attributes: Attributes) -> dict[str, Any]:
@@ -195,8 +206,8 @@ def _signed(letter: DeadLetter, queue: str) -> DeadLetter:
 
 
 def _received(message: dict[str, Any]) -> ReceivedMessage:
-    system = message.get("Attributes", {})
-    attributes = message.get("MessageAttributes", {})
+    system = message.get("Attributes") or {}
+    attributes = message.get("MessageAttributes") or {}
     return ReceivedMessage(
         message_id=message["MessageId"],
         body=message["Body"],

@@ -9,6 +9,7 @@ from turns.errors import QueueUnavailableError
 
 Parameters = dict[str, Any]
 Answer = dict[str, Any]
+"""What SQS has nothing to say in is absent, or None."""
 
 POLL = "ReceiveMessage"
 """Tried once, and it may take as long as a long poll does; every other operation is a command, and quickly tried again."""
