@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -121,23 +120,24 @@ async def test_a_poll_that_is_cancelled_closes_its_connection_and_its_answer_is_
 async def test_a_server_that_is_silent_is_given_up_and_a_command_tried_once_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns.lean_transport, "COMMAND_SECONDS", 0.05)
+    monkeypatch.setattr(turns.lean_transport, "COMMAND_SECONDS", 0.2)
     async with lean(SILENCE, SILENCE) as (transport, sqs):
         with pytest.raises(QueueUnavailableError, match="TimeoutError"):
             await transport.call(COMMAND, {})
 
-        assert [request.connection for request in sqs.requests] == [1, 2]
+        await until(lambda: [request.connection for request in sqs.requests] == [1, 2])
 
 
 async def test_a_poll_of_a_silent_server_ends_after_its_wait_and_is_not_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns.lean_transport, "POLL_SLACK_SECONDS", -0.9)
+    monkeypatch.setattr(turns.lean_transport, "POLL_SLACK_SECONDS", -0.8)
     async with lean(SILENCE) as (transport, sqs):
         with pytest.raises(QueueUnavailableError, match="TimeoutError"):
             await transport.call(POLL, {})
 
-        assert len(sqs.requests) == 1
+        await until(lambda: len(sqs.requests) == 1)
+        assert len(sqs.writers) == 1
 
 
 async def test_after_a_broken_connection_the_next_try_takes_none_that_was_idle() -> None:
@@ -235,15 +235,15 @@ async def test_a_body_that_is_half_a_surrogate_pair_makes_nobody_deaf() -> None:
 async def test_an_answer_that_came_in_time_counts_although_the_loop_was_held_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns.lean_transport, "POLL_SLACK_SECONDS", -0.8)
     async with lean(SILENCE) as (transport, sqs):
         poll = asyncio.create_task(transport.call(POLL, {}))
         await until(lambda: len(sqs.requests) == 1)
 
+        # The answer and the end of the time-out wait for the loop together.
         sqs.writers[0].write(answer(b'{"Messages": []}').said)
-        over = time.monotonic() + 0.4
-        while time.monotonic() < over:
-            pass
+        loop = asyncio.get_running_loop()
+        told = loop.time
+        monkeypatch.setattr(loop, "time", lambda: told() + 60.0)
 
         assert await poll == {"Messages": []}
 
