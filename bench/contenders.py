@@ -4,7 +4,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.fillings import Filling, fill_celery, fill_jobs, fill_plain, fill_taskiq, fill_turns
@@ -30,6 +30,8 @@ class Contender:
     share: int
     missing: Callable[[], str | None] = lambda: None
     """Why it can't run here, if it can't."""
+    transport: str = "boto3"
+    """How the product and the floor carry calls of SQS."""
 
     def environment(self, room: Room, slots: int, sleep_seconds: float) -> dict[str, str]:
         """What it is told."""
@@ -40,6 +42,7 @@ class Contender:
             "TURNSTILE_QUEUE": room.queue,
             "TURNSTILE_HANDLER": "bench.programs.answer:respond",
             "TURNSTILE_CONCURRENCY": str(slots),
+            "TURNSTILE_SQS_TRANSPORT": self.transport,
             # As the setting's own text advises.
             "TURNSTILE_POLLERS": "1" if slots < 200 else "4",
         }
@@ -126,4 +129,7 @@ FLOOR = Contender(
     share=200,
 )
 
-CONTENDERS = {one.name: one for one in (OURS, HANDMADE, CELERY, TASKIQ, BBC, FLOOR)}
+OURS_LEAN = replace(OURS, name="ours-lean", does="`ours` with TURNSTILE_SQS_TRANSPORT=lean", transport="lean")
+FLOOR_LEAN = replace(FLOOR, name="floor-lean", does="`floor` with TURNSTILE_SQS_TRANSPORT=lean", transport="lean")
+
+CONTENDERS = {one.name: one for one in (OURS, OURS_LEAN, HANDMADE, CELERY, TASKIQ, BBC, FLOOR, FLOOR_LEAN)}

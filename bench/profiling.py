@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bench import peers
-from bench.contenders import OURS
+from bench.contenders import OURS, OURS_LEAN, Contender
 from bench.drains import Work, drain
 from bench.running import run
 from bench.stage import ROOT, Stage, open_stage, tidy_up_when_terminated
@@ -30,7 +30,14 @@ PARTS = {
     "log lines": ("(structlog/", "(turns/logs.py"),
     "Redis": ("(redis/", "(hiredis/"),
     "Postgres": ("(psycopg/", "(psycopg_pool/", "(psycopg_binary/"),
-    "SQS": ("(botocore/", "(boto3/", "(urllib3/", "(http/client.py"),
+    "SQS": (
+        "(botocore/",
+        "(boto3/",
+        "(urllib3/",
+        "(http/client.py",
+        "(turns/lean_transport.py",
+        "(turns/http_connection.py",
+    ),
     "the handler": ("(bench/",),
     "the product's own code": PRODUCT,
 }
@@ -47,16 +54,18 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m bench.profiling", description=__doc__)
     parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--lean", action="store_true", help="with the lean SQS transport")
     parser.add_argument("--out", type=Path, default=ROOT / ".bench" / "profile")
     told = parser.parse_args()
+    contender = OURS_LEAN if told.lean else OURS
     tidy_up_when_terminated()
     peers.install()
     told.out.mkdir(parents=True, exist_ok=True)
     stacks_file = told.out / "stacks"
     stacks_file.unlink(missing_ok=True)
     with open_stage(told.out) as stage:
-        milliseconds = drain(stage, OURS, Work(count=told.turns))["worker_cpu_ms"]
-        _record(stage, told.turns, stacks_file)
+        milliseconds = drain(stage, contender, Work(count=told.turns))["worker_cpu_ms"]
+        _record(stage, contender, told.turns, stacks_file)
     stacks = [stack for line in stacks_file.read_text().splitlines() if (stack := parse_stack(line))]
     print(f"{milliseconds:.3f} ms of CPU a turn\n")
     views = (("part", part), ("of the product, with what it calls", of_the_product), ("by itself", running_function))
@@ -64,14 +73,14 @@ def main() -> None:
         print(tell(stacks, names, milliseconds, title) + "\n")
 
 
-def _record(stage: Stage, turns: int, stacks_file: Path) -> None:
+def _record(stage: Stage, contender: Contender, turns: int, stacks_file: Path) -> None:
     profiler = [
         *(str(peers.PEERS_BIN / "py-spy"), "record", "--format", "raw", "--rate", str(SAMPLES_PER_SECOND)),
         *("--gil", "--nonblocking", "--output", str(stacks_file), "--"),
     ]
     with stage.room("profile") as room:
-        stage.sqs.send_all(room.queue_url, OURS.fill(room, turns))
-        with run(stage, room, OURS, slots=64, wrapped=profiler) as running:
+        stage.sqs.send_all(room.queue_url, contender.fill(room, turns))
+        with run(stage, room, contender, slots=64, wrapped=profiler) as running:
             running.require("through", lambda: running.handled() >= turns, WAIT_SECONDS)
             # It writes when what it looks at has ended, and only then.
             for worker in running.tree.root.children():

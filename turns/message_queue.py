@@ -1,27 +1,20 @@
-"""The one home of all SQS calls about messages: send, receive, delete, extend, give back, dead-letter.
+"""The one home of what we ask of SQS about messages: send, receive, delete, extend, give back, dead-letter.
 
-boto3 blocks, so each call runs on a thread: long polls on one pool, commands on another, or six polls would starve every
-delete. Retries are set on purpose (botocore's own default changes between releases, and a retried receive would sleep in
-the polling thread): one quick retry for commands, none for polls; the longer back-off belongs to the caller's loop.
-
-A message is only a hint, so every call here may be lost or doubled. What SQS answers to a stale receipt handle differs
-(AWS shrugs, some emulators refuse): deleting and extending are best effort, and say so by returning nothing.
+How a call is carried, with which time-outs and retries, is a transport's (`turns.sqs_transport`). A message is only a hint, so
+every call here may be lost or doubled. What SQS answers to a stale receipt handle differs (AWS shrugs, some emulators refuse):
+deleting and extending are best effort, and say so by returning nothing.
 """
 
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, assert_never
 from uuid import uuid4
 
-import boto3
 import structlog
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 
+from turns.boto3_transport import Boto3Transport
 from turns.envelope import (
     Attributes,
     DeadLetter,
@@ -30,18 +23,18 @@ from turns.envelope import (
     ReceivedMessage,
     string_attributes,
 )
-from turns.errors import QueueUnavailableError, SettingsError, UnknownQueueError
+from turns.errors import QueueUnavailableError, UnknownQueueError
+from turns.lean_transport import LeanTransport
 from turns.message import DEAD_LETTER_REASON, WakeUp
 from turns.settings import Settings
+from turns.sqs_transport import POLL, Answer, CallRefusedError, Parameters, SqsTransport
 
 BATCH = 10
 """SQS takes and gives ten messages a call."""
 
-COMMAND_THREADS = 8
-EXTEND_TIMEOUT_SECONDS = 2.0
+CHANGE_VISIBILITY = "ChangeMessageVisibilityBatch"
 
 log = structlog.get_logger("turnstile.queue")
-Answer = TypeVar("Answer")
 
 
 class MessageQueues:
@@ -50,20 +43,11 @@ class MessageQueues:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._addresses: dict[str, QueueAddress] = {}
-        self._polls = ThreadPoolExecutor(settings.pollers, "sqs-poll")
-        self._commands = ThreadPoolExecutor(COMMAND_THREADS, "sqs-command")
-        # One session: what botocore reads to build a client is read once.
-        session = boto3.session.Session()
-        poll_seconds = settings.receive_wait_seconds + 10.0
-        self._receive_client = _client(session, settings, poll_seconds, settings.pollers, attempts=1)
-        self._client = _client(session, settings, 5.0, COMMAND_THREADS + 2, attempts=2)
-        # The heartbeat's: it has leases to renew, and an SQS that hangs must not take up their time.
-        self._extend_client = _client(session, settings, EXTEND_TIMEOUT_SECONDS, 1, attempts=1)
+        self._transport: SqsTransport = _open(settings)
 
     def close(self) -> None:
-        """Lets go of the threads; a long poll that is under way is left behind."""
-        self._polls.shutdown(wait=False, cancel_futures=True)
-        self._commands.shutdown(wait=False, cancel_futures=True)
+        """Lets go of threads and connections; a long poll that is under way is left behind."""
+        self._transport.close()
 
     async def find(self, queue: str) -> QueueAddress:
         """The queue's address, looked up once. Raises UnknownQueueError or QueueUnavailableError."""
@@ -76,7 +60,7 @@ class MessageQueues:
     async def _find_url(self, name: str) -> str:
         if "://" in name:
             return name
-        answer = await self._command(partial(self._client.get_queue_url, QueueName=name), name)
+        answer = await self._call(name, "GetQueueUrl", QueueName=name)
         return str(answer["QueueUrl"])
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
@@ -110,25 +94,26 @@ class MessageQueues:
         for start in range(0, len(entries), BATCH):
             batch = [{"Id": str(start + n), **entry} for n, entry in enumerate(entries[start : start + BATCH])]
             try:
-                answer = await self._command(partial(self._client.send_message_batch, QueueUrl=url, Entries=batch), url)
+                answer = await self._call(url, "SendMessageBatch", QueueUrl=url, Entries=batch)
             except QueueUnavailableError:
                 if not sent:
                     raise
                 # What went out before stays sent; the caller sees by what is missing that the rest did not.
                 break
-            sent += [int(taken["Id"]) for taken in answer.get("Successful", [])]
-            for refused in answer.get("Failed", []):
+            sent += [int(taken["Id"]) for taken in answer.get("Successful") or ()]
+            for refused in answer.get("Failed") or ():
                 log.warning("queue.send_refused", queue_url=url, code=refused["Code"], ours=refused["SenderFault"])
         return sent
 
     async def receive(self, queue: str, most: int, *, dead: bool = False) -> list[ReceivedMessage]:
         """A long poll for up to `most` (1 to 10) messages of the queue, or (`dead`, without waiting) of its DLQ.
 
-        A caller that is cancelled leaves the poll running: what it brings stays invisible until its time is over.
+        A caller that is cancelled leaves the poll behind: what it may bring stays invisible until its time is over.
         """
         address = await self.find(queue)
-        call = partial(
-            self._receive_client.receive_message,
+        answer = await self._call(
+            queue,
+            POLL,
             QueueUrl=address.dlq_url if dead else address.url,
             MaxNumberOfMessages=most,
             WaitTimeSeconds=0 if dead else self._settings.receive_wait_seconds,
@@ -136,8 +121,7 @@ class MessageQueues:
             MessageSystemAttributeNames=["ApproximateReceiveCount", "DeadLetterQueueSourceArn"],
             MessageAttributeNames=["All"],
         )
-        answer = await self._run(self._polls, call, queue)
-        return [_received(message) for message in answer.get("Messages", [])]
+        return [_received(message) for message in answer.get("Messages") or ()]
 
     async def delete(self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False) -> None:
         """Deletes; best effort. What was not deleted is delivered again and finds nothing to do."""
@@ -145,47 +129,31 @@ class MessageQueues:
         url = address.dlq_url if dead else address.url
         for start in range(0, len(messages), BATCH):
             batch = _handles(messages[start : start + BATCH])
-            await self._command(partial(self._client.delete_message_batch, QueueUrl=url, Entries=batch), queue)
+            await self._call(queue, "DeleteMessageBatch", QueueUrl=url, Entries=batch)
 
     async def give_back(
         self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False, after_seconds: float = 0
     ) -> None:
         """Makes messages visible at once or soon, for somebody else to receive; best effort."""
         address = await self.find(queue)
+        url = address.dlq_url if dead else address.url
         for start in range(0, len(messages), BATCH):
             batch = messages[start : start + BATCH]
-            change = partial(self._change_visibility, self._client, address, batch, after_seconds, dead=dead)
-            await self._command(change, queue)
+            changes = _visibility_changes(batch, after_seconds)
+            await self._call(queue, CHANGE_VISIBILITY, QueueUrl=url, Entries=changes)
 
     def extend(self, address: QueueAddress, messages: Sequence[ReceivedMessage]) -> None:
         """Keeps messages invisible for another visibility timeout; best effort. Blocks: for the heartbeat's thread."""
         for start in range(0, len(messages), BATCH):
-            batch = messages[start : start + BATCH]
+            changes = _visibility_changes(messages[start : start + BATCH], address.visibility_seconds)
             try:
-                self._change_visibility(self._extend_client, address, batch, address.visibility_seconds)
-            except BotoCoreError as error:
-                log.info("queue.extend_failed", queue=address.name, error=_reason(error))
+                self._transport.call_blocking(CHANGE_VISIBILITY, {"QueueUrl": address.url, "Entries": changes})
+            except CallRefusedError as error:
+                log.info("queue.extend_failed", queue=address.name, error=str(error))
+            except QueueUnavailableError as error:
+                log.info("queue.extend_failed", queue=address.name, error=str(error))
                 # Away: what is left of the beat belongs to the next one's leases.
                 return
-            except ClientError as error:
-                log.info("queue.extend_failed", queue=address.name, error=_reason(error))
-
-    def _change_visibility(
-        self,
-        client: Any,
-        address: QueueAddress,
-        messages: Sequence[ReceivedMessage],
-        seconds: float,
-        *,
-        dead: bool = False,
-    ) -> Any:
-        now = time.monotonic()
-        entries = [
-            {**handle, "VisibilityTimeout": message.visibility_left(seconds, now)}
-            for handle, message in zip(_handles(messages), messages, strict=True)
-        ]
-        url = address.dlq_url if dead else address.url
-        return client.change_message_visibility_batch(QueueUrl=url, Entries=entries)
 
     async def count(self, queue: str, *, dead: bool = False) -> int:
         """About how many messages there are: visible, in flight and delayed."""
@@ -196,39 +164,26 @@ class MessageQueues:
         """The queue's attributes, or its DLQ's, by SQS's own names."""
         address = await self.find(queue)
         url = address.dlq_url if dead else address.url
-        call = partial(self._client.get_queue_attributes, QueueUrl=url, AttributeNames=list(names))
-        return dict((await self._command(call, queue)).get("Attributes", {}))
+        answer = await self._call(queue, "GetQueueAttributes", QueueUrl=url, AttributeNames=list(names))
+        return dict(answer.get("Attributes") or {})
 
-    async def _command(self, call: Callable[[], Answer], queue: str) -> Answer:
-        return await self._run(self._commands, call, queue)
-
-    async def _run(self, threads: ThreadPoolExecutor, call: Callable[[], Answer], queue: str) -> Answer:
+    async def _call(self, queue: str, operation: str, **parameters: Any) -> Answer:
         try:
-            return await asyncio.get_running_loop().run_in_executor(threads, call)
-        except ClientError as error:
-            if error.response["Error"]["Code"].endswith(("NonExistentQueue", "QueueDoesNotExist")):
+            return await self._transport.call(operation, parameters)
+        except CallRefusedError as error:
+            if error.code.endswith(("NonExistentQueue", "QueueDoesNotExist")):
                 raise UnknownQueueError(queue) from error
-            raise QueueUnavailableError(_reason(error)) from error
-        except BotoCoreError as error:
-            raise QueueUnavailableError(_reason(error)) from error
+            raise
 
 
-def _client(
-    session: boto3.session.Session, settings: Settings, read_timeout: float, connections: int, *, attempts: int
-) -> Any:
-    config = Config(
-        connect_timeout=3,
-        read_timeout=read_timeout,
-        max_pool_connections=connections,
-        retries={"total_max_attempts": attempts, "mode": "standard"},
-        tcp_keepalive=True,
-    )
-    try:
-        return session.client(
-            "sqs", region_name=settings.aws_region, endpoint_url=settings.sqs_endpoint_url, config=config
-        )
-    except NoRegionError:
-        raise SettingsError("AWS_REGION: is not set, and the AWS configuration names no region") from None
+def _open(settings: Settings) -> SqsTransport:
+    match settings.sqs_transport:
+        case "boto3":
+            return Boto3Transport(settings)
+        case "lean":
+            return LeanTransport(settings)
+        case _ as unknown:
+            assert_never(unknown)
 
 
 def _entry(address: QueueAddress, wake_up: WakeUp, attributes: Attributes) -> dict[str, Any]:
@@ -251,8 +206,8 @@ def _signed(letter: DeadLetter, queue: str) -> DeadLetter:
 
 
 def _received(message: dict[str, Any]) -> ReceivedMessage:
-    system = message.get("Attributes", {})
-    attributes = message.get("MessageAttributes", {})
+    system = message.get("Attributes") or {}
+    attributes = message.get("MessageAttributes") or {}
     return ReceivedMessage(
         message_id=message["MessageId"],
         body=message["Body"],
@@ -267,5 +222,9 @@ def _handles(messages: Sequence[ReceivedMessage]) -> list[dict[str, str]]:
     return [{"Id": str(place), "ReceiptHandle": message.receipt_handle} for place, message in enumerate(messages)]
 
 
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+def _visibility_changes(messages: Sequence[ReceivedMessage], seconds: float) -> list[Parameters]:
+    now = time.monotonic()
+    return [
+        {**handle, "VisibilityTimeout": message.visibility_left(seconds, now)}
+        for handle, message in zip(_handles(messages), messages, strict=True)
+    ]

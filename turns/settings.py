@@ -80,6 +80,8 @@ class Settings(BaseSettings):
     """Where histories, working memories and events live, if that is not the Redis of the locks."""
     aws_region: str | None = Field(None, validation_alias="AWS_REGION")
     sqs_endpoint_url: str | None = Field(None, validation_alias="AWS_ENDPOINT_URL_SQS")
+    sqs_transport: Literal["boto3", "lean"] = "boto3"
+    """How calls of SQS are carried (`turns.sqs_transport`)."""
 
     # Set by ECS itself in every task; nobody else sets them.
     ecs_agent_uri: Annotated[str | None, AfterValidator(check_agent_uri)] = Field(

@@ -7,6 +7,8 @@ nesting of time-outs depends on them.
 import json
 import math
 from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Literal
 
 LEASE_SECONDS = 1.5
 GRACE_SECONDS = 1.0
@@ -64,6 +66,8 @@ class Options:
     speeches: float = 0.0
     """The share of turns that speak for seconds, besides those of the ordinary mixture."""
     lease_seconds: float = LEASE_SECONDS
+    transport: Literal["boto3", "lean", "mixed"] = "boto3"
+    """How the processes speak to SQS. Mixed: half of each role in one way and half in the other, by the seed."""
     workers: int = 4
     apis: int = 2
     relays: int = 2
@@ -75,6 +79,14 @@ class Options:
     def calm(self) -> "Options":
         """The same run without any fault."""
         return replace(self, kinds=("none",))
+
+    def transports(self, role: str, count: int) -> list[str]:
+        """Of each process of a role."""
+        if self.transport != "mixed":
+            return [self.transport] * count
+        mixed = [("boto3", "lean")[number % 2] for number in range(count)]
+        Random(f"{self.seed}/{role}/transports").shuffle(mixed)
+        return mixed
 
     @property
     def is_calm(self) -> bool:

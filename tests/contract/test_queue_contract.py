@@ -1,4 +1,4 @@
-"""What `MessageQueues` needs of SQS, asked of the embedded SQS and of the simulation's stand-in alike."""
+"""What `MessageQueues` needs of SQS, asked of the embedded SQS by either transport and of the simulation's stand-in alike."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.conftest import sqs_client
-from tests.fakes.queues import FakeMessageQueues, FakeSqs
+from tests.fakes.queues import FakeMessageQueues, FakeSqs, FakeTransport
 from tests.probes import until
 from turns.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
 from turns.errors import UnknownQueueError
@@ -52,7 +52,7 @@ def fifo(request: pytest.FixtureRequest) -> bool:
     return bool(request.param == "fifo")
 
 
-@pytest.fixture(params=["real", "fake"])
+@pytest.fixture(params=["boto3", "lean", "fake"])
 async def queues(request: pytest.FixtureRequest, fifo: bool, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Queues]:
     """The same hand, on either."""
     name = f"turns-{uuid4().hex[:12]}"
@@ -61,7 +61,8 @@ async def queues(request: pytest.FixtureRequest, fifo: bool, monkeypatch: pytest
     )
     fields: dict[str, Any] = {"queues": (declared,), "queue": name, "lease_seconds": 1.5, "receive_wait_seconds": 1}
     hand: MessageQueues
-    if request.param == "real":
+    if request.param != "fake":
+        fields["sqs_transport"] = request.param
         stack = request.getfixturevalue("stack")
         for variable, value in stack.environment().items():
             monkeypatch.setenv(variable, value)
@@ -69,7 +70,7 @@ async def queues(request: pytest.FixtureRequest, fifo: bool, monkeypatch: pytest
         hand = MessageQueues(Settings(sqs_endpoint_url=stack.sqs.address, aws_region="us-east-1", **fields))
     else:
         client = FakeSqs(asyncio.get_running_loop().time)
-        hand = FakeMessageQueues(Settings(**fields), client)
+        hand = FakeMessageQueues(Settings(**fields), FakeTransport(client))
     attributes = {"FifoQueue": "true"} if fifo else {}
     urls = [
         client.create_queue(QueueName=each, Attributes=attributes)["QueueUrl"] for each in (declared.sqs, declared.dlq)
@@ -77,7 +78,7 @@ async def queues(request: pytest.FixtureRequest, fifo: bool, monkeypatch: pytest
     yield Queues(hand, name, client, fifo)
     for url in urls:
         client.delete_queue(QueueUrl=url)
-    if request.param == "real":
+    if request.param != "fake":
         hand.close()
 
 

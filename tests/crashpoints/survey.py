@@ -50,6 +50,7 @@ MODULES = (
     "turns.children",
     "turns.joining",
     "turns.message_queue",
+    "turns.boto3_transport",
     "turns.relay",
     "turns.submission",
     "turns.double_texting",

@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 from botocore.exceptions import ClientError
 
 from tests.fakes.queue_model import Anomalies, QueueModel, StaleHandle, Stored
+from turns.boto3_transport import Boto3Transport
 from turns.message import DEAD_LETTER_REASON
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
@@ -252,13 +253,21 @@ class AtOnce(Executor):
         return future
 
 
-class FakeMessageQueues(MessageQueues):
-    """The real `MessageQueues` with other clients than boto3's."""
+class FakeTransport(Boto3Transport):
+    """The real one with other clients than boto3's, on what stands for its threads."""
 
-    def __init__(self, settings: Settings, client: Any, *, extend_client: Any = None, executor: Any = None) -> None:
+    def __init__(self, client: Any, *, extend_client: Any = None, polls: Any = None, commands: Any = None) -> None:
         # Without the real constructor: it would open a session with AWS.
-        self._settings = settings
-        self._addresses = {}
         self._receive_client = self._client = client
         self._extend_client = extend_client or client
-        self._polls = self._commands = executor or AtOnce()
+        self._polls: Any = polls or AtOnce()
+        self._commands: Any = commands or AtOnce()
+
+
+class FakeMessageQueues(MessageQueues):
+    """The real `MessageQueues` on that transport."""
+
+    def __init__(self, settings: Settings, transport: FakeTransport) -> None:
+        self._settings = settings
+        self._addresses = {}
+        self._transport = transport

@@ -9,6 +9,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from tests.factories import make_submission
 from tests.integration.test_claim import submit_turns
+from turns.boto3_transport import Boto3Transport
 from turns.database import Database
 from turns.envelope import DeadLetter, OutgoingMessage
 from turns.errors import QueueUnavailableError
@@ -105,11 +106,18 @@ def breaking(send: Callable[..., Any], good_calls: int) -> Callable[..., Any]:
     return call
 
 
+def client_of(queues: MessageQueues) -> Any:
+    """The boto3 client of commands."""
+    assert isinstance(queues._transport, Boto3Transport)
+    return queues._transport._client
+
+
 async def test_what_was_sent_before_sqs_went_away_counts_as_sent(
     settings: Settings, queues: MessageQueues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages = [OutgoingMessage(WakeUp("t", f"s-{number}", uuid4()), "") for number in range(25)]
-    monkeypatch.setattr(queues._client, "send_message_batch", breaking(queues._client.send_message_batch, 1))
+    client = client_of(queues)
+    monkeypatch.setattr(client, "send_message_batch", breaking(client.send_message_batch, 1))
 
     assert await queues.send(settings.queue, messages) == messages[:10]
 
@@ -120,7 +128,8 @@ async def test_a_send_of_which_nothing_was_taken_says_that_sqs_is_away(
     settings: Settings, queues: MessageQueues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages = [OutgoingMessage(WakeUp("t", f"s-{number}", uuid4()), "") for number in range(25)]
-    monkeypatch.setattr(queues._client, "send_message_batch", breaking(queues._client.send_message_batch, 0))
+    client = client_of(queues)
+    monkeypatch.setattr(client, "send_message_batch", breaking(client.send_message_batch, 0))
 
     with pytest.raises(QueueUnavailableError):
         await queues.send(settings.queue, messages)

@@ -13,6 +13,7 @@ from functools import cache
 from types import CodeType
 from typing import Any
 
+import turns.boto3_transport
 import turns.message_queue
 import turns.registry
 import turns.renew
@@ -30,14 +31,15 @@ AWAITED: tuple[tuple[Any, str], ...] = (
     (worker.session_lock.LockExtender, "extend"),
     (worker.session_lock.LockExtender, "_ask"),
     (turns.message_queue.MessageQueues, "extend"),
-    (turns.message_queue.MessageQueues, "_change_visibility"),
+    (turns.boto3_transport.Boto3Transport, "call_blocking"),
+    (turns.boto3_transport, "ask"),
     (turns.renew, "renew"),
     (turns.registry, "announce"),
     (turns.registry, "withdraw"),
 )
 """Functions that block, by where they are; calls of them are renamed and awaited."""
 
-AT_THE_BOTTOM = frozenset({"wait", "execute", "change_message_visibility_batch"})
+AT_THE_BOTTOM = frozenset({"wait", "execute", "method"})
 """Calls that the simulation answers itself, with something to await."""
 
 _NAMES = frozenset(name for _, name in AWAITED)

@@ -17,7 +17,7 @@ import worker.watchdog
 from memory.history import History
 from memory.kinds import Pressure
 from tests.fakes.lock import AsyncClient, FakeRedis
-from tests.fakes.queues import FakeMessageQueues, FakeSqs
+from tests.fakes.queues import FakeMessageQueues, FakeSqs, FakeTransport
 from tests.fakes.store import FakeDatabase
 from tests.simulation.awaiting import install
 from tests.simulation.clock import StrandEvent, VirtualLoop, number
@@ -61,12 +61,10 @@ class Backing:
         """A process's hand on SQS."""
         wire = process.wires["sqs"]
         commands = SqsExecutor(self.loop, wire, tries=COMMAND_TRIES, patience_seconds=COMMAND_PATIENCE_SECONDS)
-        queues = FakeMessageQueues(
-            self.settings, self.sqs, extend_client=ExtendClient(self.sqs, wire), executor=commands
-        )
         patience = self.settings.receive_wait_seconds + POLL_SLACK_SECONDS
-        queues._polls = cast("Any", SqsExecutor(self.loop, wire, tries=1, patience_seconds=patience))
-        return queues
+        polls = SqsExecutor(self.loop, wire, tries=1, patience_seconds=patience)
+        transport = FakeTransport(self.sqs, extend_client=ExtendClient(self.sqs, wire), polls=polls, commands=commands)
+        return FakeMessageQueues(self.settings, transport)
 
 
 class SimulatedHeartbeat(Heartbeat):
