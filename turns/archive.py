@@ -25,8 +25,8 @@ from turns.errors import DatabaseUnavailableError, TurnstileError
 PAGE = 1000
 """Turns that one page of the walk reads, at most; and so many sessions' other turns."""
 
-STATEMENT_TIMEOUT_SECONDS = 8
-"""Less than a pinned connection gives a transaction. It holds up nobody: what it locks is at rest."""
+STATEMENT_TIMEOUT_SECONDS = 4
+"""Less than the hot statements wait for a lock: whoever speaks in a session that is just going waits, and is not refused."""
 LOCK_TIMEOUT_SECONDS = 1
 
 DEAD_LETTER_DAYS = 15

@@ -9,6 +9,7 @@ from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
 from turns.archive import STATEMENT_TIMEOUT_SECONDS, ArchiveFilter, read_cutoff
+from turns.database import Database
 
 SESSIONS = 40
 ROUNDS = 3
@@ -26,14 +27,12 @@ async def test_what_is_archived_while_workers_answer_is_lost_to_nobody(
     talking = asyncio.Event()
     talking.set()
 
-    async def archive_once() -> ArchiveResult:
-        cutoff = await read_cutoff(product.database, 0.5)
-        runs.append(await Archive(product.database, ArchiveFilter(cutoff=cutoff)).run(batch=20, pause_seconds=0))
-        return runs[-1]
-
     async def archive_on_and_on() -> None:
-        while talking.is_set():
-            await archive_once()
+        # A pool of its own, as the command has it.
+        async with Database(product.settings.database_url, "archive", size=2, pinned=True) as database:
+            while talking.is_set():
+                cutoff = await read_cutoff(database, 0.5)
+                runs.append(await Archive(database, ArchiveFilter(cutoff=cutoff)).run(batch=20, pause_seconds=0))
 
     async def gone(session: str) -> bool:
         return not await product.rows(f"session_id = '{session}'")
@@ -42,7 +41,7 @@ async def test_what_is_archived_while_workers_answer_is_lost_to_nobody(
         for _ in range(ROUNDS):
             submitted.extend(await product.submit(*[{"do": "echo"}] * TURNS, session=session))
             # Whoever comes back does so to a session whose turns have just gone, or are going this moment.
-            await until(lambda: gone(session), within=120)
+            await until(lambda: gone(session), within=120, every=0.5)
 
     archives = [asyncio.create_task(archive_on_and_on()) for _ in range(2)]
     await asyncio.gather(*(talk(f"s{number}") for number in range(SESSIONS)))

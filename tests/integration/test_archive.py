@@ -39,7 +39,7 @@ from turns.attempts import read_attempts
 from turns.cancel_reason import CancelReason
 from turns.cancellation import CanceledTurn, cancel_ahead
 from turns.claimed_turn import ClaimedTurn
-from turns.database import Database, conninfo
+from turns.database import LOCK_TIMEOUT_SECONDS, Database, conninfo
 from turns.history import read_history, read_version
 from turns.identifiers import TraceContext, start_trace
 from turns.operator_reading import read_said, read_turn_of_any
@@ -47,7 +47,7 @@ from turns.reading import read_standings, read_turn, read_turns
 from turns.redrive import revive
 from turns.settings import Settings
 from turns.status import TurnStatus
-from turns.submission import ParentClaim, submit
+from turns.submission import Accepted, ParentClaim, submit
 from turns.trace_tree import find_trace, read_trace
 from turns.webhooks import note_delivered, take
 
@@ -190,6 +190,17 @@ async def test_a_session_that_was_only_just_spoken_in_again_stays(database: Data
     await end_turn(database, settings)
     await age(database)
     await submit(database, [make_submission(settings.queue)], net_seconds=60)
+
+    assert await stays(database, Kept.IN_USE)
+
+
+async def test_a_session_that_something_came_into_stays_also_if_it_left_no_turn(
+    database: Database, settings: Settings
+) -> None:
+    """The row says that somebody was there, whatever the statement's snapshot has of what he did."""
+    await end_turn(database, settings)
+    await age(database)
+    await database.fetch("UPDATE sessions SET updated_at = clock_timestamp()", {})
 
     assert await stays(database, Kept.IN_USE)
 
@@ -564,6 +575,25 @@ async def test_a_move_that_meets_a_lock_is_broken_off_and_changes_nothing(
         assert (await archive(database)).broken_off == 1
     assert await in_table(database) == [turn_id]
     assert await database.fetch("SELECT 1 FROM messages", {}) != []
+
+
+async def test_whoever_speaks_in_a_session_that_is_just_going_waits_and_is_not_refused(
+    database: Database, settings: Settings
+) -> None:
+    assert archiving.STATEMENT_TIMEOUT_SECONDS < LOCK_TIMEOUT_SECONDS
+    await end_turn(database, settings)
+    async with database.connection() as going, going.transaction():
+        await going.execute("SELECT 1 FROM sessions FOR NO KEY UPDATE")
+        speaking = asyncio.create_task(submit(database, [make_submission(settings.queue)], net_seconds=60))
+        await until(lambda: waits_for_a_lock(database))
+        assert not speaking.done()
+
+    [accepted] = await speaking
+    assert isinstance(accepted, Accepted)
+
+
+async def waits_for_a_lock(database: Database) -> bool:
+    return bool(await database.fetch("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'", {}))
 
 
 async def test_a_month_that_was_detached_is_not_put_back(database: Database, settings: Settings) -> None:
