@@ -122,7 +122,7 @@ def limits(load: Load, costs: Costs = Costs(), bearing: Bearing = Bearing()) -> 
         Limit(
             "the hot tables are too large to vacuum and to restore",
             bearing.hot_bytes / 1e9 / one.hot_gb,
-            "keep ended turns for fewer days: move them out by month",
+            "keep ended turns for fewer days: `turnstile archive`",
         ),
         Limit(
             "messages in flight of one standard queue",

@@ -35,6 +35,7 @@ import typer
 from typer.core import TyperGroup
 
 from ops import (
+    archive_command,
     cancel,
     dlq,
     doctor_command,
@@ -130,6 +131,7 @@ app.command("redrive")(redrive_command.redrive)
 app.command("retry")(halted_session.retry)
 app.command("skip")(halted_session.skip)
 app.command("doctor")(doctor_command.doctor)
+app.command("archive")(archive_command.archive)
 app.add_typer(queues.commands, name="queues")
 app.command("up")(up.up)
 app.command("demo")(demo)

@@ -37,8 +37,11 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 @asynccontextmanager
-async def operator_database(settings: Settings) -> "AsyncIterator[Database]":
-    """A small pool. Raises DatabaseUnavailableError at once, with the server's own reason, if there is no way in."""
+async def operator_database(settings: Settings, *, pinned: bool = False) -> "AsyncIterator[Database]":
+    """A small pool; `pinned` as the workers have it, for statements that must go by an index whatever the statistics say.
+
+    Raises DatabaseUnavailableError at once, with the server's own reason, if there is no way in.
+    """
     import psycopg
 
     from turns.database import Database, certificate_refused, conninfo
@@ -50,7 +53,7 @@ async def operator_database(settings: Settings) -> "AsyncIterator[Database]":
     except psycopg.Error as error:
         refused = certificate_refused("DATABASE_URL", error)
         raise refused or DatabaseUnavailableError(str(error)) from error
-    async with Database(settings.database_url, APPLICATION, size=2) as database:
+    async with Database(settings.database_url, APPLICATION, size=2, pinned=pinned) as database:
         yield database
 
 

@@ -5,11 +5,16 @@ from datetime import datetime
 from typing import LiteralString
 from uuid import UUID
 
+from turns.archived_turns import OF_TURN
 from turns.database import Database
 
-READ: LiteralString = """
+READ: LiteralString = f"""
 SELECT attempt, fence, generation, worker_id, started_at, finished_at, outcome, error_class, error
-  FROM turn_attempts WHERE turn_id = %(id)s ORDER BY fence
+  FROM turn_attempts WHERE turn_id = %(id)s
+UNION ALL
+SELECT t.attempt, t.fence, t.generation, t.worker_id, t.started_at, t.finished_at, t.outcome, t.error_class, t.error
+  FROM {OF_TURN} CROSS JOIN LATERAL jsonb_populate_recordset(NULL::turn_attempts, a.attempts) t
+ ORDER BY fence
 """
 
 

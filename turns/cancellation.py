@@ -41,6 +41,11 @@ LOCK_TURN: LiteralString = """
 SELECT t.session_id, t.status FROM turns t WHERE t.id = %(id)s AND t.tenant_id = %(tenant)s FOR NO KEY UPDATE
 """
 
+READ_ARCHIVED: LiteralString = """
+SELECT a.session_id, a.turn ->> 'status' AS status FROM archived_turns a
+ WHERE a.id = %(id)s AND a.tenant_id = %(tenant)s ORDER BY a.ended_at DESC LIMIT 1
+"""
+
 # With the session locked nothing becomes open meanwhile; what is being claimed or settled is waited for, and read anew.
 # Compensations are left alone: they undo what a turn did, and are nobody's message.
 LOCK_OPEN: LiteralString = """
@@ -103,6 +108,8 @@ async def cancel(database: Database, tenant_id: str, turn_id: UUID, reason: Canc
     async with database.connection() as connection, connection.transaction():
         await connection.execute(LOCK_SESSION, whose)
         turn = await (await connection.execute(LOCK_TURN, whose)).fetchone()
+        # A statement of its own: what was archived since is not in the snapshot of the lock.
+        turn = turn or await (await connection.execute(READ_ARCHIVED, whose)).fetchone()
         if turn is None:
             return None
         session_id, status = turn["session_id"], TurnStatus(turn["status"])

@@ -11,15 +11,22 @@ from uuid import UUID
 
 from sqlalchemy import Select, select
 
+from turns.archived_turns import OF_TURN
 from turns.database import Database
 from turns.reading import HALTED_BY, ROW, UNREAD, TurnRecord, read_turn
 from turns.schema import sessions, turns
 from turns.status import TurnStatus
 
-FIND_TENANT: LiteralString = "SELECT tenant_id FROM turns WHERE id = %(id)s"
+FIND_TENANT: LiteralString = f"""
+SELECT tenant_id FROM turns WHERE id = %(id)s UNION ALL SELECT a.tenant_id FROM {OF_TURN}
+"""
 
-SAID: LiteralString = """
-SELECT ordinal, role, kind, content, created_at FROM messages WHERE turn_id = %(id)s ORDER BY ordinal
+SAID: LiteralString = f"""
+SELECT ordinal, role, kind, content, created_at FROM messages WHERE turn_id = %(id)s
+UNION ALL
+SELECT m.ordinal, m.role, m.kind, m.content, m.created_at
+  FROM {OF_TURN} CROSS JOIN LATERAL jsonb_populate_recordset(NULL::messages, a.messages) m
+ ORDER BY ordinal
 """
 
 STATUSES: LiteralString = "SELECT id, status FROM turns WHERE id = ANY (%(ids)s::uuid[])"

@@ -2,6 +2,9 @@
 
 The shape of these statements depends on the caller's filters, so SQLAlchemy Core makes them. They go to the writer
 (never a replica): whoever was answered 202 finds the turn.
+
+Who asks for a turn by its id gets it from the archive as well. That is looked into second, and only for what the table does not
+have: a turn goes one way, in one commit, so it is not missed between the two. Lists are of the table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +15,7 @@ from uuid import UUID
 
 from sqlalchemy import Select, func, literal_column, select, tuple_
 
+from turns.archived_turns import read_archived
 from turns.database import Database
 from turns.schema import messages, sessions, turns, webhooks
 from turns.status import TurnStatus
@@ -128,7 +132,9 @@ class Standing:
 async def read_standings(database: Database, turn_ids: Sequence[UUID]) -> list[Standing | None]:
     """Many turns at once, in the order of their ids; None where there is none. Whose they are, the caller must look."""
     rows = await database.fetch(_STANDINGS, {"ids": list(turn_ids)})
-    found = {row["id"]: Standing(**{**row, "status": TurnStatus(row["status"])}) for row in rows}
+    found = {row["id"]: _standing(row) for row in rows}
+    archived = await read_archived(database, [turn_id for turn_id in turn_ids if turn_id not in found])
+    found |= {turn_id: _standing(row) for turn_id, row in archived.items()}
     return [found.get(turn_id) for turn_id in turn_ids]
 
 
@@ -136,6 +142,8 @@ async def read_turns(database: Database, turn_ids: Sequence[UUID]) -> list[TurnR
     """Many turns with their replies, as `read_standings`."""
     rows = await database.query(select(*ROW, HALTED_BY, _OUTPUT, _WEBHOOK).where(turns.c.id.in_(turn_ids)))
     found = {row["id"]: _record(row) for row in rows}
+    archived = await read_archived(database, [turn_id for turn_id in turn_ids if turn_id not in found])
+    found |= {turn_id: _record({**row, "halted_by": None}) for turn_id, row in archived.items()}
     return [found.get(turn_id) for turn_id in turn_ids]
 
 
@@ -143,7 +151,11 @@ async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRe
     """One turn with its reply; None if the tenant has no such turn."""
     statement = select(*ROW, HALTED_BY, _OUTPUT, _WEBHOOK).where(turns.c.id == turn_id, turns.c.tenant_id == tenant_id)
     rows = await database.query(statement)
-    return _record(rows[0]) if rows else None
+    if rows:
+        return _record(rows[0])
+    archived = (await read_archived(database, [turn_id])).get(turn_id)
+    mine = archived is not None and archived["tenant_id"] == tenant_id
+    return _record({**archived, "halted_by": None}) if archived is not None and mine else None
 
 
 async def list_turns(
@@ -165,4 +177,10 @@ async def list_turns(
 
 
 def _record(row: Mapping[str, Any]) -> TurnRecord:
-    return TurnRecord(**{**row, "status": TurnStatus(row["status"])})
+    fields = {name: row[name] for name in TurnRecord.__dataclass_fields__}
+    return TurnRecord(**{**fields, "status": TurnStatus(row["status"])})
+
+
+def _standing(row: Mapping[str, Any]) -> Standing:
+    fields = {name: row[name] for name in Standing.__dataclass_fields__}
+    return Standing(**{**fields, "status": TurnStatus(row["status"])})

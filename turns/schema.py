@@ -58,7 +58,6 @@ sessions = Table(
     Column("updated_at", Time, nullable=False, server_default=NOW),
     Column("memory_version", BigInteger, nullable=False, server_default="0"),
     PrimaryKeyConstraint("tenant_id", "session_id"),
-    # Few, and looked for by the doctor and by whoever asks what waits for a person.
     Index("sessions_halted", "halted_by", postgresql_where=text("halted_by IS NOT NULL")),
 )
 
@@ -248,6 +247,21 @@ webhooks = Table(
     Index("webhooks_due_at", "due_at", postgresql_where=text("due_at IS NOT NULL")),
 )
 """What is owed to an address that a client named: triggers of migration 0002 write it in the commit that ends the turn."""
+
+archived_turns = Table(
+    "archived_turns",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    *(Column(name, Text, nullable=False) for name in ("tenant_id", "session_id", "trace_id")),
+    Column("parent_turn_id", Uuid),
+    Column("ended_at", Time, primary_key=True),
+    Column("archived_at", Time, nullable=False, server_default=NOW),
+    *(Column(name, JSONB, nullable=False) for name in ("turn", "messages", "attempts", "recorded_values", "webhooks")),
+    Index("archived_turns_session", "tenant_id", "session_id"),
+    Index("archived_turns_trace_id", "trace_id"),
+    Index("archived_turns_parent", "parent_turn_id", postgresql_where=text("parent_turn_id IS NOT NULL")),
+    postgresql_partition_by="RANGE (ended_at)",  # its months: turns.archive_months
+)
 
 queues = Table(
     "queues",

@@ -2,6 +2,7 @@
 
 By span and parent span, as whoever called the API said it; and by the parent that a child or a compensation has. The latter
 also where a redrive has given one of them another trace: a parent that was redriven keeps the children that succeeded.
+Turns in the archive are part of it.
 """
 
 from collections.abc import Sequence
@@ -10,32 +11,33 @@ from datetime import datetime
 from typing import LiteralString
 from uuid import UUID
 
+from turns.archived_turns import EVERY_TURN
 from turns.database import Database
 from turns.status import TurnStatus
 
 # A root is a turn whose parent span is not a turn of the trace: it was begun by whoever called the API.
-TRACE_TREE: LiteralString = """
+TRACE_TREE: LiteralString = f"""
 WITH RECURSIVE tree AS (
     SELECT t.id, t.span_id, 0 AS depth, ARRAY[t.created_at] AS place, ARRAY[t.id] AS seen
-      FROM turns t
+      FROM {EVERY_TURN} t
      WHERE t.trace_id = %(trace)s
-       AND NOT EXISTS (SELECT FROM turns p WHERE p.trace_id = t.trace_id AND p.span_id = t.parent_span_id)
-       AND NOT EXISTS (SELECT FROM turns p WHERE p.id = t.parent_turn_id AND p.trace_id = t.trace_id)
+       AND NOT EXISTS (SELECT FROM {EVERY_TURN} p WHERE p.trace_id = t.trace_id AND p.span_id = t.parent_span_id)
+       AND NOT EXISTS (SELECT FROM {EVERY_TURN} p WHERE p.id = t.parent_turn_id AND p.trace_id = t.trace_id)
     UNION ALL
     SELECT c.id, c.span_id, tree.depth + 1, tree.place || c.created_at, tree.seen || c.id
       FROM tree CROSS JOIN LATERAL (
-            SELECT t.id, t.span_id, t.created_at FROM turns t
+            SELECT t.id, t.span_id, t.created_at FROM {EVERY_TURN} t
              WHERE t.trace_id = %(trace)s AND t.parent_span_id = tree.span_id
              UNION
-            SELECT t.id, t.span_id, t.created_at FROM turns t WHERE t.parent_turn_id = tree.id) c
+            SELECT t.id, t.span_id, t.created_at FROM {EVERY_TURN} t WHERE t.parent_turn_id = tree.id) c
      WHERE c.id <> ALL (tree.seen)
 )
 SELECT t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.status, t.generation, t.attempt, t.span_id, t.parent_span_id,
        t.created_at, t.started_at, t.finished_at, t.kind, t.child_key, t.joining, t.join_policy, tree.depth
-  FROM tree JOIN turns t USING (id) ORDER BY tree.place, tree.depth, t.id
+  FROM tree JOIN {EVERY_TURN} t USING (id) ORDER BY tree.place, tree.depth, t.id
 """
 
-TRACE_OF: LiteralString = "SELECT t.trace_id FROM turns t WHERE t.id = %(id)s"
+TRACE_OF: LiteralString = f"SELECT t.trace_id FROM {EVERY_TURN} t WHERE t.id = %(id)s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

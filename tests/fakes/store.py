@@ -88,6 +88,7 @@ STATEMENTS: dict[str, Statement] = {
     cancellation.LOCK_NAMED_SESSION: store_cancel.lock_named_session,
     cancellation.LOCK_OPEN: store_cancel.lock_open,
     cancellation.LOCK_TURN: store_cancel.lock_turn,
+    cancellation.READ_ARCHIVED: store_cancel.read_archived,
     cancellation.CANCEL_PENDING: store_cancel.cancel_pending,
     cancellation.REQUEST_CANCEL: store_cancel.request_cancel,
     halting.READ_HALT: store_halting.read_halt,

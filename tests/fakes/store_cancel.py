@@ -32,6 +32,11 @@ def lock_turn(tables: Tables, parameters: Parameters) -> Rows:
     return [] if row is None else [{"session_id": row.session_id, "status": row.status.value}]
 
 
+def read_archived(tables: Tables, parameters: Parameters) -> Rows:
+    """READ_ARCHIVED. There is no archive here: nothing that the simulation does lasts a day."""
+    return []
+
+
 def lock_named_session(tables: Tables, parameters: Parameters) -> Rows:
     """LOCK_NAMED_SESSION."""
     known = (parameters["tenant"], parameters["session"]) in tables.sessions
