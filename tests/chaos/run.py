@@ -164,11 +164,12 @@ async def start_cast(stage: Stage, cast: Cast, folder: Path) -> list[str]:
     for number in range(1, stage.options.relays + 1):
         environment = stage.wiring.environment(await stage.addresses(f"relay-{number}"))
         await cast.add(f"relay-{number}", "relay", ["relay"], environment)
-    await _wait_until_ready(urls)
+    await wait_until_ready(urls)
     return urls
 
 
-async def _wait_until_ready(urls: list[str]) -> None:
+async def wait_until_ready(urls: list[str]) -> None:
+    """Until each of these APIs says so. Raises TimeoutError."""
     async with httpx.AsyncClient(timeout=2.0) as http, asyncio.timeout(READY_SECONDS):
         for url in urls:
             while not await _is_ready(http, url):
