@@ -4,7 +4,7 @@
 .SUFFIXES:
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test up down check format lock clean chaos crashpoints simulate planted-bugs soak scaling failover proof bench \
-	bench-lock infra-check
+	load bench-lock infra-check
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -77,6 +77,9 @@ proof: setup ## a short form of the four, for continuous integration
 # Absolute figures mean something on a machine that does nothing else; ratios of one run mean something anywhere.
 bench: setup ## how fast it is, beside its peers: tables and plots (ARGS='--quick' only shows that it works)
 	@$(BIN)/python -m bench $(ARGS)
+
+load: setup ## a quarter of an hour at 70 % straight to the queue, then through the API (ARGS='--quick' only shows that it works)
+	@$(BIN)/python -m tests.load $(ARGS)
 
 # Needs terraform and its AWS provider, which nothing else here does.
 infra-check: setup ## the Terraform of infra/, and the tests on the queues that it makes

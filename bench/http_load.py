@@ -4,8 +4,9 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from ops.local.ports import LOOPBACK
 
@@ -45,7 +46,7 @@ async def _load(port: int, clients: int, seconds: float, per_second: float | Non
             if time.perf_counter() - begun > seconds:
                 break
             status = await _post(reader, writer, number)
-            if status.startswith(b"2"):
+            if 200 <= status < 300:
                 found.milliseconds.append(1000 * (time.perf_counter() - due))
             else:
                 found.refused += 1
@@ -60,15 +61,28 @@ def _until(numbers: Iterator[int], per_second: float | None, seconds: float) -> 
     return itertools.takewhile(lambda number: per_second is None or number < per_second * seconds, numbers)
 
 
-async def _post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bytes:
+async def _post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> int:
     body = json.dumps({"input": {"number": number}}).encode()
-    path = f"/v1/sessions/session-{number}/turns"
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    writer.write(head.encode() + body)
+    status, _ = await post(reader, writer, f"/v1/sessions/session-{number}/turns", body)
+    return status
+
+
+async def post(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    path: str,
+    body: bytes,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[int, bytes]:
+    """One request on a kept-alive connection: its status and the answer's body, which must have a Content-Length.
+
+    Raises OSError or asyncio.IncompleteReadError where the connection does not hold.
+    """
+    named = {"Host": "bench", "Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+    head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+    writer.write(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
     answered = await reader.readuntil(b"\r\n\r\n")
     lower = answered.lower()
     at = lower.index(b"content-length:") + len(b"content-length:")
-    await reader.readexactly(int(lower[at : lower.index(b"\r\n", at)]))
-    return answered.split(b" ", 2)[1]
+    answer = await reader.readexactly(int(lower[at : lower.index(b"\r\n", at)]))
+    return int(answered.split(b" ", 2)[1]), answer

@@ -13,7 +13,6 @@ VERDICTS = {True: "met", False: "**missed**", None: "open"}
 
 def render(folder: Path, page: Path, plots: Path) -> None:
     """Writes a run's tables into the page and its plots into the folder beside it."""
-    text = page.read_text()
     found = list(read_results(folder))
     drawn = [plot for experiment, samples in found for plot in experiment.draw(samples).items()]
     plots.mkdir(parents=True, exist_ok=True)
@@ -21,9 +20,15 @@ def render(folder: Path, page: Path, plots: Path) -> None:
         (plots / name).write_text(svg)
     pictures = "\n".join(f"![{name.removesuffix('.svg')}]({plots.name}/{name})" for name, _ in drawn)
     said = f"{tell(read_surroundings(folder), found)}\n\n{pictures}".strip()
-    between = re.compile(rf"(?<={re.escape(BEGIN)}\n).*?(?={re.escape(END)})", re.DOTALL)
+    write_between(page, BEGIN, END, said)
+
+
+def write_between(page: Path, begin: str, end: str, said: str) -> None:
+    """Puts `said` between two markers of a page, in place of what stands there. Raises ValueError if it has them not."""
+    text = page.read_text()
+    between = re.compile(rf"(?<={re.escape(begin)}\n).*?(?={re.escape(end)})", re.DOTALL)
     if not between.search(text):
-        raise ValueError(f"{page} has no {BEGIN} with an {END} below it")
+        raise ValueError(f"{page} has no {begin} with an {end} below it")
     page.write_text(between.sub(lambda _: f"\n{said}\n\n", text))
 
 

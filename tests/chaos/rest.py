@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 import redis
@@ -11,7 +11,6 @@ from tests.chaos import audit
 from tests.chaos.cast import pause
 from tests.chaos.checker.evidence import QueuedMessage, RedisKey
 from tests.chaos.journal import Journal, now
-from tests.chaos.stage import Stage
 from tests.chaos.terms import LEASE_SECONDS
 
 OWED = """
@@ -22,7 +21,30 @@ COUNTS = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"
 FRUITLESS_RECEIVES = 3
 
 
-async def wait_for_rest(stage: Stage, bound_seconds: float) -> float | None:
+class Site(Protocol):
+    """Where something may be left: a database, locks in Redis, a queue and its DLQ."""
+
+    @property
+    def admin_url(self) -> str:
+        """The run's database, for the superuser."""
+
+    @property
+    def locks_url(self) -> str:
+        """Of the Redis that has the session locks."""
+
+    @property
+    def redis_prefix(self) -> str:
+        """Of all keys of the run."""
+
+    @property
+    def sqs(self) -> Any:
+        """A boto3 client."""
+
+    def queue_url(self, *, dead: bool = False) -> str:
+        """Of the queue or of its DLQ."""
+
+
+async def wait_for_rest(stage: Site, bound_seconds: float) -> float | None:
     """When nothing was owed any more and the main queue was empty; None if that took longer than the bound."""
     deadline = now() + bound_seconds
     while now() < deadline:
@@ -32,7 +54,7 @@ async def wait_for_rest(stage: Stage, bound_seconds: float) -> float | None:
     return None
 
 
-def _is_at_rest(stage: Stage) -> bool:
+def _is_at_rest(stage: Site) -> bool:
     with psycopg.connect(stage.admin_url) as connection:
         row = connection.execute(OWED).fetchone()
     if row is None or row[0]:
@@ -41,25 +63,28 @@ def _is_at_rest(stage: Stage) -> bool:
     return not any(int(value) for value in answer["Attributes"].values())
 
 
-async def gather(stage: Stage, journal: Journal) -> None:
-    """Everything that the servers still hold. The product's processes have ended by now."""
-    await pause(LEASE_SECONDS + 0.2)
+async def gather(stage: Site, journal: Journal, after_seconds: float = LEASE_SECONDS + 0.2) -> None:
+    """Everything that the servers still hold. The product's processes have ended by now.
+
+    `after_seconds` lets the locks of those that were killed expire.
+    """
+    await pause(after_seconds)
     await asyncio.to_thread(_gather, stage, journal)
 
 
-def _gather(stage: Stage, journal: Journal) -> None:
-    with redis.Redis.from_url(stage.stack.redis.url, decode_responses=True) as client:
-        for key in client.scan_iter(f"{stage.wiring.redis_prefix}lock:*", count=1000):
+def _gather(stage: Site, journal: Journal) -> None:
+    with redis.Redis.from_url(stage.locks_url, decode_responses=True) as client:
+        for key in client.scan_iter(f"{stage.redis_prefix}lock:*", count=1000):
             value = client.get(key)
             if value is not None:
                 journal.write(RedisKey(key=key, value=str(value), ttl_ms=int(client.pttl(key))))
     for dead in (False, True):
         for message in _messages(stage, dead=dead):
             journal.write(message)
-    audit.collect(stage.admin_url, stage.folder)
+    audit.collect(stage.admin_url, journal.folder)
 
 
-def _messages(stage: Stage, *, dead: bool) -> Iterator[QueuedMessage]:
+def _messages(stage: Site, *, dead: bool) -> Iterator[QueuedMessage]:
     url = stage.queue_url(dead=dead)
     seen: set[str] = set()
     fruitless = 0

@@ -167,11 +167,12 @@ async def start_cast(stage: Stage, cast: Cast, folder: Path) -> list[str]:
         at = await stage.addresses(f"relay-{number}")
         environment = stage.wiring.environment(at, TURNSTILE_SQS_TRANSPORT=transport)
         await cast.add(f"relay-{number}", "relay", ["relay"], environment)
-    await _wait_until_ready(urls)
+    await wait_until_ready(urls)
     return urls
 
 
-async def _wait_until_ready(urls: list[str]) -> None:
+async def wait_until_ready(urls: list[str]) -> None:
+    """Until each of these APIs says so. Raises TimeoutError."""
     async with httpx.AsyncClient(timeout=2.0) as http, asyncio.timeout(READY_SECONDS):
         for url in urls:
             while not await _is_ready(http, url):

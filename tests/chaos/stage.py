@@ -51,6 +51,16 @@ class Stage:
         """The run's database, for the superuser, past the proxy."""
         return self.stack.postgres.database_url(self.database)
 
+    @property
+    def locks_url(self) -> str:
+        """The stack's Redis, past the proxy."""
+        return self.stack.redis.url
+
+    @property
+    def redis_prefix(self) -> str:
+        """Of the run's keys."""
+        return self.wiring.redis_prefix
+
     async def addresses(self, name: str) -> Addresses:
         """Ports of its own on the proxy for one process."""
         postgres, redis, sqs = [await self.proxy.open(service, name) for service in ("postgres", "redis", "sqs")]

@@ -46,7 +46,7 @@ def test_what_means_something_in_a_literal_means_nothing_in_a_text(stack: LocalS
         ("SELECT %(values)s::bigint[] AS values", [2**63 - 1, -(2**63), None]),
         ("SELECT %(values)s::float8[] AS values", [0.1, 1e300, -1.5, float("inf"), 3]),
         ("SELECT %(values)s::timestamptz[] AS values", [datetime(2026, 11, 21, 1, 2, 3, 4567, UTC), None]),
-        ("SELECT %(values)s::bytea[] AS values", [b"\\x\x00\"{", b"", None]),
+        ("SELECT %(values)s::bytea[] AS values", [b'\\x\x00"{', b"", None]),
         ("SELECT %(values)s::jsonb[] AS values", [{"a": ["\\", '"', "\n"]}, None]),
         ("SELECT %(values)s::text[] AS values", []),
     ],

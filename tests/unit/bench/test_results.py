@@ -10,7 +10,7 @@ from bench.experiment import Column, Experiment, Sample, Samples, at_least, at_m
 from bench.profiling import of_the_product, parse_stack, part, tell
 from bench.rendering import BEGIN, END, render, tell_samples
 from bench.results import Surroundings, write_samples, write_surroundings
-from bench.svg import bars, distributions
+from bench.svg import PANEL_HEIGHT, TOP, Panel, bars, distributions, panels
 
 SAMPLES = Samples(
     [
@@ -122,3 +122,28 @@ def test_a_stack_belongs_to_whoever_the_standard_library_works_for() -> None:
 
 def test_the_start_of_the_process_is_no_part_of_a_turn() -> None:
     assert parse_stack("main (ops/cli.py:1);load (worker/handler_loading.py:2) 3") is None
+
+
+def test_panels_share_their_time_and_shade_the_same_bands() -> None:
+    shown = [Panel("rate", "a second", {"in": [(0.0, 1.0), (60.0, 3.0)]}), Panel("empty", "ms", {}, logarithmic=True)]
+
+    drawn = panels("two", 60.0, shown, [(30.0, 36.0)])
+
+    ElementTree.fromstring(drawn)  # noqa: S314 - it is our own
+    assert drawn.count("<polyline") == 1
+    bands = [line for line in drawn.splitlines() if 'fill="#f3ead8"' in line]
+    assert len(bands) == 2
+    assert len({line.split(" y=")[0] for line in bands}) == 1
+
+
+@pytest.mark.parametrize("values", [[0.0], [0.0, 1e-9], [1e-5, 1e7], [5.0], [99.0, 100.0]])
+@pytest.mark.parametrize("logarithmic", [True, False])
+def test_whatever_is_measured_lies_within_its_panel(values: list[float], *, logarithmic: bool) -> None:
+    points = [(float(place), value) for place, value in enumerate(values)]
+
+    drawn = panels("one", 10.0, [Panel("p", "u", {"s": points}, logarithmic=logarithmic)])
+
+    line = ElementTree.fromstring(drawn).find("{http://www.w3.org/2000/svg}polyline")  # noqa: S314 - it is our own
+    assert line is not None
+    heights = [float(point.split(",")[1]) for point in line.attrib["points"].split()]
+    assert all(TOP <= height <= TOP + PANEL_HEIGHT for height in heights)
