@@ -4,7 +4,7 @@
 .SUFFIXES:
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test up down check format lock clean chaos crashpoints simulate planted-bugs soak scaling failover proof bench \
-	bench-lock infra-check
+	image-lock bench-lock infra-check
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -106,18 +106,25 @@ format: setup ## bring the code into its form
 LOCK := requirements.lock
 LOCK_FROM := pyproject.toml
 LOCK_OPTIONS := --all-extras --all-build-deps
+# The versions to stay with.
+LOCK_BEFORE = $(LOCK)
 lock: ## write requirements.lock from pyproject.toml (UPGRADE=--upgrade for new versions of everything)
 	@set -eu; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	export PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL= PIP_DISABLE_PIP_VERSION_CHECK=1; \
 	$(LOCK_PYTHON) -m venv "$$scratch/venv"; \
 	"$$scratch/venv/bin/python" -m pip install --quiet pip-tools; \
-	if [ -f $(LOCK) ]; then cp $(LOCK) "$$scratch/lock"; fi; \
+	if [ -f $(LOCK_BEFORE) ]; then cp $(LOCK_BEFORE) "$$scratch/lock"; fi; \
 	"$$scratch/venv/bin/python" -m piptools compile --quiet $(UPGRADE) $(LOCK_OPTIONS) --generate-hashes \
 	  --allow-unsafe --strip-extras --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 	  --no-emit-options --output-file "$$scratch/lock" $(LOCK_FROM); \
 	{ echo '# Made by `make lock`: every package with its hashes, for --require-hashes.'; grep -v '^#' "$$scratch/lock"; } >"$$scratch/new"; \
 	if grep -nE '://|file:|@ ' "$$scratch/new"; then echo 'make: the new lock names a host or a path' >&2; exit 1; fi; \
 	cat "$$scratch/new" >$(LOCK)
+
+# Parts of requirements.lock, at its versions: what is tested is what is deployed. To be made after every `make lock`.
+image-lock: ## write requirements-image.lock and requirements-emulator.lock, for the Dockerfile's two targets
+	@$(MAKE) lock LOCK=requirements-image.lock LOCK_BEFORE=requirements.lock LOCK_OPTIONS=--all-build-deps
+	@$(MAKE) lock LOCK=requirements-emulator.lock LOCK_BEFORE=requirements.lock LOCK_OPTIONS='--extra emulator'
 
 bench-lock: ## write bench/peers.lock from bench/peers.in, in the same way
 	@$(MAKE) lock LOCK=bench/peers.lock LOCK_FROM=bench/peers.in LOCK_OPTIONS=
