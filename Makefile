@@ -3,8 +3,8 @@
 .POSIX:
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test up down check format lock clean chaos crashpoints simulate planted-bugs soak scaling failover proof bench \
-	image-lock bench-lock infra-check
+.PHONY: help setup demo test test-containers test-aws up down check format lock clean chaos crashpoints simulate planted-bugs soak \
+	scaling failover proof bench image-lock bench-lock infra-check
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -43,6 +43,14 @@ demo: setup ## the whole thing at work: 40 conversations, a killed worker, dead 
 
 test: setup ## all tests, on a stack of their own
 	@$(BIN)/python -m pytest -n 4 --dist load $(ARGS)
+
+# What needs a stack, on containers. Fails where no Docker engine answers.
+test-containers: setup ## the integration and end-to-end tests, on Testcontainers
+	@$(BIN)/python -m pytest --stack=containers -n 2 --dist load tests/integration tests/contract tests/model tests/e2e $(ARGS)
+
+# Costs money, cents a run. TURNSTILE_TEST_QUEUES names the queues, which must be used by nothing else: CONTRIBUTING.md.
+test-aws: setup ## the tests that use SQS, on queues at AWS that the environment names
+	@$(BIN)/python -m pytest --stack=aws tests/integration/test_message_queue.py tests/integration/test_consumer.py tests/e2e $(ARGS)
 
 # The proof: what happens to turns while everything around them breaks. ARGS are the options of each (`ARGS=--help`).
 chaos: setup ## real processes under 50 kinds of faults, and a verdict on what they left behind

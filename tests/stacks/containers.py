@@ -255,6 +255,8 @@ class ContainerStack:
 def container_stack() -> Iterator[ContainerStack]:
     """One of a test run's own, removed after it."""
     with tempfile.TemporaryDirectory(prefix="turnstile-tests-") as home:
+        # Redis fleets start as processes in here, under another account if the tests are root's.
+        Path(home).chmod(0o755)
         stack = ContainerStack(Path(home))
         services = (stack.postgres, stack.redis, stack.sqs)
         try:
