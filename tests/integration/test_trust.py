@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ops.local.ports import LOOPBACK, choose_free
-from ops.local.stack import LocalStack
 from tests.fleet.certificates import Certificates, make
 from tests.fleet.tls_front import TlsFront
+from tests.stacks.stack import Stack
 from turns.database import Database
 from turns.errors import CertificateRefusedError
 from turns.settings import Settings
@@ -27,13 +27,13 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture
-def postgres(stack: LocalStack, certificates: Certificates) -> Iterator[TlsFront]:
+def postgres(stack: Stack, certificates: Certificates) -> Iterator[TlsFront]:
     with TlsFront(stack.postgres.port, certificates.server) as front:
         yield front
 
 
 @pytest.fixture
-def redis_front(stack: LocalStack, certificates: Certificates) -> Iterator[TlsFront]:
+def redis_front(stack: Stack, certificates: Certificates) -> Iterator[TlsFront]:
     with TlsFront(stack.redis.port, certificates.server) as front:
         yield front
 
@@ -70,7 +70,7 @@ async def test_a_postgres_of_an_unknown_authority_is_refused(
 
 
 async def test_a_postgres_with_the_certificate_of_another_host_is_refused(
-    settings: Settings, stack: LocalStack, certificates: Certificates
+    settings: Settings, stack: Stack, certificates: Certificates
 ) -> None:
     with (
         TlsFront(stack.postgres.port, certificates.elsewhere) as front,
@@ -80,7 +80,7 @@ async def test_a_postgres_with_the_certificate_of_another_host_is_refused(
 
 
 async def test_a_postgres_without_tls_is_refused_where_it_is_asked_for(
-    settings: Settings, stack: LocalStack, certificates: Certificates
+    settings: Settings, stack: Stack, certificates: Certificates
 ) -> None:
     with pytest.raises(CertificateRefusedError, match="server does not support SSL"):
         await check_certificates(database_at(settings, stack.postgres.port, certificates.authority))
@@ -107,7 +107,7 @@ async def test_a_redis_of_an_unknown_authority_is_refused(
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 async def test_a_redis_with_the_certificate_of_another_host_is_refused(
-    settings: Settings, stack: LocalStack, certificates: Certificates, scheme: str
+    settings: Settings, stack: Stack, certificates: Certificates, scheme: str
 ) -> None:
     with (
         TlsFront(stack.redis.port, certificates.elsewhere) as front,
