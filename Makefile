@@ -48,7 +48,7 @@ test: setup ## all tests, on a stack of their own
 test-containers: setup ## the integration and end-to-end tests, on Testcontainers
 	@$(BIN)/python -m pytest --stack=containers -n 2 --dist load tests/integration tests/contract tests/model tests/e2e $(ARGS)
 
-# Costs money, cents a run. TURNSTILE_TEST_QUEUES names the queues, which must be used by nothing else: CONTRIBUTING.md.
+# Costs money, less than a cent a run. TURNSTILE_TEST_QUEUES names the queues, which must be used by nothing else: CONTRIBUTING.md.
 test-aws: setup ## the tests that use SQS, on queues at AWS that the environment names
 	@$(BIN)/python -m pytest --stack=aws tests/integration/test_message_queue.py tests/integration/test_consumer.py tests/e2e $(ARGS)
 
