@@ -65,9 +65,8 @@ async def test_every_turn_ends_although_the_queue_is_purged(
 ) -> None:
     for n in range(10):
         await product.submit({"do": "echo"}, session=f"s{n}")
-    client = sqs_client(stack)
-    url = client.get_queue_url(QueueName=product.settings.find_queue(product.settings.queue).sqs)["QueueUrl"]
-    client.purge_queue(QueueUrl=url)
+    url = (await product.queues.find(product.settings.queue)).url
+    sqs_client(stack).purge_queue(QueueUrl=url)
 
     start_worker()
 

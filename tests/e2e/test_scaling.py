@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.checker.__main__ import main as judge
 from tests.chaos.scaling import Wave, scale, usual_options
 from tests.chaos.target_tracking import Policy
 from tests.stacks.stack import Stack
 
 
+@pytest.mark.not_on("aws", "it makes queues")
 async def test_workers_come_and_go_with_the_backlog_and_nothing_is_lost_or_doubled(
     stack: Stack, tmp_path: Path
 ) -> None:
