@@ -11,6 +11,7 @@ from tests.stacks.stack import Stack
 
 
 @pytest.mark.not_on("aws", "it makes queues")
+@pytest.mark.not_on("containers", "a chaos run's account has no password, which only the embedded Postgres lets in")
 async def test_workers_come_and_go_with_the_backlog_and_nothing_is_lost_or_doubled(
     stack: Stack, tmp_path: Path
 ) -> None:

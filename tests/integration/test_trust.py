@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -40,8 +41,9 @@ def redis_front(stack: Stack, certificates: Certificates) -> Iterator[TlsFront]:
 
 def database_at(settings: Settings, port: int, authority: Path, host: str = "localhost") -> Settings:
     """Settings with a Postgres that has to show its certificate."""
-    database = settings.database_url.rpartition("/")[2]
-    url = f"postgresql://turnstile@{host}:{port}/{database}?sslmode=verify-full&sslrootcert={authority}"
+    given = urlsplit(settings.database_url)
+    user = given.netloc.rpartition("@")[0]
+    url = f"postgresql://{user}@{host}:{port}{given.path}?sslmode=verify-full&sslrootcert={authority}"
     return settings.model_copy(update={"database_url": url})
 
 
