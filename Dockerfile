@@ -1,30 +1,73 @@
-# First version, NOT BUILT YET: written on a machine without a container engine. The AWS release builds, tests and slims it.
+# One image for all commands of production, and with `--target emulator` an SQS API for one's own machine.
 #
-# One image for API, worker, relay and migrations. requirements.lock holds the packages of development and of the local stack
-# as well, so the image does, too; docker-compose.yml takes its SQS emulator from them.
+#   docker build -t turnstile .
+#   docker run --read-only --tmpfs /tmp --env-file FILE turnstile worker        (or api, relay, migrate)
+#
+# A handler of one's own: mount its folder at /app, or build on top: FROM turnstile, COPY my_handler.py /app/.
+#
+# Pinned by tag, so that a rebuild gets the base's security fixes. For builds that can be repeated pin by digest:
+# `docker buildx imagetools inspect python:3.11-slim` tells it, then
+# --build-arg PYTHON=python:3.11-slim@sha256:<digest>.
+ARG PYTHON=python:3.11-slim
 
-FROM python:3.12-slim AS build
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-RUN python -m venv /opt/turnstile
+FROM ${PYTHON} AS base
+# A number, because Kubernetes can't tell of a name whether it is root.
+RUN useradd --uid 10001 --user-group --no-create-home --home-dir /app --shell /usr/sbin/nologin turnstile \
+ && mkdir /app
+ENV PATH=/opt/turnstile/bin:$PATH PYTHONUNBUFFERED=1
+WORKDIR /app
+
+FROM base AS packages
+RUN python3 -m venv /opt/turnstile
 WORKDIR /src
-COPY requirements.lock ./
-RUN /opt/turnstile/bin/pip install --no-deps --require-hashes -r requirements.lock
+COPY requirements-image.lock ./
+# Bytecode is compiled here: the root file system is read-only when it runs.
+RUN python -m pip --no-cache-dir install --no-deps --require-hashes -r requirements-image.lock
+
+FROM packages AS product
 COPY pyproject.toml README.md ./
 COPY turns/ turns/
+COPY memory/ memory/
 COPY worker/ worker/
 COPY producer/ producer/
 COPY ops/ ops/
 COPY migrations/ migrations/
 COPY examples/ examples/
-RUN /opt/turnstile/bin/pip install --no-deps --no-build-isolation --no-index .
+# Apart from the packages, so that a change of the product is a small layer of its own. What only builds stays behind.
+RUN python -m pip install --no-deps --no-build-isolation --no-index --prefix /opt/product . \
+ && python -m pip uninstall --yes setuptools pip
 
-FROM python:3.12-slim
-RUN useradd --system --create-home --uid 10001 turnstile
-COPY --from=build /opt/turnstile /opt/turnstile
-ENV PATH=/opt/turnstile/bin:$PATH PYTHONUNBUFFERED=1 TURNSTILE_LOG_FORMAT=json
-# Where a handler of one's own is found: mount it, or build an image on top of this one.
-WORKDIR /app
-USER turnstile
-# Exec form: SIGTERM reaches the process, which then drains for TURNSTILE_GRACE_SECONDS.
+FROM packages AS emulator-packages
+COPY requirements-emulator.lock ./
+RUN python -m pip --no-cache-dir install --no-deps --require-hashes -r requirements-emulator.lock \
+ && python -m pip uninstall --yes setuptools pip
+
+# For correctness, not for timings, and never for production: it asks nobody who he is, and forgets all when it stops.
+FROM base AS emulator
+COPY --from=emulator-packages /opt/turnstile /opt/turnstile
+# Queues are looked up by the URL that it tells, so host and port must be those that its clients use.
+ENV GATEWAY_PORT=4566 BIND_HOST=0.0.0.0 MINISTACK_HOST=sqs MINISTACK_REGION=us-east-1 SERVICES=sqs SFTP_ENABLED=0 \
+    IOT_MTLS_ENABLED=0 PERSIST_STATE=0 LOG_LEVEL=WARNING \
+    # It removes containers that look like its own, and shall find no engine.
+    DOCKER_HOST=unix:///nonexistent
+WORKDIR /tmp
+USER 10001:10001
+EXPOSE 4566
+HEALTHCHECK --interval=2s --timeout=5s --retries=30 CMD python -c \
+    "import urllib.request as r; r.urlopen('http://127.0.0.1:$GATEWAY_PORT/_ministack/health', timeout=4)"
+CMD ["python", "-m", "ministack"]
+
+# Last, because it is what a build without --target makes.
+FROM base AS turnstile
+COPY --from=product /opt/turnstile /opt/turnstile
+COPY --from=product /opt/product /opt/turnstile
+ENV TURNSTILE_LOG_FORMAT=json TURNSTILE_HEALTH_PORT=8081
+USER 10001:10001
+EXPOSE 8080 8081
+# ECS and Kubernetes ask by themselves, and don't look at this one.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD \
+    python -I -m ops.container_health "api=${TURNSTILE_API_PORT:-8080}" "worker=$TURNSTILE_HEALTH_PORT"
+# Exec form: SIGTERM reaches the process, which then drains for TURNSTILE_GRACE_SECONDS. `docker stop` kills after ten
+# seconds unless it is told to wait longer than that.
 ENTRYPOINT ["turnstile"]
 CMD ["--help"]

@@ -3,8 +3,8 @@
 .POSIX:
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test up down check format lock clean chaos crashpoints simulate planted-bugs soak scaling failover proof bench \
-	load bench-lock infra-check
+.PHONY: help setup demo test test-containers test-aws up down check format lock clean chaos crashpoints simulate planted-bugs soak \
+	scaling failover proof bench load image-lock bench-lock infra-check
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -43,6 +43,14 @@ demo: setup ## the whole thing at work: 40 conversations, a killed worker, dead 
 
 test: setup ## all tests, on a stack of their own
 	@$(BIN)/python -m pytest -n 4 --dist load $(ARGS)
+
+# What needs a stack, on containers. Fails where no Docker engine answers.
+test-containers: setup ## the integration and end-to-end tests, on Testcontainers
+	@$(BIN)/python -m pytest --stack=containers -n 2 --dist load tests/integration tests/contract tests/model tests/e2e $(ARGS)
+
+# Costs money, less than a cent a run. TURNSTILE_TEST_QUEUES names the queues, which must be used by nothing else: CONTRIBUTING.md.
+test-aws: setup ## the tests that use SQS, on queues at AWS that the environment names
+	@$(BIN)/python -m pytest --stack=aws tests/integration/test_message_queue.py tests/integration/test_consumer.py tests/e2e $(ARGS)
 
 # The proof: what happens to turns while everything around them breaks. ARGS are the options of each (`ARGS=--help`).
 chaos: setup ## real processes under 50 kinds of faults, and a verdict on what they left behind
@@ -109,18 +117,25 @@ format: setup ## bring the code into its form
 LOCK := requirements.lock
 LOCK_FROM := pyproject.toml
 LOCK_OPTIONS := --all-extras --all-build-deps
+# The versions to stay with.
+LOCK_BEFORE = $(LOCK)
 lock: ## write requirements.lock from pyproject.toml (UPGRADE=--upgrade for new versions of everything)
 	@set -eu; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	export PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL= PIP_DISABLE_PIP_VERSION_CHECK=1; \
 	$(LOCK_PYTHON) -m venv "$$scratch/venv"; \
 	"$$scratch/venv/bin/python" -m pip install --quiet pip-tools; \
-	if [ -f $(LOCK) ]; then cp $(LOCK) "$$scratch/lock"; fi; \
+	if [ -f $(LOCK_BEFORE) ]; then cp $(LOCK_BEFORE) "$$scratch/lock"; fi; \
 	"$$scratch/venv/bin/python" -m piptools compile --quiet $(UPGRADE) $(LOCK_OPTIONS) --generate-hashes \
 	  --allow-unsafe --strip-extras --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 	  --no-emit-options --output-file "$$scratch/lock" $(LOCK_FROM); \
 	{ echo '# Made by `make lock`: every package with its hashes, for --require-hashes.'; grep -v '^#' "$$scratch/lock"; } >"$$scratch/new"; \
 	if grep -nE '://|file:|@ ' "$$scratch/new"; then echo 'make: the new lock names a host or a path' >&2; exit 1; fi; \
 	cat "$$scratch/new" >$(LOCK)
+
+# Parts of requirements.lock, at its versions: what is tested is what is deployed. To be made after every `make lock`.
+image-lock: ## write requirements-image.lock and requirements-emulator.lock, for the Dockerfile's two targets
+	@$(MAKE) lock LOCK=requirements-image.lock LOCK_BEFORE=requirements.lock LOCK_OPTIONS=--all-build-deps
+	@$(MAKE) lock LOCK=requirements-emulator.lock LOCK_BEFORE=requirements.lock LOCK_OPTIONS='--extra emulator'
 
 bench-lock: ## write bench/peers.lock from bench/peers.in, in the same way
 	@$(MAKE) lock LOCK=bench/peers.lock LOCK_FROM=bench/peers.in LOCK_OPTIONS=

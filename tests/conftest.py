@@ -1,8 +1,6 @@
-"""Fixtures only: one embedded stack per run, and a database, a Redis prefix and queues per test."""
+"""Fixtures only: one stack per run, and a database, a Redis prefix and queues per test."""
 
-import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,30 +12,49 @@ import pytest
 from alembic import command
 from alembic.config import Config
 
-from ops.local.stack import LocalStack, down, up
 from tests.databases import Databases
-from tests.given_queues import find_given_queues
+from tests.given_queues import empty, find_given_queues
 from tests.log_restoring import log_restored
+from tests.stacks.aws import AwsStack, protect
+from tests.stacks.choice import (
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_report_header,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+    running_stack,
+)
+from tests.stacks.stack import Stack
 from turns.database import Database
 from turns.message_queue import MessageQueues
 from turns.settings import QueueSettings, Settings
+
+# What pytest finds here by its name.
+__all__ = [
+    "pytest_addoption",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_report_header",
+    "pytest_sessionfinish",
+    "pytest_terminal_summary",
+    "pytest_testnodedown",
+]
 
 LEASE_SECONDS = 1.5
 ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="session")
-def stack() -> Iterator[LocalStack]:
-    """The embedded stack of this run. A test may stop and restart its services, and must leave them running."""
-    home = Path(tempfile.mkdtemp(prefix="turnstile-tests-"))
-    running = up(home, durable=False)
-    yield running
-    down(home, purge=True)
-    shutil.rmtree(home, ignore_errors=True)
+def stack(pytestconfig: pytest.Config) -> Iterator[Stack]:
+    """The stack of this run. A test may stop and restart its services, and must leave them running."""
+    with running_stack(pytestconfig) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
-def template(stack: LocalStack) -> str:
+def template(stack: Stack) -> str:
     """A migrated database that each test's own is cloned from."""
     name = "template_turnstile"
     migrate(stack.postgres.create_database(name))
@@ -53,7 +70,7 @@ def migrate(url: str, revision: str = "head") -> None:
 
 
 @pytest.fixture(scope="session")
-def databases(stack: LocalStack, template: str) -> Databases:
+def databases(stack: Stack, template: str) -> Databases:
     """Those of this process."""
     return Databases(stack, template)
 
@@ -103,7 +120,7 @@ def visibility_seconds() -> float:
 
 
 @pytest.fixture
-def queue(stack: LocalStack, fifo: bool, visibility_seconds: float) -> Iterator[QueueSettings]:
+def queue(stack: Stack, fifo: bool, visibility_seconds: float) -> Iterator[QueueSettings]:
     """A queue and its DLQ of the test's own; or those that the run was given, emptied."""
     if given := find_given_queues():
         declared = QueueSettings.model_validate(
@@ -114,7 +131,7 @@ def queue(stack: LocalStack, fifo: bool, visibility_seconds: float) -> Iterator[
             }
         )
         for url in (declared.sqs, declared.dlq):
-            sqs_client(stack).purge_queue(QueueUrl=url)
+            empty(sqs_client(stack), url)
         yield declared
         return
     name = f"turns-{uuid4().hex[:12]}"
@@ -136,27 +153,32 @@ def queue(stack: LocalStack, fifo: bool, visibility_seconds: float) -> Iterator[
         client.delete_queue(QueueUrl=url)
 
 
-def environment_of(stack: LocalStack) -> dict[str, str]:
+def environment_of(stack: Stack) -> dict[str, str]:
     """The stack's environment; with the SQS of the queues that the run was given, if it was."""
     given = find_given_queues()
     return stack.environment() | (given.tests if given else {})
 
 
-def sqs_client(stack: LocalStack) -> Any:
+def sqs_client(stack: Stack) -> Any:
     """A plain boto3 client of the stack's SQS API, for looking from outside."""
     environment = environment_of(stack)
-    return boto3.client(
+    client = boto3.client(
         "sqs",
-        endpoint_url=environment["AWS_ENDPOINT_URL_SQS"],
-        region_name=environment["AWS_REGION"],
-        aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+        endpoint_url=environment.get("AWS_ENDPOINT_URL_SQS"),
+        region_name=environment.get("AWS_REGION"),
+        # Without a pair here the SDK looks for credentials in its own ways.
+        aws_access_key_id=environment.get("AWS_ACCESS_KEY_ID"),
+        aws_secret_access_key=environment.get("AWS_SECRET_ACCESS_KEY"),
+        aws_session_token=environment.get("AWS_SESSION_TOKEN"),
         verify=environment.get("AWS_CA_BUNDLE"),
     )
+    if isinstance(stack, AwsStack):
+        protect(client)
+    return client
 
 
 @pytest.fixture
-def settings(stack: LocalStack, database_url: str, queue: QueueSettings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def settings(stack: Stack, database_url: str, queue: QueueSettings, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Short leases and ticks, so that what takes half a minute in production takes a second here."""
     environment = environment_of(stack)
     for name, value in environment.items():
@@ -166,8 +188,8 @@ def settings(stack: LocalStack, database_url: str, queue: QueueSettings, monkeyp
     return Settings(
         database_url=database_url,
         redis_url=stack.redis.url,
-        aws_region="us-east-1",
-        sqs_endpoint_url=environment["AWS_ENDPOINT_URL_SQS"],
+        aws_region=environment.get("AWS_REGION"),
+        sqs_endpoint_url=environment.get("AWS_ENDPOINT_URL_SQS"),
         queues=(queue,),
         queue=queue.name,
         redis_prefix=f"{uuid4().hex[:8]}:",

@@ -10,7 +10,7 @@ from uuid import uuid4
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from ops.local.stack import LocalStack
+from tests.stacks.stack import Stack
 
 GROWN_BYTES = 4_000_000
 """By so much more than the template: emptied tables keep their files, and their dead rows slow the next test down."""
@@ -39,7 +39,7 @@ SIZE = "SELECT pg_database_size(current_database())"
 class Databases:
     """Of one test process."""
 
-    def __init__(self, stack: LocalStack, template: str) -> None:
+    def __init__(self, stack: Stack, template: str) -> None:
         self._stack = stack
         self._template = template
         self._idle: list[str] = []

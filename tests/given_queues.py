@@ -1,4 +1,5 @@
-"""Queues that the whole run was given, in place of a pair that each test makes: those that Terraform made (tests/infra).
+"""Queues that the whole run was given, in place of a pair that each test makes: those that Terraform made (tests/infra), or
+somebody's at AWS (`--stack=aws`).
 
 TURNSTILE_TEST_QUEUES names a JSON file. The tests then share the queues, so they run one after the other, and each finds
 them empty.
@@ -6,13 +7,18 @@ them empty.
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.probes import wait_until
 
 VARIABLE = "TURNSTILE_TEST_QUEUES"
 COMMAND = "TURNSTILE_TEST_COMMAND"
 """In a process of the product: which command it is, for whoever records its calls."""
+COUNTS = [
+    "ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +28,36 @@ class GivenQueues:
     standard: dict[str, Any]
     """The declaration of a standard queue, as in TURNSTILE_QUEUES; SQS names are URLs."""
     fifo: dict[str, Any]
-    tests: dict[str, str]
-    """Environment of the tests themselves, which look from outside: endpoint and credentials."""
-    processes: dict[str, dict[str, str]]
+    tests: dict[str, str] = field(default_factory=dict)
+    """Environment of the tests themselves, which look from outside: endpoint and credentials. Empty: as the stack
+    says."""
+    processes: dict[str, dict[str, str]] = field(default_factory=dict)
     """Environment of the product's processes, by `api`, `relay`, `operator` and `worker-<queue>`: each with its role."""
-    terraform: dict[str, Any]
+    terraform: dict[str, Any] = field(default_factory=dict)
     """Terraform's outputs."""
 
     def environment(self, command: str, queue: str) -> dict[str, str]:
         """What a process of the product runs under."""
         role = f"worker-{queue}" if command == "worker" else command
-        return self.processes.get(role, self.processes["operator"]) | {COMMAND: command}
+        return self.processes.get(role, self.processes.get("operator", {})) | {COMMAND: command}
+
+    @property
+    def urls(self) -> list[str]:
+        """All of them."""
+        return [declared[name] for declared in (self.standard, self.fifo) for name in ("sqs", "dlq")]
+
+
+def empty(client: Any, url: str) -> None:
+    """Takes out what is in a queue, also what a killed worker had in its hands. Not by a purge: AWS allows one a minute."""
+
+    def is_empty() -> bool:
+        while found := client.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=0).get("Messages"):
+            entries = [{"Id": str(n), "ReceiptHandle": one["ReceiptHandle"]} for n, one in enumerate(found)]
+            client.delete_message_batch(QueueUrl=url, Entries=entries)
+        counts = client.get_queue_attributes(QueueUrl=url, AttributeNames=COUNTS)["Attributes"]
+        return not any(int(counts[name]) for name in COUNTS)
+
+    wait_until(is_empty, within=90, every=0.5)
 
 
 def find_given_queues() -> GivenQueues | None:

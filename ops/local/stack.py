@@ -24,7 +24,7 @@ from ops.local.processes import LocalStackError, exclusive, write_whole
 from ops.local.redis import Redis
 from ops.local.sqs import REGION, Sqs
 
-__all__ = ["LocalStack", "LocalStackError", "Ports", "ServiceStatus", "down", "find", "up"]
+__all__ = ["LocalStack", "LocalStackError", "Ports", "ServiceStatus", "direct_hosts", "down", "find", "up"]
 
 _STATE_FILE = "stack.json"
 _LOCK_FILE = "stack.lock"
@@ -59,8 +59,7 @@ class LocalStack:
 
     def environment(self) -> dict[str, str]:
         """All that a process needs to work with this stack. The same whether it runs or not."""
-        # boto3 sends even loopback requests to a proxy unless told otherwise.
-        direct = ",".join(dict.fromkeys([*_words("NO_PROXY"), *_words("no_proxy"), LOOPBACK, "localhost"]))
+        direct = direct_hosts()
         return {
             "DATABASE_URL": self.postgres.url,
             "REDIS_URL": self.redis.url,
@@ -204,6 +203,11 @@ def _at_once(do: Callable[[Service], Any], services: Iterable[Service]) -> list[
     if found:
         raise found[0]
     return [future.result() for future in futures]
+
+
+def direct_hosts() -> str:
+    """A NO_PROXY with the loopback address: boto3 sends even its requests to a proxy unless told otherwise."""
+    return ",".join(dict.fromkeys([*_words("NO_PROXY"), *_words("no_proxy"), LOOPBACK, "localhost"]))
 
 
 def _words(variable: str) -> list[str]:

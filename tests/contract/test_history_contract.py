@@ -10,8 +10,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memory.history_cache import APPEND, LOAD, STORE
-from ops.local.stack import LocalStack
 from tests.fakes.lock import FakeRedis
+from tests.stacks.stack import Stack
 
 LONG_MS = 600_000
 LIMIT = 4
@@ -43,7 +43,7 @@ def words_of(command: tuple[Any, ...]) -> tuple[str, int, tuple[Any, ...]]:
 
 @hypothesis_settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(asked=commands)
-def test_the_stand_in_does_what_redis_does(stack: LocalStack, asked: list[tuple[Any, ...]]) -> None:
+def test_the_stand_in_does_what_redis_does(stack: Stack, asked: list[tuple[Any, ...]]) -> None:
     entry = f"{uuid4().hex}:history"
     keys = (entry, f"{entry}:rebuild")
     with redis.Redis.from_url(stack.redis.url, decode_responses=True) as real:

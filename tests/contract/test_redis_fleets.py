@@ -12,12 +12,12 @@ from memory.history_entry import Entry
 from memory.interface import MemoryChange
 from memory.item import Place, Write
 from memory.kinds import find_kind
-from ops.local.stack import LocalStack
 from tests.contract.fleet_hands import SESSIONS, Hands, opened, settings_for
 from tests.fleet.certificates import Certificates, make
 from tests.fleet.fleets import Fleet, cluster, tls_sentinel
 from tests.fleet.servers import program_of
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.cancel_hints import listen
 from turns.conversation import HistoryVersion, StoredMessage
 from turns.events import Append, Appended, Reading
@@ -32,7 +32,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture(scope="module", params=["sentinels", "cluster"])
-def fleet(request: pytest.FixtureRequest, stack: LocalStack, certificates: Certificates) -> Iterator[Fleet]:
+def fleet(request: pytest.FixtureRequest, stack: Stack, certificates: Certificates) -> Iterator[Fleet]:
     program = program_of(stack)
     made = (
         tls_sentinel(program, certificates)

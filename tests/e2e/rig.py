@@ -27,7 +27,7 @@ def process_environment(settings: Settings, command: str) -> dict[str, str]:
     variables = {
         "DATABASE_URL": settings.database_url,
         "REDIS_URL": settings.redis_url,
-        "AWS_ENDPOINT_URL_SQS": settings.sqs_endpoint_url or "",
+        **({"AWS_ENDPOINT_URL_SQS": settings.sqs_endpoint_url} if settings.sqs_endpoint_url else {}),
         "TURNSTILE_QUEUES": json.dumps([queue.model_dump()]),
         "TURNSTILE_QUEUE": settings.queue,
         "TURNSTILE_HANDLER": "tests.e2e.handlers:act",

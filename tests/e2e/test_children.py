@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from ops.local.stack import LocalStack
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.cancellation import CancelReason, cancel
 
 HANDLER = {"TURNSTILE_HANDLER": "tests.e2e.family_handlers:act"}
@@ -186,7 +186,7 @@ async def test_a_parent_whose_children_do_not_end_expires(
     assert row["joining"] is None
 
 
-async def test_children_need_no_redis(product: Product, start_worker: StartWorker, stack: LocalStack) -> None:
+async def test_children_need_no_redis(product: Product, start_worker: StartWorker, stack: Stack) -> None:
     start_worker(**HANDLER)
     await asyncio.to_thread(stack.redis.stop)
     try:

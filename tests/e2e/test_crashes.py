@@ -4,11 +4,11 @@ import signal
 
 import pytest
 
-from ops.local.stack import LocalStack
 from tests.conftest import LEASE_SECONDS, sqs_client
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.settings import QueueSettings
 
 
@@ -16,7 +16,7 @@ from turns.settings import QueueSettings
 # must not wait for it.
 @pytest.mark.parametrize(("fifo", "visibility_seconds"), [(False, 4.0), (True, 60.0)], ids=["standard", "fifo"])
 async def test_a_killed_workers_turn_runs_again_within_lease_and_five_seconds(
-    product: Product, start_worker: StartWorker, stack: LocalStack, queue: QueueSettings, fifo: bool
+    product: Product, start_worker: StartWorker, stack: Stack, queue: QueueSettings, fifo: bool
 ) -> None:
     sqs = sqs_client(stack)
 

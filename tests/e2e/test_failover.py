@@ -5,12 +5,12 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from ops.local.stack import LocalStack
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.fleet.fleets import Fleet, cluster, sentinel_trio
 from tests.fleet.servers import program_of
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.settings import Settings
 from worker.session_lock import Guard
 
@@ -22,7 +22,7 @@ MAKE: dict[str, Callable[[str], AbstractContextManager[Fleet]]] = {
 
 
 @pytest.fixture(params=MAKE)
-def fleet(request: pytest.FixtureRequest, stack: LocalStack) -> Iterator[Fleet]:
+def fleet(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Fleet]:
     with MAKE[request.param](program_of(stack)) as running:
         yield running
 

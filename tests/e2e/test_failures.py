@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.stack import LocalStack
 from tests.conftest import sqs_client
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
+from tests.stacks.stack import Stack
 
 
 async def dead_letters(product: Product) -> int:
@@ -105,7 +105,7 @@ async def test_a_reply_that_is_not_json_fails_the_turn(product: Product, start_w
 
 
 async def test_a_malformed_message_goes_to_the_dlq_as_it_is(
-    product: Product, start_worker: StartWorker, stack: LocalStack
+    product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     start_worker()
     address = await product.queues.find(product.settings.queue)
@@ -136,7 +136,7 @@ async def test_a_phantom_message_is_deleted_and_said(product: Product, start_wor
 
 
 async def test_a_dead_letter_that_was_moved_back_runs_as_a_redrive(
-    product: Product, start_worker: StartWorker, stack: LocalStack
+    product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     start_worker()
     [turn] = await product.submit({"do": "bug"})

@@ -6,10 +6,10 @@ from typing import Any
 import redis
 
 from examples.conversations import load
-from ops.local.stack import LocalStack
 from tests.conftest import ROOT
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
+from tests.stacks.stack import Stack
 from turns.history import read_history
 
 ASK = {"do": "history", "limit": 5}
@@ -40,7 +40,7 @@ async def test_every_turn_of_a_drain_is_shown_what_was_said_before_and_postgres_
 
 
 async def test_the_bundled_handler_says_what_its_golden_transcripts_say_although_redis_forgets(
-    product: Product, start_worker: StartWorker, stack: LocalStack
+    product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     start_worker(TURNSTILE_HANDLER="examples.eliza:respond")
     client = redis.Redis.from_url(stack.redis.url)
@@ -58,7 +58,7 @@ async def test_the_bundled_handler_says_what_its_golden_transcripts_say_although
 
 
 async def test_a_redis_that_forgets_stops_and_starts_changes_no_answer(
-    product: Product, start_worker: StartWorker, stack: LocalStack
+    product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     workers = [start_worker(), start_worker()]
     client = redis.Redis.from_url(stack.redis.url)

@@ -4,16 +4,14 @@ import asyncio
 
 import redis
 
-from ops.local.stack import LocalStack
 from tests.conftest import LEASE_SECONDS, sqs_client
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
+from tests.stacks.stack import Stack
 
 
-async def test_turns_go_on_while_redis_is_stopped(
-    product: Product, start_worker: StartWorker, stack: LocalStack
-) -> None:
+async def test_turns_go_on_while_redis_is_stopped(product: Product, start_worker: StartWorker, stack: Stack) -> None:
     start_worker()
     start_worker()
     await product.submit(*[{"do": "echo"}] * 3, session="before")
@@ -40,7 +38,7 @@ async def test_turns_go_on_while_redis_is_stopped(
 
 
 async def test_a_flushed_redis_costs_nothing_but_work(
-    product: Product, start_worker: StartWorker, stack: LocalStack
+    product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     start_worker()
     start_worker()
@@ -63,13 +61,12 @@ async def test_a_flushed_redis_costs_nothing_but_work(
 
 
 async def test_every_turn_ends_although_the_queue_is_purged(
-    product: Product, start_worker: StartWorker, stack: LocalStack
+    product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     for n in range(10):
         await product.submit({"do": "echo"}, session=f"s{n}")
-    client = sqs_client(stack)
-    url = client.get_queue_url(QueueName=product.settings.find_queue(product.settings.queue).sqs)["QueueUrl"]
-    client.purge_queue(QueueUrl=url)
+    url = (await product.queues.find(product.settings.queue)).url
+    sqs_client(stack).purge_queue(QueueUrl=url)
 
     start_worker()
 
@@ -86,7 +83,7 @@ async def test_a_turn_whose_send_was_lost_is_sent_by_the_relay(product: Product,
 
 
 async def test_nothing_is_lost_when_postgres_restarts(
-    product: Product, start_worker: StartWorker, stack: LocalStack
+    product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     start_worker()
     start_worker()
@@ -110,9 +107,7 @@ async def _answers(product: Product) -> bool:
     return True
 
 
-async def test_turns_wait_for_an_sqs_that_is_away(
-    product: Product, start_worker: StartWorker, stack: LocalStack
-) -> None:
+async def test_turns_wait_for_an_sqs_that_is_away(product: Product, start_worker: StartWorker, stack: Stack) -> None:
     worker = start_worker()
     await product.submit({"do": "echo"}, session="before")
     await product.ended()

@@ -6,11 +6,11 @@ import pytest
 
 from ops.exit_codes import ExitCode
 from ops.local.ports import LOOPBACK
-from ops.local.stack import LocalStack
 from tests.e2e.conftest import StartWorker
 from tests.fleet.certificates import Certificates, make
 from tests.fleet.tls_front import TlsFront
 from tests.probes import until
+from tests.stacks.stack import Stack
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture
-def redis_front(stack: LocalStack, certificates: Certificates) -> Iterator[TlsFront]:
+def redis_front(stack: Stack, certificates: Certificates) -> Iterator[TlsFront]:
     with TlsFront(stack.redis.port, certificates.server) as front:
         yield front
 
@@ -39,7 +39,7 @@ async def test_a_process_whose_redis_is_not_trusted_ends_with_one_line(
 
 
 async def test_a_worker_whose_postgres_is_not_trusted_ends_with_one_line(
-    start_worker: StartWorker, stack: LocalStack, certificates: Certificates
+    start_worker: StartWorker, stack: Stack, certificates: Certificates
 ) -> None:
     with TlsFront(stack.postgres.port, certificates.elsewhere) as front:
         url = f"postgresql://turnstile@localhost:{front.port}/turnstile?sslmode=verify-full"

@@ -2,14 +2,18 @@
 
 from pathlib import Path
 
-from ops.local.stack import LocalStack
+import pytest
+
 from tests.chaos.checker.__main__ import main as judge
 from tests.chaos.scaling import Wave, scale, usual_options
 from tests.chaos.target_tracking import Policy
+from tests.stacks.stack import Stack
 
 
+@pytest.mark.not_on("aws", "it makes queues")
+@pytest.mark.not_on("containers", "a chaos run's account has no password, which only the embedded Postgres lets in")
 async def test_workers_come_and_go_with_the_backlog_and_nothing_is_lost_or_doubled(
-    stack: LocalStack, tmp_path: Path
+    stack: Stack, tmp_path: Path
 ) -> None:
     policy = Policy(per_task=4, minimum=1, maximum=3, in_after=5)
     wave = Wave(flood_turns_per_second=6.0, flood_seconds=6.0, ebb_seconds=1.0)

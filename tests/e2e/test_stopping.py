@@ -5,11 +5,11 @@ import signal
 
 import pytest
 
-from ops.local.stack import LocalStack
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.factories import make_submission
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.cancel_hints import CancelHints
 from turns.cancel_reason import CancelReason
 from turns.cancellation import cancel
@@ -90,7 +90,7 @@ async def test_a_merged_input_is_given_to_the_handler_with_the_one_before(
 
 
 async def test_with_redis_away_a_cancel_is_heard_with_the_next_heartbeat(
-    product: Product, start_worker: StartWorker, stack: LocalStack
+    product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     start_worker()
     [turn] = await product.submit(LONG)

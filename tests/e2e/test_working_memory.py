@@ -9,10 +9,10 @@ import redis
 
 from examples.conversations import load
 from examples.eliza_engine import replay
-from ops.local.stack import LocalStack
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
+from tests.stacks.stack import Stack
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "eliza"
 
@@ -42,7 +42,7 @@ async def test_what_one_turn_keeps_the_next_ones_find(
 
 
 async def test_durable_items_survive_a_flush_and_a_stop_of_redis_and_others_do_not(
-    product: Product, start_worker: StartWorker, stack: LocalStack
+    product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     start_worker()
     await product.submit({"do": "remember", "say": "first"})
@@ -90,7 +90,7 @@ async def test_what_an_attempt_has_kept_stays_though_its_worker_dies(
 
 
 async def test_the_bundled_handler_answers_as_its_golden_transcripts_while_redis_forgets(
-    product: Product, start_worker: StartWorker, stack: LocalStack
+    product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     start_worker(TURNSTILE_HANDLER="examples.eliza:respond")
     conversations = [one for one in load() if (GOLDEN / f"{one.name}.txt").exists()][:3]

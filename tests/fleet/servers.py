@@ -9,16 +9,18 @@ from typing import Any
 import redis
 
 from ops.local.ports import LOOPBACK, choose_free, is_free
-from ops.local.stack import LocalStack
+from ops.local.quarters import choose
+from ops.local.redis import Redis
 from tests.probes import wait_until
+from tests.stacks.stack import Stack
 
 BUS = 10_000
 """What a node of a cluster adds to its port, for the port where it speaks to the others."""
 
 
-def program_of(stack: LocalStack) -> str:
-    """The redis-server that the stack runs, too."""
-    return str(stack.redis.prepare().command[0])
+def program_of(stack: Stack) -> str:
+    """The redis-server of the embedded stack, whatever the tests run on: a fleet is processes of this machine."""
+    return str(Redis(stack.home, choose(stack.home, None), stack.redis.port, durable=False).prepare().command[0])
 
 
 def choose_ports(count: int) -> list[int]:

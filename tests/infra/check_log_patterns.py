@@ -7,13 +7,13 @@ from uuid import UUID
 
 import pytest
 
-from ops.local.stack import LocalStack
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product, WorkerProcess
 from tests.given_queues import GivenQueues
 from tests.infra.emulator import client
 from tests.infra.log_pattern import matches
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.settings import QueueSettings, Settings
 
 
@@ -94,7 +94,7 @@ class TestOnAHaltingQueue:
 
 
 async def test_locks_are_counted_taken_busy_held_and_without_redis(
-    given: GivenQueues, product: Product, start_worker: StartWorker, stack: LocalStack, tmp_path: Path
+    given: GivenQueues, product: Product, start_worker: StartWorker, stack: Stack, tmp_path: Path
 ) -> None:
     worker = start_worker()
     # One holds the session while the message of the other comes.

@@ -11,13 +11,13 @@ from botocore.exceptions import ClientError
 
 from ops.exit_codes import ExitCode
 from ops.local.ports import choose_free
-from ops.local.stack import LocalStack
 from tests.conftest import ROOT, sqs_client
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product, process_environment
 from tests.given_queues import GivenQueues
 from tests.infra.emulator import client
 from tests.probes import until
+from tests.stacks.stack import Stack
 
 API_KEY = "a-key-for-the-check"
 
@@ -38,7 +38,7 @@ def operate(product: Product, *words: str, code: ExitCode = ExitCode.OK) -> str:
 
 
 async def test_api_worker_relay_and_operator_do_their_work_under_their_roles(
-    product: Product, start_worker: StartWorker, stack: LocalStack
+    product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     port = choose_free()
     keys = {"TURNSTILE_API_KEYS": f"t:{API_KEY}", "TURNSTILE_API_PORT": str(port)}

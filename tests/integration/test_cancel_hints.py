@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 import pytest
 import redis.asyncio
 
-from ops.local.stack import LocalStack
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.cancel_hints import CancelHints, listen
 from turns.settings import Settings
 
@@ -96,7 +96,7 @@ async def test_a_listener_that_is_cut_off_comes_back(
 
 
 async def test_with_redis_away_a_hint_is_given_up_and_heard_again_when_it_is_back(
-    stack: LocalStack, hints: CancelHints, listening: Listening
+    stack: Stack, hints: CancelHints, listening: Listening
 ) -> None:
     await heard(hints, listening)
     await asyncio.to_thread(stack.redis.stop)

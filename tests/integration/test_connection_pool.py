@@ -7,8 +7,8 @@ import pytest
 import redis
 
 import turns.database
-from ops.local.stack import LocalStack
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns import redis_pools
 from turns.database import Database
 from turns.redis_connections import connect
@@ -42,7 +42,7 @@ class TestOfRedis:
     URL_DATABASE = 11
 
     @pytest.fixture
-    def url(self, stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> str:
+    def url(self, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> str:
         monkeypatch.setattr(redis_pools, "IDLE_SECONDS", 0.2)
         return f"{stack.redis.url.rpartition('/')[0]}/{self.URL_DATABASE}"
 

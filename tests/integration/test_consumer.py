@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from ops.local.stack import LocalStack
 from tests.conftest import sqs_client
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.envelope import OutgoingMessage, ReceivedMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turns.message import WakeUp
@@ -88,7 +88,7 @@ def rig(settings: Settings, queues: MessageQueues) -> Rig:
     return Rig(settings, queues)
 
 
-def visible(stack: LocalStack, url: str) -> int:
+def visible(stack: Stack, url: str) -> int:
     name = "ApproximateNumberOfMessages"
     return int(sqs_client(stack).get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name])
 
@@ -96,7 +96,7 @@ def visible(stack: LocalStack, url: str) -> int:
 # --- free slots
 
 
-async def test_only_free_slots_are_received_for(rig: Rig, stack: LocalStack) -> None:
+async def test_only_free_slots_are_received_for(rig: Rig, stack: Stack) -> None:
     await rig.send(5)
     url = (await rig.queues.find(rig.settings.queue)).url
 

@@ -15,10 +15,10 @@ import memory.history
 from memory.history import History
 from memory.history_cache import LOAD
 from memory.history_entry import MAX_CONTENT_BYTES
-from ops.local.stack import LocalStack
 from tests.integration.api.cable import Cable, cable_to
 from tests.integration.conversing import FAILURE, Conversation, Reader, success
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import NOTHING_SAID, HistoryVersion
 from turns.database import Database
@@ -57,7 +57,7 @@ async def other(settings: Settings, database: Database) -> AsyncIterator[Reader]
 
 
 @pytest.fixture
-async def cable(stack: LocalStack) -> AsyncIterator[Cable]:
+async def cable(stack: Stack) -> AsyncIterator[Cable]:
     address = urlsplit(stack.redis.url)
     async with cable_to(address.hostname or "", address.port or 0) as plugged:
         yield plugged

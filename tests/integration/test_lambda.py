@@ -10,11 +10,11 @@ import pytest
 import redis
 import structlog.testing
 
-from ops.local.stack import LocalStack
 from tests.conftest import environment_of, sqs_client
 from tests.factories import make_submission
 from tests.integration.event_source import EventSource
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.database import Database
 from turns.envelope import OutgoingMessage
 from turns.errors import QueueUnavailableError
@@ -39,7 +39,7 @@ def visibility_seconds() -> float:
 
 
 @pytest.fixture
-def source(stack: LocalStack, settings: Settings, queue: QueueSettings) -> EventSource:
+def source(stack: Stack, settings: Settings, queue: QueueSettings) -> EventSource:
     return EventSource(sqs_client(stack), queue)
 
 
@@ -417,7 +417,7 @@ class LambdaContext:
 
 
 async def test_lambda_calls_it_with_an_event_and_a_context_and_everything_else_is_in_the_environment(
-    stack: LocalStack,
+    stack: Stack,
     database: Database,
     queues: MessageQueues,
     settings: Settings,

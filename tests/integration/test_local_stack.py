@@ -21,7 +21,7 @@ from ops.local.lifecycle import Service
 from ops.local.processes import birth_of
 from ops.local.stack import LocalStack, LocalStackError, Ports, down, find, up
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.not_on("containers", "it is about the embedded stack itself")]
 
 
 @pytest.fixture

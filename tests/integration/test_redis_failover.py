@@ -8,12 +8,12 @@ import pytest
 
 from memory.item import Write
 from ops.local.ports import LOOPBACK
-from ops.local.stack import LocalStack
 from tests.contract.fleet_hands import SESSIONS, HastySettings, opened, settings_for
 from tests.fleet.fleets import Fleet, cluster, sentinel_trio
 from tests.fleet.servers import Server, choose_ports, program_of
 from tests.integration.conversing import Conversation, Reader
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.database import Database
 from turns.settings import Settings
 from worker.session_lock import Extension, Guard
@@ -21,7 +21,7 @@ from worker.session_lock import Extension, Guard
 MakeFleet = Callable[[str], AbstractContextManager[Fleet]]
 
 
-async def test_a_node_that_is_gone_for_good_fails_its_own_sessions_and_no_others(stack: LocalStack) -> None:
+async def test_a_node_that_is_gone_for_good_fails_its_own_sessions_and_no_others(stack: Stack) -> None:
     with cluster(program_of(stack)) as fleet:
         async with opened(settings_for(fleet.url, HastySettings)) as hands:
             locks = hands.locks("ours")
@@ -46,7 +46,7 @@ async def test_a_node_that_is_gone_for_good_fails_its_own_sessions_and_no_others
             assert await hands.lock.ping() is True
 
 
-async def test_who_starts_while_a_node_is_gone_works_with_the_others(stack: LocalStack) -> None:
+async def test_who_starts_while_a_node_is_gone_works_with_the_others(stack: Stack) -> None:
     with cluster(program_of(stack)) as fleet:
         fleet.primaries[0].kill()
         async with opened(settings_for(fleet.url, HastySettings)) as hands:
@@ -61,7 +61,7 @@ async def test_who_starts_while_a_node_is_gone_works_with_the_others(stack: Loca
 
 
 @pytest.fixture
-async def demoted(stack: LocalStack) -> AsyncIterator[Server]:
+async def demoted(stack: Stack) -> AsyncIterator[Server]:
     """A server that was the primary, until somebody else was made it."""
     [port] = choose_ports(1)
     server = Server(program_of(stack), port, {})
@@ -95,7 +95,7 @@ def _clients(server: Server) -> set[str]:
 
 
 async def test_a_failover_costs_a_history_a_query_and_nothing_else(
-    settings: Settings, database: Database, stack: LocalStack
+    settings: Settings, database: Database, stack: Stack
 ) -> None:
     with sentinel_trio(program_of(stack)) as fleet:
         behind = settings.model_copy(update={"redis_url": fleet.url})

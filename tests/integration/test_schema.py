@@ -14,8 +14,8 @@ from psycopg.rows import dict_row
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
-from ops.local.stack import LocalStack
 from tests.conftest import ROOT
+from tests.stacks.stack import Stack
 from turns.schema import metadata
 from turns.status import TRANSITIONS, TurnStatus
 
@@ -65,7 +65,7 @@ UPDATE turns SET status = %(to)s,
 
 
 @pytest.fixture(scope="module")
-def connection(stack: LocalStack, template: str) -> Iterator[Connection]:
+def connection(stack: Stack, template: str) -> Iterator[Connection]:
     """One database for all that only looks at rows of its own: each test makes its own sessions."""
     name = f"schema_{uuid4().hex}"
     url = stack.postgres.create_database(name, template=template)
@@ -80,7 +80,7 @@ def session() -> str:
 
 
 @pytest.fixture
-def bare_url(stack: LocalStack) -> Iterator[str]:
+def bare_url(stack: Stack) -> Iterator[str]:
     """A database without any table."""
     name = f"bare_{uuid4().hex}"
     yield stack.postgres.create_database(name)

@@ -8,8 +8,8 @@ import pytest
 import redis.asyncio
 from redis.crc import key_slot
 
-from ops.local.stack import LocalStack
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.settings import QueueSettings, Settings
 from worker.session_lock import Extension, Guard, LockedSession, LockExtender, Release, SessionLock, name_lock
 
@@ -230,7 +230,7 @@ async def test_many_locks_are_extended_at_once_and_each_is_told_its_own(
 
 
 async def test_without_redis_a_hold_goes_on_unguarded_and_with_it_guarded_again(
-    stack: LocalStack, lock: SessionLock, extender: LockExtender, settings: Settings
+    stack: Stack, lock: SessionLock, extender: LockExtender, settings: Settings
 ) -> None:
     sessions = [name_lock(settings, "t", f"s-{number}", "ours") for number in range(20)]
     await lock.acquire(sessions[0])
@@ -253,7 +253,7 @@ async def test_without_redis_a_hold_goes_on_unguarded_and_with_it_guarded_again(
 
 
 async def test_a_redis_that_answers_nothing_is_not_waited_for(
-    stack: LocalStack, lock: SessionLock, extender: LockExtender, ours: LockedSession
+    stack: Stack, lock: SessionLock, extender: LockExtender, ours: LockedSession
 ) -> None:
     await lock.acquire(ours)
     stack.redis.process.signal(signal.SIGSTOP)
@@ -272,7 +272,7 @@ async def test_a_redis_that_answers_nothing_is_not_waited_for(
 
 
 async def test_a_redis_that_is_away_is_not_asked_for_every_turn(
-    stack: LocalStack, lock: SessionLock, ours: LockedSession
+    stack: Stack, lock: SessionLock, ours: LockedSession
 ) -> None:
     """Each try would cost two time-outs: the circuit lets one through per pause."""
     stack.redis.process.signal(signal.SIGSTOP)

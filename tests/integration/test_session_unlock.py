@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 import redis.asyncio
 
-from ops.local.stack import LocalStack
 from tests.integration.api.cable import Cable, cable_to
+from tests.stacks.stack import Stack
 from turns.settings import QueueSettings, Settings
 from worker.session_lock import Guard, LockedSession, Release, SessionLock, name_lock
 
@@ -26,7 +26,7 @@ def queue() -> QueueSettings:
 
 
 @pytest.fixture
-async def cable(stack: LocalStack) -> AsyncIterator[Cable]:
+async def cable(stack: Stack) -> AsyncIterator[Cable]:
     address = urlsplit(stack.redis.url)
     async with cable_to(address.hostname or "", address.port or 0) as plugged:
         yield plugged

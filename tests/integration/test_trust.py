@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from ops.local.ports import LOOPBACK, choose_free
-from ops.local.stack import LocalStack
 from tests.fleet.certificates import Certificates, make
 from tests.fleet.tls_front import TlsFront
+from tests.stacks.stack import Stack
 from turns.database import Database
 from turns.errors import CertificateRefusedError
 from turns.settings import Settings
@@ -27,21 +28,22 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture
-def postgres(stack: LocalStack, certificates: Certificates) -> Iterator[TlsFront]:
+def postgres(stack: Stack, certificates: Certificates) -> Iterator[TlsFront]:
     with TlsFront(stack.postgres.port, certificates.server) as front:
         yield front
 
 
 @pytest.fixture
-def redis_front(stack: LocalStack, certificates: Certificates) -> Iterator[TlsFront]:
+def redis_front(stack: Stack, certificates: Certificates) -> Iterator[TlsFront]:
     with TlsFront(stack.redis.port, certificates.server) as front:
         yield front
 
 
 def database_at(settings: Settings, port: int, authority: Path, host: str = "localhost") -> Settings:
     """Settings with a Postgres that has to show its certificate."""
-    database = settings.database_url.rpartition("/")[2]
-    url = f"postgresql://turnstile@{host}:{port}/{database}?sslmode=verify-full&sslrootcert={authority}"
+    given = urlsplit(settings.database_url)
+    user = given.netloc.rpartition("@")[0]
+    url = f"postgresql://{user}@{host}:{port}{given.path}?sslmode=verify-full&sslrootcert={authority}"
     return settings.model_copy(update={"database_url": url})
 
 
@@ -70,7 +72,7 @@ async def test_a_postgres_of_an_unknown_authority_is_refused(
 
 
 async def test_a_postgres_with_the_certificate_of_another_host_is_refused(
-    settings: Settings, stack: LocalStack, certificates: Certificates
+    settings: Settings, stack: Stack, certificates: Certificates
 ) -> None:
     with (
         TlsFront(stack.postgres.port, certificates.elsewhere) as front,
@@ -80,7 +82,7 @@ async def test_a_postgres_with_the_certificate_of_another_host_is_refused(
 
 
 async def test_a_postgres_without_tls_is_refused_where_it_is_asked_for(
-    settings: Settings, stack: LocalStack, certificates: Certificates
+    settings: Settings, stack: Stack, certificates: Certificates
 ) -> None:
     with pytest.raises(CertificateRefusedError, match="server does not support SSL"):
         await check_certificates(database_at(settings, stack.postgres.port, certificates.authority))
@@ -107,7 +109,7 @@ async def test_a_redis_of_an_unknown_authority_is_refused(
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 async def test_a_redis_with_the_certificate_of_another_host_is_refused(
-    settings: Settings, stack: LocalStack, certificates: Certificates, scheme: str
+    settings: Settings, stack: Stack, certificates: Certificates, scheme: str
 ) -> None:
     with (
         TlsFront(stack.redis.port, certificates.elsewhere) as front,

@@ -16,10 +16,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import memory.history
-from ops.local.stack import LocalStack
 from tests.fakes.lock import AsyncClient, Direct, FakeRedis
 from tests.fakes.store_stands import FakeStand, PostgresStand, Stand, put_on_virtual_clock
 from tests.model.history_machine import DEPTH, HistoryMachine
+from tests.stacks.stack import Stack
 from turns.database import Database
 from turns.redis_connections import connect
 from turns.settings import QueueSettings, Settings
@@ -50,7 +50,7 @@ def settings_of(url: str) -> Settings:
     return Settings(redis_url=url, queues=(QueueSettings(name="turns"),), redis_prefix=prefix, history_messages=DEPTH)
 
 
-def test_the_cache_is_the_table_on_the_real_servers(stack: LocalStack, database_url: str) -> None:
+def test_the_cache_is_the_table_on_the_real_servers(stack: Stack, database_url: str) -> None:
     put_on_virtual_clock(database_url)
     looking = redis.Redis.from_url(stack.redis.url)
 

@@ -4,15 +4,15 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from ops.local.stack import LocalStack
 from tests.fakes.store_stands import FakeStand, PostgresStand, Stand, put_on_virtual_clock
+from tests.stacks.stack import Stack
 from turns.database import Database
 
 DATABASE = "contract_store"
 
 
 @pytest.fixture(scope="session")
-def virtual_database_url(stack: LocalStack, template: str) -> Iterator[str]:
+def virtual_database_url(stack: Stack, template: str) -> Iterator[str]:
     """One database for all tests of this package; each begins with it empty."""
     url = stack.postgres.create_database(DATABASE, template=template)
     put_on_virtual_clock(url)

@@ -8,11 +8,11 @@ from uuid import UUID
 import pytest
 import redis.asyncio
 
-from ops.local.stack import LocalStack
 from tests.integration.api.cable import Cable, cable_to
 from tests.integration.api.conversation import Conversation, conversing
 from tests.integration.api.listening import Transcript, read_events
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.settings import Settings
 from turns.turn_event import name_stream
 
@@ -24,7 +24,7 @@ Cancel = Callable[[Conversation, UUID], Awaitable[None]]
 
 
 @pytest.fixture
-async def cable(stack: LocalStack) -> AsyncIterator[Cable]:
+async def cable(stack: Stack) -> AsyncIterator[Cable]:
     address = urlsplit(stack.redis.url)
     async with cable_to(address.hostname or "", address.port or 0) as plugged:
         yield plugged

@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 import pytest
 import redis.asyncio
 
-from ops.local.stack import LocalStack
 from tests.integration.api.cable import Cable, cable_to
 from tests.integration.api.conftest import KEYS
 from tests.integration.api.conversation import Conversation, conversing
 from tests.integration.api.listening import Transcript, read_events, read_to_the_end
 from tests.integration.api.scissors import scissors_before
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.event_hints import EventHints
 from turns.events import Append, Appended, EventWriter
 from turns.settings import Settings
@@ -34,7 +34,7 @@ async def keys(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
 
 
 @pytest.fixture
-async def cable(stack: LocalStack) -> AsyncIterator[Cable]:
+async def cable(stack: Stack) -> AsyncIterator[Cable]:
     address = urlsplit(stack.redis.url)
     async with cable_to(address.hostname or "", address.port or 0) as plugged:
         yield plugged
@@ -187,7 +187,7 @@ async def test_when_redis_comes_back_the_reader_hears_on(talk: Conversation, cab
     assert heard.kinds == ["metadata", "status", "delta", "custom", "delta", "end"]
 
 
-async def test_a_restart_of_redis_costs_a_reset(settings: Settings, stack: LocalStack) -> None:
+async def test_a_restart_of_redis_costs_a_reset(settings: Settings, stack: Stack) -> None:
     async with conversing(settings) as talk:
         turn = await talk.submit()
         heard = Transcript()

@@ -8,18 +8,18 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from ops.local.stack import LocalStack
 from producer.waiting import wanted_wait
 from tests.integration.api.cable import Cable, cable_to
 from tests.integration.api.conversation import Conversation, conversing
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.settings import Settings
 
 pytestmark = pytest.mark.stack
 
 
 @pytest.fixture
-async def cable(stack: LocalStack) -> AsyncIterator[Cable]:
+async def cable(stack: Stack) -> AsyncIterator[Cable]:
     address = urlsplit(stack.redis.url)
     async with cable_to(address.hostname or "", address.port or 0) as plugged:
         yield plugged

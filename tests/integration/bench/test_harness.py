@@ -20,6 +20,8 @@ from turns.message import WakeUp
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
 
+pytestmark = pytest.mark.not_on("containers", "it measures the processes of the embedded stack")
+
 TURNS = 60
 WITHIN_SECONDS = 60.0
 

@@ -9,10 +9,10 @@ import pytest
 from memory.item import MAX_ITEMS, MemoryFullError, Verdict, Write
 from memory.kinds import DAY, HOUR
 from memory.working import WorkingMemory
-from ops.local.stack import LocalStack
 from tests.integration.memory.room import Room
 from tests.integration.test_claim import settle_one
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.errors import DatabaseUnavailableError, SupersededError
 from turns.memory_items import ItemDelete, ItemWrite, delete_items, prune_items, write_items
 from turns.relay import Relay
@@ -169,7 +169,7 @@ async def test_a_change_that_redis_missed_is_never_hidden_by_what_redis_holds(
 
 
 async def test_while_redis_is_down_durable_items_are_read_and_written_and_others_are_not(
-    room: Room, memory: WorkingMemory, stack: LocalStack
+    room: Room, memory: WorkingMemory, stack: Stack
 ) -> None:
     await memory.set("visitor", "Ann", kind="fact", tags=["name"])
     await memory.set("draft", "x")
@@ -200,7 +200,7 @@ async def test_while_redis_is_down_durable_items_are_read_and_written_and_others
 
 
 async def test_an_outage_of_redis_is_told_once(
-    room: Room, memory: WorkingMemory, stack: LocalStack, capsys: pytest.CaptureFixture[str]
+    room: Room, memory: WorkingMemory, stack: Stack, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await asyncio.to_thread(stack.redis.stop)
     try:
@@ -282,7 +282,7 @@ async def test_of_another_session_or_tenant_nothing_is_seen(room: Room, memory: 
     assert [item.key for item in await memory.find(kind="fact")] == ["x"]
 
 
-async def test_postgres_away_is_said_as_such(room: Room, memory: WorkingMemory, stack: LocalStack) -> None:
+async def test_postgres_away_is_said_as_such(room: Room, memory: WorkingMemory, stack: Stack) -> None:
     await memory.set("x", 1, kind="fact")
     await memory.get("x", kind="fact")
     await asyncio.to_thread(stack.postgres.stop)

@@ -11,8 +11,8 @@ from memory.item_cache import ItemCache
 from memory.kinds import KINDS, Pressure
 from memory.watch import MemoryWatch
 from memory.working import WorkingMemory
-from ops.local.stack import LocalStack
 from tests.integration.memory.room import Room, at_once
+from tests.stacks.stack import Stack
 from turns.relay import Relay
 from turns.settings import Settings
 
@@ -90,7 +90,7 @@ async def test_the_health_check_says_how_redis_is(watch: MemoryWatch) -> None:
     assert health.used_ratio is None
 
 
-async def test_a_redis_that_is_away_has_no_health_and_changes_no_level(watch: MemoryWatch, stack: LocalStack) -> None:
+async def test_a_redis_that_is_away_has_no_health_and_changes_no_level(watch: MemoryWatch, stack: Stack) -> None:
     await asyncio.to_thread(stack.redis.stop)
     try:
         assert await watch.look() is None

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from ops.local.stack import LocalStack
 from tests.conftest import sqs_client
 from tests.e2e.conftest import StartWorker, evidence, forks, product, start_worker
 from tests.e2e.rig import Product
@@ -13,6 +12,7 @@ from tests.integration.ops.conftest import Turnstile
 from tests.integration.ops.dead_turns import rows
 from tests.integration.ops.test_doctor import Doctor, MakeIll, doctor, make_ill, make_pending, make_running
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.database import Database
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
@@ -72,7 +72,7 @@ async def test_tables_of_a_later_program_are_found(doctor: Doctor, make_ill: Mak
 
 
 async def test_missing_queues_and_odd_policies_are_found(
-    doctor: Doctor, queues: MessageQueues, settings: Settings, stack: LocalStack
+    doctor: Doctor, queues: MessageQueues, settings: Settings, stack: Stack
 ) -> None:
     address = await queues.find(settings.queue)
     client = sqs_client(stack)

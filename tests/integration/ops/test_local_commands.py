@@ -16,7 +16,7 @@ import pytest
 from ops.local.stack import LocalStack, down
 from tests.probes import wait_until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.not_on("containers", "it is about the embedded stack itself")]
 
 SECONDS = 60.0
 

@@ -279,6 +279,7 @@ async def test_migrate_goes_down_and_up_again_and_prints_its_sql(turnstile: Turn
     assert json.loads(usable.out) == {"turns": []}
 
 
+@pytest.mark.not_on("aws", "it makes queues")
 async def test_declared_queues_are_made_once_with_their_dead_letter_queues(turnstile: Turnstile) -> None:
     name = f"made-{uuid4().hex[:8]}"
     declared = json.dumps([{"name": name}, {"name": f"{name}-ordered", "sqs": f"{name}.fifo", "dlq": f"{name}-d.fifo"}])

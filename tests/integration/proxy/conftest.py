@@ -12,9 +12,9 @@ import pytest
 from botocore.config import Config
 from psycopg.conninfo import make_conninfo
 
-from ops.local.stack import LocalStack
 from tests.chaos.proxy.control import ProxyControl
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.envelope import OutgoingMessage, ReceivedMessage
 from turns.message import WakeUp
 from turns.message_queue import MessageQueues
@@ -28,7 +28,7 @@ def wire(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def proxy(stack: LocalStack, wire: Path) -> AsyncIterator[ProxyControl]:
+async def proxy(stack: Stack, wire: Path) -> AsyncIterator[ProxyControl]:
     """A running proxy without gates."""
     upstreams = {
         "postgres": ("127.0.0.1", stack.postgres.port),
@@ -67,7 +67,7 @@ async def behind(request: pytest.FixtureRequest, settings: Settings, sqs_port: i
 
 
 @pytest.fixture
-def plain(stack: LocalStack, sqs_port: int, settings: Settings) -> Any:
+def plain(stack: Stack, sqs_port: int, settings: Settings) -> Any:
     """A plain boto3 client behind the proxy, which retries nothing."""
     return boto3.client(
         "sqs",

@@ -6,10 +6,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ops.local.stack import LocalStack
 from tests.chaos.proxy.control import ProxyControl, ProxyError
 from tests.integration.proxy.conftest import connect
 from tests.probes import until
+from tests.stacks.stack import Stack
 
 
 async def test_a_gate_that_is_open_is_not_opened_twice(proxy: ProxyControl) -> None:
@@ -38,7 +38,7 @@ async def test_what_there_is_not_is_refused(
 
 
 async def test_the_same_seed_and_the_same_requests_meet_the_same_faults(
-    stack: LocalStack, database_url: str, tmp_path: Path
+    stack: Stack, database_url: str, tmp_path: Path
 ) -> None:
     async def lost(seed: int) -> list[int]:
         upstreams = {"postgres": ("127.0.0.1", stack.postgres.port)}

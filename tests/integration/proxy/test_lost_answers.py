@@ -8,9 +8,9 @@ import pytest
 import redis.asyncio
 import redis.exceptions
 
-from ops.local.stack import LocalStack
 from tests.chaos.proxy.control import ProxyControl
 from tests.integration.proxy.conftest import connect, through
+from tests.stacks.stack import Stack
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError
 from turns.settings import Settings
@@ -175,7 +175,7 @@ async def through_proxy(settings: Settings, keys_port: int) -> Settings:
 
 
 async def test_a_set_whose_answer_is_lost_is_set(
-    proxy: ProxyControl, stack: LocalStack, keys_port: int, settings: Settings
+    proxy: ProxyControl, stack: Stack, keys_port: int, settings: Settings
 ) -> None:
     key = f"{settings.redis_prefix}x"
     client = redis.asyncio.Redis.from_url(through(stack.redis.url, keys_port), retry=None)
@@ -192,7 +192,7 @@ async def test_a_set_whose_answer_is_lost_is_set(
 
 
 async def test_a_lock_whose_answer_is_lost_is_held_and_its_taker_goes_on_unguarded(
-    proxy: ProxyControl, through_proxy: Settings, stack: LocalStack
+    proxy: ProxyControl, through_proxy: Settings, stack: Stack
 ) -> None:
     lock, ours = SessionLock(through_proxy), name_lock(through_proxy, "t", "s", "ours")
     assert await lock.acquire(name_lock(through_proxy, "t", "other", "ours")) is Guard.LOCKED
@@ -206,7 +206,7 @@ async def test_a_lock_whose_answer_is_lost_is_held_and_its_taker_goes_on_unguard
 
 
 async def test_an_unlock_whose_answer_is_lost_is_done(
-    proxy: ProxyControl, through_proxy: Settings, stack: LocalStack
+    proxy: ProxyControl, through_proxy: Settings, stack: Stack
 ) -> None:
     lock, ours = SessionLock(through_proxy), name_lock(through_proxy, "t", "s", "ours")
     await lock.acquire(ours)
@@ -220,7 +220,7 @@ async def test_an_unlock_whose_answer_is_lost_is_done(
 
 
 async def test_of_a_pipeline_of_locks_all_are_extended(
-    proxy: ProxyControl, through_proxy: Settings, stack: LocalStack
+    proxy: ProxyControl, through_proxy: Settings, stack: Stack
 ) -> None:
     extender = LockExtender(through_proxy)
     locks = [name_lock(through_proxy, "t", f"s-{number}", "ours") for number in range(5)]

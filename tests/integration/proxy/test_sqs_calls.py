@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-from ops.local.stack import LocalStack
 from tests.chaos.proxy.control import ProxyControl
 from tests.conftest import sqs_client
 from tests.integration.proxy.conftest import receive, wake_up
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.errors import QueueUnavailableError
 from turns.message_queue import MessageQueues
 from turns.settings import QueueSettings
@@ -199,7 +199,7 @@ async def test_a_fault_is_for_the_queues_and_actions_that_it_names(
 
 
 async def test_gates_that_were_set_together_share_the_count(
-    proxy: ProxyControl, plain: Any, url: str, stack: LocalStack
+    proxy: ProxyControl, plain: Any, url: str, stack: Stack
 ) -> None:
     await proxy.open("sqs", "worker-2")
     await proxy.set("sqs", "all", "error", count=1)
@@ -236,7 +236,7 @@ async def test_a_batch_of_which_every_entry_fails_is_answered_all_the_same(
 
 
 async def test_a_stalled_call_is_done_after_the_heal_although_its_client_has_given_up(
-    stack: LocalStack, plain: Any, url: str, queue: QueueSettings, proxy: ProxyControl
+    stack: Stack, plain: Any, url: str, queue: QueueSettings, proxy: ProxyControl
 ) -> None:
     await proxy.set("sqs", "worker-1", "stall", towards="server")
     sending = asyncio.create_task(asyncio.to_thread(plain.send_message, QueueUrl=url, MessageBody="late"))
@@ -255,7 +255,7 @@ async def test_a_stalled_call_is_done_after_the_heal_although_its_client_has_giv
 
 
 async def test_an_sqs_that_is_away_resets_its_clients_and_is_found_again(
-    behind: MessageQueues, queue: QueueSettings, proxy: ProxyControl, stack: LocalStack
+    behind: MessageQueues, queue: QueueSettings, proxy: ProxyControl, stack: Stack
 ) -> None:
     await behind.find(queue.name)
     stack.sqs.stop()

@@ -9,10 +9,10 @@ import pytest
 import redis.asyncio
 import redis.exceptions
 
-from ops.local.stack import LocalStack
 from tests.chaos.proxy.control import ProxyControl
 from tests.integration.proxy.conftest import connect, through
 from tests.probes import until
+from tests.stacks.stack import Stack
 
 HANG_SECONDS = 20.0
 LARGE = 3_000_000
@@ -26,7 +26,7 @@ async def port(proxy: ProxyControl) -> int:
 
 
 @pytest.fixture
-async def session(stack: LocalStack, port: int) -> AsyncIterator[Session]:
+async def session(stack: Stack, port: int) -> AsyncIterator[Session]:
     """A connection through the gate of worker-1."""
     opened = await connect(stack.postgres.url, port)
     yield opened
@@ -93,7 +93,7 @@ async def test_a_toxic_with_a_duration_heals_by_itself(proxy: ProxyControl, sess
 
 
 async def test_what_was_stalled_arrives_although_its_sender_is_gone(
-    proxy: ProxyControl, stack: LocalStack, session: Session, database_url: str, port: int
+    proxy: ProxyControl, stack: Stack, session: Session, database_url: str, port: int
 ) -> None:
     gone = await connect(database_url, port)
     outside = await connect(database_url)
@@ -125,7 +125,7 @@ async def test_a_dripping_connection_delivers_all_of_it(proxy: ProxyControl, ses
 
 
 async def test_a_reset_breaks_connections_and_new_ones_until_healed(
-    proxy: ProxyControl, stack: LocalStack, session: Session, port: int
+    proxy: ProxyControl, stack: Stack, session: Session, port: int
 ) -> None:
     await proxy.set("postgres", "worker-1", "reset")
 
@@ -156,7 +156,7 @@ async def test_a_reset_is_a_real_one(proxy: ProxyControl, port: int) -> None:
 
 
 async def test_a_cut_closes_connections_and_refuses_new_ones_at_the_same_port_until_healed(
-    proxy: ProxyControl, stack: LocalStack, session: Session, port: int
+    proxy: ProxyControl, stack: Stack, session: Session, port: int
 ) -> None:
     await proxy.set("postgres", "worker-1", "cut")
 
@@ -189,7 +189,7 @@ async def test_a_half_open_connection_swallows_everything_and_is_reset_by_the_he
 
 
 async def test_a_new_connection_to_a_half_open_gate_is_accepted_and_times_out(
-    proxy: ProxyControl, stack: LocalStack
+    proxy: ProxyControl, stack: Stack
 ) -> None:
     port = await proxy.open("redis", "worker-1")
     await proxy.set("redis", "worker-1", "half_open")
@@ -206,7 +206,7 @@ async def test_a_new_connection_to_a_half_open_gate_is_accepted_and_times_out(
 
 
 async def test_one_worker_is_cut_off_from_postgres_but_not_from_redis_and_the_others_from_neither(
-    proxy: ProxyControl, stack: LocalStack, port: int
+    proxy: ProxyControl, stack: Stack, port: int
 ) -> None:
     others, keys = await proxy.open("postgres", "worker-2"), await proxy.open("redis", "worker-1")
 
@@ -220,7 +220,7 @@ async def test_one_worker_is_cut_off_from_postgres_but_not_from_redis_and_the_ot
         assert await client.execute_command("PING")
 
 
-async def test_all_gates_of_a_service_are_set_at_once(proxy: ProxyControl, stack: LocalStack, port: int) -> None:
+async def test_all_gates_of_a_service_are_set_at_once(proxy: ProxyControl, stack: Stack, port: int) -> None:
     ports = [port, await proxy.open("postgres", "worker-2")]
 
     await proxy.set("postgres", "all", "cut")
@@ -231,7 +231,7 @@ async def test_all_gates_of_a_service_are_set_at_once(proxy: ProxyControl, stack
 
 
 async def test_an_upstream_that_closes_is_closed_to_the_client(
-    stack: LocalStack, session: Session, proxy: ProxyControl
+    stack: Stack, session: Session, proxy: ProxyControl
 ) -> None:
     async with await connect(stack.postgres.url) as outside:
         await outside.execute("SELECT pg_terminate_backend(%s)", (session.info.backend_pid,))

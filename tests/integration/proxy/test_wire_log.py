@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ops.local.stack import LocalStack
 from tests.chaos.checker.evidence import WireCall
 from tests.chaos.proxy.control import ProxyControl
 from tests.conftest import sqs_client
 from tests.integration.proxy.conftest import receive, wake_up
 from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.envelope import DeadLetter
 from turns.errors import QueueUnavailableError
 from turns.message_queue import MessageQueues
@@ -169,7 +169,7 @@ async def test_a_receive_whose_client_was_killed_meanwhile_is_noted_as_not_told(
 
 
 async def test_what_sqs_did_not_answer_was_not_done(
-    behind: MessageQueues, queue: QueueSettings, wire: Path, stack: LocalStack, proxy: ProxyControl
+    behind: MessageQueues, queue: QueueSettings, wire: Path, stack: Stack, proxy: ProxyControl
 ) -> None:
     await behind.find(queue.name)
     stack.sqs.stop()
