@@ -1,6 +1,7 @@
 """A process's connections: as many as a busy moment needs, and few or none when it is quiet."""
 
 import asyncio
+from typing import Any
 
 import psycopg
 import pytest
@@ -21,6 +22,9 @@ def opened(url: str, application: str) -> int:
         ).fetchone()
     assert row is not None
     return int(row[0])
+
+
+PATIENCE_SECONDS = 60.0
 
 
 async def test_postgres_is_given_back_what_a_busy_moment_took(
@@ -51,43 +55,45 @@ class TestOfRedis:
         with redis.Redis.from_url(url) as client:
             return sum(one["db"] == str(self.URL_DATABASE) for one in client.client_list()) - 1
 
+    def say(self, url: str, *words: str) -> None:
+        """To whoever waits, over a connection that is none of his."""
+        with redis.Redis.from_url(url) as client:
+            client.rpush("said", *words)
+
     @pytest.mark.parametrize("most", [None, 4])
     async def test_it_is_given_back_all_that_lies_idle(self, url: str, most: int | None) -> None:
-        client = connect(url, 5.0, max_connections=most)
-        await asyncio.gather(*(client.blpop(["nothing"], timeout=0.3) for _ in range(4)))
-        busy = await asyncio.to_thread(self.opened, url)
+        client: Any = connect(url, PATIENCE_SECONDS, max_connections=most)
+        waiting = [asyncio.create_task(client.blpop(["said"], timeout=0)) for _ in range(4)]
+        await until(lambda: self.opened(url) == 4)
+        self.say(url, *"1234")
+        await asyncio.gather(*waiting)
 
         await until(lambda: self.opened(url) == 0)
 
-        assert busy == 4
         assert await client.ping()
         await client.aclose()
 
     async def test_what_is_in_use_is_left_alone(self, url: str) -> None:
-        client = connect(url, 5.0)
-        await client.ping()
-        waiting = asyncio.create_task(client.blpop(["later"], timeout=4))
-        other = asyncio.create_task(client.blpop(["nothing"], timeout=0.1))
-        await other
+        client: Any = connect(url, PATIENCE_SECONDS)
+        waiting = asyncio.create_task(client.blpop(["said"], timeout=0))
+        await until(lambda: self.opened(url) == 1)
+        await asyncio.gather(*(client.ping() for _ in range(3)))
 
         await until(lambda: self.opened(url) == 1)
-        await client.rpush("later", "said")
+        self.say(url, "at last")
 
-        assert list(await waiting) == ["later", "said"]
+        assert list(await waiting) == ["said", "at last"]
         await client.aclose()
 
     async def test_a_subscription_is_left_alone_however_quiet(self, url: str) -> None:
-        client = connect(url, 5.0)
-        async with client.pubsub() as channel:
+        client: Any = connect(url, PATIENCE_SECONDS)
+        async with client.pubsub(ignore_subscribe_messages=True) as channel:
             await channel.subscribe("quiet")
-            await asyncio.gather(*(client.blpop(["nothing"], timeout=0.1) for _ in range(2)))
+            await asyncio.gather(*(client.ping() for _ in range(3)))
             await until(lambda: self.opened(url) == 1)
             await client.publish("quiet", "at last")
 
-            async def heard() -> bool:
-                return (await channel.get_message(ignore_subscribe_messages=True, timeout=1) or {}).get(
-                    "data"
-                ) == "at last"
+            message = await until(lambda: channel.get_message(timeout=1))
 
-            await until(heard)
+        assert message["data"] == "at last"
         await client.aclose()

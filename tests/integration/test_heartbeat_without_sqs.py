@@ -9,7 +9,7 @@ import pytest
 from tests.integration.test_claim import claim_one, submit_turns
 from tests.integration.test_heartbeat import Beating
 from tests.probes import until
-from turns import message_queue
+from turns import boto3_transport
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.envelope import QueueAddress, ReceivedMessage
@@ -43,7 +43,7 @@ async def test_leases_are_renewed_at_every_beat_while_sqs_answers_nothing(
     settings: Settings, database: Database, silent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In proportion to the short lease of this test; there it is two seconds of thirty.
-    monkeypatch.setattr(message_queue, "EXTEND_TIMEOUT_SECONDS", 0.2, raising=False)
+    monkeypatch.setattr(boto3_transport, "EXTEND_SECONDS", 0.2)
     queues = MessageQueues(settings.model_copy(update={"sqs_endpoint_url": silent}))
     beating = Beating(settings, queues, QueueAddress(settings.queue, f"{silent}/0/a", f"{silent}/0/d", 60.0))
     await submit_turns(database, settings, "one")

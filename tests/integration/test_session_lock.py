@@ -153,12 +153,15 @@ async def test_a_lock_that_is_gone_is_lost(lock: SessionLock, ours: LockedSessio
 
 
 async def test_every_key_ends_by_itself_after_a_lease(
-    lock: SessionLock, ours: LockedSession, theirs: LockedSession, settings: Settings, keys: redis.asyncio.Redis
+    ours: LockedSession, theirs: LockedSession, settings: Settings, keys: redis.asyncio.Redis
 ) -> None:
+    # Long enough for the looks in between.
+    lock = SessionLock(settings.model_copy(update={"lease_seconds": 60.0}))
+
     async def lives() -> list[int]:
         return [await keys.pttl(key) for key in await keys.keys(f"{settings.redis_prefix}*")]
 
-    longest = settings.lease_seconds * 1000
+    longest = 60_000
     await lock.acquire(ours)
     after_lock = await lives()
     await lock.acquire(theirs)
@@ -168,6 +171,7 @@ async def test_every_key_ends_by_itself_after_a_lease(
 
     assert [len(after_lock), len(after_mark), len(after_look)] == [1, 2, 1]
     assert all(0 < life <= longest for life in after_lock + after_mark + after_look)
+    await lock.close()
 
 
 async def test_a_lock_that_is_not_extended_is_free_after_a_lease(

@@ -33,7 +33,7 @@ def turnstile(*arguments: str, **environment: str) -> "subprocess.CompletedProce
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
         stdin=subprocess.DEVNULL,
         env={**plain, "AWS_REGION": "us-east-1", **environment},
     )
@@ -196,7 +196,7 @@ def test_an_interrupt_while_the_command_is_being_loaded_is_silent(tmp_path: Path
 @pytest.mark.usefixtures("interruptible")
 def test_importing_the_command_line_leaves_interrupts_as_they_were() -> None:
     code = "import signal, ops.cli; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180)
 
     assert result.stdout.strip() == "True"
 
@@ -246,13 +246,13 @@ def test_help_is_quick() -> None:
 
 def test_the_command_line_itself_imports_nothing_heavy() -> None:
     code = f"import sys, json, ops.cli; print(json.dumps([m for m in {HEAVY} if m in sys.modules]))"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180)
 
     assert json.loads(result.stdout) == []
 
 
 def test_a_worker_does_not_carry_the_api() -> None:
     code = "import sys, ops.cli, worker.app; print([m for m in ('fastapi', 'uvicorn', 'producer') if m in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180)
 
     assert result.stdout.strip() == "[]"

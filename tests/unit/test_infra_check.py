@@ -28,7 +28,7 @@ def check(step: str, path: Path, **environment: str) -> subprocess.CompletedProc
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
 

@@ -335,7 +335,7 @@ async def test_a_worker_whose_health_port_is_taken_ends_with_one_line(environmen
             [sys.executable, "-m", "ops.cli", "worker", "--handler", "examples.eliza:respond"],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
             env={**environment, "TURNSTILE_HEALTH_PORT": str(port)},
         )
