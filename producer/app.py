@@ -36,6 +36,10 @@ DATABASE_WAIT_SECONDS = 1.5
 GRACE_SECONDS = 15
 """From the first signal until open requests are broken off."""
 
+KEEP_ALIVE_SECONDS = 130
+"""An idle connection outlives the load balancer's (120 s in `infra/`): where the server hangs up first, a request that is just
+being sent gets no answer. uvicorn's own 5 s would cost some with any balancer."""
+
 DESCRIPTION = """
 Takes the turns of chat sessions and answers them one at a time per session, in the order they came, each once.
 
@@ -113,6 +117,7 @@ def serve(settings: Settings) -> None:
         # Behind a load balancer the peer's address is its own; nothing here reads it.
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         lifespan="on",
     )
     sockets = _listen(settings.api_host, settings.api_port)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ops.exit_codes import ExitCode
+from producer.app import KEEP_ALIVE_SECONDS
 from turns.settings import QueueSettings, Settings
 from turns.status import mermaid
 from worker.watchdog import EXIT_STUCK
@@ -155,6 +156,13 @@ def test_the_index_lists_every_decision_by_its_title() -> None:
 
     listed = re.findall(r"^- \[(.*)\]\((.*)\)$", index, re.MULTILINE)
     assert listed == [(path.read_text().splitlines()[0].removeprefix("# "), path.name) for path in DECISIONS]
+
+
+def test_the_api_keeps_an_idle_connection_longer_than_the_load_balancer_does() -> None:
+    text = (ROOT / "infra" / "examples" / "complete" / "load_balancer.tf").read_text()
+    [idle_timeout] = re.findall(r"^\s*idle_timeout\s*=\s*(\d+)", text, re.MULTILINE)
+
+    assert int(idle_timeout) < KEEP_ALIVE_SECONDS
 
 
 def main() -> None:

@@ -55,7 +55,7 @@ resource "aws_lb" "api" {
   load_balancer_type         = "application"
   subnets                    = var.load_balancer_subnet_ids
   security_groups            = [aws_security_group.load_balancer.id]
-  idle_timeout               = 120
+  idle_timeout               = 120 # less than the API keeps its idle connections (producer/app.py)
   drop_invalid_header_fields = true
   enable_deletion_protection = true
 }
