@@ -18,7 +18,7 @@ class Hold:
     wake_up: WakeUp
     message: ReceivedMessage
     lock: LockedSession | None
-    """None: Redis is away, and the claim decides alone."""
+    """None: Redis is away, and the claim decides alone. It does so too where `held` has no lock: this one may be ours."""
     held: Held
     emitter: Emitter | None = None
     """The voice of the present turn."""

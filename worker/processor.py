@@ -113,12 +113,15 @@ class Processor:
         began = time.monotonic()
         guard = await self._with.lock.acquire(lock)
         waited = round(time.monotonic() - began, 4)
-        log.info("session.lock", result=guard.value, seconds=waited)
+        log.info("session.lock", result=guard.as_told, seconds=waited)
         match guard:
             case Guard.LOCKED:
                 return Hold(wake_up, message, lock, Held(lock, message))
             case Guard.UNGUARDED:
                 return Hold(wake_up, message, None, Held(None, message))
+            case Guard.UNANSWERED:
+                # Given back at the end: a lock that was taken all the same would turn away the session's wake-ups for a lease.
+                return Hold(wake_up, message, lock, Held(None, message))
             case Guard.BUSY:
                 # Normal, not an error (G3): its holder has been told to look once more.
                 return None

@@ -67,7 +67,14 @@ class Guard(StrEnum):
     BUSY = "busy"
     """Another worker is on it, and has been told to look again."""
     UNGUARDED = "unguarded"
-    """Redis is away: the claim decides alone."""
+    """Redis is away and was not asked: the claim decides alone."""
+    UNANSWERED = "unanswered"
+    """Redis was asked and is silent: the claim decides alone, and the lock may be ours. Who goes on gives it back."""
+
+    @property
+    def as_told(self) -> str:
+        """For the log, whose readers count what was unguarded, for whatever reason."""
+        return Guard.UNGUARDED.value if self is Guard.UNANSWERED else self.value
 
 
 class Release(StrEnum):
@@ -147,7 +154,7 @@ class SessionLock:
         answers = await self._run(ACQUIRE, locks)
         if answers is None:
             return [Guard.UNGUARDED] * len(locks)
-        meaning = {1: Guard.LOCKED, 0: Guard.BUSY, None: Guard.UNGUARDED}
+        meaning = {1: Guard.LOCKED, 0: Guard.BUSY, None: Guard.UNANSWERED}
         return [meaning[answer] for answer in answers]
 
     async def _release_many(self, locks: Sequence[LockedSession]) -> Sequence[Release]:
@@ -160,6 +167,7 @@ class SessionLock:
     async def _run(
         self, script: str, locks: Sequence[LockedSession], *, try_anyway: bool = False
     ) -> list[int | None] | None:
+        """None: not asked, because Redis is away. None for one of them: not answered, and perhaps done."""
         # A lock that is not given back turns away every wake-up of its session for a lease: worth a try.
         if not self._circuit.allows(time.monotonic()) and not try_anyway:
             return None
@@ -172,7 +180,7 @@ class SessionLock:
         except (RedisError, OSError) as error:
             self._circuit.failed(time.monotonic())
             log.warning("lock.redis_away", error=f"{type(error).__name__}: {error}", sessions=len(locks))
-            return None
+            return [None] * len(locks)
         self._circuit.succeeded()
         return _read(answers, self._redis)
 

@@ -160,7 +160,7 @@ def _lost_answer(strike: Strike) -> Any:
         case "redis", "execute" | "eval":
             return RedisConnectionError("the answer is lost")
         case "redis", "acquire" | "_lock":
-            return Guard.UNGUARDED
+            return Guard.UNANSWERED
         case "redis", "release" | "_release":
             return Release.UNKNOWN
         case "redis", _:

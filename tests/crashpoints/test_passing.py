@@ -115,7 +115,7 @@ async def test_a_lost_answer_may_show_as_a_value(report: tuple[int, int], flushe
     point = "worker.processor.Processor._lock: acquire"
     plan(report, flushes, strike(FaultKind.LOST, point, answered_by="redis"))
 
-    assert await pass_await(point, Done()) is Guard.UNGUARDED
+    assert await pass_await(point, Done()) is Guard.UNANSWERED
 
 
 async def test_redis_is_flushed_in_the_same_moment(report: tuple[int, int], flushes: list[str]) -> None:

@@ -40,7 +40,7 @@ async def test_a_node_that_is_gone_for_good_fails_its_own_sessions_and_no_others
             )
 
             assert 0 < len(lost) < len(SESSIONS)
-            assert guards == [Guard.UNGUARDED if lock.key in lost else Guard.LOCKED for lock in locks]
+            assert guards == [Guard.UNANSWERED if lock.key in lost else Guard.LOCKED for lock in locks]
             assert extended == [Extension.UNKNOWN if lock.key in lost else Extension.EXTENDED for lock in locks]
             assert [versions is None for versions in written] == [lock.key in lost for lock in locks]
             assert await hands.lock.ping() is True
@@ -78,7 +78,7 @@ async def test_a_primary_that_was_made_a_replica_is_left(demoted: Server) -> Non
         before = _clients(demoted)
         demoted.client.replicaof(LOOPBACK, 1)
 
-        assert await hands.lock.acquire(locks[1]) is Guard.UNGUARDED
+        assert await hands.lock.acquire(locks[1]) is Guard.UNANSWERED
         assert await asyncio.to_thread(hands.extender.extend, locks[:2]) == [Extension.UNKNOWN] * 2
 
         async def all_left() -> bool:

@@ -14,6 +14,7 @@ from turns.settings import QueueSettings, Settings
 from worker.session_lock import Extension, Guard, LockedSession, LockExtender, Release, SessionLock, name_lock
 
 HANG_SECONDS = 20.0
+WITHOUT_REDIS = {Guard.UNGUARDED, Guard.UNANSWERED}
 """No call may take this long, whatever Redis does: a lease would be long over."""
 
 
@@ -241,7 +242,7 @@ async def test_without_redis_a_hold_goes_on_unguarded_and_with_it_guarded_again(
     stack.redis.stop()
     try:
         async with asyncio.timeout(HANG_SECONDS):
-            assert await asyncio.gather(*map(lock.acquire, sessions)) == [Guard.UNGUARDED] * 20
+            assert set(await asyncio.gather(*map(lock.acquire, sessions))) <= WITHOUT_REDIS
             assert await lock.release(sessions[0]) is Release.UNKNOWN
             assert await asyncio.to_thread(extender.extend, sessions) == []
             assert await lock.ping() is False
@@ -263,7 +264,7 @@ async def test_a_redis_that_answers_nothing_is_not_waited_for(
     stack.redis.process.signal(signal.SIGSTOP)
     try:
         async with asyncio.timeout(HANG_SECONDS):
-            assert await lock.acquire(ours) is Guard.UNGUARDED
+            assert await lock.acquire(ours) is Guard.UNANSWERED
             assert await asyncio.to_thread(extender.extend, [ours]) == []
             assert await lock.ping() is False
     finally:
@@ -283,6 +284,6 @@ async def test_a_redis_that_is_away_is_not_asked_for_every_turn(
     try:
         async with asyncio.timeout(HANG_SECONDS):
             for _ in range(500):
-                assert await lock.acquire(ours) is Guard.UNGUARDED
+                assert await lock.acquire(ours) in WITHOUT_REDIS
     finally:
         stack.redis.process.signal(signal.SIGCONT)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -9,7 +10,9 @@ import redis.asyncio
 import redis.exceptions
 
 from tests.chaos.proxy.control import ProxyControl
+from tests.integration.processing import message_about, processing
 from tests.integration.proxy.conftest import connect, through
+from tests.integration.test_claim import submit_turns
 from tests.stacks.stack import Stack
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError
@@ -198,10 +201,29 @@ async def test_a_lock_whose_answer_is_lost_is_held_and_its_taker_goes_on_unguard
     assert await lock.acquire(name_lock(through_proxy, "t", "other", "ours")) is Guard.LOCKED
     await proxy.set("redis", "worker-1", "answer_lost", count=1)
 
-    assert await lock.acquire(ours) is Guard.UNGUARDED
+    assert await lock.acquire(ours) is Guard.UNANSWERED
 
     async with redis.asyncio.Redis.from_url(stack.redis.url, decode_responses=True) as outside:
         assert await outside.get(ours.key) == "ours"
+    await lock.close()
+
+
+async def test_a_lock_whose_answer_is_lost_is_given_back_at_the_end_of_its_hold(
+    proxy: ProxyControl, through_proxy: Settings, database: Database, stack: Stack
+) -> None:
+    # Or it would stand for a lease with nobody behind it, and turn away every wake-up of its session.
+    await submit_turns(database, through_proxy, "hello")
+    lock = SessionLock(through_proxy)
+    assert await lock.acquire(name_lock(through_proxy, "t", "other", "ours")) is Guard.LOCKED
+    await proxy.set("redis", "worker-1", "answer_lost", count=1)
+
+    with processing(through_proxy, database, lock, "worker-1") as processor:
+        await processor.process(message_about(uuid4()))
+
+    assert await proxy.hits("redis", "answer_lost") == 1
+    async with redis.asyncio.Redis.from_url(stack.redis.url, decode_responses=True) as outside:
+        left = [key async for key in outside.scan_iter(f"{through_proxy.redis_prefix}lock:*")]
+    assert [key for key in left if "other" not in key] == []
     await lock.close()
 
 
