@@ -40,7 +40,9 @@ BUGS: tuple[PlantedBug, ...] = (
         plant=in_statements.cancel_loses_to_completion,
         invariant="I13",
         # Handlers that end before the next heartbeat brings the cancel: only then has the settle the last word.
-        options=run("relay-sigkill", cancels=0.4, sleep_seconds=(0.15, 0.45), clients=10, pause_seconds=0.05),
+        options=run(
+            "relay-sigkill", cancels=0.4, sleep_seconds=(0.15, 0.45), clients=14, pause_seconds=0.05, seconds=14.0
+        ),
     ),
     PlantedBug(
         name="cancel-ignores-running",
@@ -136,7 +138,8 @@ BUGS: tuple[PlantedBug, ...] = (
         name="snooze-charges-an-attempt",
         plant=in_code.snooze_charges_an_attempt,
         invariant="I7",
-        options=run("relay-sigkill"),
+        # One turn in fifty asks for patience.
+        options=run("relay-sigkill", clients=14, pause_seconds=0.05, seconds=14.0),
     ),
     PlantedBug(
         name="crash-budget-ignored",
