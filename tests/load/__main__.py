@@ -2,7 +2,7 @@
 
 make load                                  the whole, which takes three quarters of an hour
 make load ARGS='--only queue --minutes 2'  some of it
-make load ARGS='--quick'                   whether it works, in 20 seconds: figures that say nothing
+make load ARGS='--quick'                   whether it works, in half a minute: figures that say nothing
 make load ARGS='--render FOLDER'           writes a run's tables and plots to docs/load.md
 
 Exit code 1: the checker convicted, or not everything had ended within the bound.
