@@ -107,7 +107,14 @@ def serve(settings: Settings) -> None:
     logs.configure(settings)
     asyncio.run(check_certificates(settings))
     app = create_app(settings)
-    config = uvicorn.Config(
+    sockets = _listen(settings.api_host, settings.api_port)
+    server = _Server(server_config(settings, app), lambda: app.state.backend.watch.stop())
+    asyncio.run(server.serve(sockets))
+
+
+def server_config(settings: Settings, app: FastAPI) -> uvicorn.Config:
+    """How uvicorn serves the application."""
+    return uvicorn.Config(
         app,
         host=settings.api_host,
         port=settings.api_port,
@@ -120,8 +127,6 @@ def serve(settings: Settings) -> None:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         lifespan="on",
     )
-    sockets = _listen(settings.api_host, settings.api_port)
-    asyncio.run(_Server(config, lambda: app.state.backend.watch.stop()).serve(sockets))
 
 
 def _listen(host: str, port: int) -> list[socket]:

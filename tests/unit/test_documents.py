@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 
 from ops.exit_codes import ExitCode
-from producer.app import KEEP_ALIVE_SECONDS
+from producer.app import server_config
 from turns.settings import QueueSettings, Settings
 from turns.status import mermaid
 from worker.watchdog import EXIT_STUCK
@@ -162,7 +163,7 @@ def test_the_api_keeps_an_idle_connection_longer_than_the_load_balancer_does() -
     text = (ROOT / "infra" / "examples" / "complete" / "load_balancer.tf").read_text()
     [idle_timeout] = re.findall(r"^\s*idle_timeout\s*=\s*(\d+)", text, re.MULTILINE)
 
-    assert int(idle_timeout) < KEEP_ALIVE_SECONDS
+    assert int(idle_timeout) < server_config(Settings(), FastAPI()).timeout_keep_alive
 
 
 def main() -> None:

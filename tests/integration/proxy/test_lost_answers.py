@@ -8,6 +8,7 @@ import psycopg
 import pytest
 import redis.asyncio
 import redis.exceptions
+from structlog.testing import capture_logs
 
 from tests.chaos.proxy.control import ProxyControl
 from tests.integration.processing import message_about, processing
@@ -217,10 +218,12 @@ async def test_a_lock_whose_answer_is_lost_is_given_back_at_the_end_of_its_hold(
     assert await lock.acquire(name_lock(through_proxy, "t", "other", "ours")) is Guard.LOCKED
     await proxy.set("redis", "worker-1", "answer_lost", count=1)
 
-    with processing(through_proxy, database, lock, "worker-1") as processor:
+    with processing(through_proxy, database, lock, "worker-1") as processor, capture_logs() as said:
         await processor.process(message_about(uuid4()))
 
     assert await proxy.hits("redis", "answer_lost") == 1
+    # The alarms count what was unguarded, for whatever reason.
+    assert [line["result"] for line in said if line["event"] == "session.lock"] == ["unguarded"]
     async with redis.asyncio.Redis.from_url(stack.redis.url, decode_responses=True) as outside:
         left = [key async for key in outside.scan_iter(f"{through_proxy.redis_prefix}lock:*")]
     assert [key for key in left if "other" not in key] == []
