@@ -24,7 +24,7 @@ from ops.local.processes import LocalStackError, exclusive, write_whole
 from ops.local.redis import Redis
 from ops.local.sqs import REGION, Sqs
 
-__all__ = ["LocalStack", "LocalStackError", "Ports", "ServiceStatus", "direct_hosts", "down", "find", "up"]
+__all__ = ["LocalStack", "LocalStackError", "Ports", "ServiceStatus", "down", "environment_of", "find", "up"]
 
 _STATE_FILE = "stack.json"
 _LOCK_FILE = "stack.lock"
@@ -59,21 +59,7 @@ class LocalStack:
 
     def environment(self) -> dict[str, str]:
         """All that a process needs to work with this stack. The same whether it runs or not."""
-        direct = direct_hosts()
-        return {
-            "DATABASE_URL": self.postgres.url,
-            "REDIS_URL": self.redis.url,
-            "AWS_ENDPOINT_URL_SQS": self.sqs.address,
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
-            "AWS_ACCESS_KEY_ID": "local",
-            "AWS_SECRET_ACCESS_KEY": "local",
-            "NO_PROXY": direct,
-            "no_proxy": direct,
-            "TURNSTILE_API_KEYS": f"demo:{self._state.api_key}",
-            "TURNSTILE_API_KEY": self._state.api_key,
-            "TURNSTILE_HOME": str(self.home),
-        }
+        return environment_of(self.postgres.url, self.redis.url, self.sqs.address, self._state.api_key, self.home)
 
     def status(self) -> dict[str, ServiceStatus]:
         """By the service's name. Asks each of them; one that hangs costs about two seconds."""
@@ -205,7 +191,26 @@ def _at_once(do: Callable[[Service], Any], services: Iterable[Service]) -> list[
     return [future.result() for future in futures]
 
 
-def direct_hosts() -> str:
+def environment_of(database_url: str, redis_url: str, sqs_url: str, api_key: str, home: Path) -> dict[str, str]:
+    """What a process needs to work with services at these addresses, whatever runs them."""
+    direct = _direct_hosts()
+    return {
+        "DATABASE_URL": database_url,
+        "REDIS_URL": redis_url,
+        "AWS_ENDPOINT_URL_SQS": sqs_url,
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "NO_PROXY": direct,
+        "no_proxy": direct,
+        "TURNSTILE_API_KEYS": f"demo:{api_key}",
+        "TURNSTILE_API_KEY": api_key,
+        "TURNSTILE_HOME": str(home),
+    }
+
+
+def _direct_hosts() -> str:
     """A NO_PROXY with the loopback address: boto3 sends even its requests to a proxy unless told otherwise."""
     return ",".join(dict.fromkeys([*_words("NO_PROXY"), *_words("no_proxy"), LOOPBACK, "localhost"]))
 

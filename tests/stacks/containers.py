@@ -23,14 +23,13 @@ from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.image import DockerImage
 
 from ops.local.ports import LOOPBACK, choose_free, is_free
-from ops.local.stack import direct_hosts
+from ops.local.stack import environment_of
 from tests.probes import wait_until
 
 ROOT = Path(__file__).parents[2]
 POSTGRES = "postgres:18"
 REDIS = "redis:8"
 EMULATOR = "turnstile-emulator:tests"
-REGION = "us-east-1"
 START_SECONDS = 90.0
 STOP_SECONDS = 30
 USER = PASSWORD = DATABASE = "turnstile"
@@ -230,21 +229,7 @@ class ContainerStack:
 
     def environment(self) -> dict[str, str]:
         """What the embedded stack's says, of these services."""
-        direct = direct_hosts()
-        return {
-            "DATABASE_URL": self.postgres.url,
-            "REDIS_URL": self.redis.url,
-            "AWS_ENDPOINT_URL_SQS": self.sqs.address,
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
-            "AWS_ACCESS_KEY_ID": "local",
-            "AWS_SECRET_ACCESS_KEY": "local",
-            "NO_PROXY": direct,
-            "no_proxy": direct,
-            "TURNSTILE_API_KEYS": f"demo:{self._api_key}",
-            "TURNSTILE_API_KEY": self._api_key,
-            "TURNSTILE_HOME": str(self.home),
-        }
+        return environment_of(self.postgres.url, self.redis.url, self.sqs.address, self._api_key, self.home)
 
     def versions(self) -> str:
         """What answers, in one line."""
