@@ -99,7 +99,8 @@ BUGS: tuple[PlantedBug, ...] = (
         name="wait-without-its-bound",
         plant=in_conversations.wait_without_its_bound,
         invariant="I15",
-        options=run(seconds=12.0),
+        # Nobody would notice where turns end within what was asked for.
+        options=run(seconds=12.0, clients=4, sleep_seconds=(4.0, 8.0), bound_seconds=60.0),
     ),
     PlantedBug(
         name="any-answer-delivers-a-webhook",

@@ -91,7 +91,9 @@ BUGS: tuple[PlantedBug, ...] = (
         name="waiting-mark-never-read",
         plant=in_statements.waiting_mark_never_read,
         invariant="I15",
-        options=run(turns_a_session=2, clients=10, pause_seconds=0.05),
+        # Its occasion is a turn that comes between the last settle of a hold and its unlock, and that no later turn of the
+        # session brings to light: many short sessions.
+        options=run(turns_a_session=2, clients=20, seconds=20.0, pause_seconds=0.05),
     ),
     PlantedBug(
         name="leases-by-the-local-clock",
