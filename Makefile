@@ -4,7 +4,7 @@
 .SUFFIXES:
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-containers test-aws up down check format lock clean chaos crashpoints simulate planted-bugs soak \
-	scaling failover proof bench load image-lock bench-lock infra-check
+	scaling failover proof proof-of-crashes proof-of-verdicts bench load image-lock bench-lock infra-check
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -79,7 +79,13 @@ SEED := 1
 proof: setup ## a short form of the four, for continuous integration
 	@$(BIN)/python -m tests.simulation --seed $(SEED) --seconds 8
 	@$(BIN)/python -m tests.chaos --seed $(SEED) --seconds 15 --lanes 5 --between 0.3
+	@$(MAKE) --no-print-directory -j 2 -O proof-of-crashes proof-of-verdicts
+
+# Side by side: both wait for leases more than they work.
+proof-of-crashes:
 	@$(BIN)/python -m tests.crashpoints --seed $(SEED) --short 24 --jobs 8
+
+proof-of-verdicts:
 	@$(BIN)/python -m tests.planted_bugs --seed $(SEED) --sample 3 --jobs 4
 
 # Absolute figures mean something on a machine that does nothing else; ratios of one run mean something anywhere.

@@ -18,16 +18,16 @@ from turns.errors import SessionBusyError
 from turns.on_busy import OnBusy
 from turns.settings import Settings
 
-RARE = {"TURNSTILE_HEARTBEAT_SECONDS": "3600", "TURNSTILE_LEASE_SECONDS": "7200", "TURNSTILE_WATCHDOG_SECONDS": "9000"}
-"""Whatever a handler hears of within this test, it has not heard by a heartbeat."""
+RARE = {"TURNSTILE_HEARTBEAT_SECONDS": "45", "TURNSTILE_LEASE_SECONDS": "60", "TURNSTILE_WATCHDOG_SECONDS": "100"}
+"""Whatever a handler hears of within this test, it has not heard by a heartbeat: a test waits for less long."""
 
 LONG = {"do": "sleep", "seconds": 600}
 
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """A visibility that the rare heartbeat nests in."""
-    queue = settings.queues[0].model_copy(update={"visibility_seconds": 10_000.0})
+    """A visibility that the rare heartbeat nests in, and no more: on queues that are given, the next test waits for it to end."""
+    queue = settings.queues[0].model_copy(update={"visibility_seconds": 90.0})
     return settings.model_copy(update={"queues": (queue,)})
 
 
