@@ -1,6 +1,6 @@
 """The way of a turn, from a received message to its deletion. The file to read first.
 
-    read -> lock -> claim -> handle -> decide -> settle (and claim the next) -> unlock -> delete
+    read -> enter -> lock -> claim -> handle -> decide -> settle (and claim the next) -> unlock -> delete
 
 Commit first, then delete (rule 4): until the first settle is committed the message is still there; after it, the row has
 a lease or a `send_at` at every instant, so a worker that dies anywhere leaves something that brings the turn back.
@@ -34,6 +34,7 @@ from worker.parents import ParentWaking
 from worker.report import report_ended, report_settled
 from worker.session_lock import Guard, Release, name_lock
 from worker.settling import Settling
+from worker.tenant_cap import TenantCap
 from worker.workbench import Workbench
 
 CLAIM_BATCH = 50
@@ -66,6 +67,7 @@ class Processor:
         self._settling = Settling(settings, with_.handler, with_.database, self._terms, self._outlast)
         self._delivery = Delivery(settings, self._queue, with_.database, with_.queues, self._outlast)
         self._handling = Handling(settings, self._queue, with_, self._outlast)
+        self._cap = TenantCap(settings.tenant_slots, with_.database, with_.nudge_relay, self._outlast)
         self._parents = ParentWaking(with_.database, with_.nudge_relay)
         self._deleting: set[asyncio.Task[None]] = set()
 
@@ -81,6 +83,17 @@ class Processor:
         structlog.contextvars.bind_contextvars(
             turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id
         )
+        if not await self._cap.enter(wake_up):
+            await self._delivery.delete(message)
+            return None
+        left_behind: asyncio.Future[Any] | None = None
+        try:
+            left_behind = await self._hold(wake_up, message)
+        finally:
+            self._cap.leave(wake_up.tenant_id, left_behind)
+        return left_behind
+
+    async def _hold(self, wake_up: WakeUp, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
         hold = await self._lock(wake_up, message)
         if hold is None:
             await self._delivery.delete(message)

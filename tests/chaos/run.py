@@ -250,5 +250,6 @@ def write_terms(options: Options, folder: Path, *, healed_at: float, rested_at: 
         fifo=options.fifo,
         halts=options.halt,
         compensates=True,
+        tenant_slots=options.tenant_cap,
     )
     (folder / "run.json").write_text(json.dumps(asdict(stands), indent=2) + "\n")

@@ -109,7 +109,11 @@ async def open_stage(options: Options, folder: Path, stack: LocalStack | None = 
             stack=running,
             database=database,
             wiring=Wiring(
-                queue=queue, base=_base(running), redis_prefix=f"{database}:", lease_seconds=options.lease_seconds
+                queue=queue,
+                base=_base(running),
+                redis_prefix=f"{database}:",
+                lease_seconds=options.lease_seconds,
+                tenant_slots=options.tenant_cap,
             ),
             proxy=proxy,
             sqs=sqs,

@@ -68,6 +68,8 @@ class Options:
     lease_seconds: float = LEASE_SECONDS
     transport: Literal["boto3", "lean", "mixed"] = "boto3"
     """How the processes speak to SQS. Mixed: half of each role in one way and half in the other, by the seed."""
+    tenant_slots: int = 4
+    """What one tenant may have of a worker's slots; in a calm run all, because who is put off is not answered at once."""
     workers: int = 4
     apis: int = 2
     relays: int = 2
@@ -91,6 +93,11 @@ class Options:
     @property
     def is_calm(self) -> bool:
         return self.kinds == ("none",)
+
+    @property
+    def tenant_cap(self) -> int | None:
+        """TURNSTILE_TENANT_SLOTS."""
+        return None if self.is_calm else self.tenant_slots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +143,7 @@ class Wiring:
     """Credentials, region and the like, from the embedded stack."""
     redis_prefix: str = "chaos:"
     lease_seconds: float = LEASE_SECONDS
+    tenant_slots: int | None = None
 
     def environment(self, at: Addresses, **more: str) -> dict[str, str]:
         """The environment of one process."""
@@ -150,6 +158,7 @@ class Wiring:
             "TURNSTILE_API_KEYS": ",".join(f"{tenant}:{key}" for tenant, key in TENANTS.items()),
             "TURNSTILE_REDIS_PREFIX": self.redis_prefix,
             "TURNSTILE_CONCURRENCY": str(SLOTS),
+            **({} if self.tenant_slots is None else {"TURNSTILE_TENANT_SLOTS": str(self.tenant_slots)}),
             "TURNSTILE_LEASE_SECONDS": str(self.lease_seconds),
             "TURNSTILE_NET_SECONDS": str(NET_SECONDS),
             "TURNSTILE_RELAY_TICK_SECONDS": str(RELAY_TICK_SECONDS),

@@ -98,6 +98,11 @@ def _busy(stage: Stage) -> None:
     stage.submit("a", "answer")
 
 
+def _full_tenant(stage: Stage) -> None:
+    stage.submit("a", "slow", "answer")
+    stage.submit("b", "answer")
+
+
 def _locked_row(stage: Stage) -> None:
     [turn] = stage.submit("a", "answer")
     stage.lock_row(turn)
@@ -177,6 +182,7 @@ STORIES: dict[str, Story] = {
     "suspect": Story(prepare=_suspect),
     "moved back": Story(prepare=_moved),
     "busy": Story(prepare=_busy),
+    "full tenant": Story(prepare=_full_tenant, options={"tenant_slots": 1}),
     "locked row": Story(prepare=_locked_row),
     "next row locked": Story(prepare=_next_locked, options={"hold_turns": 1}),
     "foreign head": Story(prepare=_foreign, other_queue=True),

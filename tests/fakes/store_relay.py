@@ -145,6 +145,21 @@ def wake_head(tables: Tables, parameters: Parameters) -> Rows:
     return [columns(head, ("id", "tenant_id", "session_id", "queue", "trace_id", "span_id"))]
 
 
+def put_off(tables: Tables, parameters: Parameters) -> Rows:
+    """PUT_OFF."""
+    now = tables.now()
+    for tenant_id, session_id, seconds in zip(
+        *(parameters[name] for name in ("tenants", "sessions", "seconds")), strict=True
+    ):
+        session = tables.sessions.get((tenant_id, session_id))
+        first = next((row for row in session.open if row.status is PENDING), None) if session else None
+        if first is None or not first.is_due(now):
+            continue
+        later = now + interval(seconds)
+        tables.update_turn(first, send_at=later if first.send_at is None else min(first.send_at, later), sends=0)
+    return []
+
+
 def backlog(tables: Tables, parameters: Parameters) -> Rows:
     """BACKLOG."""
     return [_backlog_of(tables, queue, parameters["limit"]) for queue in sorted(parameters["queues"])]

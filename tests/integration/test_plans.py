@@ -13,6 +13,7 @@ from turns.compensation import COMPENSATE_FAILED
 from turns.database import conninfo, number_placeholders
 from turns.history import VERSION
 from turns.joining import WAKE_JOINED, WAKE_PARENTS
+from turns.put_off import PUT_OFF
 from turns.redrive import REVIVE
 from turns.relay import DEAD_LETTERED
 from turns.renew import RENEW
@@ -76,7 +77,18 @@ def explain(settings: Settings, statement: LiteralString) -> str:
 
 @pytest.mark.parametrize(
     "statement",
-    [DEAD_LETTERED, REVIVE, RENEW, SETTLE, CLAIM, WAKE_PARENTS, COMPENSATE_FAILED, CANCEL_PENDING, REQUEST_CANCEL],
+    [
+        DEAD_LETTERED,
+        REVIVE,
+        RENEW,
+        SETTLE,
+        CLAIM,
+        WAKE_PARENTS,
+        COMPENSATE_FAILED,
+        CANCEL_PENDING,
+        REQUEST_CANCEL,
+        PUT_OFF,
+    ],
     ids=[
         "dead-lettered",
         "revive",
@@ -87,6 +99,7 @@ def explain(settings: Settings, statement: LiteralString) -> str:
         "compensate",
         "cancel",
         "request-cancel",
+        "put-off",
     ],
 )
 def test_rows_that_are_known_by_id_are_found_by_id(settings: Settings, statement: LiteralString) -> None:

@@ -28,6 +28,7 @@ from turns.history import END_OF_SESSION, read_history, read_history_as_text, re
 from turns.identifiers import TraceContext, start_trace
 from turns.joining import WAKE_JOINED, WAKE_PARENTS
 from turns.on_busy import OnBusy
+from turns.put_off import PutOff, put_off
 from turns.recorded_values import record_value
 from turns.redrive import read_generations, revive
 from turns.relay import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE, WAKE_EXPIRED
@@ -346,6 +347,11 @@ class StoreMachine(RuleBasedStateMachine):
     def wake_head(self, session: tuple[str, str]) -> None:
         parameters = {"tenant": session[0], "session": session[1]}
         self.pair.ask(lambda stand: stand.database.fetch(WAKE_HEAD, parameters))
+
+    @rule(sessions=st.lists(SESSIONS, min_size=1, max_size=4), seconds=st.sampled_from([0.0, 5.0, 500.0]))
+    def put_off(self, sessions: list[tuple[str, str]], seconds: float) -> None:
+        wanted = [PutOff(*session, seconds) for session in sessions]
+        self.pair.ask(lambda stand: put_off(stand.database, wanted))
 
     @rule(session=SESSIONS, limit=st.integers(1, 5), age=st.sampled_from([60.0, 2000.0]))
     def read_history_and_forget(self, session: tuple[str, str], limit: int, age: float) -> None:

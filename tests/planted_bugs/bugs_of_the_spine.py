@@ -163,6 +163,12 @@ BUGS: tuple[PlantedBug, ...] = (
         options=run(),
     ),
     PlantedBug(
+        name="tenant-cap-not-kept",
+        plant=in_code.tenant_cap_not_kept,
+        invariant="I22",
+        options=run("relay-sigkill", clients=12, workers=1, tenant_slots=2),
+    ),
+    PlantedBug(
         name="accepted-without-commit",
         plant=in_code.accepted_without_commit,
         invariant="I1",

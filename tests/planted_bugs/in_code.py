@@ -15,6 +15,7 @@ import worker.delivery
 import worker.heartbeat
 import worker.processor
 import worker.settling
+import worker.tenant_slots
 from tests.planted_bugs.patching import replace
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError, MalformedMessageError
@@ -218,3 +219,18 @@ def _promised(submission: Any) -> Accepted:
         replayed=False,
         wake=True,
     )
+
+
+def tenant_cap_not_kept() -> None:
+    """A session that was put off is worked on all the same."""
+
+    def open_door(original: Callable[..., Any]) -> Callable[..., Any]:
+        def enter(self: Any, tenant_id: str, session_id: str) -> bool:
+            if original(self, tenant_id, session_id):
+                return True
+            self._taken[tenant_id] += 1
+            return True
+
+        return enter
+
+    replace(worker.tenant_slots.TenantSlots, "enter", open_door)

@@ -276,9 +276,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.ended = True
         self._ready.clear()
         self._timers.clear()
-        for task in self.tasks:
-            if not task.done():
-                _drop(task)
+        # What begins a task in a `finally` asks for the running loop, and is told that it is over.
+        asyncio.events._set_running_loop(self)
+        try:
+            for task in self.tasks:
+                if not task.done():
+                    _drop(task)
+        finally:
+            asyncio.events._set_running_loop(None)
         self.tasks.clear()
         self.close()
 

@@ -240,6 +240,7 @@ def _terms(plan: Plan) -> Terms:
         rested_at=None,
         calm=not plan.kinds,
         fifo=plan.fifo,
+        tenant_slots=settings.tenant_slots,
     )
 
 

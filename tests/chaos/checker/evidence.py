@@ -48,6 +48,8 @@ class Terms:
     """The queue is one where a FAILED turn halts its session."""
     compensates: bool = False
     """The handler says what to do about a turn that finally failed."""
+    tenant_slots: int | None = None
+    """What one tenant may have of a worker's slots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

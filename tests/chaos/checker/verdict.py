@@ -22,6 +22,7 @@ from tests.chaos.checker.order import exclusion, order_in_sessions
 from tests.chaos.checker.progress import nobody_forgotten, progress
 from tests.chaos.checker.recorded import done_once
 from tests.chaos.checker.streams import streams
+from tests.chaos.checker.tenant_share import tenant_share
 from tests.chaos.checker.transitions import transitions
 from tests.chaos.checker.vanishing_memory import vanishing_memory
 from tests.chaos.checker.violation import Violation
@@ -64,6 +65,7 @@ RULES: tuple[Rule, ...] = (
     durable_memory,
     vanishing_memory,
     conversations,
+    tenant_share,
     processes_sound,
 )
 

@@ -10,6 +10,7 @@ from turns.claim import Claim, ClaimTerms, claim
 from turns.claimed_turn import ClaimedTurn
 from turns.errors import SubmissionRefusedError
 from turns.head import WAKE_HEAD
+from turns.put_off import PutOff, put_off
 from turns.settle import Settled, SettleRequest, Superseded, settle
 from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turns.status import TurnStatus
@@ -114,6 +115,11 @@ async def wake_head(store: Stand, session_id: str = "s") -> list[UUID]:
     """Owes a session's head a wake-up; the ids of the turns that are owed one now."""
     rows = await store.database.fetch(WAKE_HEAD, {"tenant": "t", "session": session_id})
     return [row["id"] for row in rows]
+
+
+async def put_off_session(store: Stand, seconds: float, session_id: str = "s") -> None:
+    """Owes a session a wake-up in so many seconds."""
+    await put_off(store.database, [PutOff("t", session_id, seconds)])
 
 
 async def row_of(store: Stand, turn_id: UUID) -> dict[str, Any]:

@@ -1,0 +1,112 @@
+"""The door of a worker's slots (G20): who comes too many is put off in the table, and sent for when there is room."""
+
+import asyncio
+from functools import partial
+from uuid import UUID
+
+import pytest
+
+from tests.factories import make_submission
+from tests.probes import until
+from turns.database import Database
+from turns.errors import DatabaseUnavailableError
+from turns.message import WakeUp
+from turns.settings import Settings
+from turns.submission import submit
+from worker.outage import outlast
+from worker.tenant_cap import PUT_OFF_SECONDS, TenantCap
+
+NET_SECONDS = 600.0
+
+
+class Door:
+    """A cap of one slot, with what it needs."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self.settings = settings
+        self.database = database
+        self.nudges = 0
+        given_up = asyncio.Event()
+        given_up.set()
+        self.cap = TenantCap(1, database, self._nudge, partial(outlast, given_up=given_up))
+
+    def _nudge(self) -> None:
+        self.nudges += 1
+
+    async def comes(self, session: str) -> UUID:
+        """A turn of a session that has only this one."""
+        wanted = make_submission(self.settings.queue, session, tenant_id="t")
+        await submit(self.database, [wanted], net_seconds=NET_SECONDS)
+        return wanted.turn_id
+
+    async def enters(self, session: str) -> bool:
+        """Whether the session is let in."""
+        return await self.cap.enter(WakeUp("t", session, UUID(int=1)))
+
+    async def owed_in(self, turn_id: UUID) -> float:
+        """Seconds until a wake-up is due."""
+        [row] = await self.database.fetch(
+            "SELECT extract(epoch FROM send_at - now())::float8 AS seconds FROM turns WHERE id = %(id)s",
+            {"id": turn_id},
+        )
+        return float(row["seconds"])
+
+
+@pytest.fixture
+def door(settings: Settings, database: Database) -> Door:
+    """Nobody has come yet."""
+    return Door(settings, database)
+
+
+async def test_who_comes_too_many_is_owed_a_wake_up_in_a_moment(door: Door) -> None:
+    assert await door.enters("first")
+    turn = await door.comes("second")
+
+    assert not await door.enters("second")
+
+    assert 0 < await door.owed_in(turn) < 2 * PUT_OFF_SECONDS
+
+
+async def test_a_slot_that_becomes_free_is_offered_at_once(door: Door) -> None:
+    await door.enters("first")
+    turn = await door.comes("second")
+    await door.enters("second")
+
+    door.cap.leave("t", None)
+
+    await until(lambda: door.nudges)
+    assert await door.owed_in(turn) <= 0
+
+
+async def test_a_handler_that_was_left_behind_keeps_the_slot_until_it_ends(door: Door) -> None:
+    await door.enters("first")
+    left_behind: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    door.cap.leave("t", left_behind)
+    assert not await door.enters("second")
+
+    left_behind.set_result(None)
+    await until(partial(door.enters, "second"))
+
+
+async def test_a_slot_that_became_free_meanwhile_is_taken(door: Door) -> None:
+    await door.enters("first")
+    coming = asyncio.create_task(door.enters("second"))
+    await asyncio.sleep(0)
+
+    door.cap.leave("t", None)
+
+    assert await coming
+
+
+async def test_with_the_database_away_the_message_is_not_done_with(door: Door) -> None:
+    await door.enters("first")
+    away = "postgresql://127.0.0.1:1/nowhere"
+    async with Database(away, "test", size=1, wait_seconds=0.1) as database:
+        given_up = asyncio.Event()
+        given_up.set()
+        cap = TenantCap(1, database, lambda: None, partial(outlast, given_up=given_up))
+        await cap.enter(WakeUp("t", "first", UUID(int=1)))
+
+        with pytest.raises(DatabaseUnavailableError):
+            await cap.enter(WakeUp("t", "second", UUID(int=1)))

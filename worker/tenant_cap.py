@@ -1,0 +1,69 @@
+"""The cap of a tenant (G20): no more than so many of a worker's slots, so that one tenant's flood leaves some to the others.
+
+A session that comes when its tenant has them all is put off in the table, and its message ends; SQS's fair queues decide who
+comes in its place. When the tenant's next slot is free, the session that has waited longest is sent for at once.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import structlog
+
+from turns.batching import Batcher
+from turns.database import Database
+from turns.errors import DatabaseUnavailableError
+from turns.message import WakeUp
+from turns.put_off import PutOff, put_off
+from worker.outage import Outlast
+from worker.tenant_slots import TenantSlots
+
+BATCH = 50
+PUT_OFF_SECONDS = 5.0
+"""After so long it is tried again, half as much more or less: other workers may have room for the tenant by then."""
+
+log = structlog.get_logger("turnstile.tenants")
+
+
+class TenantCap:
+    """The door of one worker's slots."""
+
+    def __init__(self, most: int | None, database: Database, nudge_relay: Callable[[], None], outlast: Outlast) -> None:
+        self._slots = TenantSlots(most)
+        self._nudge_relay = nudge_relay
+        self._outlast = outlast
+        self._put_off: Batcher[PutOff, None] = Batcher(partial(put_off, database), limit=BATCH)
+        self._waking: set[asyncio.Task[None]] = set()
+
+    async def enter(self, wake_up: WakeUp) -> bool:
+        """Takes a slot for the session; or, False, has put it off: nothing is left to be done about this wake-up.
+
+        Raises DatabaseUnavailableError once the worker has given up.
+        """
+        tenant_id, session_id = wake_up.tenant_id, wake_up.session_id
+        if not self._slots.has_room(tenant_id):
+            seconds = PUT_OFF_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311 - not a secret
+            await self._outlast(partial(self._put_off, PutOff(tenant_id, session_id, seconds)))
+            log.info("session.put_off", seconds=round(seconds, 3))
+        # A slot may have become free meanwhile. Looked at last: who waits from here on is seen by whoever leaves.
+        return self._slots.enter(tenant_id, session_id)
+
+    def leave(self, tenant_id: str, left_behind: "asyncio.Future[Any] | None") -> None:
+        """Gives the slot back; with a handler that ignored its cancellation, when that ends."""
+        if left_behind is not None and not left_behind.done():
+            left_behind.add_done_callback(lambda _: self.leave(tenant_id, None))
+        elif (session_id := self._slots.leave(tenant_id)) is not None:
+            task = asyncio.create_task(self._wake(tenant_id, session_id))
+            self._waking.add(task)
+            task.add_done_callback(self._waking.discard)
+
+    async def _wake(self, tenant_id: str, session_id: str) -> None:
+        try:
+            await self._put_off(PutOff(tenant_id, session_id, 0.0))
+        except DatabaseUnavailableError as error:
+            # It is owed a wake-up anyway, a little later.
+            log.info("session.not_woken", session_id=session_id, error=str(error))
+        else:
+            self._nudge_relay()
