@@ -1,5 +1,6 @@
 """A hold: what one worker does from taking a session's lock to giving it back. One turn, or a few."""
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 
@@ -25,7 +26,8 @@ class Hold:
     started_at: float = field(default_factory=time.monotonic)
     turns: int = 0
     worked_since_look: bool = False
-    message_deleted: bool = False
+    deletion: "asyncio.Task[None] | None" = None
+    """Of its message, once that is not needed any more."""
     unlocked: bool = False
     exhausted: bool = False
     """It must end for a reason of its own: superseded, or a handler that was left behind."""

@@ -69,7 +69,6 @@ class Processor:
         self._handling = Handling(settings, self._queue, with_, self._outlast)
         self._cap = TenantCap(settings.tenant_slots, with_.database, with_.nudge_relay, self._outlast)
         self._parents = ParentWaking(with_.database, with_.nudge_relay)
-        self._deleting: set[asyncio.Task[None]] = set()
 
     async def process(self, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
         """Does all that one message asks for. Returns a handler that ignored its cancellation and still runs, if any.
@@ -107,7 +106,8 @@ class Processor:
             # Only if something went wrong on the way; a lock that is not ours any more is left alone (R3).
             if hold.lock is not None and not hold.unlocked:
                 await self._with.lock.release(hold.lock)
-        await self._delete(hold)
+        # The slot waits for it, or what can't be deleted would pile up.
+        await self._begin_deletion(hold)
         return left_behind
 
     def hand_back(self) -> None:
@@ -150,7 +150,7 @@ class Processor:
             if self._with.fifo and isinstance(claimed, ClaimedTurn):
                 # Its lease is behind the turn now. A message that stayed in flight would hold up its group, and so the
                 # recovery of the session, for a whole visibility timeout after a crash.
-                self._delete_meanwhile(hold)
+                self._begin_deletion(hold)
             while isinstance(claimed, ClaimedTurn):
                 handled = await self._handling.handle(hold, claimed)
                 left_behind = handled.left_behind
@@ -212,7 +212,9 @@ class Processor:
                 self._parents.settled(turn, status, settlement)
                 if status is TurnStatus.FAILED or not more:
                     self._with.nudge_relay()
-                await self._delete(hold)
+                # Not waited for here: SQS may be silent, and the next turn's lease, which nobody renews yet, or the session's lock
+                # would be out before it answers.
+                self._begin_deletion(hold)
                 # Before the next turn is handed over, which was claimed with the history that this makes.
                 await self._with.history.append(turn, reply)
                 return following
@@ -261,16 +263,11 @@ class Processor:
 
     # --- delete
 
-    def _delete_meanwhile(self, hold: Hold) -> None:
-        task = asyncio.create_task(self._delete(hold))
-        self._deleting.add(task)
-        task.add_done_callback(self._deleting.discard)
-
-    async def _delete(self, hold: Hold) -> None:
-        if not hold.message_deleted:
-            hold.message_deleted = True
+    def _begin_deletion(self, hold: Hold) -> "asyncio.Task[None]":
+        if hold.deletion is None:
             hold.held.message = None
-            await self._delivery.delete(hold.message)
+            hold.deletion = asyncio.create_task(self._delivery.delete(hold.message))
+        return hold.deletion
 
     # ---
 

@@ -46,6 +46,8 @@ def processing(
     worker_id: str,
     handler: Handler = ECHO,
     emission: Emission | None = None,
+    queues: Any = None,
+    fifo: bool = False,
 ) -> Iterator[Processor]:
     """A processor without a heartbeat, whose handler answers at once."""
     with ThreadPoolExecutor(1) as threads:
@@ -53,7 +55,7 @@ def processing(
             settings,
             Workbench(
                 database=database,
-                queues=cast("Any", Queues()),
+                queues=queues or cast("Any", Queues()),
                 lock=lock,
                 history=History(settings, database),
                 memory=ItemCache(settings),
@@ -61,7 +63,7 @@ def processing(
                 handler=handler,
                 emission=emission or Emission(settings, cast("Any", Deaf())),
                 worker_id=worker_id,
-                fifo=False,
+                fifo=fifo,
                 threads=threads,
                 nudge_relay=lambda: None,
                 stopping=asyncio.Event(),
