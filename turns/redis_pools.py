@@ -1,34 +1,50 @@
-"""redis-py's pools, with two changes; the connections of a cluster's nodes lie in no pool, and have neither.
+"""redis-py's pools, with four changes; the connections of a cluster's nodes lie in no pool, and have none of them.
 
 A connection that has lain idle for a minute is closed: redis-py would keep what a busy moment took for good. Closed, not
 forgotten: it stays in its pool and connects again when it is next taken.
 
 Commands are packed by hiredis, as redis-py's blocking client has it. Its asyncio client packs in Python, 20 µs a command.
+
+A connection that the server has closed is not handed out. With its maintenance notifications, which it turns on by itself,
+redis-py 8.1 takes the end of a connection for one of them, and the next command fails: after a restart one for each idle
+connection, and each opens a circuit.
+
+Sending is bounded without a task of its own. redis-py uses `asyncio.wait_for`, and Python 3.11's loses a cancellation that meets
+the end of what it waits for: a handler that was told to stop would go on.
 """
 
 import asyncio
-from functools import cache
+from collections.abc import Iterable
+from functools import cache, partial
 from typing import Any
 
 import hiredis
 from redis.asyncio import ConnectionPool
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import DataError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.maint_notifications import MaintNotificationsConfig
 
 IDLE_SECONDS = 60.0
 
 
 @cache
 def frugal(pool: type[ConnectionPool]) -> Any:
-    """The same kind of pool, with both."""
+    """The same kind of pool, with all four."""
     base: Any = pool
 
     class Frugal(base):  # type: ignore[misc]
         _timer: asyncio.TimerHandle | None = None
         _closing: asyncio.Task[None] | None = None
 
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            quiet = MaintNotificationsConfig(enabled=False)
+            super().__init__(*arguments, **{"maint_notifications_config": quiet, **options})
+
         def make_connection(self) -> Any:
             connection = super().make_connection()
             connection.pack_command = _pack
+            connection.send_packed_command = partial(_send, connection)
             return connection
 
         async def release(self, connection: Any) -> None:
@@ -63,3 +79,23 @@ def _pack(name: str | bytes, *arguments: Any) -> list[bytes]:
         return [hiredis.pack_command((*words, *arguments))]
     except TypeError as error:
         raise DataError(str(error)) from error
+
+
+async def _send(connection: Any, command: bytes | Iterable[bytes], check_health: bool = True) -> None:
+    if not connection.is_connected:
+        await connection.connect_check_health(check_health=False)
+    if check_health:
+        await connection.check_health()
+    writer = connection._writer  # noqa: SLF001 - there is no other way to what is written to
+    try:
+        writer.writelines([command] if isinstance(command, bytes) else command)
+        async with asyncio.timeout(connection.socket_timeout):
+            await writer.drain()
+    except BaseException as error:
+        # Half a command may be on its way: the connection is of no more use.
+        await connection.disconnect(nowait=True)
+        if isinstance(error, TimeoutError):
+            raise RedisTimeoutError("not sent in time") from error
+        if isinstance(error, OSError):
+            raise RedisConnectionError(f"not sent: {error}") from error
+        raise

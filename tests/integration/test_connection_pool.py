@@ -97,3 +97,41 @@ class TestOfRedis:
 
         assert message["data"] == "at last"
         await client.aclose()
+
+    @pytest.mark.parametrize("most", [None, 4])
+    async def test_what_the_server_has_closed_is_not_handed_out(self, url: str, most: int | None) -> None:
+        # As at each restart; every call on such a connection would open a circuit.
+        client: Any = connect(url, PATIENCE_SECONDS, max_connections=most)
+        waiting = [asyncio.create_task(client.blpop(["said"], timeout=0)) for _ in range(4)]
+        await until(lambda: self.opened(url) == 4)
+        self.say(url, *"1234")
+        await asyncio.gather(*waiting)
+        with redis.Redis.from_url(url) as outside:
+            for one in outside.client_list():
+                if one["db"] == str(self.URL_DATABASE) and one["id"] != str(outside.client_id()):
+                    outside.client_kill_filter(_id=one["id"])
+        lying = client.connection_pool._get_free_connections()
+        await until(lambda: all(one._reader.at_eof() for one in lying))
+
+        answers = await asyncio.gather(*(client.ping() for _ in range(4)))
+
+        assert answers == [True] * 4
+        await client.aclose()
+
+    @pytest.mark.parametrize("most", [None, 4])
+    @pytest.mark.parametrize("steps", range(12))
+    async def test_a_cancellation_is_never_lost_while_a_command_is_sent(
+        self, url: str, most: int | None, steps: int
+    ) -> None:
+        client: Any = connect(url, PATIENCE_SECONDS, max_connections=most)
+        await client.ping()
+        waiting = asyncio.create_task(client.blpop(["never said"], timeout=0))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+
+        waiting.cancel()
+
+        done, _ = await asyncio.wait({waiting}, timeout=5.0)
+        assert done == {waiting}
+        assert waiting.cancelled()
+        await client.aclose()
