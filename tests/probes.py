@@ -30,3 +30,9 @@ def wait_until(condition: Callable[[], object], *, within: float = 30.0, every: 
     while not condition():
         assert time.monotonic() < deadline, f"not within {within:g} s: {inspect.getsource(condition).strip()}"
         time.sleep(every)
+
+
+async def let_the_loop_turn(times: int) -> None:
+    """Lets everybody else come so many steps further: for what must hold at whichever step it strikes."""
+    for _ in range(times):
+        await asyncio.sleep(0)

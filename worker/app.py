@@ -37,6 +37,7 @@ from worker.handler import Handler
 from worker.handler_loading import load
 from worker.health import Health, serve_health
 from worker.heartbeat import Heartbeat
+from worker.own_thread import in_own_thread
 from worker.processor import Processor
 from worker.scale_in_protection import Terms, protect_while_busy
 from worker.session_lock import SessionLock
@@ -180,7 +181,7 @@ class _Worker:
         self.heartbeat.start()
         hints = asyncio.create_task(listen(self.settings, self.heartbeat.nudge), name="hints")
         stack.callback(hints.cancel)
-        stack.push_async_callback(asyncio.to_thread, self.heartbeat.stop, 2.0)
+        stack.push_async_callback(in_own_thread, self.heartbeat.stop, 2.0)
         if self.settings.health_port is not None:
             server = await serve_health(Health(self._live, self._ready), self.settings.health_port)
             stack.callback(server.close)

@@ -116,8 +116,18 @@ class Children:
 
     async def _read(self) -> dict[str, KnownChild]:
         if self._known is None:
-            self._known = await self._outlast(lambda: read_children(self._database, self._turn.id))
+            found = await self._outlast(lambda: read_children(self._database, self._turn.id))
+            self._known = {key: child for key, child in found.items() if self._is_ours(key, child)}
         return self._known
+
+    def _is_ours(self, key: str, child: KnownChild) -> bool:
+        # An id that a client has chosen may be chosen again once its turn is archived, by another tenant, too; and the archive
+        # takes a turn before its children, whose sessions may go on.
+        turn = self._turn
+        return any(
+            child.id == make_child_id(turn.id, turn.created_at, generation, key)
+            for generation in range(turn.generation, -1, -1)
+        )
 
 
 def _check_joined(children: Sequence[Child], states: Sequence[ChildState], policy: JoinPolicy) -> None:

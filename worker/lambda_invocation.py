@@ -30,6 +30,7 @@ from worker.emitting import Emission
 from worker.handler import Handler
 from worker.heartbeat import Heartbeat
 from worker.lambda_event import Delivery, not_to_delete
+from worker.own_thread import in_own_thread
 from worker.processor import Processor
 from worker.session_lock import SessionLock
 from worker.shutdown import Shutdown, drain
@@ -189,7 +190,7 @@ class Invocation:
         self._threads.shutdown(wait=False, cancel_futures=True)
         if self._hints is not None:
             self._hints.cancel()
-            await asyncio.to_thread(self._heartbeat.stop, HEARTBEAT_END_SECONDS)
+            await in_own_thread(self._heartbeat.stop, HEARTBEAT_END_SECONDS)
         # Wakers of parents, last words of streams, deletes on FIFO: what was begun behind a turn's back.
         begun = asyncio.all_tasks() - self._before - {asyncio.current_task()}
         if begun:

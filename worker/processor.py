@@ -212,8 +212,8 @@ class Processor:
                 self._parents.settled(turn, status, settlement)
                 if status is TurnStatus.FAILED or not more:
                     self._with.nudge_relay()
-                # Not waited for here: SQS may be silent, and the next turn's lease, which nobody renews yet, or the session's lock
-                # would be out before it answers.
+                # Not waited for here: SQS may be silent, and the next turn's lease, which nobody renews yet, or the session's
+                # lock would be out before it answers.
                 self._begin_deletion(hold)
                 # Before the next turn is handed over, which was claimed with the history that this makes.
                 await self._with.history.append(turn, reply)

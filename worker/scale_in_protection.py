@@ -21,6 +21,7 @@ import structlog
 
 from turns.backoff import ceiling
 from turns.ecs_agent import EcsAgentError, set_protection
+from worker.own_thread import in_own_thread
 
 log = structlog.get_logger("turnstile.protection")
 
@@ -131,7 +132,7 @@ async def protect_while_busy(
 async def _tell(agent_uri: str, wish: Wish, standing: Standing, terms: Terms) -> Standing:
     enabled = wish is Wish.PROTECT
     try:
-        await asyncio.to_thread(set_protection, agent_uri, enabled=enabled, minutes=terms.expires_minutes)
+        await in_own_thread(set_protection, agent_uri, enabled=enabled, minutes=terms.expires_minutes)
     except EcsAgentError as error:
         if not standing.failures:
             log.warning("protection.refused", wish=wish.value, error=str(error))

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.factories import make_claim, make_terms
+from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.test_claim import expire_leases, submit_turns
 from turns.cancellation import CancelReason, cancel
 from turns.claim import claim
@@ -24,6 +24,7 @@ from turns.settings import QueueSettings, Settings
 from turns.settle import Settled, SettleRequest, settle
 from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turns.status import TurnStatus
+from turns.submission import submit
 from worker.child_intake import ChildIntake
 from worker.children import MAX_CHILDREN, MAX_INPUT_CHARACTERS, Children
 from worker.endings import ClaimLost, JoinPending
@@ -138,6 +139,27 @@ async def test_a_later_run_finds_the_same_children(family: Family, parent: Claim
 
     assert [await family.start(second, one) for one in "ab"] + [await family.start(second, "c", key="k")] == before
     assert len(await family.database.fetch("SELECT 1 FROM turns", {})) == 4
+
+
+@pytest.mark.parametrize("tenant", ["t", "another"])
+async def test_a_turn_under_an_id_that_was_anothers_has_none_of_his_children(
+    family: Family, parent: ClaimedTurn, tenant: str
+) -> None:
+    # The archive took the turn and left its child, whose session goes on; its id may be chosen again.
+    his = await family.start(family.run(parent), key="notify")
+    await family.end(his)
+    for table, column in (("turns", "id"), ("messages", "turn_id")):
+        await family.database.fetch(f"DELETE FROM {table} WHERE {column} = %(id)s", {"id": parent.id})  # type: ignore[arg-type]
+    again = make_submission(family.settings.queue, "again", turn_id=parent.id, tenant_id=tenant)
+    await submit(family.database, [again], net_seconds=60.0)
+    (turn,) = await claim(family.database, make_terms(family.settings), [make_claim("again", tenant_id=tenant)])
+    assert isinstance(turn, ClaimedTurn)
+
+    mine = await family.start(family.run(turn), key="notify")
+
+    assert mine.id != his.id
+    with pytest.raises(JoinPending):
+        await family.run(turn).join([mine], "all")
 
 
 async def test_children_that_are_started_together_are_numbered_in_the_order_of_their_calls(

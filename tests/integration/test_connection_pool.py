@@ -8,7 +8,7 @@ import pytest
 import redis
 
 import turns.database
-from tests.probes import until
+from tests.probes import let_the_loop_turn, until
 from tests.stacks.stack import Stack
 from turns import redis_pools
 from turns.database import Database
@@ -126,8 +126,7 @@ class TestOfRedis:
         client: Any = connect(url, PATIENCE_SECONDS, max_connections=most)
         await client.ping()
         waiting = asyncio.create_task(client.blpop(["never said"], timeout=0))
-        for _ in range(steps):
-            await asyncio.sleep(0)
+        await let_the_loop_turn(steps)
 
         waiting.cancel()
 

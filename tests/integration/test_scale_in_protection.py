@@ -1,7 +1,9 @@
 """Scale-in protection against a stand-in of the ECS agent: what goes over the wire, and what a sick agent does to a worker."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import pytest
@@ -43,6 +45,18 @@ async def test_the_agent_is_asked_for_a_short_time(agent: Agent) -> None:
         await until(lambda: agent.wishes)
 
     assert agent.wishes[0] == {"ProtectionEnabled": True, "ExpiresInMinutes": 5}
+
+
+async def test_the_agent_is_asked_while_handlers_have_all_of_the_loops_threads(agent: Agent) -> None:
+    over = threading.Event()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    blocked = asyncio.get_running_loop().run_in_executor(None, over.wait)
+
+    async with protecting(agent.uri):
+        await until(lambda: agent.wishes)
+        over.set()
+
+    await blocked
 
 
 async def test_protection_is_renewed_while_there_is_work(agent: Agent) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from typing import cast
 from uuid import UUID
 
 import pytest
@@ -52,6 +53,19 @@ class Door:
         return float(row["seconds"])
 
 
+class Slow:
+    """A database that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.answers = asyncio.Event()
+
+    async def fetch(self, *_: object) -> list[object]:
+        self.asked.set()
+        await self.answers.wait()
+        return []
+
+
 @pytest.fixture
 def door(settings: Settings, database: Database) -> Door:
     """Nobody has come yet."""
@@ -89,13 +103,16 @@ async def test_a_handler_that_was_left_behind_keeps_the_slot_until_it_ends(door:
     await until(partial(door.enters, "second"))
 
 
-async def test_a_slot_that_became_free_meanwhile_is_taken(door: Door) -> None:
+async def test_a_slot_that_became_free_meanwhile_is_taken(settings: Settings) -> None:
+    database = Slow()
+    door = Door(settings, cast("Database", database))
     await door.enters("first")
     coming = asyncio.create_task(door.enters("second"))
-    await asyncio.sleep(0)
+    await database.asked.wait()
 
     door.cap.leave("t", None)
 
+    database.answers.set()
     assert await coming
 
 
