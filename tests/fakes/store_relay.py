@@ -180,6 +180,11 @@ def _backlog_of(tables: Tables, queue: str, limit: int) -> dict[str, Any]:
     }
 
 
+def prune_items(tables: Tables, parameters: Parameters) -> Rows:
+    """PRUNE_ITEMS, of a store that has no durable items."""
+    return [{"gone": 0}]
+
+
 def halts(tables: Tables, row: TurnRow) -> bool:
     """Whether the turn halts its session."""
     return tables.sessions[row.tenant_id, row.session_id].halted_by == row.id
