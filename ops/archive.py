@@ -2,7 +2,8 @@
 command line around them.
 
 A page is read, then what is at rest in it is moved, in statements of about `batch` turns. What has been moved has been moved:
-the run may be killed at any point, and the next one begins anew and finds less.
+the run may be killed at any point, and the next one begins anew and finds less. No page and no move that takes too long ends
+it, or each run would end at the same place and what comes behind it would never go.
 """
 
 import asyncio
@@ -13,11 +14,14 @@ from dataclasses import dataclass, field
 
 from turns.archive import (
     BEGINNING,
+    PAGE,
     ArchiveFilter,
-    MoveBrokenOffError,
+    BrokenOffError,
+    Page,
     Position,
     SessionAtRest,
     find_tenant_after,
+    find_turn_after,
     move,
     read_page,
 )
@@ -39,7 +43,7 @@ class ArchiveResult:
     busy: int = 0
     """Sessions in which somebody was at work when their turn came."""
     broken_off: int = 0
-    """Sessions of moves that took too long, or met a lock: nothing of them was moved."""
+    """Sessions of moves that took too long, or met a lock, or that took too long to look at: nothing of them was moved."""
     kept: Counter[str] = field(default_factory=Counter)
     """Sessions with old turns that stay, by reason."""
     months: Counter[str] = field(default_factory=Counter)
@@ -56,6 +60,8 @@ class Archive:
         self._database = database
         self._wanted = wanted
         self._tenant_id = tenant_id
+        self._page = PAGE
+        """Turns that are asked for at once."""
         self.result = ArchiveResult()
         """So far; also where the run was broken off."""
 
@@ -98,7 +104,7 @@ class Archive:
         began = time.monotonic()
         try:
             moved = await move(self._database, self._wanted, sessions)
-        except MoveBrokenOffError:
+        except BrokenOffError:
             # Not again and again, into the same trouble: the next run finds them.
             self.result.broken_off += len(sessions)
             return time.monotonic() - began
@@ -117,13 +123,28 @@ class Archive:
         while tenant_id is not None:
             position: Position | None = BEGINNING
             while position is not None:
-                page = await read_page(self._database, self._wanted, tenant_id, position)
+                page = await self._read(tenant_id, position)
                 self.result.kept.update(kept.value for kept in page.kept)
                 for session in page.resting:
                     yield session
                 tell(self.result)
                 position = page.following
             tenant_id = None if self._tenant_id is not None else await find_tenant_after(self._database, tenant_id)
+
+    async def _read(self, tenant_id: str, after: Position) -> Page:
+        """The next page, as long as one that is read in time. A session that alone takes too long is stepped over."""
+        while True:
+            try:
+                page = await read_page(self._database, self._wanted, tenant_id, after, self._page)
+            except BrokenOffError:
+                if self._page == 1:
+                    following = await find_turn_after(self._database, self._wanted, tenant_id, after)
+                    self.result.broken_off += following is not None
+                    return Page(resting=(), kept=(), following=following)
+                self._page //= 2
+            else:
+                self._page = min(2 * self._page, PAGE)
+                return page
 
     def _count_months(self, session: SessionAtRest) -> None:
         self.result.months.update({name_month(month) for month in session.months})

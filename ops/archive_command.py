@@ -62,7 +62,7 @@ def archive(
     A session goes as a whole, and only if nothing of it is waited for by anybody. Its turns are still found by their ids;
     lists and the session's history are without them.
 
-    Can be stopped at any point and run again; two at once do no harm. Exit code 1: some moves took too long, and were left.
+    Can be stopped at any point and run again; two at once do no harm. Exit code 1: some sessions took too long, and were left.
 
     --json: dry_run, cutoff, queue, tenant_id, failed, sessions, turns, moves, longest_move_seconds, busy, broken_off, kept
     (sessions that stay, by reason), months.
@@ -98,7 +98,10 @@ def archive(
     if result.busy:
         say(f"somebody was at work in {result.busy} sessions: they are left to the next run")
     if result.broken_off:
-        say(f"moves of {result.broken_off} sessions took too long or met a lock, and were left: try a smaller --batch")
+        say(
+            f"{result.broken_off} sessions took too long or met a lock, and were left: "
+            "try a smaller --batch, or a quieter hour"
+        )
         raise typer.Exit(ExitCode.FAILED)
 
 

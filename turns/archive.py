@@ -23,7 +23,7 @@ from turns.database import Database
 from turns.errors import DatabaseUnavailableError, TurnstileError
 
 PAGE = 1000
-"""Turns that one page of the walk reads, at most; and so many sessions' other turns."""
+"""Turns that one page of the walk reads, at most; and so many sessions' other turns, however many these are."""
 
 STATEMENT_TIMEOUT_SECONDS = 4
 """Less than the hot statements wait for a lock: whoever speaks in a session that is just going waits, and is not refused."""
@@ -32,7 +32,8 @@ LOCK_TIMEOUT_SECONDS = 1
 DEAD_LETTER_DAYS = 15
 """One more than SQS keeps a message: no dead letter outlives the row that says what became of its turn."""
 
-_IN_THE_WAY = frozenset({"57014", "55P03", "40P01"})
+_OUT_OF_TIME = "57014"
+_IN_THE_WAY = frozenset({_OUT_OF_TIME, "25P04", "55P03", "40P01"})
 """The time-outs, deadlock: nothing was done."""
 
 
@@ -80,12 +81,16 @@ NEXT_TENANT: LiteralString = """
 SELECT t.tenant_id FROM turns t WHERE t.tenant_id > %(after)s ORDER BY t.tenant_id LIMIT 1
 """
 
+_OLD: LiteralString = """FROM turns t
+     WHERE t.tenant_id = %(tenant)s AND t.created_at < %(cutoff)s AND (t.created_at, t.id) > (%(since)s, %(after)s)
+     ORDER BY t.created_at, t.id"""
+
+NEXT_TURN: LiteralString = f"SELECT t.created_at, t.id {_OLD} LIMIT 1"
+
 # Each session is looked at where its first turn is met, so once in a walk. One in use costs its own row and no more.
 READ_PAGE: LiteralString = f"""
 WITH page AS MATERIALIZED (
-    SELECT t.id, t.session_id, t.created_at FROM turns t
-     WHERE t.tenant_id = %(tenant)s AND t.created_at < %(cutoff)s AND (t.created_at, t.id) > (%(since)s, %(after)s)
-     ORDER BY t.created_at, t.id LIMIT {PAGE}
+    SELECT t.id, t.session_id, t.created_at {_OLD} LIMIT %(limit)s
 )
 SELECT page.created_at, page.id, s.session_id,
        CASE WHEN s.halted_by IS NOT NULL THEN '{Kept.HALTED}' WHEN s.updated_at >= %(cutoff)s THEN '{Kept.IN_USE}'
@@ -159,8 +164,8 @@ SELECT (SELECT count(*) FROM whole) AS sessions, (SELECT count(*) FROM archived)
 """
 
 
-class MoveBrokenOffError(TurnstileError):
-    """A move took longer than a system at work can bear, or somebody was in its way. Nothing of it was done."""
+class BrokenOffError(TurnstileError):
+    """A page or a move took longer than a system at work can bear, or somebody was in its way. Nothing of it was done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,10 +230,20 @@ async def find_tenant_after(database: Database, tenant_id: str) -> str | None:
     return rows[0]["tenant_id"] if rows else None
 
 
-async def read_page(database: Database, wanted: ArchiveFilter, tenant_id: str, after: Position) -> Page:
-    """The sessions whose first turn is among the next PAGE old turns of the tenant. Reads, and locks nothing."""
-    place = {"tenant": tenant_id, "since": after.created_at, "after": after.id}
-    _, rows = await database.fetch_pipelined([(BOUNDS, {}), (READ_PAGE, {**_terms(wanted), **place})])
+async def read_page(
+    database: Database, wanted: ArchiveFilter, tenant_id: str, after: Position, limit: int = PAGE
+) -> Page:
+    """The sessions whose first turn is among the next `limit` old turns of the tenant. Reads, and locks nothing.
+
+    Raises BrokenOffError where that takes too long, so that fewer may be asked for; DatabaseUnavailableError.
+    """
+    parameters = {**_terms(wanted), **_place(tenant_id, after), "limit": limit}
+    try:
+        _, rows = await database.fetch_pipelined([(BOUNDS, {}), (READ_PAGE, parameters)])
+    except DatabaseUnavailableError as error:
+        if _sqlstate(error) == _OUT_OF_TIME:
+            raise BrokenOffError(str(error)) from error
+        raise
     met = [row for row in rows if row["session_id"] is not None]
     return Page(
         resting=tuple(
@@ -239,28 +254,45 @@ async def read_page(database: Database, wanted: ArchiveFilter, tenant_id: str, a
             if row["kept"] is None
         ),
         kept=tuple(Kept(row["kept"]) for row in met if row["kept"] is not None),
-        following=Position(rows[-1]["created_at"], rows[-1]["id"]) if len(rows) == PAGE else None,
+        following=Position(rows[-1]["created_at"], rows[-1]["id"]) if len(rows) == limit else None,
     )
+
+
+async def find_turn_after(
+    database: Database, wanted: ArchiveFilter, tenant_id: str, after: Position
+) -> Position | None:
+    """The next old turn of the tenant, if there is one. Looks at no session, so that one can be stepped over."""
+    parameters = {**_terms(wanted), **_place(tenant_id, after)}
+    _, rows = await database.fetch_pipelined([(BOUNDS, {}), (NEXT_TURN, parameters)])
+    return Position(rows[0]["created_at"], rows[0]["id"]) if rows else None
 
 
 async def move(database: Database, wanted: ArchiveFilter, sessions: Sequence[SessionAtRest]) -> Moved:
     """Archives those of these sessions that are still at rest, in one statement, after it has made their months.
 
-    Raises MoveBrokenOffError, `archive_months.MonthDetachedError`, DatabaseUnavailableError; may be called again after each.
+    Raises BrokenOffError, `archive_months.MonthDetachedError`, DatabaseUnavailableError; may be called again after each.
     """
-    await make_months(database, {month for session in sessions for month in session.months})
     names = {
         "tenants": [session.tenant_id for session in sessions],
         "sessions": [session.session_id for session in sessions],
     }
     try:
+        await make_months(database, {month for session in sessions for month in session.months})
         _, rows = await database.fetch_pipelined([(BOUNDS, {}), (MOVE, {**_terms(wanted), **names})])
     except DatabaseUnavailableError as error:
-        if getattr(error.__cause__, "sqlstate", None) in _IN_THE_WAY:
-            raise MoveBrokenOffError(str(error)) from error
+        if _sqlstate(error) in _IN_THE_WAY:
+            raise BrokenOffError(str(error)) from error
         raise
     return Moved(**rows[0])
 
 
 def _terms(wanted: ArchiveFilter) -> Mapping[str, Any]:
     return {"cutoff": wanted.cutoff, "queue": wanted.queue, "failed": wanted.failed}
+
+
+def _place(tenant_id: str, after: Position) -> Mapping[str, Any]:
+    return {"tenant": tenant_id, "since": after.created_at, "after": after.id}
+
+
+def _sqlstate(error: DatabaseUnavailableError) -> str | None:
+    return getattr(error.__cause__, "sqlstate", None)

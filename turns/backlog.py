@@ -23,14 +23,16 @@ EVERY_SECONDS = 60.0
 """A CloudWatch metric has one value a minute."""
 
 MOST = 10_000
-"""As many turns of a queue are looked at, the oldest: a scan of milliseconds at any backlog, and no fleet is scaled by more."""
+"""As many turns of a queue are looked at, the oldest: a scan of milliseconds at any backlog, and no fleet is scaled by more.
+Those of halted sessions come on top, each at a probe of its session's row."""
 
 # The index `turns_waiting` has the queue and the moment since when a turn is due. Its predicate is an expression that stands
 # here and nowhere else: under a pinned plan no other statement can take it for an index of its own.
 BACKLOG: LiteralString = f"""
 SELECT q.name AS queue, count(w.id) AS due, count(w.id) FILTER (WHERE w.is_head) AS ready,
        coalesce(extract(epoch FROM now() - min(w.since) FILTER (WHERE w.is_head)), 0)::float8 AS oldest_seconds,
-       (SELECT count(*) FROM turns r WHERE r.status = 'RUNNING' AND r.queue = q.name) AS running
+       (SELECT count(*) FROM turns r WHERE r.status = 'RUNNING' AND r.queue = q.name) AS running,
+       count(w.id) >= %(limit)s AS truncated
   FROM unnest(%(queues)s::text[]) q (name)
   LEFT JOIN LATERAL (
       SELECT o.id, o.since, NOT EXISTS (
@@ -40,9 +42,10 @@ SELECT q.name AS queue, count(w.id) AS due, count(w.id) FILTER (WHERE w.is_head)
         FROM (SELECT t.id, t.tenant_id, t.session_id, t.seq, coalesce(t.execute_at, t.created_at) AS since
                 FROM turns t
                WHERE (t.status || '') = 'PENDING' AND t.queue = q.name AND coalesce(t.execute_at, t.created_at) <= now()
-               ORDER BY coalesce(t.execute_at, t.created_at) LIMIT %(limit)s) o
-        -- A halted session waits for a person: no worker more would help it.
-        JOIN sessions s ON s.tenant_id = o.tenant_id AND s.session_id = o.session_id AND s.halted_by IS NULL) w ON true
+                 -- A halted session waits for a person: no worker more would help it, and it must hide nobody who waits for one.
+                 AND (SELECT s.halted_by FROM sessions s
+                       WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id) IS NULL
+               ORDER BY coalesce(t.execute_at, t.created_at) LIMIT %(limit)s) o) w ON true
  GROUP BY q.name ORDER BY q.name
 """
 
@@ -51,7 +54,7 @@ log = structlog.get_logger("turnstile.backlog")
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """One queue at one moment. Beyond MOST turns, `due` and `ready` are of the oldest."""
+    """One queue at one moment. Beyond MOST turns, `due` and `ready` are of the oldest, and `truncated` says so."""
 
     queue: str
     due: int
@@ -62,6 +65,8 @@ class Backlog:
     """How long the oldest of the ready ones has been due; 0 if there is none."""
     running: int
     """Turns that are being answered, or were when their worker was lost."""
+    truncated: bool
+    """There may be more than were looked at: `due` and `ready` are lower bounds."""
 
 
 async def read_backlog(database: Database, queues: Sequence[str]) -> list[Backlog]:

@@ -21,10 +21,14 @@ ON CONFLICT (tenant_id, turn_id) DO UPDATE
 RETURNING c.submitted_at
 """
 
-FORGET_CHOSEN_IDS: LiteralString = """
-DELETE FROM chosen_ids WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM chosen_ids WHERE created_at < now() - make_interval(secs => %(older_than)s)
-     ORDER BY created_at LIMIT 1000 FOR UPDATE SKIP LOCKED))
+FORGOTTEN_AT_ONCE = 1000
+
+FORGET_CHOSEN_IDS: LiteralString = f"""
+WITH gone AS (
+    DELETE FROM chosen_ids WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM chosen_ids WHERE created_at < now() - make_interval(secs => %(older_than)s)
+         ORDER BY created_at LIMIT {FORGOTTEN_AT_ONCE} FOR UPDATE SKIP LOCKED)) RETURNING 1
+) SELECT count(*) AS gone FROM gone
 """
 
 
@@ -38,6 +42,7 @@ async def leave_tombstone(database: Database, tenant_id: str, turn_id: UUID, rea
     return row["submitted_at"] is None
 
 
-async def forget_chosen_ids(database: Database, older_than_seconds: float) -> None:
-    """Drops some of the rows that are older than that; called again and again by the relay."""
-    await database.fetch(FORGET_CHOSEN_IDS, {"older_than": older_than_seconds})
+async def forget_chosen_ids(database: Database, older_than_seconds: float) -> bool:
+    """Drops the oldest of the rows that are older than that. True if there may be more of them."""
+    [row] = await database.fetch(FORGET_CHOSEN_IDS, {"older_than": older_than_seconds})
+    return bool(row["gone"] == FORGOTTEN_AT_ONCE)

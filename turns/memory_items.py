@@ -119,11 +119,15 @@ SELECT s.memory_version, m.kind, m.key, m.content::text AS content, m.context, m
  WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s
 """
 
+PRUNED_AT_ONCE = 1000
+
 # A minute late: a write that found its row alive must not find it gone.
-PRUNE_ITEMS: LiteralString = """
-DELETE FROM memory_items WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM memory_items WHERE expires_at < now() - interval '1 minute'
-     ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED))
+PRUNE_ITEMS: LiteralString = f"""
+WITH gone AS (
+    DELETE FROM memory_items WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM memory_items WHERE expires_at < now() - interval '1 minute'
+         ORDER BY expires_at LIMIT {PRUNED_AT_ONCE} FOR UPDATE SKIP LOCKED)) RETURNING 1
+) SELECT count(*) AS gone FROM gone
 """
 
 
@@ -230,9 +234,10 @@ async def read_items(database: Database, tenant_id: str, session_id: str) -> tup
     return version, [StoredItem(**{name: row[name] for name in names}) for row in rows if row["key"] is not None]
 
 
-async def prune_items(database: Database) -> None:
-    """Drops some of those that have ended; called again and again by the relay."""
-    await database.fetch(PRUNE_ITEMS, {})
+async def prune_items(database: Database) -> bool:
+    """Drops those that ended first. True if there may be more that have ended."""
+    [row] = await database.fetch(PRUNE_ITEMS, {})
+    return bool(row["gone"] == PRUNED_AT_ONCE)
 
 
 def _claim(turn: ClaimedTurn) -> dict[str, Any]:

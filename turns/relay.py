@@ -223,11 +223,17 @@ class Relay:
             await self._send(queue, self._send_wake_ups, woken, ours_until)
             await self._send(queue, self._send_dead_letters, failed, ours_until)
         if time.monotonic() - self._forgot_at > FORGET_EVERY_SECONDS:
+            # Noted first: a delete that takes too long must not keep each round's sends waiting.
             self._forgot_at = time.monotonic()
             older_than_seconds = self._settings.idempotency_days * 86_400
-            await forget_submissions(self._database, older_than_seconds)
-            await forget_chosen_ids(self._database, older_than_seconds)
-            await prune_items(self._database)
+            more = [
+                await forget_submissions(self._database, older_than_seconds),
+                await forget_chosen_ids(self._database, older_than_seconds),
+                await prune_items(self._database),
+            ]
+            if any(more):
+                # One statement a minute keeps up with few requests a second: what is left is the next round's.
+                self._forgot_at = -math.inf
         if self._watch_memory is not None:
             await self._watch_memory()
         return len(due) == BATCH

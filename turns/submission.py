@@ -122,10 +122,14 @@ SELECT r.ord, s.fingerprint, coalesce(s.answer, {ANSWER.format(of="t", execute_a
  WHERE s.key IS NOT NULL OR t.id IS NOT NULL
 """
 
-FORGET_SUBMISSIONS: LiteralString = """
-DELETE FROM submissions WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM submissions WHERE created_at < now() - make_interval(secs => %(older_than)s)
-     ORDER BY created_at LIMIT 1000 FOR UPDATE SKIP LOCKED))
+FORGOTTEN_AT_ONCE = 1000
+
+FORGET_SUBMISSIONS: LiteralString = f"""
+WITH gone AS (
+    DELETE FROM submissions WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM submissions WHERE created_at < now() - make_interval(secs => %(older_than)s)
+         ORDER BY created_at LIMIT {FORGOTTEN_AT_ONCE} FOR UPDATE SKIP LOCKED)) RETURNING 1
+) SELECT count(*) AS gone FROM gone
 """
 
 
@@ -218,9 +222,10 @@ async def submit(
     ]
 
 
-async def forget_submissions(database: Database, older_than_seconds: float) -> None:
-    """Drops some of the idempotency records that are older than that; called again and again by the relay."""
-    await database.fetch(FORGET_SUBMISSIONS, {"older_than": older_than_seconds})
+async def forget_submissions(database: Database, older_than_seconds: float) -> bool:
+    """Drops the oldest of the idempotency records that are older than that. True if there may be more of them."""
+    [row] = await database.fetch(FORGET_SUBMISSIONS, {"older_than": older_than_seconds})
+    return bool(row["gone"] == FORGOTTEN_AT_ONCE)
 
 
 async def _read(database: Database, submissions: Sequence[Submission], places: Sequence[int]) -> dict[int, DictRow]:

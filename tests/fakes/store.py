@@ -85,7 +85,7 @@ STATEMENTS: dict[str, Statement] = {
     relay.PUT_NET: store_relay.put_net,
     relay.DEAD_LETTERED: store_relay.dead_lettered,
     backlog.BACKLOG: store_relay.backlog,
-    memory_items.PRUNE_ITEMS: store_cancel.no_answer,
+    memory_items.PRUNE_ITEMS: store_relay.prune_items,
     cancellation.LOCK_SESSION: store_cancel.lock_session,
     cancellation.LOCK_NAMED_SESSION: store_cancel.lock_named_session,
     cancellation.LOCK_OPEN: store_cancel.lock_open,

@@ -168,16 +168,24 @@ def backlog(tables: Tables, parameters: Parameters) -> Rows:
 def _backlog_of(tables: Tables, queue: str, limit: int) -> dict[str, Any]:
     now = tables.now()
     rows = [row for row in tables.turns.values() if row.queue == queue]
-    oldest = sorted((row.execute_at or row.created_at, by_id(row), row) for row in rows if row.is_due(now))[:limit]
-    due = [(since, row) for since, _, row in oldest if tables.sessions[row.tenant_id, row.session_id].halted_by is None]
-    heads = [since for since, row in due if tables.head_of(row.tenant_id, row.session_id) in (row, None)]
+    claimable = [
+        row for row in rows if row.is_due(now) and tables.sessions[row.tenant_id, row.session_id].halted_by is None
+    ]
+    due = sorted((row.execute_at or row.created_at, by_id(row), row) for row in claimable)[:limit]
+    heads = [since for since, _, row in due if tables.head_of(row.tenant_id, row.session_id) in (row, None)]
     return {
         "queue": queue,
         "due": len(due),
         "ready": len(heads),
         "oldest_seconds": (now - min(heads)) / 1_000_000 if heads else 0.0,
         "running": sum(row.status is TurnStatus.RUNNING for row in rows),
+        "truncated": len(due) >= limit,
     }
+
+
+def prune_items(tables: Tables, parameters: Parameters) -> Rows:
+    """PRUNE_ITEMS, of a store that has no durable items."""
+    return [{"gone": 0}]
 
 
 def halts(tables: Tables, row: TurnRow) -> bool:

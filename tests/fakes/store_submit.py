@@ -11,6 +11,7 @@ from tests.fakes.store_children import holds
 from tests.fakes.store_clock import interval
 from tests.fakes.store_rows import ChosenIdRow, Instant, MessageRow, SessionRow, SubmissionRow, TurnRow, columns, jsonb
 from tests.fakes.store_tables import Tables
+from turns import chosen_ids, submission
 from turns.status import TurnStatus
 
 Parameters = Mapping[str, Any]
@@ -21,7 +22,6 @@ SUBMIT_COLUMNS = (
     *("max_attempts", "timeouts", "metadatas", "trace_ids", "span_ids", "parent_span_ids", "webhook_urls"),
     *("chosens", "parents", "parent_fences", "child_keys"),
 )
-FORGET_BATCH = 1000
 
 
 def submit(tables: Tables, parameters: Parameters) -> Rows:
@@ -153,19 +153,21 @@ def forget_submissions(tables: Tables, parameters: Parameters) -> Rows:
     """FORGET_SUBMISSIONS."""
     limit = tables.now() - interval(parameters["older_than"])
     # In the order of their making, which is that of `created_at`.
-    oldest = islice(tables.submissions.values(), FORGET_BATCH)
-    for row in [row for row in oldest if row.created_at < limit]:
+    oldest = islice(tables.submissions.values(), submission.FORGOTTEN_AT_ONCE)
+    gone = [row for row in oldest if row.created_at < limit]
+    for row in gone:
         tables.delete_submission(row)
-    return []
+    return [{"gone": len(gone)}]
 
 
 def forget_chosen_ids(tables: Tables, parameters: Parameters) -> Rows:
     """FORGET_CHOSEN_IDS."""
     limit = tables.now() - interval(parameters["older_than"])
-    oldest = islice(tables.chosen_ids.values(), FORGET_BATCH)
-    for row in [row for row in oldest if row.created_at < limit]:
+    oldest = islice(tables.chosen_ids.values(), chosen_ids.FORGOTTEN_AT_ONCE)
+    gone = [row for row in oldest if row.created_at < limit]
+    for row in gone:
         tables.delete_chosen_id(row)
-    return []
+    return [{"gone": len(gone)}]
 
 
 def history(tables: Tables, parameters: Parameters) -> Rows:

@@ -4,12 +4,13 @@ import asyncio
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 import psycopg
 import pytest
 
+from ops import archive as archive_run
 from ops.archive import Archive
 from tests.factories import make_submission
 from tests.integration.archiving import (
@@ -27,8 +28,9 @@ from turns import archive as archiving
 from turns.archive import (
     BEGINNING,
     ArchiveFilter,
+    BrokenOffError,
     Kept,
-    MoveBrokenOffError,
+    Page,
     SessionAtRest,
     move,
     read_cutoff,
@@ -39,7 +41,8 @@ from turns.attempts import read_attempts
 from turns.cancel_reason import CancelReason
 from turns.cancellation import CanceledTurn, cancel_ahead
 from turns.claimed_turn import ClaimedTurn
-from turns.database import LOCK_TIMEOUT_SECONDS, Database, conninfo
+from turns.database import LOCK_TIMEOUT_SECONDS, Database, conninfo, number_placeholders
+from turns.errors import DatabaseUnavailableError
 from turns.history import read_history, read_version
 from turns.identifiers import TraceContext, start_trace
 from turns.operator_reading import read_said, read_turn_of_any
@@ -142,8 +145,7 @@ async def test_of_one_tenant_only(database: Database, settings: Settings) -> Non
 async def test_the_walk_comes_past_more_turns_than_a_page_has(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archiving, "PAGE", 3)
-    monkeypatch.setattr(archiving, "READ_PAGE", archiving.READ_PAGE.replace("LIMIT 1000", "LIMIT 3"))
+    monkeypatch.setattr(archive_run, "PAGE", 3)
     ids = [await end_turn(database, settings, f"s{number % 4}") for number in range(10)]
     await age(database)
 
@@ -569,12 +571,106 @@ async def test_a_move_that_meets_a_lock_is_broken_off_and_changes_nothing(
     found = await read_page(database, wanted, "t", BEGINNING)
     with psycopg.connect(settings.database_url) as other:
         other.execute("SELECT 1 FROM webhooks FOR UPDATE")
-        with pytest.raises(MoveBrokenOffError):
+        with pytest.raises(BrokenOffError):
             await move(database, wanted, found.resting)
 
         assert (await archive(database)).broken_off == 1
     assert await in_table(database) == [turn_id]
     assert await database.fetch("SELECT 1 FROM messages", {}) != []
+
+
+async def test_a_move_whose_month_cannot_be_made_in_time_is_left_and_changes_nothing(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turns.database.LOCK_TIMEOUT_SECONDS", 0.05)
+    turn_id = await end_turn(database, settings)
+    await age(database)
+    async with Database(settings.database_url, "test", size=1, pinned=True) as impatient:
+        with psycopg.connect(settings.database_url) as other:
+            other.execute("LOCK archived_turns IN SHARE UPDATE EXCLUSIVE MODE")
+            assert (await archive(impatient)).broken_off == 1
+        assert await in_table(database) == [turn_id]
+
+        assert (await archive(impatient)).broken_off == 0
+    assert await in_archive(database) == [turn_id]
+
+
+# --- pages that take too long
+
+
+@pytest.fixture
+def slow_session(monkeypatch: pytest.MonkeyPatch) -> str:
+    """To look at a session of this name takes longer than a statement gets."""
+    slow = "count(*) + count(CASE WHEN t.session_id = 'slow' THEN pg_sleep(60) END) AS turns"
+    assert "count(*) AS turns" in archiving.READ_PAGE
+    monkeypatch.setattr(archiving, "READ_PAGE", archiving.READ_PAGE.replace("count(*) AS turns", slow))
+    monkeypatch.setattr(archiving, "BOUNDS", archiving.BOUNDS.replace("4s", "1s"))
+    monkeypatch.setattr(archive_run, "PAGE", 4)
+    return "slow"
+
+
+async def test_a_session_that_cannot_be_looked_at_in_time_is_left_and_the_others_go(
+    database: Database, settings: Settings, slow_session: str
+) -> None:
+    gone = [await end_turn(database, settings, session) for session in ("a", "b")]
+    left = [await end_turn(database, settings, slow_session)]
+    gone += [await end_turn(database, settings, session) for session in ("c", "d", "e", "f")]
+    left += [await end_turn(database, settings, slow_session)]
+    gone += [await end_turn(database, settings, tenant_id="next")]
+    await age(database)
+
+    result = await archive(database)
+
+    assert (result.sessions, result.broken_off, result.busy, dict(result.kept)) == (7, 1, 0, {})
+    assert (await in_table(database), await in_archive(database)) == (sorted(left), sorted(gone))
+
+
+async def test_a_survey_comes_past_a_session_that_cannot_be_looked_at_in_time(
+    database: Database, settings: Settings, slow_session: str
+) -> None:
+    for session in (slow_session, "a", "b"):
+        await end_turn(database, settings, session)
+    await age(database)
+    cutoff = await read_cutoff(database, 90 * DAY_SECONDS)
+
+    result = await Archive(database, ArchiveFilter(cutoff=cutoff)).survey()
+
+    assert (result.sessions, result.turns, result.broken_off) == (2, 2, 1)
+
+
+async def test_pages_are_halved_until_they_are_read_in_time_and_grow_again(
+    database: Database, settings: Settings, slow_session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    async def noted(*given: Any) -> Page:
+        asked.append(given[-1])
+        return await read_page(*given)
+
+    monkeypatch.setattr(archive_run, "read_page", noted)
+    for session in ("a", slow_session, "b", "c", "d", "e", "f", "g", "h", "i"):
+        await end_turn(database, settings, session)
+    await age(database)
+
+    await archive(database)
+
+    # a; the slow one; b; c and d; e to h; i.
+    assert asked == [4, 2, 1, 2, 1, 1, 2, 4, 4]
+
+
+async def test_a_table_that_cannot_be_read_at_all_ends_the_run(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stepping over every session of it would end no sooner than the patience of whoever waits."""
+    monkeypatch.setattr(archiving, "BOUNDS", archiving.BOUNDS.replace("1s", "50ms"))
+    await end_turn(database, settings)
+    await age(database)
+    cutoff = await read_cutoff(database, 90 * DAY_SECONDS)
+    with psycopg.connect(settings.database_url) as other:
+        other.execute("LOCK turns IN ACCESS EXCLUSIVE MODE")
+
+        with pytest.raises(DatabaseUnavailableError):
+            await Archive(database, ArchiveFilter(cutoff=cutoff), tenant_id="t").survey()
 
 
 async def test_whoever_speaks_in_a_session_that_is_just_going_waits_and_is_not_refused(
@@ -612,34 +708,40 @@ async def test_a_month_that_was_detached_is_not_put_back(database: Database, set
     assert len(await in_table(database)) == 1
 
 
-async def test_the_walk_reads_by_index_however_many_turns_have_ended(settings: Settings) -> None:
-    """A page of old turns costs its own rows; so does one of turns whose sessions are in use."""
+@pytest.mark.parametrize("filled", [False, True], ids=["on an empty table", "on a full one"])
+async def test_the_walk_reads_by_index_however_many_turns_have_ended(settings: Settings, filled: bool) -> None:
+    """A page of old turns costs its own rows, however long it may be; so does one of turns whose sessions are in use."""
     fill = """INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, created_at, finished_at, expires_at, trace_id,
                                  span_id)
               SELECT gen_random_uuid(), 't', 's' || g, 1, 'q', 'SUCCEEDED', now() - g * interval '1 minute', now(), now(),
                      't', 's'
                 FROM generate_series(1, 20000) g"""
-    terms: dict[str, Any] = {
-        "tenant": "t", "since": BEGINNING.created_at, "after": BEGINNING.id, "cutoff": datetime.now(UTC), "queue": None,
-        "failed": False, "tenants": ["t"] * 200, "sessions": [f"s{number}" for number in range(200)],
-    }  # fmt: skip
     with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
-        connection.execute(fill)
-        connection.execute("SET enable_bitmapscan = off")
-        connection.execute(
-            "INSERT INTO sessions (tenant_id, session_id) SELECT 't', 's' || g FROM generate_series(1, 20000) g"
-        )
-        plans = {
-            name: "\n".join(
-                line for (line,) in connection.execute(f"EXPLAIN (COSTS OFF) {statement}", terms).fetchall()
+        if filled:
+            connection.execute(fill)
+            connection.execute(
+                "INSERT INTO sessions (tenant_id, session_id) SELECT 't', 's' || g FROM generate_series(1, 20000) g"
             )
-            for name, statement in {"page": archiving.READ_PAGE, "move": archiving.MOVE}.items()
+            connection.execute("ANALYZE turns, sessions")
+        connection.execute("SET enable_bitmapscan = off")
+        statements: dict[str, LiteralString] = {"page": archiving.READ_PAGE, "next": archiving.NEXT_TURN}
+        if filled:
+            # It is planned when a page has found something to move.
+            statements["move"] = archiving.MOVE
+        plans = {
+            name: "\n".join(line for (line,) in connection.execute(_explain(statement)).fetchall())
+            for name, statement in statements.items()
         }
 
-    page = re.search(r"Limit\n +-> +Index Scan using turns_tenant_created on turns t", plans["page"])
-    assert page, plans["page"]
+    for name in ("page", "next"):
+        assert re.search(r"Limit\n +-> +Index (Only )?Scan using turns_tenant_created on turns t", plans[name]), plans
     for plan in plans.values():
         assert "Seq Scan" not in plan
         # Small while the plan is made, and all the table's past a year later.
         assert not re.search("turns_(failed|running|open|send_at|joining)", plan)
+
+
+def _explain(statement: LiteralString) -> LiteralString:
+    """As it is pinned: for parameters that nobody knows yet, how long a page may be among them."""
+    return f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(statement)[0]}"

@@ -1,23 +1,29 @@
 """The relay under trouble: a backlog from long ago is worked off at once, and one queue's refusal is its own affair."""
 
+import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, LiteralString, NoReturn
 from uuid import uuid4
 
+import psycopg
 import pytest
 from botocore.exceptions import EndpointConnectionError
+from psycopg.rows import DictRow
 
 from tests.factories import make_submission
 from tests.integration.test_claim import submit_turns
+from turns import relay as relay_module
 from turns.boto3_transport import Boto3Transport
-from turns.database import Database
+from turns.chosen_ids import FORGET_CHOSEN_IDS
+from turns.database import Database, Parameters, conninfo, number_placeholders
 from turns.envelope import DeadLetter, OutgoingMessage
-from turns.errors import QueueUnavailableError
+from turns.errors import DatabaseUnavailableError, QueueUnavailableError
+from turns.memory_items import PRUNE_ITEMS
 from turns.message import WakeUp
 from turns.message_queue import MessageQueues
 from turns.relay import BATCH, Relay
 from turns.settings import Settings
-from turns.submission import submit
+from turns.submission import FORGET_SUBMISSIONS, submit
 
 
 class Sender:
@@ -133,3 +139,119 @@ async def test_a_send_of_which_nothing_was_taken_says_that_sqs_is_away(
 
     with pytest.raises(QueueUnavailableError):
         await queues.send(settings.queue, messages)
+
+
+# --- what is old is forgotten
+
+FILL_OLD: tuple[LiteralString, ...] = (
+    """INSERT INTO submissions (tenant_id, key, fingerprint, turn_id, answer, created_at)
+       SELECT 't', 'key:' || g, '', gen_random_uuid(), '{}', now() - interval '400 days' + g * interval '1 s'
+         FROM generate_series(1, %(many)s::int) g""",
+    """INSERT INTO chosen_ids (tenant_id, turn_id, created_at)
+       SELECT 't', gen_random_uuid(), now() - interval '400 days' + g * interval '1 s'
+         FROM generate_series(1, %(many)s::int) g""",
+    """INSERT INTO memory_items (tenant_id, session_id, kind, key, priority, tags, version, write_id, fence, created_at,
+                                 updated_at, expires_at)
+       SELECT 't', 's', 'fact', g::text, 0, '{}', g, gen_random_uuid(), 1, now(), now(), now() - interval '1 day'
+         FROM generate_series(1, %(many)s::int) g""",
+)
+FORGOTTEN: tuple[LiteralString, ...] = ("submissions", "chosen_ids", "memory_items")
+
+
+async def left(database: Database) -> list[int]:
+    """How many rows each of the tables has that are forgotten in."""
+    return [(await database.fetch(f"SELECT count(*) AS many FROM {table}", {}))[0]["many"] for table in FORGOTTEN]
+
+
+class Asked(Database):
+    """Notes which deletes it is asked for."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, "test", size=1, pinned=True)
+        self.deletes: list[str] = []
+
+    async def fetch(self, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
+        if statement in (FORGET_SUBMISSIONS, FORGET_CHOSEN_IDS, PRUNE_ITEMS):
+            self.deletes.append(statement)
+        return await super().fetch(statement, parameters)
+
+
+async def test_more_than_one_statement_forgets_is_forgotten_round_by_round(
+    database: Database, settings: Settings
+) -> None:
+    for fill in FILL_OLD:
+        await database.fetch(fill, {"many": 2_500})
+    relay = Relay(database, Sender(), settings)
+
+    counts = []
+    for _ in range(3):
+        await relay.round()
+        counts.append(await left(database))
+
+    assert counts == [[1_500] * 3, [500] * 3, [0] * 3]
+
+
+@pytest.mark.parametrize("place", range(3), ids=FORGOTTEN)
+async def test_a_table_that_has_more_to_forget_does_not_wait_for_the_others(
+    database: Database, settings: Settings, place: int
+) -> None:
+    await database.fetch(FILL_OLD[place], {"many": 1_001})
+    relay = Relay(database, Sender(), settings)
+
+    await relay.round()
+    await relay.round()
+
+    assert await left(database) == [0, 0, 0]
+
+
+async def test_with_nothing_more_to_forget_nobody_is_asked_before_the_minute_is_over(settings: Settings) -> None:
+    async with Asked(settings.database_url) as database:
+        await database.fetch(FILL_OLD[0], {"many": 999})
+        relay = Relay(database, Sender(), settings)
+
+        for _ in range(3):
+            await relay.round()
+
+        assert database.deletes == [FORGET_SUBMISSIONS, FORGET_CHOSEN_IDS, PRUNE_ITEMS]
+
+
+async def test_a_backlog_that_postgres_does_not_forget_in_time_is_not_tried_each_round(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try would keep what is due waiting for as long as a statement may take."""
+    async with Asked(settings.database_url) as database:
+        await database.fetch(FILL_OLD[0], {"many": 2_500})
+        relay = Relay(database, Sender(), settings)
+        monkeypatch.setattr(relay_module, "forget_chosen_ids", breaks_off)
+
+        with pytest.raises(DatabaseUnavailableError):
+            await relay.round()
+        await relay.round()
+
+        assert database.deletes == [FORGET_SUBMISSIONS]
+
+
+async def breaks_off(*_: object) -> NoReturn:
+    raise DatabaseUnavailableError("canceling statement due to statement timeout")
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        (FORGET_SUBMISSIONS, "submissions_created_at"),
+        (FORGET_CHOSEN_IDS, "chosen_ids_created_at"),
+        (PRUNE_ITEMS, "memory_items_expires_at"),
+    ],
+    ids=FORGOTTEN,
+)
+def test_what_is_forgotten_is_found_by_its_age_and_read_no_further(
+    settings: Settings, statement: LiteralString, index: str
+) -> None:
+    with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
+        for fill, table in zip(FILL_OLD, FORGOTTEN, strict=True):
+            connection.execute(fill, {"many": 20_000})
+            connection.execute(f"ANALYZE {table}")
+        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(statement)[0]}").fetchall()
+
+    text = "\n".join(line for (line,) in plan)
+    assert re.search(rf"Limit\n +-> +LockRows\n +-> +Index Scan using {index}", text), text

@@ -10,6 +10,7 @@ from tests.contract.store.calls import (
     FAILURE,
     LEASE_SECONDS,
     NET_SECONDS,
+    QUEUE,
     QUIET_FAILURE,
     RETRY,
     claimed,
@@ -17,12 +18,16 @@ from tests.contract.store.calls import (
     settle_one,
     submit_one,
 )
+from tests.factories import make_submission
 from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
 from turns.cancel_reason import CancelReason
 from turns.cancellation import cancel
+from turns.chosen_ids import forget_chosen_ids
 from turns.identifiers import start_trace
+from turns.memory_items import prune_items
 from turns.redrive import revive
 from turns.relay import DEAD_LETTERED, MAX_NET_SECONDS, PLACE_SCHEDULED, PUT_NET, TAKE_DUE, WAKE_EXPIRED
+from turns.submission import FORGOTTEN_AT_ONCE, forget_submissions, idempotency_key, submit
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 STAMP_SECONDS = 15.0
@@ -304,3 +309,21 @@ async def test_an_end_that_owes_nothing_is_never_taken(store: Stand) -> None:
     await store.pass_time(10 * MAX_NET_SECONDS)
 
     assert await taken(store) == []
+
+
+# --- what is old is forgotten
+
+
+async def test_forgetting_tells_whether_there_may_be_more(store: Stand) -> None:
+    many = FORGOTTEN_AT_ONCE + 1
+    submissions = [
+        make_submission(QUEUE, f"s{number}", key=idempotency_key(str(number)), chosen=True) for number in range(many)
+    ]
+    await submit(store.database, submissions, net_seconds=NET_SECONDS)
+    await store.pass_time(100)
+
+    assert [await forget_submissions(store.database, 99) for _ in range(2)] == [True, False]
+    assert [await forget_chosen_ids(store.database, 99) for _ in range(2)] == [True, False]
+    assert await prune_items(store.database) is False
+    snapshot = await store.snapshot()
+    assert (snapshot["submissions"], snapshot["chosen_ids"]) == ([], [])

@@ -159,6 +159,26 @@ async def test_where_somebody_is_in_the_way_it_says_so_and_fails(
     assert "--batch" in ran.err
 
 
+async def test_a_session_that_takes_too_long_to_look_at_is_told_and_fails_also_in_a_dry_run(
+    turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from turns import archive
+
+    slow = "count(*) + count(CASE WHEN t.session_id = 'slow' THEN pg_sleep(60) END) AS turns"
+    monkeypatch.setattr(archive, "READ_PAGE", archive.READ_PAGE.replace("count(*) AS turns", slow))
+    monkeypatch.setattr(archive, "BOUNDS", archive.BOUNDS.replace("4s", "1s"))
+    monkeypatch.setattr("ops.archive.PAGE", 1)
+    for session in ("slow", "other"):
+        await end_turn(database, settings, session)
+    await age(database)
+
+    ran = await turnstile("archive", "--older-than=90d", "--dry-run", "--json")
+
+    told = json.loads(ran.out)
+    assert (ran.code, told["sessions"], told["broken_off"]) == (1, 1, 1)
+    assert "took too long" in ran.err
+
+
 async def test_a_month_that_somebody_has_detached_ends_it_in_one_line(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
