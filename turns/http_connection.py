@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import cast
 
 HEAD_END = b"\r\n\r\n"
+NEXT_ADDRESS_SECONDS = 0.5
+"""An address that has not answered for so long does not keep the next one waiting: a host has several, and one may be dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,9 @@ class HttpConnection(asyncio.Protocol):
     async def open(host: str, port: int, tls: ssl.SSLContext | None) -> "HttpConnection":
         """Connects; raises OSError, which ssl.SSLError is too."""
         loop = asyncio.get_running_loop()
-        transport, connection = await loop.create_connection(HttpConnection, host, port, ssl=tls)
+        transport, connection = await loop.create_connection(
+            HttpConnection, host, port, ssl=tls, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS
+        )
         # A poll says nothing for 20 s, and an idle connection for longer: whoever keeps track of connections may forget it.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return connection

@@ -1,14 +1,21 @@
-"""The lean transport's connections: kept, given up, closed."""
+"""The lean transport's connections: kept, given up, closed, and found among several addresses."""
 
 import asyncio
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 import turns.lean_transport
-from tests.integration.asking_sqs import COMMAND, CUT, give_environment, lean
-from tests.integration.scripted_sqs import SILENCE, answer
+from tests.integration.asking_sqs import COMMAND, CUT, give_environment, lean, settings_for
+from tests.integration.scripted_sqs import SILENCE, answer, scripted
 from tests.probes import until
 from turns.errors import QueueUnavailableError
+from turns.lean_transport import LeanTransport
 from turns.sqs_transport import POLL
 
 
@@ -106,3 +113,38 @@ async def test_after_a_broken_connection_the_next_try_takes_none_that_was_idle()
         assert await transport.call(COMMAND, {}) == {}
 
         assert [request.connection for request in sqs.requests] == [1, 2, 2, 3]
+
+
+@contextmanager
+def black_hole() -> Iterator[int]:
+    """A port of 127.0.0.1 that answers no attempt to connect: its listener's queue is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        waiting: list[socket.socket] = []
+        try:
+            # How many the queue holds is the kernel's to say: it is full when one does not get in.
+            full = False
+            while not full:
+                waiting.append(socket.socket())
+                waiting[-1].setblocking(False)
+                waiting[-1].connect_ex(listener.getsockname())
+                full = not select.select([], waiting[-1:], [], 0.2)[1]
+                assert len(waiting) < 100
+            yield listener.getsockname()[1]
+        finally:
+            for one in waiting:
+                one.close()
+
+
+async def test_an_address_that_is_dead_does_not_keep_the_next_one_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scripted() as sqs:
+        with black_hole() as dead:
+            ports = [dead, urlsplit(sqs.address).port]
+
+            async def resolve(*_: Any, **__: Any) -> list[Any]:
+                return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
+
+            monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+            transport = LeanTransport(settings_for("http://sqs.test"))
+
+            assert await transport.call(POLL, {}) == {}
+            transport.close()
