@@ -31,7 +31,6 @@ class HttpConnection(asyncio.Protocol):
         self._received = bytearray()
         self._head: tuple[int, dict[str, str], int] | None = None
         self._waiting: asyncio.Future[HttpAnswer] | None = None
-        self._keeps = True
 
     @staticmethod
     async def open(host: str, port: int, tls: ssl.SSLContext | None) -> "HttpConnection":
@@ -47,7 +46,7 @@ class HttpConnection(asyncio.Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether the next request may be sent."""
-        return self._keeps and self._waiting is None and not self._transport.is_closing()
+        return self._waiting is None and not self._transport.is_closing()
 
     def close(self) -> None:
         """Lets go of it at once."""
@@ -112,8 +111,9 @@ class HttpConnection(asyncio.Protocol):
         if len(self._received) < length:
             return None
         answer = HttpAnswer(status, headers, bytes(self._received[:length]))
-        # Bytes beyond the answer belong to nothing that was asked.
-        self._keeps = len(self._received) == length and headers.get("connection", "").lower() != "close"
+        # Bytes beyond the answer belong to nothing that was asked. Not left to the server, which may forget to close it.
+        if len(self._received) > length or headers.get("connection", "").lower() == "close":
+            self.close()
         self._received.clear()
         self._head = None
         return answer

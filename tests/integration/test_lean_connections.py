@@ -12,7 +12,7 @@ import pytest
 
 import turns.lean_transport
 from tests.integration.asking_sqs import COMMAND, CUT, give_environment, lean, settings_for
-from tests.integration.scripted_sqs import SILENCE, answer, scripted
+from tests.integration.scripted_sqs import SILENCE, Act, answer, scripted
 from tests.probes import until
 from turns.errors import QueueUnavailableError
 from turns.lean_transport import LeanTransport
@@ -113,6 +113,18 @@ async def test_after_a_broken_connection_the_next_try_takes_none_that_was_idle()
         assert await transport.call(COMMAND, {}) == {}
 
         assert [request.connection for request in sqs.requests] == [1, 2, 2, 3]
+
+
+UNKEPT = [answer(Connection="close").said, answer().said + b"HTTP/1.1 200"]
+
+
+@pytest.mark.parametrize("said", UNKEPT, ids=["Connection: close", "bytes beyond the answer"])
+async def test_a_connection_that_is_not_kept_is_closed_although_the_server_leaves_it_open(said: bytes) -> None:
+    async with lean(*[Act(said)] * 3) as (transport, sqs):
+        for _ in range(3):
+            await transport.call(COMMAND, {})
+
+        await until(lambda: sqs.gone == 3)
 
 
 @contextmanager
