@@ -13,10 +13,12 @@ from functools import partial
 from typing import Any
 
 import boto3
+import botocore.session
 from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 
+from turns.aws_credentials import seek
 from turns.errors import QueueUnavailableError, SettingsError
 from turns.settings import Settings
 from turns.sqs_transport import (
@@ -40,7 +42,9 @@ class Boto3Transport:
         self._polls = ThreadPoolExecutor(settings.pollers, "sqs-poll")
         self._commands = ThreadPoolExecutor(COMMAND_THREADS, "sqs-command")
         # One session: what botocore reads to build a client is read once.
-        session = boto3.session.Session()
+        own = botocore.session.get_session()
+        seek(own, settings.aws_region)
+        session = boto3.session.Session(botocore_session=own)
         poll_seconds = settings.receive_wait_seconds + POLL_SLACK_SECONDS
         self._receive_client = make_client(session, settings, poll_seconds, settings.pollers, attempts=1)
         self._client = make_client(session, settings, COMMAND_SECONDS, COMMAND_THREADS + 2, attempts=2)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import cast
 
 HEAD_END = b"\r\n\r\n"
+NEXT_ADDRESS_SECONDS = 0.5
+"""An address that has not answered for so long does not keep the next one waiting: a host has several, and one may be dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +31,14 @@ class HttpConnection(asyncio.Protocol):
         self._received = bytearray()
         self._head: tuple[int, dict[str, str], int] | None = None
         self._waiting: asyncio.Future[HttpAnswer] | None = None
-        self._keeps = True
 
     @staticmethod
     async def open(host: str, port: int, tls: ssl.SSLContext | None) -> "HttpConnection":
         """Connects; raises OSError, which ssl.SSLError is too."""
         loop = asyncio.get_running_loop()
-        transport, connection = await loop.create_connection(HttpConnection, host, port, ssl=tls)
+        transport, connection = await loop.create_connection(
+            HttpConnection, host, port, ssl=tls, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS
+        )
         # A poll says nothing for 20 s, and an idle connection for longer: whoever keeps track of connections may forget it.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return connection
@@ -43,7 +46,7 @@ class HttpConnection(asyncio.Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether the next request may be sent."""
-        return self._keeps and self._waiting is None and not self._transport.is_closing()
+        return self._waiting is None and not self._transport.is_closing()
 
     def close(self) -> None:
         """Lets go of it at once."""
@@ -108,8 +111,9 @@ class HttpConnection(asyncio.Protocol):
         if len(self._received) < length:
             return None
         answer = HttpAnswer(status, headers, bytes(self._received[:length]))
-        # Bytes beyond the answer belong to nothing that was asked.
-        self._keeps = len(self._received) == length and headers.get("connection", "").lower() != "close"
+        # Bytes beyond the answer belong to nothing that was asked. Not left to the server, which may forget to close it.
+        if len(self._received) > length or headers.get("connection", "").lower() == "close":
+            self.close()
         self._received.clear()
         self._head = None
         return answer

@@ -1,7 +1,7 @@
 """SQS without botocore's layers: its JSON protocol over kept-alive HTTP/1.1, on the event loop (ADR 0038).
 
 Of botocore stays what must be right: who we are (its providers of credentials, and their refresh), where SQS is (its rules of
-endpoints), whom to trust, and how a request is signed. No thread, no model of the API. The MD5 sums of messages are not
+endpoints), whom to trust, and how a request is signed. No thread a call, no model of the API. The MD5 sums of messages are not
 looked at, as boto3 does not: TLS and the length of the answer have seen to it that a body is whole.
 """
 
@@ -18,11 +18,11 @@ from urllib.parse import quote, urlsplit
 import boto3
 import botocore.session
 from botocore.auth import SigV4Auth
-from botocore.credentials import Credentials, ReadOnlyCredentials, RefreshableCredentials
-from botocore.exceptions import BotoCoreError
+from botocore.credentials import ReadOnlyCredentials
 from botocore.httpsession import get_cert_path
 from botocore.utils import get_environ_proxies
 
+from turns.aws_credentials import CredentialsAside, seek
 from turns.boto3_transport import ask, make_client
 from turns.errors import QueueUnavailableError, SettingsError
 from turns.http_connection import HttpAnswer, HttpConnection
@@ -53,6 +53,7 @@ class LeanTransport:
 
     def __init__(self, settings: Settings) -> None:
         session = botocore.session.get_session()
+        self._credentials = CredentialsAside(seek(session, settings.aws_region))
         # The heartbeat's, which calls from a thread and seldom; and it knows where SQS is.
         self._client = make_client(
             boto3.session.Session(botocore_session=session), settings, EXTEND_SECONDS, 1, attempts=1
@@ -60,7 +61,6 @@ class LeanTransport:
         url = self._client.meta.endpoint_url
         if get_environ_proxies(url).get(urlsplit(url).scheme):
             raise SettingsError("TURNSTILE_SQS_TRANSPORT: lean uses no proxy, and the environment names one for SQS")
-        self._credentials: Credentials | None = session.get_credentials()
         self._signing = _Signing(url, self._client.meta.region_name)
         self._tls = _trust(session.get_config_variable("ca_bundle")) if url.startswith("https:") else None
         self._poll_seconds = settings.receive_wait_seconds + POLL_SLACK_SECONDS
@@ -68,12 +68,13 @@ class LeanTransport:
 
     def close(self) -> None:
         """Closes the connections; a poll that is under way is left behind."""
-        while self._idle:
-            self._idle.pop().close()
+        self._credentials.close()
+        self._close_idle()
 
     async def call(self, operation: str, parameters: Parameters) -> Answer:
         """One call. A caller that is cancelled closes its connection: SQS may have done it all the same."""
-        request = self._signing.request(await self._freeze_credentials(), operation, json.dumps(parameters).encode())
+        credentials = await self._credentials.freeze(COMMAND_SECONDS)
+        request = self._signing.request(credentials, operation, json.dumps(parameters).encode())
         if operation == POLL:
             return await self._try(operation, request, self._poll_seconds)
         try:
@@ -84,7 +85,7 @@ class LeanTransport:
             raise
         except QueueUnavailableError:
             # What broke this connection has most likely broken those that lie idle, too: the second try gets a new one.
-            self.close()
+            self._close_idle()
         return await self._try(operation, request, COMMAND_SECONDS)
 
     def call_blocking(self, operation: str, parameters: Parameters) -> Answer:
@@ -110,17 +111,9 @@ class LeanTransport:
         async with asyncio.timeout(CONNECT_SECONDS):
             return await HttpConnection.open(self._signing.host, self._signing.port, self._tls)
 
-    async def _freeze_credentials(self) -> ReadOnlyCredentials:
-        found = self._credentials
-        if found is None:
-            raise QueueUnavailableError("there are no AWS credentials")
-        try:
-            if isinstance(found, RefreshableCredentials) and found.refresh_needed():
-                # Asks a server. Who comes meanwhile goes on with the old ones as long as they are good.
-                return await asyncio.to_thread(found.get_frozen_credentials)
-            return found.get_frozen_credentials()
-        except (BotoCoreError, RuntimeError) as error:
-            raise QueueUnavailableError(f"AWS credentials: {type(error).__name__}: {error}") from error
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
 
 class _Signing:

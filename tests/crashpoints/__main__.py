@@ -89,6 +89,7 @@ def _parse() -> argparse.Namespace:
 def _warm_up(stack: "LocalStack") -> None:
     """Imports and prepares all that a forked process would otherwise spend its first second on. Leaves no connection open."""
     import boto3
+    import botocore.session
 
     from tests.chaos import audit
     from tests.conftest import migrate
@@ -98,9 +99,9 @@ def _warm_up(stack: "LocalStack") -> None:
         importlib.import_module(module)
     # What botocore reads from files stays in the session; each process makes clients of its own from it.
     os.environ.update(stack.environment())
-    session = boto3.session.Session()
-    session.client("sqs", endpoint_url=stack.sqs.address).close()
-    boto3.session.Session = lambda: session  # type: ignore[assignment, misc]
+    session = botocore.session.get_session()
+    boto3.session.Session(botocore_session=session).client("sqs", endpoint_url=stack.sqs.address).close()
+    botocore.session.get_session = lambda: session
     url = stack.postgres.create_database(TEMPLATE)
     migrate(url)
     audit.install(url)

@@ -53,7 +53,7 @@ class ScriptedSqs:
         try:
             while True:
                 line, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
-                headers = {name: value.strip() for name, _, value in (each.partition(":") for each in lines)}
+                headers = {name.lower(): value.strip() for name, _, value in (each.partition(":") for each in lines)}
                 body = await reader.readexactly(int(headers["content-length"]))
                 self.requests.append(Request(number, line, headers, body))
                 act = self.acts.pop(0) if self.acts else answer()

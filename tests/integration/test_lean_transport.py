@@ -1,31 +1,22 @@
-"""The hazards that the lean transport meets in boto3's place: connections, answers and credentials that do not hold."""
+"""The hazards that the lean transport meets in boto3's place: answers that do not hold, and servers that are somebody else."""
 
 import asyncio
 import json
-import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from botocore.credentials import RefreshableCredentials
-from botocore.exceptions import CredentialRetrievalError
 
-import turns.lean_transport
 from ops.local.stack import LocalStack
 from tests.fleet.certificates import Certificates, make
 from tests.fleet.tls_front import TlsFront
-from tests.integration.scripted_sqs import SILENCE, Act, ScriptedSqs, answer, scripted
+from tests.integration.asking_sqs import COMMAND, CUT, give_environment, lean, settings_for
+from tests.integration.scripted_sqs import SILENCE, Act, answer
 from tests.probes import until
 from turns.errors import QueueUnavailableError, SettingsError
 from turns.lean_transport import LeanTransport
-from turns.settings import Settings
 from turns.sqs_transport import POLL, CallRefusedError
 
-COMMAND = "DeleteMessageBatch"
-CUT = Act(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", closes=True)
 BROKEN = answer(b'{"__type": "com.amazonaws.sqs#InternalError"}', "500 Internal Server Error")
 THROTTLED = answer(
     b'{"__type": "com.amazonaws.sqs#RequestThrottled", "message": "slow down"}',
@@ -37,116 +28,7 @@ FORBIDDEN = answer(b'{"__type": "com.amazonaws.sqs#AccessDeniedException", "Mess
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "NO_PROXY": "127.0.0.1,localhost"}
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(turns.lean_transport, "RETRY_SECONDS", 0.0)
-
-
-def settings_for(address: str | None) -> Settings:
-    return Settings(sqs_endpoint_url=address, aws_region="us-east-1", sqs_transport="lean", receive_wait_seconds=1)
-
-
-@asynccontextmanager
-async def lean(*acts: Act) -> AsyncIterator[tuple[LeanTransport, ScriptedSqs]]:
-    async with scripted(*acts) as sqs:
-        transport = LeanTransport(settings_for(sqs.address))
-        yield transport, sqs
-        transport.close()
-
-
-# --- connections
-
-
-async def test_calls_one_after_the_other_share_a_connection() -> None:
-    async with lean() as (transport, sqs):
-        for operation in (COMMAND, POLL, COMMAND):
-            await transport.call(operation, {})
-
-        assert [request.connection for request in sqs.requests] == [1, 1, 1]
-
-
-async def test_calls_at_the_same_time_do_not() -> None:
-    async with lean() as (transport, sqs):
-        await asyncio.gather(*(transport.call(COMMAND, {}) for _ in range(3)))
-
-        assert {request.connection for request in sqs.requests} == {1, 2, 3}
-
-
-@pytest.mark.parametrize("operation", [POLL, COMMAND])
-async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(operation: str) -> None:
-    async with lean() as (transport, sqs):
-        await transport.call(COMMAND, {})
-        kept = transport._idle[0]
-        sqs.writers[0].close()
-        await until(lambda: not kept.is_idle)
-
-        await transport.call(operation, {})
-
-        assert [request.connection for request in sqs.requests] == [1, 2]
-
-
-@pytest.mark.parametrize("operation", [POLL, COMMAND])
-async def test_what_a_server_says_unasked_is_nobodys_answer(operation: str) -> None:
-    async with lean() as (transport, sqs):
-        await transport.call(COMMAND, {})
-        kept = transport._idle[0]
-        sqs.writers[0].write(answer(b'{"stale": true}', "408 Request Timeout").said)
-        await until(lambda: not kept.is_idle)
-
-        assert await transport.call(operation, {}) == {}
-
-
-async def test_a_connection_that_the_server_says_it_will_close_is_not_used_again() -> None:
-    async with lean(answer(Connection="close")) as (transport, sqs):
-        await transport.call(COMMAND, {})
-        await transport.call(COMMAND, {})
-
-        assert [request.connection for request in sqs.requests] == [1, 2]
-
-
-async def test_a_poll_that_is_cancelled_closes_its_connection_and_its_answer_is_nobody_elses() -> None:
-    async with lean(SILENCE) as (transport, sqs):
-        poll = asyncio.create_task(transport.call(POLL, {}))
-        await until(lambda: len(sqs.requests) == 1)
-
-        poll.cancel()
-
-        await until(lambda: sqs.gone == 1)
-        assert await transport.call(COMMAND, {}) == {}
-        assert [request.connection for request in sqs.requests] == [1, 2]
-
-
-async def test_a_server_that_is_silent_is_given_up_and_a_command_tried_once_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(turns.lean_transport, "COMMAND_SECONDS", 0.2)
-    async with lean(SILENCE, SILENCE) as (transport, sqs):
-        with pytest.raises(QueueUnavailableError, match="TimeoutError"):
-            await transport.call(COMMAND, {})
-
-        await until(lambda: [request.connection for request in sqs.requests] == [1, 2])
-
-
-async def test_a_poll_of_a_silent_server_ends_after_its_wait_and_is_not_tried_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(turns.lean_transport, "POLL_SLACK_SECONDS", -0.8)
-    async with lean(SILENCE) as (transport, sqs):
-        with pytest.raises(QueueUnavailableError, match="TimeoutError"):
-            await transport.call(POLL, {})
-
-        await until(lambda: len(sqs.requests) == 1)
-        assert len(sqs.writers) == 1
-
-
-async def test_after_a_broken_connection_the_next_try_takes_none_that_was_idle() -> None:
-    async with lean(answer(), answer(), CUT) as (transport, sqs):
-        await asyncio.gather(*(transport.call(COMMAND, {}) for _ in range(2)))
-
-        assert await transport.call(COMMAND, {}) == {}
-
-        assert [request.connection for request in sqs.requests] == [1, 2, 2, 3]
+    give_environment(monkeypatch)
 
 
 # --- answers
@@ -246,55 +128,6 @@ async def test_an_answer_that_came_in_time_counts_although_the_loop_was_held_up(
         monkeypatch.setattr(loop, "time", lambda: told() + 60.0)
 
         assert await poll == {"Messages": []}
-
-
-# --- credentials
-
-
-def credentials_that_end_soon(refresh: Any) -> RefreshableCredentials:
-    soon = datetime.now(UTC) + timedelta(seconds=30)
-    return RefreshableCredentials("OLD", "old", "old-token", soon, refresh, "test")
-
-
-async def test_credentials_are_refreshed_before_they_end_and_not_on_the_event_loop() -> None:
-    threads: list[str] = []
-
-    def refresh() -> dict[str, str]:
-        threads.append(threading.current_thread().name)
-        later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
-        return {"access_key": "NEW", "secret_key": "new", "token": "new-token", "expiry_time": later}
-
-    async with lean() as (transport, sqs):
-        transport._credentials = credentials_that_end_soon(refresh)
-        await transport.call(COMMAND, {})
-        await transport.call(COMMAND, {})
-
-        for request in sqs.requests:
-            assert "Credential=NEW/" in request.headers["authorization"]
-            assert request.headers["x-amz-security-token"] == "new-token"
-        assert len(threads) == 1
-        assert threads != [threading.main_thread().name]
-
-
-async def test_credentials_that_can_not_be_refreshed_are_an_outage() -> None:
-    def refresh() -> dict[str, str]:
-        raise CredentialRetrievalError(provider="test", error_msg="nobody there")
-
-    async with lean() as (transport, sqs):
-        transport._credentials = credentials_that_end_soon(refresh)
-        with pytest.raises(QueueUnavailableError, match="nobody there"):
-            await transport.call(COMMAND, {})
-
-        assert sqs.requests == []
-
-
-async def test_without_credentials_nothing_is_asked() -> None:
-    async with lean() as (transport, sqs):
-        transport._credentials = None
-        with pytest.raises(QueueUnavailableError, match="credentials"):
-            await transport.call(COMMAND, {})
-
-        assert sqs.requests == []
 
 
 # --- TLS

@@ -1,0 +1,162 @@
+"""The lean transport's connections: kept, given up, closed, and found among several addresses."""
+
+import asyncio
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+import turns.lean_transport
+from tests.integration.asking_sqs import COMMAND, CUT, give_environment, lean, settings_for
+from tests.integration.scripted_sqs import SILENCE, Act, answer, scripted
+from tests.probes import until
+from turns.errors import QueueUnavailableError
+from turns.lean_transport import LeanTransport
+from turns.sqs_transport import POLL
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    give_environment(monkeypatch)
+
+
+async def test_calls_one_after_the_other_share_a_connection() -> None:
+    async with lean() as (transport, sqs):
+        for operation in (COMMAND, POLL, COMMAND):
+            await transport.call(operation, {})
+
+        assert [request.connection for request in sqs.requests] == [1, 1, 1]
+
+
+async def test_calls_at_the_same_time_do_not() -> None:
+    async with lean() as (transport, sqs):
+        await asyncio.gather(*(transport.call(COMMAND, {}) for _ in range(3)))
+
+        assert {request.connection for request in sqs.requests} == {1, 2, 3}
+
+
+@pytest.mark.parametrize("operation", [POLL, COMMAND])
+async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(operation: str) -> None:
+    async with lean() as (transport, sqs):
+        await transport.call(COMMAND, {})
+        kept = transport._idle[0]
+        sqs.writers[0].close()
+        await until(lambda: not kept.is_idle)
+
+        await transport.call(operation, {})
+
+        assert [request.connection for request in sqs.requests] == [1, 2]
+
+
+@pytest.mark.parametrize("operation", [POLL, COMMAND])
+async def test_what_a_server_says_unasked_is_nobodys_answer(operation: str) -> None:
+    async with lean() as (transport, sqs):
+        await transport.call(COMMAND, {})
+        kept = transport._idle[0]
+        sqs.writers[0].write(answer(b'{"stale": true}', "408 Request Timeout").said)
+        await until(lambda: not kept.is_idle)
+
+        assert await transport.call(operation, {}) == {}
+
+
+async def test_a_connection_that_the_server_says_it_will_close_is_not_used_again() -> None:
+    async with lean(answer(Connection="close")) as (transport, sqs):
+        await transport.call(COMMAND, {})
+        await transport.call(COMMAND, {})
+
+        assert [request.connection for request in sqs.requests] == [1, 2]
+
+
+async def test_a_poll_that_is_cancelled_closes_its_connection_and_its_answer_is_nobody_elses() -> None:
+    async with lean(SILENCE) as (transport, sqs):
+        poll = asyncio.create_task(transport.call(POLL, {}))
+        await until(lambda: len(sqs.requests) == 1)
+
+        poll.cancel()
+
+        await until(lambda: sqs.gone == 1)
+        assert await transport.call(COMMAND, {}) == {}
+        assert [request.connection for request in sqs.requests] == [1, 2]
+
+
+async def test_a_server_that_is_silent_is_given_up_and_a_command_tried_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns.lean_transport, "COMMAND_SECONDS", 0.2)
+    async with lean(SILENCE, SILENCE) as (transport, sqs):
+        with pytest.raises(QueueUnavailableError, match="TimeoutError"):
+            await transport.call(COMMAND, {})
+
+        await until(lambda: [request.connection for request in sqs.requests] == [1, 2])
+
+
+async def test_a_poll_of_a_silent_server_ends_after_its_wait_and_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns.lean_transport, "POLL_SLACK_SECONDS", -0.8)
+    async with lean(SILENCE) as (transport, sqs):
+        with pytest.raises(QueueUnavailableError, match="TimeoutError"):
+            await transport.call(POLL, {})
+
+        await until(lambda: len(sqs.requests) == 1)
+        assert len(sqs.writers) == 1
+
+
+async def test_after_a_broken_connection_the_next_try_takes_none_that_was_idle() -> None:
+    async with lean(answer(), answer(), CUT) as (transport, sqs):
+        await asyncio.gather(*(transport.call(COMMAND, {}) for _ in range(2)))
+
+        assert await transport.call(COMMAND, {}) == {}
+
+        assert [request.connection for request in sqs.requests] == [1, 2, 2, 3]
+
+
+UNKEPT = [answer(Connection="close").said, answer().said + b"HTTP/1.1 200"]
+
+
+@pytest.mark.parametrize("said", UNKEPT, ids=["Connection: close", "bytes beyond the answer"])
+async def test_a_connection_that_is_not_kept_is_closed_although_the_server_leaves_it_open(said: bytes) -> None:
+    async with lean(*[Act(said)] * 3) as (transport, sqs):
+        for _ in range(3):
+            await transport.call(COMMAND, {})
+
+        await until(lambda: sqs.gone == 3)
+
+
+@contextmanager
+def black_hole() -> Iterator[int]:
+    """A port of 127.0.0.1 that answers no attempt to connect: its listener's queue is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        waiting: list[socket.socket] = []
+        try:
+            # How many the queue holds is the kernel's to say: it is full when one does not get in.
+            full = False
+            while not full:
+                waiting.append(socket.socket())
+                waiting[-1].setblocking(False)
+                waiting[-1].connect_ex(listener.getsockname())
+                full = not select.select([], waiting[-1:], [], 0.2)[1]
+                assert len(waiting) < 100
+            yield listener.getsockname()[1]
+        finally:
+            for one in waiting:
+                one.close()
+
+
+async def test_an_address_that_is_dead_does_not_keep_the_next_one_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scripted() as sqs:
+        with black_hole() as dead:
+            ports = [dead, urlsplit(sqs.address).port]
+
+            async def resolve(*_: Any, **__: Any) -> list[Any]:
+                return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
+
+            monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+            transport = LeanTransport(settings_for("http://sqs.test"))
+
+            assert await transport.call(POLL, {}) == {}
+            transport.close()
