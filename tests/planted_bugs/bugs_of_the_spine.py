@@ -85,15 +85,15 @@ BUGS: tuple[PlantedBug, ...] = (
         name="blind-delete-of-the-lock",
         plant=in_statements.blind_delete_of_the_lock,
         invariant="I14",
-        options=run("worker-frozen", "redis-flushed", lanes=3),
+        # Whoever thaws must have had a lock, and his successor have it still.
+        options=run("worker-frozen", "redis-flushed", lanes=3, seconds=12.0, sleep_seconds=(0.5, 2.0)),
     ),
     PlantedBug(
         name="waiting-mark-never-read",
         plant=in_statements.waiting_mark_never_read,
         invariant="I15",
-        # Its occasion is a turn that comes between the last settle of a hold and its unlock, and that no later turn of the
-        # session brings to light: many short sessions.
-        options=run(turns_a_session=2, clients=20, seconds=20.0, pause_seconds=0.05),
+        # No later turn of the session must bring it to light: many short sessions.
+        options=run(turns_a_session=2, clients=10, pause_seconds=0.05),
     ),
     PlantedBug(
         name="leases-by-the-local-clock",

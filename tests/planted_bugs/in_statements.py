@@ -1,12 +1,16 @@
 """Bugs in the SQL and Lua: what a statement would be if somebody had not thought of one thing."""
 
+from collections.abc import Callable
+from typing import Any
+
 import turns.cancellation
 import turns.claim
 import turns.redrive
 import turns.relay
 import turns.settle
 import worker.session_lock
-from tests.planted_bugs.patching import alter
+from tests.chaos.cast import pause
+from tests.planted_bugs.patching import alter, replace
 
 
 def settle_without_fence() -> None:
@@ -108,3 +112,13 @@ def blind_delete_of_the_lock() -> None:
 def waiting_mark_never_read() -> None:
     """Whoever was turned away by the lock is forgotten."""
     alter(worker.session_lock, "RELEASE", ("redis.call('DEL', KEYS[2]) == 1", "redis.call('DEL', KEYS[2]) == 2"))
+
+    # Its occasion is a turn that comes between the last settle of a hold and its unlock: a millisecond, if that.
+    def late(original: Callable[..., Any]) -> Callable[..., Any]:
+        async def release(self: Any, lock: Any) -> Any:
+            await pause(0.05)
+            return await original(self, lock)
+
+        return release
+
+    replace(worker.session_lock.SessionLock, "release", late)
