@@ -106,7 +106,7 @@ BUGS: tuple[PlantedBug, ...] = (
         name="any-answer-delivers-a-webhook",
         plant=in_conversations.any_answer_delivers_a_webhook,
         invariant="I20",
-        options=run("redis-flushed", seconds=12.0),
+        options=run("redis-flushed", seconds=14.0, clients=10),
     ),
     PlantedBug(
         name="webhook-given-up-at-once",
@@ -124,7 +124,14 @@ BUGS: tuple[PlantedBug, ...] = (
         name="fact-written-without-fence",
         plant=in_memory.fact_written_without_fence,
         invariant="I19",
-        options=run("worker-frozen", "worker-cut-off-from-postgres", lanes=3, bound_seconds=30.0, memory=MUCH),
+        options=run(
+            *("worker-frozen", "worker-cut-off-from-postgres"),
+            lanes=3,
+            seconds=20.0,
+            clients=10,
+            bound_seconds=30.0,
+            memory=MUCH,
+        ),
     ),
     PlantedBug(
         name="facts-not-read-again-after-a-flush",

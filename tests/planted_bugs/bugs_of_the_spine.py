@@ -86,7 +86,7 @@ BUGS: tuple[PlantedBug, ...] = (
         plant=in_statements.blind_delete_of_the_lock,
         invariant="I14",
         # Whoever thaws must have had a lock, and his successor have it still.
-        options=run("worker-frozen", "redis-flushed", lanes=3, seconds=12.0, sleep_seconds=(0.5, 2.0)),
+        options=run("worker-frozen", lanes=3, speeches=0.5, seconds=15.0, bound_seconds=60.0),
     ),
     PlantedBug(
         name="waiting-mark-never-read",

@@ -113,10 +113,10 @@ def waiting_mark_never_read() -> None:
     """Whoever was turned away by the lock is forgotten."""
     alter(worker.session_lock, "RELEASE", ("redis.call('DEL', KEYS[2]) == 1", "redis.call('DEL', KEYS[2]) == 2"))
 
-    # Its occasion is a turn that comes between the last settle of a hold and its unlock: a millisecond, if that.
+    # Its occasion is a turn that comes between the last settle of a hold and its unlock: a millisecond, if nobody is late.
     def late(original: Callable[..., Any]) -> Callable[..., Any]:
         async def release(self: Any, lock: Any) -> Any:
-            await pause(0.05)
+            await pause(0.4)
             return await original(self, lock)
 
         return release
