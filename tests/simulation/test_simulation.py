@@ -1,5 +1,6 @@
 """The simulation itself: that a seed replays exactly, that lives with faults end clean, and that it can convict."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -39,6 +40,15 @@ def test_two_seeds_give_two_lives() -> None:
     first, second = (run_seed(seed)[1] for seed in (1, 2))
 
     assert [change.turn_id for change in first.audit] != [change.turn_id for change in second.audit]
+
+
+def test_a_life_is_collected_when_it_is_over() -> None:
+    # What a worker does once, and spares the collector, a simulation would do in each of thousands of lives.
+    frozen = gc.get_freeze_count()
+
+    run_seed(1)
+
+    assert gc.get_freeze_count() == frozen
 
 
 @pytest.mark.parametrize("seed", SEEDS)

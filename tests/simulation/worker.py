@@ -179,6 +179,8 @@ def worker_parts(backing: Backing) -> Iterator[None]:
         "ThreadPoolExecutor": lambda *_: HandlerThreads(loop, loop.current.process),
         "socket": SimpleNamespace(gethostname=lambda: "host"),
         "os": SimpleNamespace(getpid=lambda: loop.current.process.pid),
+        # A process does it once. Here each life would keep for good what the lives before it have left.
+        "_spare_collector": lambda: None,
     }
     with ExitStack() as stack:
         for name, part in parts.items():
