@@ -26,7 +26,7 @@ from tests.chaos.terms import Options
 from tests.planted_bugs.catalogue import BY_NAME, CATALOGUE
 from tests.planted_bugs.planted_bug import PlantedBug
 
-TRIES = 3
+TRIES = 6
 """A bug needs its occasion. One that did not show gets another seed; one that never shows was not caught."""
 
 CONTROL = "without any bug"
