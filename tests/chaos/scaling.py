@@ -235,6 +235,7 @@ def usual_options(seed: int) -> Options:
     return Options(
         seed=seed,
         kinds=("none",),
+        tenant_slots=None,
         clients=16,
         speeches=0.9,
         conversations=0,

@@ -68,7 +68,7 @@ class Options:
     lease_seconds: float = LEASE_SECONDS
     transport: Literal["boto3", "lean", "mixed"] = "boto3"
     """How the processes speak to SQS. Mixed: half of each role in one way and half in the other, by the seed."""
-    tenant_slots: int = 4
+    tenant_slots: int | None = 4
     """What one tenant may have of a worker's slots; in a calm run all, because who is put off is not answered at once."""
     workers: int = 4
     apis: int = 2

@@ -4,7 +4,7 @@ Where the real one makes a thread, a lock client, or asks for its pid, it gets t
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from types import SimpleNamespace
@@ -176,6 +176,7 @@ def worker_parts(backing: Backing) -> Iterator[None]:
         "listen": _hear_nothing,
         "EventWriter": lambda _: SilentEvents(),
         "Heartbeat": lambda *arguments: SimulatedHeartbeat(backing, loop.current.process, *arguments),
+        "in_own_thread": _at_once,
         "ThreadPoolExecutor": lambda *_: HandlerThreads(loop, loop.current.process),
         "socket": SimpleNamespace(gethostname=lambda: "host"),
         "os": SimpleNamespace(getpid=lambda: loop.current.process.pid),
@@ -189,6 +190,10 @@ def worker_parts(backing: Backing) -> Iterator[None]:
         stack.enter_context(patch.object(Attempt, "__hash__", number))
         stack.enter_context(patch.object(worker.watchdog, "os", SimpleNamespace(_exit=leave)))
         yield
+
+
+async def _at_once(call: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+    await call(*arguments)
 
 
 class SimulatedWorker:
