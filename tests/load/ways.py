@@ -56,24 +56,24 @@ class Direct:
 @asynccontextmanager
 async def open_direct(environment: Mapping[str, str], queue: str, journal: Journal) -> AsyncIterator[Direct]:
     """Submits in this process, under the settings of the others. A refusal or an outage ends the run."""
-    # Settings and credentials are read from the environment, and only when these two are made.
+    # Settings are read from the environment when they are made, credentials when the first call needs them.
     with patch.dict("os.environ", environment):
         settings = load()
+        assert settings.queue == queue
         queues = MessageQueues(settings)
-    assert settings.queue == queue
 
-    async def submit(asks: Sequence[Ask]) -> list[str]:
-        wanted = [prepare(settings, ask.tenant, ask.session, {"input": ask.content}, ask.key) for ask in asks]
-        result = await submit_all(database, queues, settings, wanted)
-        if result.refused:
-            raise RuntimeError(f"refused: {result.refused[0]}")
-        return [str(turn_id) for turn_id in result.turn_ids]
+        async def submit(asks: Sequence[Ask]) -> list[str]:
+            wanted = [prepare(settings, ask.tenant, ask.session, {"input": ask.content}, ask.key) for ask in asks]
+            result = await submit_all(database, queues, settings, wanted)
+            if result.refused:
+                raise RuntimeError(f"refused: {result.refused[0]}")
+            return [str(turn_id) for turn_id in result.turn_ids]
 
-    try:
-        async with Database(settings.database_url, "load", size=LANES) as database:
-            yield Direct(Batcher(submit, limit=BATCH, lanes=LANES), journal)
-    finally:
-        queues.close()
+        try:
+            async with Database(settings.database_url, "load", size=LANES) as database:
+                yield Direct(Batcher(submit, limit=BATCH, lanes=LANES), journal)
+        finally:
+            queues.close()
 
 
 @dataclass(slots=True)
