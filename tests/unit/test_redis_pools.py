@@ -1,11 +1,15 @@
 """How commands to Redis are packed: by hiredis on every way of connecting, and as redis-py itself would."""
 
+import asyncio
 from typing import Any
 
 import pytest
 import redis.asyncio
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import DataError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from tests.probes import let_the_loop_turn
 from turns import redis_pools
 from turns.redis_connections import connect
 
@@ -42,3 +46,61 @@ def test_what_cannot_be_packed_is_redis_pys_own_error() -> None:
 
     with pytest.raises(DataError):
         pool.make_connection().pack_command("SET", "key", {"no": "text"})
+
+
+class Stuck:
+    """A connection that takes no byte more."""
+
+    is_connected = True
+    socket_timeout = 0.01
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.disconnected = False
+        self._writer = self
+
+    def writelines(self, _: object) -> None:
+        """As a StreamWriter has it."""
+
+    async def drain(self) -> None:
+        """Never done, or broken."""
+        if self.error is not None:
+            raise self.error
+        await asyncio.Event().wait()
+
+    async def check_health(self) -> None:
+        """Nothing to check."""
+
+    async def disconnect(self, *, nowait: bool) -> None:
+        self.disconnected = nowait
+
+
+async def test_what_can_not_be_sent_in_time_is_redis_pys_own_time_out() -> None:
+    connection = Stuck()
+
+    with pytest.raises(RedisTimeoutError):
+        await redis_pools._send(connection, [b"PING"])
+
+    assert connection.disconnected
+
+
+async def test_a_connection_that_breaks_in_a_send_is_redis_pys_own_error() -> None:
+    connection = Stuck(BrokenPipeError("gone"))
+
+    with pytest.raises(RedisConnectionError):
+        await redis_pools._send(connection, [b"PING"])
+
+    assert connection.disconnected
+
+
+async def test_a_send_that_is_cancelled_leaves_no_half_command_for_the_next() -> None:
+    connection = Stuck()
+    connection.socket_timeout = 60.0
+    sending = asyncio.create_task(redis_pools._send(connection, [b"PING"]))
+    await let_the_loop_turn(2)
+
+    sending.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    assert connection.disconnected
