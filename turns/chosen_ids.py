@@ -11,6 +11,7 @@ from uuid import UUID
 
 from turns.cancel_reason import CancelReason
 from turns.database import Database
+from turns.forgetting import AT_ONCE, FORGET, OLDER
 
 LEAVE_TOMBSTONE: LiteralString = """
 INSERT INTO chosen_ids AS c (tenant_id, turn_id, canceled_at, reason)
@@ -21,15 +22,7 @@ ON CONFLICT (tenant_id, turn_id) DO UPDATE
 RETURNING c.submitted_at
 """
 
-FORGOTTEN_AT_ONCE = 1000
-
-FORGET_CHOSEN_IDS: LiteralString = f"""
-WITH gone AS (
-    DELETE FROM chosen_ids WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM chosen_ids WHERE created_at < now() - make_interval(secs => %(older_than)s)
-         ORDER BY created_at LIMIT {FORGOTTEN_AT_ONCE} FOR UPDATE SKIP LOCKED)) RETURNING 1
-) SELECT count(*) AS gone FROM gone
-"""
+FORGET_CHOSEN_IDS: LiteralString = FORGET.format(table="chosen_ids", over=OLDER, by="created_at")
 
 
 async def leave_tombstone(database: Database, tenant_id: str, turn_id: UUID, reason: CancelReason) -> bool:
@@ -45,4 +38,4 @@ async def leave_tombstone(database: Database, tenant_id: str, turn_id: UUID, rea
 async def forget_chosen_ids(database: Database, older_than_seconds: float) -> bool:
     """Drops the oldest of the rows that are older than that. True if there may be more of them."""
     [row] = await database.fetch(FORGET_CHOSEN_IDS, {"older_than": older_than_seconds})
-    return bool(row["gone"] == FORGOTTEN_AT_ONCE)
+    return bool(row["gone"] == AT_ONCE)

@@ -18,6 +18,7 @@ from psycopg.rows import DictRow
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.errors import SupersededError
+from turns.forgetting import AT_ONCE, FORGET
 from turns.head import IS_RUNNING
 
 MAX_ITEMS = 200
@@ -119,16 +120,10 @@ SELECT s.memory_version, m.kind, m.key, m.content::text AS content, m.context, m
  WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s
 """
 
-PRUNED_AT_ONCE = 1000
-
 # A minute late: a write that found its row alive must not find it gone.
-PRUNE_ITEMS: LiteralString = f"""
-WITH gone AS (
-    DELETE FROM memory_items WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM memory_items WHERE expires_at < now() - interval '1 minute'
-         ORDER BY expires_at LIMIT {PRUNED_AT_ONCE} FOR UPDATE SKIP LOCKED)) RETURNING 1
-) SELECT count(*) AS gone FROM gone
-"""
+PRUNE_ITEMS: LiteralString = FORGET.format(
+    table="memory_items", over="expires_at < now() - interval '1 minute'", by="expires_at"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +232,7 @@ async def read_items(database: Database, tenant_id: str, session_id: str) -> tup
 async def prune_items(database: Database) -> bool:
     """Drops those that ended first. True if there may be more that have ended."""
     [row] = await database.fetch(PRUNE_ITEMS, {})
-    return bool(row["gone"] == PRUNED_AT_ONCE)
+    return bool(row["gone"] == AT_ONCE)
 
 
 def _claim(turn: ClaimedTurn) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from turns.errors import (
     SubmissionRefusedError,
     TurnIdTakenError,
 )
+from turns.forgetting import AT_ONCE, FORGET, OLDER
 from turns.head import IS_RUNNING
 from turns.identifiers import TraceContext
 from turns.message import ID_RULE, is_valid_id
@@ -122,15 +123,7 @@ SELECT r.ord, s.fingerprint, coalesce(s.answer, {ANSWER.format(of="t", execute_a
  WHERE s.key IS NOT NULL OR t.id IS NOT NULL
 """
 
-FORGOTTEN_AT_ONCE = 1000
-
-FORGET_SUBMISSIONS: LiteralString = f"""
-WITH gone AS (
-    DELETE FROM submissions WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM submissions WHERE created_at < now() - make_interval(secs => %(older_than)s)
-         ORDER BY created_at LIMIT {FORGOTTEN_AT_ONCE} FOR UPDATE SKIP LOCKED)) RETURNING 1
-) SELECT count(*) AS gone FROM gone
-"""
+FORGET_SUBMISSIONS: LiteralString = FORGET.format(table="submissions", over=OLDER, by="created_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +218,7 @@ async def submit(
 async def forget_submissions(database: Database, older_than_seconds: float) -> bool:
     """Drops the oldest of the idempotency records that are older than that. True if there may be more of them."""
     [row] = await database.fetch(FORGET_SUBMISSIONS, {"older_than": older_than_seconds})
-    return bool(row["gone"] == FORGOTTEN_AT_ONCE)
+    return bool(row["gone"] == AT_ONCE)
 
 
 async def _read(database: Database, submissions: Sequence[Submission], places: Sequence[int]) -> dict[int, DictRow]:

@@ -11,7 +11,7 @@ from tests.fakes.store_children import holds
 from tests.fakes.store_clock import interval
 from tests.fakes.store_rows import ChosenIdRow, Instant, MessageRow, SessionRow, SubmissionRow, TurnRow, columns, jsonb
 from tests.fakes.store_tables import Tables
-from turns import chosen_ids, submission
+from turns import forgetting
 from turns.status import TurnStatus
 
 Parameters = Mapping[str, Any]
@@ -153,7 +153,7 @@ def forget_submissions(tables: Tables, parameters: Parameters) -> Rows:
     """FORGET_SUBMISSIONS."""
     limit = tables.now() - interval(parameters["older_than"])
     # In the order of their making, which is that of `created_at`.
-    oldest = islice(tables.submissions.values(), submission.FORGOTTEN_AT_ONCE)
+    oldest = islice(tables.submissions.values(), forgetting.AT_ONCE)
     gone = [row for row in oldest if row.created_at < limit]
     for row in gone:
         tables.delete_submission(row)
@@ -163,7 +163,7 @@ def forget_submissions(tables: Tables, parameters: Parameters) -> Rows:
 def forget_chosen_ids(tables: Tables, parameters: Parameters) -> Rows:
     """FORGET_CHOSEN_IDS."""
     limit = tables.now() - interval(parameters["older_than"])
-    oldest = islice(tables.chosen_ids.values(), chosen_ids.FORGOTTEN_AT_ONCE)
+    oldest = islice(tables.chosen_ids.values(), forgetting.AT_ONCE)
     gone = [row for row in oldest if row.created_at < limit]
     for row in gone:
         tables.delete_chosen_id(row)

@@ -23,11 +23,12 @@ from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
 from turns.cancel_reason import CancelReason
 from turns.cancellation import cancel
 from turns.chosen_ids import forget_chosen_ids
+from turns.forgetting import AT_ONCE
 from turns.identifiers import start_trace
 from turns.memory_items import prune_items
 from turns.redrive import revive
 from turns.relay import DEAD_LETTERED, MAX_NET_SECONDS, PLACE_SCHEDULED, PUT_NET, TAKE_DUE, WAKE_EXPIRED
-from turns.submission import FORGOTTEN_AT_ONCE, forget_submissions, idempotency_key, submit
+from turns.submission import forget_submissions, idempotency_key, submit
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 STAMP_SECONDS = 15.0
@@ -315,7 +316,7 @@ async def test_an_end_that_owes_nothing_is_never_taken(store: Stand) -> None:
 
 
 async def test_forgetting_tells_whether_there_may_be_more(store: Stand) -> None:
-    many = FORGOTTEN_AT_ONCE + 1
+    many = AT_ONCE + 1
     submissions = [
         make_submission(QUEUE, f"s{number}", key=idempotency_key(str(number)), chosen=True) for number in range(many)
     ]
