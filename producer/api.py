@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel
 
 from memory.history import History
 from producer import page_cursor
@@ -66,7 +67,10 @@ class Backend:
     watch: TurnWatch
 
 
-def find_backend(request: Request) -> Backend:
+# Coroutines though they await nothing: FastAPI would send each of them through a thread, for every request.
+
+
+async def find_backend(request: Request) -> Backend:
     """The backend of this application."""
     return cast("Backend", request.app.state.backend)
 
@@ -75,7 +79,7 @@ Behind = Annotated[Backend, Depends(find_backend)]
 _bearer = HTTPBearer(auto_error=False, description="A key of TURNSTILE_API_KEYS. Where none are set, none is needed.")
 
 
-def find_tenant(behind: Behind, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> str:
+async def find_tenant(behind: Behind, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> str:
     """The caller's tenant. Raises the 401."""
     tenant = behind.api_keys.find_tenant(given.credentials if given else None)
     return tenant if tenant is not None else refuse_unauthorized()
@@ -130,13 +134,12 @@ async def submit_turn(
     tenant: Tenant,
     session_id: SessionId,
     request: Request,
-    response: Response,
     idempotency_key: IdempotencyKey = None,
     traceparent: Annotated[
         str | None, Header(description="W3C trace context. One that is not valid is ignored.")
     ] = None,
     prefer: Prefer = None,
-) -> Any:
+) -> Response:
     """Records the turn and queues it. It is answered later; ask at `Location`, after `Retry-After` seconds.
 
     With `Prefer: wait=10` the answer waits: 200 with the turn if it has ended by then, else 202 as ever.
@@ -144,20 +147,25 @@ async def submit_turn(
     body = await read_json(request, behind.settings.max_body_bytes)
     wanted = read_turn_request(body, datetime.now(UTC))
     accepted = await behind.intake.accept(tenant, session_id, wanted, key=idempotency_key, traceparent=traceparent)
-    response.headers["Location"] = f"/v1/turns/{accepted.turn_id}"
-    response.headers["Retry-After"] = "1"
-    response.headers["traceparent"] = accepted.trace.traceparent
-    if accepted.replayed:
-        response.headers["Idempotency-Replayed"] = "true"
+    headers = {
+        "Location": f"/v1/turns/{accepted.turn_id}",
+        "Retry-After": "1",
+        "traceparent": accepted.trace.traceparent,
+        **({"Idempotency-Replayed": "true"} if accepted.replayed else {}),
+    }
     seconds = wanted_wait(prefer, behind.settings.max_wait_seconds)
     if seconds is not None:
-        response.headers["Preference-Applied"] = f"wait={seconds}"
+        headers["Preference-Applied"] = f"wait={seconds}"
         ended = await wait_for_end(behind.watch, request, tenant, accepted.turn_id, seconds)
         if ended is not None:
-            del response.headers["Retry-After"]
-            response.status_code = 200
-            return detail(ended)
-    return submitted(accepted)
+            del headers["Retry-After"]
+            return _answer(200, detail(ended), headers)
+    return _answer(202, submitted(accepted), headers)
+
+
+def _answer(status: int, model: BaseModel, headers: dict[str, str]) -> Response:
+    # Written by pydantic at once. FastAPI makes a dict of it first, goes through that in Python, and writes it then.
+    return Response(model.model_dump_json(by_alias=True), status, headers, media_type="application/json")
 
 
 @v1.get("/turns/{turn_id}", tags=["turns"], summary="Read a turn", responses=problems(404, 422))

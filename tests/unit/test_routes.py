@@ -1,0 +1,35 @@
+"""The routes, as FastAPI runs them."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fastapi.dependencies.models import Dependant
+from fastapi.dependencies.utils import get_dependant
+
+from producer import api, cancel_routes, stream
+from producer.parameters import refuse_unknown_parameters
+
+
+def test_nothing_that_stands_before_a_route_goes_through_a_thread() -> None:
+    routes: list[Any] = [*api.v1.routes, *api.health.routes, *cancel_routes.v1.routes, *stream.v1.routes]
+    needed = [call for route in routes for call in _calls(route.dependant)]
+
+    assert len(needed) > len(routes)
+    assert [call for call in (*needed, refuse_unknown_parameters) if not _is_async(call)] == []
+
+
+def test_what_would_go_through_a_thread_is_seen() -> None:
+    assert not _is_async(lambda: None)
+    assert [_is_async(call) for call in _calls(get_dependant(path="/", call=api.find_tenant))] == [True, True, True]
+
+
+def _calls(dependant: Dependant) -> Iterator[Callable[..., Any]]:
+    if dependant.call is not None:
+        yield dependant.call
+    for needed in dependant.dependencies:
+        yield from _calls(needed)
+
+
+def _is_async(call: Any) -> bool:
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004
