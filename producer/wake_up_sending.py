@@ -17,6 +17,9 @@ from turns.errors import QueueUnavailableError, UnknownQueueError
 from turns.message_queue import BATCH, MessageQueues
 
 LANES = 4
+COMPANY_SECONDS = 0.05
+"""How long a send may be under way before a few more wake-ups get one of their own: SQS charges by the call. A full batch
+does not wait for it."""
 PATIENCE_SECONDS = 1.0
 """How long a request waits for its wake-up to go out. The send itself goes on behind it."""
 
@@ -47,7 +50,7 @@ class _Lane:
     def __init__(self, queues: MessageQueues, name: str) -> None:
         self._queues = queues
         self._name = name
-        self._batcher = Batcher(self._flush, limit=BATCH, lanes=LANES)
+        self._batcher = Batcher(self._flush, limit=BATCH, lanes=LANES, patience_seconds=COMPANY_SECONDS)
         self.breaker = Circuit(threshold=THRESHOLD, longest_pause_seconds=PAUSE_SECONDS)
 
     async def send(self, message: OutgoingMessage) -> bool:

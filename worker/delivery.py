@@ -20,6 +20,9 @@ from turns.redrive import revive
 from turns.settings import QueueSettings, Settings
 from worker.outage import Outlast
 
+COMPANY_SECONDS = 0.05
+"""How long a delete may be under way before a few more messages get one of their own: SQS charges by the call."""
+
 log = structlog.get_logger("turnstile.delivery")
 
 
@@ -34,7 +37,9 @@ class Delivery:
         self._database = database
         self._queues = queues
         self._outlast = outlast
-        self._deletes: Batcher[ReceivedMessage, None] = Batcher(self._delete_many, limit=BATCH, lanes=2)
+        self._deletes: Batcher[ReceivedMessage, None] = Batcher(
+            self._delete_many, limit=BATCH, lanes=2, patience_seconds=COMPANY_SECONDS
+        )
 
     async def read(self, message: ReceivedMessage) -> WakeUp | None:
         """Which session the message is about; None if it was malformed, and is on the DLQ by now.

@@ -100,6 +100,64 @@ async def test_as_many_flushes_run_at_a_time_as_there_are_lanes(lanes: int) -> N
     assert flush.most_running == lanes
 
 
+async def test_a_few_calls_wait_for_company_while_a_flush_is_under_way() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=4, lanes=3, patience_seconds=60.0)
+    flush.gate.clear()
+    first = asyncio.create_task(call(0))
+    await turn_loop()
+    others = [asyncio.create_task(call(item)) for item in (1, 2, 3)]
+    await turn_loop()
+
+    assert flush.batches == [[0]]
+    flush.gate.set()
+    await all_of(first, *others)
+    assert flush.batches == [[0], [1, 2, 3]]
+
+
+async def test_a_full_batch_waits_for_nobody() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=4, lanes=3, patience_seconds=60.0)
+    flush.gate.clear()
+    calls = [asyncio.create_task(call(item)) for item in range(10)]
+    await turn_loop()
+
+    assert flush.batches == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    flush.gate.set()
+    await all_of(*calls)
+    assert flush.batches[2:] == [[8, 9]]
+
+
+async def test_beside_a_flush_that_takes_long_the_next_call_begins_one() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=4, lanes=2, patience_seconds=1e-9)
+    flush.gate.clear()
+    first = asyncio.create_task(call(0))
+    await turn_loop()
+    second = asyncio.create_task(call(1))
+    await turn_loop()
+
+    assert flush.batches == [[0], [1]]
+    flush.gate.set()
+    await all_of(first, second)
+
+
+async def test_the_first_callers_go_on_before_the_last_are_told() -> None:
+    call = Batcher(Recorder(), limit=50)
+    order: list[str] = []
+
+    async def caller(number: int) -> None:
+        await call(number)
+        order.append("told")
+        await turn_loop(1)
+        order.append("went on")
+
+    await asyncio.gather(*(caller(number) for number in range(50)))
+
+    assert order.index("went on") <= 20
+    assert order.count("went on") == 50
+
+
 async def test_one_bad_item_fails_alone() -> None:
     async def flush(items: Sequence[int]) -> list[int]:
         if 3 in items:
@@ -202,8 +260,9 @@ async def test_a_call_made_by_the_answer_of_the_last_one_is_served() -> None:
     assert await asyncio.wait_for(follow(1), 10) == 256
 
 
-async def test_many_callers_at_random_moments_are_all_served() -> None:
-    call = Batcher(Recorder(), limit=3, lanes=2)
+@pytest.mark.parametrize("patience_seconds", [0.0, 60.0])
+async def test_many_callers_at_random_moments_are_all_served(patience_seconds: float) -> None:
+    call = Batcher(Recorder(), limit=3, lanes=2, patience_seconds=patience_seconds)
 
     async def caller(number: int) -> int:
         await turn_loop(number * 7 % 11)
