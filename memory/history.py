@@ -38,17 +38,21 @@ class History:
         self._depth = settings.history_messages
         self._cache = HistoryCache(settings)
         self._flights: dict[tuple[str, str, HistoryVersion], Flight] = {}
+        self._appends: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def close(self) -> None:
         """Breaks off what is being built, and closes the connections to Redis."""
-        for flight in list(self._flights.values()):
-            flight.cancel()
+        for under_way in (*self._flights.values(), *self._appends.values()):
+            under_way.cancel()
         await self._cache.close()
 
     async def read(self, tenant_id: str, session_id: str, version: HistoryVersion, limit: int) -> list[Message]:
         """The last `limit` messages of the session as of `version`, oldest first. Raises DatabaseUnavailableError."""
         if version == NOTHING_SAID:
             return []
+        if append := self._appends.get((tenant_id, session_id)):
+            # It makes the very entry that is looked for.
+            await asyncio.wait({append})
         entry = await self._find(tenant_id, session_id, version, limit)
         if entry is not None and entry.reaches(limit):
             messages = await self._with_contents(entry.messages[:limit])
@@ -66,6 +70,17 @@ class History:
         said = [*map(to_text, turn.messages), reply]
         after = HistoryVersion(turn.seq, turn.claim_id)
         await self._cache.append(turn.tenant_id, turn.session_id, turn.history_version, after, said)
+
+    def begin_append(self, turn: ClaimedTurn, reply: StoredMessage | None) -> None:
+        """The same behind the caller's back; a read of the session waits for it. Appends are made in the order of their calls."""
+        session = turn.tenant_id, turn.session_id
+        append = self._appends[session] = asyncio.create_task(self.append(turn, reply))
+        append.add_done_callback(lambda done: self._end_append(session, done))
+
+    def _end_append(self, session: tuple[str, str], append: asyncio.Task[None]) -> None:
+        # Not where a later one has taken its place.
+        if self._appends.get(session) is append:
+            del self._appends[session]
 
     async def _find(self, tenant_id: str, session_id: str, version: HistoryVersion, limit: int) -> Entry | None:
         key = (tenant_id, session_id, version)

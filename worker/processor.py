@@ -215,8 +215,11 @@ class Processor:
                 # Not waited for here: SQS may be silent, and the next turn's lease, which nobody renews yet, or the session's
                 # lock would be out before it answers.
                 self._begin_deletion(hold)
-                # Before the next turn is handed over, which was claimed with the history that this makes.
-                await self._with.history.append(turn, reply)
+                if isinstance(following, ClaimedTurn):
+                    # It was claimed with the history that this makes, and waits for it if it wants to read it.
+                    self._with.history.begin_append(turn, reply)
+                else:
+                    await self._with.history.append(turn, reply)
                 return following
             case _:
                 assert_never(settled)

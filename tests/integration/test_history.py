@@ -269,6 +269,44 @@ async def test_the_next_turn_of_a_drain_is_claimed_with_what_the_one_before_it_m
     assert reader.asked == []
 
 
+async def test_a_read_waits_for_what_is_being_appended(reader: Reader, talk: Conversation) -> None:
+    await talk.exchange(reader.history, "one")
+    turn = await talk.begin("two")
+    table = await talk.table()
+    reply = await talk.answer(turn)
+    after = HistoryVersion(turn.seq, turn.claim_id)
+
+    reader.history.begin_append(turn, reply)
+    found = await reader.history.read("t", "s", after, 9)
+
+    assert [one.content for one in found] == [*(one.content for one in table), "two", "ok"]
+    assert reader.asked == []
+
+
+async def test_appends_are_made_in_the_order_in_which_they_were_begun(reader: Reader, talk: Conversation) -> None:
+    await talk.submit("one")
+    await talk.submit("two")
+    first = await talk.claim()
+    settled = await talk.end(first, success("1"), more=True)
+    assert isinstance(settled.next, ClaimedTurn)
+    last = await talk.answer(settled.next)
+
+    reader.history.begin_append(first, settled.reply)
+    reader.history.begin_append(settled.next, last)
+
+    assert await talk.read(reader.history) == await talk.table()
+    assert reader.asked == []
+
+
+async def test_nothing_is_kept_of_an_append_that_is_made(reader: Reader, talk: Conversation) -> None:
+    turn = await talk.begin()
+
+    reader.history.begin_append(turn, await talk.answer(turn))
+
+    assert list(reader.history._appends) == [("t", "s")]
+    await until(lambda: not reader.history._appends)
+
+
 async def test_an_answer_late_by_a_turn_spoils_nothing(reader: Reader, talk: Conversation) -> None:
     first = await talk.begin("one")
     late = await talk.answer(first)
