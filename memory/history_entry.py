@@ -14,12 +14,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+import orjson
+
 from turns.conversation import HistoryVersion, Message, StoredMessage
 
 MAX_CONTENT_BYTES = 100 * 1024
 """Of a content in Redis. Above it one message would cost every reader of its session more than a query does."""
 
 WHOLE, TAIL = "whole", "tail"
+
+# Made once: json.dumps makes one for each call that asks for anything unusual. Contents are not orjson's: it refuses numbers and
+# halves of characters that Python and Postgres have taken.
+_as_text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +52,10 @@ def encode_header(version: HistoryVersion, *, whole: bool) -> str:
 
 def encode_message(message: StoredMessage) -> str:
     """Any other element."""
-    known = [str(message.turn_id), message.seq, message.ordinal, message.role, message.created_at.isoformat()]
+    known = orjson.dumps([message.turn_id, message.seq, message.ordinal, message.role, message.created_at]).decode()
     text = message.text
     fits = text is not None and len(text.encode()) <= MAX_CONTENT_BYTES
-    return json.dumps(known, separators=(",", ":")) + (f"\n{text}" if fits else "")
+    return known + (f"\n{text}" if fits else "")
 
 
 def decode(elements: Sequence[str], limit: int) -> Entry:
@@ -80,7 +86,7 @@ def to_text(message: Message) -> StoredMessage:
         seq=message.seq,
         ordinal=message.ordinal,
         role=message.role,
-        text=json.dumps(message.content, ensure_ascii=False),
+        text=_as_text(message.content),
         created_at=message.created_at,
     )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, cast
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.pq import PipelineStatus
+from psycopg.pq import ExecStatus, PipelineStatus
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -205,7 +205,9 @@ class Database:
         async with self.connection() as connection:
             cursor = psycopg.AsyncRawCursor(connection)
             await cursor.execute(text, _bound(parameters, names), prepare=True)
-            return await cursor.fetchall() if cursor.description else []
+            # Not by `description`, which describes each column in Python: a fifth of what a read costs.
+            answered = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
+            return await cursor.fetchall() if answered else []
 
     async def fetch_pipelined(self, statements: Sequence[tuple[LiteralString, Parameters]]) -> list[list[DictRow]]:
         """Runs several statements in one round trip and one commit; each sees what those before it wrote."""

@@ -1,4 +1,4 @@
-"""redis-py's pools, with four changes; the connections of a cluster's nodes lie in no pool, and have none of them.
+"""redis-py's pools, with five changes; the connections of a cluster's nodes lie in no pool, and have none of them.
 
 A connection that has lain idle for a minute is closed: redis-py would keep what a busy moment took for good. Closed, not
 forgotten: it stays in its pool and connects again when it is next taken.
@@ -11,17 +11,20 @@ connection, and each opens a circuit.
 
 Sending is bounded without a task of its own. redis-py uses `asyncio.wait_for`, and Python 3.11's loses a cancellation that meets
 the end of what it waits for: a handler that was told to stop would go on.
+
+What has come already is read without a timer. redis-py sets one for each answer of a pipeline, though they come together.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import cache, partial
 from typing import Any
 
 import hiredis
+from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis.asyncio import ConnectionPool
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import DataError
+from redis.exceptions import DataError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.maint_notifications import MaintNotificationsConfig
 
@@ -30,7 +33,7 @@ IDLE_SECONDS = 60.0
 
 @cache
 def frugal(pool: type[ConnectionPool]) -> Any:
-    """The same kind of pool, with all four."""
+    """The same kind of pool, with all five."""
     base: Any = pool
 
     class Frugal(base):  # type: ignore[misc]
@@ -45,6 +48,7 @@ def frugal(pool: type[ConnectionPool]) -> Any:
             connection = super().make_connection()
             connection.pack_command = _pack
             connection.send_packed_command = partial(_send, connection)
+            connection.read_response = partial(_read, connection, connection.read_response)
             return connection
 
         async def release(self, connection: Any) -> None:
@@ -99,3 +103,17 @@ async def _send(connection: Any, command: bytes | Iterable[bytes], check_health:
         if isinstance(error, OSError):
             raise RedisConnectionError(f"not sent: {error}") from error
         raise
+
+
+async def _read(connection: Any, wait: Callable[..., Awaitable[Any]], *arguments: Any, **options: Any) -> Any:
+    # Whoever subscribes asks with options, and takes what comes between the answers too.
+    if arguments or options or not connection.is_connected:
+        return await wait(*arguments, **options)
+    answer = connection._parser._reader.gets()  # noqa: SLF001 - as above
+    if answer is NOT_ENOUGH_DATA:
+        return await wait()
+    if isinstance(answer, RedisConnectionError):
+        await connection.disconnect(nowait=True)
+    if isinstance(answer, RedisError):
+        raise answer
+    return answer

@@ -120,7 +120,7 @@ class Emitter:
         self._parting = asyncio.Event()
         self._patience_ends = 0.0
         self._gathered.append(Saying(EventKind.STATUS, encode({"status": TurnStatus.RUNNING, "attempt": turn.attempt})))
-        self._loop.call_later(OPENING_SECONDS, self._open)
+        self._opening = self._loop.call_later(OPENING_SECONDS, self._open)
 
     @property
     def text(self) -> str:
@@ -139,6 +139,10 @@ class Emitter:
             raise ValueError(f"an event has {len(data.encode())} bytes as JSON, more than {MAX_EVENT_BYTES}")
         self._say(Saying(EventKind.CUSTOM, data))
         return SAID
+
+    def handler_ended(self) -> None:
+        """If it has not been said yet that the attempt has begun, it is said together with what becomes of it."""
+        self._opening.cancel()
 
     def settled(self, status: TurnStatus, settlement: Settlement) -> None:
         """The attempt's end is committed; what it says from here on is not heard."""

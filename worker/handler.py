@@ -14,6 +14,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -233,12 +234,14 @@ class Handler:
     on_failed: "Handler | None" = None
     """What is run, as a turn of its own, after a turn that finally failed."""
 
-    @property
+    # Found out once: to look at a function takes longer than many a function.
+
+    @cached_property
     def is_async(self) -> bool:
         """Async handlers run on the event loop, others in a thread."""
         return inspect.iscoroutinefunction(self.function) or self.is_generator
 
-    @property
+    @cached_property
     def is_generator(self) -> bool:
         """Async generators speak by yielding."""
         return inspect.isasyncgenfunction(self.function)

@@ -97,6 +97,7 @@ class Handling:
                     context.start_clock(timeout)
                     hold.held.renew_until = time.monotonic() + reach
                     outcome = await attempt.run(timeout, grace)
+            hold.emitter.handler_ended()
             return Handled(outcome, context.said_so_far, attempt.left_behind)
         finally:
             del self._attempts[attempt]

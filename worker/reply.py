@@ -10,6 +10,10 @@ from typing import Any
 
 MAX_REPLY_CHARACTERS = 1_000_000
 
+# Made once: json.dumps makes one for each call that asks for anything unusual.
+_as_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_as_short_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 class UnfitReplyError(ValueError):
     """The handler returned something that is not JSON, or too much of it."""
@@ -29,7 +33,7 @@ def clean(reply: Any, *, what: str = "the reply", most: int = MAX_REPLY_CHARACTE
     Raises UnfitReplyError, which says `what` is not JSON or has more than `most` characters of it.
     """
     try:
-        text = json.dumps(reply, ensure_ascii=False, allow_nan=False)
+        text = _as_text(reply)
     except (TypeError, ValueError, RecursionError) as error:
         raise UnfitReplyError(f"{what} is not JSON: {error}") from None
     if len(text) > most:
@@ -51,7 +55,7 @@ def clean_partial(said: str | None) -> str | None:
 
 def encode(value: Any) -> str:
     """The JSON text of a reply, for Postgres."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _as_short_text(value)
 
 
 def _has_surrogate(text: str) -> bool:

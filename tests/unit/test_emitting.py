@@ -15,7 +15,7 @@ from turns.events import Append, Appended
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
 from turns.turn_event import EventKind, TurnEvent
-from worker.emitting import MAX_EVENT_BYTES, MAX_GATHERED, Emitter
+from worker.emitting import MAX_EVENT_BYTES, MAX_GATHERED, OPENING_SECONDS, Emitter
 from worker.reply import MAX_REPLY_CHARACTERS, UnfitReplyError
 
 
@@ -95,6 +95,19 @@ async def test_an_attempt_says_first_that_it_has_begun(bench: Bench) -> None:
 
 
 async def test_an_attempt_that_takes_no_time_is_one_append(bench: Bench) -> None:
+    bench.succeed("bye")
+    await bench.quiet()
+    assert bench.redis.kinds == ["status", "end"]
+    assert bench.redis.calls == 1
+
+
+async def test_once_the_handler_has_ended_its_beginning_waits_for_what_becomes_of_it(bench: Bench) -> None:
+    bench.emitter.handler_ended()
+    heard = asyncio.Event()
+    asyncio.get_running_loop().call_later(3 * OPENING_SECONDS, heard.set)
+    await heard.wait()
+    assert bench.redis.calls == 0
+
     bench.succeed("bye")
     await bench.quiet()
     assert bench.redis.kinds == ["status", "end"]

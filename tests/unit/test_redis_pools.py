@@ -1,12 +1,14 @@
-"""How commands to Redis are packed: by hiredis on every way of connecting, and as redis-py itself would."""
+"""How commands to Redis are packed and answers read: by hiredis on every way of connecting, and as redis-py itself would."""
 
 import asyncio
 from typing import Any
 
+import hiredis
 import pytest
 import redis.asyncio
+from redis._parsers.hiredis import NOT_ENOUGH_DATA, _AsyncHiredisParser
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import DataError
+from redis.exceptions import DataError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from tests.probes import let_the_loop_turn
@@ -104,3 +106,72 @@ async def test_a_send_that_is_cancelled_leaves_no_half_command_for_the_next() ->
     with pytest.raises(asyncio.CancelledError):
         await sending
     assert connection.disconnected
+
+
+class Answered:
+    """A connection to which these bytes have come; `waits` counts who was left to wait for more."""
+
+    is_connected = True
+
+    def __init__(self, received: bytes) -> None:
+        reader = hiredis.Reader(replyError=_AsyncHiredisParser.parse_error, notEnoughData=NOT_ENOUGH_DATA)
+        reader.feed(received)
+        self._parser = type("Parser", (), {"_reader": reader})
+        self.waits = 0
+        self.disconnected = False
+
+    async def read(self, **options: Any) -> Any:
+        return await redis_pools._read(self, self._wait, **options)
+
+    async def _wait(self, **_: Any) -> str:
+        self.waits += 1
+        return "waited for"
+
+    async def disconnect(self, *, nowait: bool) -> None:
+        self.disconnected = nowait
+
+
+async def test_answers_that_came_together_are_read_without_waiting() -> None:
+    connection = Answered(b":1\r\n$2\r\nab\r\n*1\r\n:0\r\n$-1\r\n")
+
+    assert [await connection.read() for _ in range(4)] == [1, b"ab", [0], None]
+    assert connection.waits == 0
+
+
+@pytest.mark.parametrize("received", [b"", b"$5\r\nhal"], ids=["nothing", "half of it"])
+async def test_an_answer_that_is_not_there_yet_is_waited_for(received: bytes) -> None:
+    connection = Answered(received)
+
+    assert await connection.read() == "waited for"
+
+
+async def test_a_refused_command_fails_alone() -> None:
+    connection = Answered(b"-ERR no such thing\r\n:2\r\n")
+
+    with pytest.raises(ResponseError, match="no such thing"):
+        await connection.read()
+
+    assert await connection.read() == 2
+    assert not connection.disconnected
+
+
+async def test_an_answer_that_means_the_end_of_the_connection_ends_it() -> None:
+    connection = Answered(b"-ERR max number of clients reached\r\n")
+
+    with pytest.raises(RedisConnectionError):
+        await connection.read()
+
+    assert connection.disconnected
+
+
+async def test_who_asks_for_more_than_an_answer_is_served_by_redis_py() -> None:
+    connection = Answered(b":1\r\n")
+
+    assert await connection.read(push_request=True) == "waited for"
+
+
+@pytest.mark.parametrize("url", ["redis://localhost/0", "redis+sentinel://localhost:1/name/0"])
+def test_every_way_of_connecting_reads_so(url: str) -> None:
+    connection = connect(url, 1.0).connection_pool.make_connection()
+
+    assert connection.read_response.func is redis_pools._read
