@@ -2,6 +2,10 @@
 
 Nothing that a message holds and nothing that a handler does may end the poll: a worker that looks healthy and is deaf is
 the failure that operators of queue workers report most. `deaf_for` is what the health check goes by.
+
+A receive that SQS refuses, or does not answer in time, is no deafness: the poll lives, and would be no better in another process.
+Were it one, an outage of SQS would have the whole fleet replaced, and the turns that it still runs begun again. Unless there has
+never been a good one: so a deployment with the wrong rights fails, and is rolled back.
 """
 
 import asyncio
@@ -47,7 +51,8 @@ class Consumer:
         self._room = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._left_behind: set[asyncio.Future[Any]] = set()
-        self._received_at = time.monotonic()
+        self._returned_at = time.monotonic()
+        self._has_received = False
         self.slots = slots
 
     @property
@@ -61,14 +66,15 @@ class Consumer:
         return self._free
 
     def deaf_for(self) -> float:
-        """Seconds since the last good receive, or 0 while all slots are busy with work and there is nothing to receive for.
+        """Seconds since a poll came back, the first with an answer and the later with whatever, or 0 while all slots are busy
+        and there is nothing to receive for.
 
         Slots that handlers keep after their cancellation are not work: with all slots lost to them, the worker is deaf.
         """
         # Not by the free slots: a poll that is under way, and may hang, has taken some of them.
         if len(self._tasks) + len(self._left_behind) >= self.slots > len(self._left_behind):
             return 0.0
-        return time.monotonic() - self._received_at
+        return time.monotonic() - self._returned_at
 
     async def run(self) -> None:
         """Polls until `stopping`. A poll that is under way then is finished, and what it brings is given back."""
@@ -86,9 +92,12 @@ class Consumer:
             try:
                 received = await self._queues.receive(self._queue, most)
                 failures = 0
-                self._received_at = time.monotonic()
+                self._has_received = True
+                self._returned_at = time.monotonic()
             except (QueueUnavailableError, UnknownQueueError) as error:
                 failures += 1
+                if self._has_received:
+                    self._returned_at = time.monotonic()
                 log.warning("consumer.receive_failed", error=str(error), failures=failures)
             finally:
                 self._free += most - len(received)
@@ -121,7 +130,7 @@ class Consumer:
             if self._stopping.is_set():
                 return 0
             # Until now there was nothing to receive for: that was not deafness.
-            self._received_at = time.monotonic()
+            self._returned_at = time.monotonic()
         most = min(BATCH, self._free)
         self._free -= most
         return most

@@ -1,7 +1,7 @@
 """Health over HTTP: /healthz (live) and /readyz (ready).
 
-Live means that the loop turns and the last good receive is young. Redis and Postgres are never part of it: one outage
-would have every worker of the fleet killed. Ready means those too.
+Live means that the loop turns and polls come back, be it with an error. Redis, Postgres and SQS are never part of it: one outage
+would have every worker of the fleet killed. Ready means the first two as well.
 """
 
 import asyncio

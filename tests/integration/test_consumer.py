@@ -200,7 +200,7 @@ async def test_a_receive_that_fails_is_tried_again(rig: Rig, error: Exception) -
 async def test_a_consumer_that_receives_is_not_deaf(rig: Rig) -> None:
     async with rig.consuming(4, rig.work_until_released) as consumer:
         await until(lambda: rig.watched.polls)
-        consumer._received_at -= 1000
+        consumer._returned_at -= 1000
         await rig.send(1)
         await until(lambda: rig.received)
 
@@ -230,14 +230,35 @@ async def test_a_consumer_whose_slots_are_all_lost_to_runaways_is_deaf(rig: Rig)
         runaway.set_result(None)
 
 
-async def test_a_consumer_that_cannot_receive_grows_deaf(rig: Rig) -> None:
-    rig.watched.trouble = [QueueUnavailableError("away")] * 100
+@pytest.mark.parametrize(
+    "error", [QueueUnavailableError("away"), UnknownQueueError("turns")], ids=lambda error: type(error).__name__
+)
+async def test_a_consumer_whose_receives_have_begun_to_fail_is_not_deaf(rig: Rig, error: Exception) -> None:
+    async with rig.consuming(4, rig.work_until_released) as consumer:
+        await rig.send(1)
+        await until(lambda: rig.received)
+        rig.watched.trouble = [error] * 100
+        consumer._returned_at -= 1000
+        polls = rig.watched.polls
+        # The poll after the next: by then the next has come back.
+        await until(lambda: rig.watched.polls >= polls + 2)
+
+        assert consumer.deaf_for() < 500
+        rig.watched.trouble.clear()
+
+
+async def test_a_consumer_that_has_never_received_grows_deaf(rig: Rig) -> None:
+    """As one that was deployed with the wrong rights, or for a queue that is not there."""
+    rig.watched.trouble = [QueueUnavailableError("not allowed")] * 100
 
     async with rig.consuming(4, rig.work_until_released) as consumer:
-        before = consumer.deaf_for()
-        await until(lambda: rig.watched.polls >= 3)
+        await until(lambda: rig.watched.polls)
+        consumer._returned_at -= 1000
+        polls = rig.watched.polls
+        # The poll after the next: by then the next has come back.
+        await until(lambda: rig.watched.polls >= polls + 2)
 
-        assert consumer.deaf_for() > before
+        assert consumer.deaf_for() > 500
         rig.watched.trouble.clear()
 
 
@@ -255,7 +276,7 @@ async def test_the_time_in_which_all_slots_were_at_work_is_not_deafness(rig: Rig
     await rig.send(1)
     async with rig.consuming(1, rig.work_until_released) as consumer:
         await until(lambda: rig.received)
-        consumer._received_at -= 1000
+        consumer._returned_at -= 1000
         rig.watched.open.clear()
         polls = rig.watched.polls
 
