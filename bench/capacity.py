@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 DAY_SECONDS = 86_400
+LONG_POLL_SECONDS = 20.0
 HEADROOM = 0.7
 """How far anything is filled: beyond, queues in front of it grow faster than its throughput."""
 
@@ -31,7 +32,9 @@ class Costs:
     redis_bytes: float = 5_000.0
     """A session's history and the stream of one turn, until their time is over."""
     sqs_requests: float = 0.33
-    """Send, receive and delete in tens, as under load. One by one, when little is going on: 3."""
+    """Send, receive and delete in tens, as under load."""
+    sqs_requests_singly: float = 3.0
+    """The same one by one, as when little is going on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,10 +159,20 @@ def tell(loads: Sequence[Load]) -> str:
         told += ["", f"Handlers of {seconds:g} s, {kind.kept_days:g} days kept; full at so many turns/s:", ""]
         told += [_row(["turns/s", "what is full", "then"]), _row(["---"] * 3)]
         told += [_row([_figure(limit.turns_per_second), limit.what, limit.then]) for limit in limits(kind)]
-    requests = Costs().sqs_requests
-    dollars = requests * Bearing().usd_per_million_requests
-    told += ["", f"A million turns are {requests * 1e6:,.0f} requests of SQS, {dollars:.2f} dollars."]
+    told += ["", *_tell_requests(Costs(), Bearing())]
     return "\n".join(told) + "\n"
+
+
+def _tell_requests(costs: Costs, bearing: Bearing) -> list[str]:
+    def priced(requests: float) -> str:
+        return f"{requests:,.0f} requests of SQS, {requests * bearing.usd_per_million_requests / 1e6:.2f} dollars"
+
+    polls = 30 * DAY_SECONDS / LONG_POLL_SECONDS
+    return [
+        f"A million turns are {priced(costs.sqs_requests * 1e6)}, in full batches;",
+        f"{priced(costs.sqs_requests_singly * 1e6)}, one by one at low load.",
+        f"On top, for each worker that waits all month: {priced(polls)}.",
+    ]
 
 
 _TITLES = {

@@ -54,10 +54,13 @@ def test(terraform: Terraform) -> None:
 
 
 def plan(terraform: Terraform) -> None:
-    """The complete example can be planned, with credentials of nobody."""
-    folder = terraform.folder("examples/complete")
-    terraform.init(folder)
-    terraform.run("plan", "-var-file=imaginary.tfvars", "-lock=false", folder=folder)
+    """The examples can be planned, with credentials of nobody, and what they put together agrees."""
+    for name in ("complete", "function"):
+        folder = terraform.folder(f"examples/{name}")
+        terraform.init(folder)
+        terraform.run("plan", "-var-file=imaginary.tfvars", "-lock=false", folder=folder)
+        if any(folder.glob("tests/*.tftest.hcl")):
+            terraform.run("test", "-var-file=imaginary.tfvars", folder=folder)
 
 
 def apply(terraform: Terraform) -> None:

@@ -14,7 +14,7 @@ from tests.given_queues import GivenQueues
 from tests.infra.emulator import client
 from tests.probes import until
 
-PAGES = {"turn-failed", "session-halted", "oldest", "dlq-untouched", "deaf-workers"}
+PAGES = {"turn-failed", "session-halted", "oldest", "dlq-untouched", "deaf-workers", "relay-silent"}
 TELLS = {"depth", "lock-timeouts", "lock-held-long", "leases-lost", "lock-busy", "lock-unavailable", "producer-quiet"}
 PLAIN = ["turn-failed", "session-halted", "oldest", "depth", "lock-timeouts", "lock-held-long", "leases-lost"]
 
@@ -34,11 +34,12 @@ def test_what_pages_and_what_is_only_told(given: GivenQueues, alarms: dict[str, 
     assert {name for name, one in alarms.items() if one["AlarmActions"] == topics["tell"]} == TELLS
 
 
-def test_silence_of_the_producer_is_news(alarms: dict[str, dict[str, Any]]) -> None:
-    quiet = alarms["producer-quiet"]
-
-    assert quiet["TreatMissingData"] == "breaching"
-    assert {one["TreatMissingData"] for name, one in alarms.items() if name != "producer-quiet"} == {"notBreaching"}
+def test_silence_of_the_producer_and_of_the_relay_is_news(alarms: dict[str, dict[str, Any]]) -> None:
+    assert {name for name, one in alarms.items() if one["TreatMissingData"] == "breaching"} == {
+        "producer-quiet",
+        "relay-silent",
+    }
+    assert {one["TreatMissingData"] for one in alarms.values()} == {"breaching", "notBreaching"}
 
 
 @pytest.mark.parametrize("name", PLAIN)

@@ -68,9 +68,10 @@ resource "aws_lb_target_group" "api" {
   target_type          = "ip"
   deregistration_delay = 60
 
-  # Ready asks Postgres and not SQS: turns are accepted while SQS is away.
+  # Alive, not ready: ECS ends every task that its target group calls unhealthy, and /readyz fails on all of them at once while
+  # Postgres fails over. Whoever asks meanwhile is answered 503 by the API itself, which is there again as soon as Postgres is.
   health_check {
-    path                = "/readyz"
+    path                = "/healthz"
     interval            = 10
     timeout             = 5
     healthy_threshold   = 2

@@ -32,6 +32,7 @@ module "turns" {
 
   name             = "turns"
   prefix           = "${var.name}-"
+  lease_seconds    = var.lease_seconds
   vpc_endpoint_ids = [module.network.sqs_endpoint_id]
 }
 
@@ -40,6 +41,7 @@ module "strict" {
 
   name             = "strict"
   prefix           = "${var.name}-"
+  lease_seconds    = var.lease_seconds
   fifo             = true
   on_failure       = "halt"
   vpc_endpoint_ids = [module.network.sqs_endpoint_id]
@@ -76,15 +78,21 @@ resource "aws_secretsmanager_secret" "setting" {
   name = "${var.name}/${each.key}"
 }
 
+# The URL of the role that owns the tables, and nothing but `migrate` gets it: the others can't change what they work on.
+resource "aws_secretsmanager_secret" "owner" {
+  name = "${var.name}/owner/DATABASE_URL"
+}
+
 locals {
   secret_arns = { for name, secret in aws_secretsmanager_secret.setting : name => secret.arn }
   # Who needs which: the keys of the API are the API's.
   stores = { for name, arn in local.secret_arns : name => arn if name != "TURNSTILE_API_KEYS" }
 
   environment = {
-    AWS_REGION              = var.region
-    TURNSTILE_QUEUES        = jsonencode([for queue in values(local.queues) : queue.declaration])
-    TURNSTILE_LEASE_SECONDS = tostring(max([for queue in values(local.queues) : queue.lease_seconds]...))
+    AWS_REGION       = var.region
+    TURNSTILE_QUEUES = jsonencode([for queue in values(local.queues) : queue.declaration])
+    # One for all: every process holds it against the visibility timeout of every queue, and refuses to start where one is shorter.
+    TURNSTILE_LEASE_SECONDS = tostring(var.lease_seconds)
   }
 
   service = {
@@ -147,6 +155,24 @@ module "relay" {
   secrets            = local.stores
 }
 
+# `turnstile migrate` before each new version; `turnstile archive` with another command, because it makes tables, too.
+module "migrate" {
+  source = "../../modules/service"
+
+  name               = "${var.name}-migrate"
+  one_off            = true
+  cluster_arn        = local.service.cluster_arn
+  image              = local.service.image
+  repository_arn     = local.service.repository_arn
+  subnet_ids         = local.service.subnet_ids
+  security_group_ids = local.service.security_group_ids
+  command            = ["migrate"]
+  cpu                = 256
+  memory             = 512
+  environment        = local.environment
+  secrets            = { DATABASE_URL = aws_secretsmanager_secret.owner.arn }
+}
+
 module "scaling" {
   source   = "../../modules/scaling"
   for_each = local.queues
@@ -172,6 +198,7 @@ module "alarms" {
       sqs_name         = queue.sqs_name
       dlq_name         = queue.dlq_name
       worker_log_group = module.worker[name].log_group_name
+      timeout_seconds  = queue.declaration.timeout_seconds
     }
   }
 }

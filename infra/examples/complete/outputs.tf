@@ -10,7 +10,12 @@ output "api_host" {
 
 output "secrets" {
   description = "Secrets that wait for their values."
-  value       = local.secret_arns
+  value       = merge(local.secret_arns, { "owner/DATABASE_URL" = aws_secretsmanager_secret.owner.arn })
+}
+
+output "migrate_task_definition_arn" {
+  description = "What `turnstile migrate` and `turnstile archive` run as, by hand or from a schedule."
+  value       = module.migrate.task_definition_arn
 }
 
 output "operator_role_arn" {

@@ -71,6 +71,12 @@ variable "handler" {
   type        = string
 }
 
+variable "lease_seconds" {
+  description = "TURNSTILE_LEASE_SECONDS of all processes, and what every queue's visibility timeout is checked against."
+  type        = number
+  default     = 30
+}
+
 variable "maximum_workers" {
   description = "Worker tasks of a queue at most."
   type        = number

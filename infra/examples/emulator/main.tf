@@ -43,6 +43,11 @@ module "roles" {
   queues      = { for name, queue in local.queues : name => queue.access }
 }
 
+resource "aws_cloudwatch_log_group" "relay" {
+  name              = "/turnstile/check-relay"
+  retention_in_days = 1
+}
+
 resource "aws_cloudwatch_log_group" "worker" {
   for_each = local.queues
 
@@ -53,12 +58,14 @@ resource "aws_cloudwatch_log_group" "worker" {
 module "alarms" {
   source = "../../modules/alarms"
 
-  name = "check"
+  name             = "check"
+  relay_log_groups = [aws_cloudwatch_log_group.relay.name]
   queues = {
     for name, queue in local.queues : name => {
       sqs_name         = queue.sqs_name
       dlq_name         = queue.dlq_name
       worker_log_group = aws_cloudwatch_log_group.worker[name].name
+      timeout_seconds  = queue.declaration.timeout_seconds
     }
   }
 }

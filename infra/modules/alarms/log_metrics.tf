@@ -32,6 +32,8 @@ locals {
 
 # The backlog as the table has it (ADR 0034): one line a minute and queue, from every relay. What reads it takes the maximum.
 locals {
+  backlog_is_told = length(var.relay_log_groups) > 0
+
   backlog_patterns = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.backlog\") && ($.queue = \"${queue}\") }" }
   backlog_values = {
     backlog_due            = "$.due"

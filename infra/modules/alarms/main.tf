@@ -17,10 +17,10 @@ locals {
       source      = "log", metric = "session_halted", statistic = "Sum", period = 60, all = 1
       above       = 0, actions = local.page
     }
+    # Metric and threshold: local.by_queue.
     oldest = {
-      description = "Messages wait too long: too few workers, or workers that do not get on."
-      source      = "main", metric = "ApproximateAgeOfOldestMessage", statistic = "Maximum", period = 60, all = 5
-      above       = var.oldest_seconds, actions = local.page
+      description = "Turns wait too long: too few workers, or workers that do not get on."
+      statistic   = "Maximum", period = 60, all = 5, actions = local.page
     }
     depth = {
       description = "Many messages wait."
@@ -34,8 +34,7 @@ locals {
     }
     lock-held-long = {
       description = "Session locks are held three times as long as a hold should last (L6)."
-      source      = "log", metric = "lock_held", statistic = "Maximum", period = 300, all = 3
-      above       = 3 * var.hold_seconds, actions = local.tell
+      source      = "log", metric = "lock_held", statistic = "Maximum", period = 300, all = 3, actions = local.tell
     }
     leases-lost = {
       description = "Claims are taken over while their handlers still run: look for blocked loops and long pauses."
@@ -44,20 +43,38 @@ locals {
     }
   }
 
+  by_queue = {
+    for queue, names in var.queues : queue => {
+      # SQS's oldest message may be in flight: a message is deleted after its first settle (ADR 0014), so that under turns of four
+      # minutes it is four minutes old, and nobody waits. The table's is unclaimed, and has waited also where it has no message.
+      # Without relays that tell it, a message has waited for what it is older than a turn may take.
+      oldest = local.backlog_is_told ? {
+        source = "log", metric = "backlog_oldest_seconds", above = var.oldest_seconds
+        } : {
+        source = "main", metric = "ApproximateAgeOfOldestMessage", above = names.timeout_seconds + var.oldest_seconds
+      }
+      # A hold lasts as long as its last turn takes, and one turn may take longer than a whole hold.
+      lock-held-long = { above = 3 * max(var.hold_seconds, names.timeout_seconds) }
+    }
+  }
+
   # Metric math: `metrics` by id, one expression, of which every one of `all` periods must be above the threshold.
   computed_alarms = {
     # `Untouched` by what is deleted, not by the age of the oldest: a letter that was looked at three times drops out of that
-    # metric, and whoever looks (`dlq list --messages`) has not yet done anything.
+    # metric, and whoever looks (`dlq list --messages`) has not yet done anything. A letter that is being looked at is not visible,
+    # so the greatest number of each hour counts: by the smallest, a look a day would keep this silent for ever.
     dlq-untouched = {
       description = "Dead letters have lain for a day, and nobody has redriven or removed one. Runbook: docs/runbooks/dead-letters.md"
       expression  = "IF(letters > 0 AND FILL(removed, 0) == 0, 1, 0)", above = 0, period = 3600, all = 24, actions = local.page
       metrics = {
-        letters = { source = "dlq", metric = "ApproximateNumberOfMessagesVisible", statistic = "Minimum" }
+        letters = { source = "dlq", metric = "ApproximateNumberOfMessagesVisible", statistic = "Maximum" }
         removed = { source = "dlq", metric = "NumberOfMessagesDeleted", statistic = "Sum" }
       }
     }
+    # `backlog_running` would tell busy workers from deaf ones, but turns of workers that are gone are RUNNING for as long as nobody
+    # takes them over: with it, the loss of all workers would be the one case that nobody hears of.
     deaf-workers = {
-      description = "Messages wait and nobody receives: the workers are gone, or deaf."
+      description = "Messages wait and nobody receives: the workers are gone, or deaf. A fleet whose slots were all busy for the whole five minutes looks the same: then it is too small."
       expression  = "IF(waiting > 0 AND FILL(received, 0) == 0, 1, 0)", above = 0, period = 60, all = 5, actions = local.page
       metrics = {
         waiting  = { source = "main", metric = "ApproximateNumberOfMessagesVisible", statistic = "Minimum" }
@@ -84,7 +101,9 @@ locals {
 
   plain = merge([
     for queue, names in var.queues : {
-      for alarm, one in local.plain_alarms : "${queue}/${alarm}" => merge(one, { queue = queue, alarm = alarm })
+      for alarm, one in local.plain_alarms : "${queue}/${alarm}" => merge(
+        one, try(local.by_queue[queue][alarm], {}), { queue = queue, alarm = alarm },
+      )
     }
   ]...)
 
@@ -158,7 +177,26 @@ resource "aws_cloudwatch_metric_alarm" "computed" {
   }
 }
 
-# The one alarm for which no news is bad news: SQS publishes nothing for a queue that nobody has used for six hours.
+# The two alarms for which no news is bad news. A relay tells the backlog once a minute, an empty one too. Where it tells nothing it
+# is gone, or cannot read the table: what is due later, retried or lost is sent by nobody, and workers are scaled by nothing.
+resource "aws_cloudwatch_metric_alarm" "relay_silent" {
+  for_each = local.backlog_is_told ? var.queues : {}
+
+  alarm_name          = "${var.name}-${each.key}-relay-silent"
+  alarm_description   = "No relay has told this queue's backlog for five minutes. Runbook: docs/runbooks/relay-silent.md"
+  namespace           = local.namespace
+  metric_name         = "${each.key}.backlog_due"
+  statistic           = "SampleCount"
+  period              = 60
+  evaluation_periods  = 5
+  threshold           = 1
+  comparison_operator = "LessThanThreshold"
+  treat_missing_data  = "breaching"
+  alarm_actions       = local.page
+  tags                = var.tags
+}
+
+# SQS publishes nothing for a queue that nobody has used for six hours.
 resource "aws_cloudwatch_metric_alarm" "producer_quiet" {
   for_each = var.quiet_minutes == null ? {} : var.queues
 

@@ -4,16 +4,17 @@ variable "name" {
 }
 
 variable "queues" {
-  description = "The queues by their names: outputs of module queue, and the log group of the queue's workers (module service)."
+  description = "The queues by their names: outputs of module queue, the log group of the queue's workers (module service), and how long one attempt may take (`timeout_seconds` of module queue)."
   type = map(object({
     sqs_name         = string
     dlq_name         = string
     worker_log_group = string
+    timeout_seconds  = optional(number, 300)
   }))
 }
 
 variable "relay_log_groups" {
-  description = "Log groups of whatever runs relays, which tell the backlog: the relay service's; the workers' if they run relays."
+  description = "Log groups of whatever runs relays, which tell the backlog: the relay service's; the workers' if they run relays. Where given, their silence pages."
   type        = list(string)
   default     = []
 }
@@ -25,7 +26,7 @@ variable "page_emails" {
 }
 
 variable "oldest_seconds" {
-  description = "A message may wait so long before somebody is paged."
+  description = "A turn may wait so long before somebody is paged. Without `relay_log_groups` a message must be older by the queue's `timeout_seconds`, because SQS counts those in hand."
   type        = number
   default     = 300
 }
@@ -48,7 +49,7 @@ variable "quiet_minutes" {
 }
 
 variable "hold_seconds" {
-  description = "TURNSTILE_HOLD_SECONDS: how long a session lock is expected to be held. Three times that is told (L6)."
+  description = "TURNSTILE_HOLD_SECONDS: how long a session lock is expected to be held. Three times that is told, or three time-outs of the queue if they are longer (L6)."
   type        = number
   default     = 30
 }

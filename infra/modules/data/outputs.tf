@@ -4,7 +4,7 @@ output "postgres_address" {
 }
 
 output "postgres_owner_secret_arn" {
-  description = "Secret that RDS keeps the owner's password in. The owner runs migrations and makes the application's role."
+  description = "Secret that RDS keeps the owner's password in, and changes every seven days: for a person, who makes the roles of infra/README.md with it, and for no process."
   value       = try(aws_db_instance.postgres.master_user_secret[0].secret_arn, null)
 }
 

@@ -35,8 +35,11 @@ locals {
     # Statements are short. A transaction that is left open keeps vacuum from the hot table.
     "idle_in_transaction_session_timeout" = "60000"
     "log_min_duration_statement"          = "500"
-    "log_lock_waits"                      = "1"
-    "log_autovacuum_min_duration"         = "10000"
+    # Without their values, which are what people and models have said; the log is exported, and kept longer than they may be (G23).
+    "log_parameter_max_length"          = "0"
+    "log_parameter_max_length_on_error" = "0"
+    "log_lock_waits"                    = "1"
+    "log_autovacuum_min_duration"       = "10000"
   }
 }
 

@@ -44,6 +44,9 @@ locals {
     length(var.secrets) == 0 ? [] : [jsonencode({
       Sid = "ReadSecrets", Effect = "Allow", Action = ["secretsmanager:GetSecretValue"], Resource = values(var.secrets)
     })],
+    var.secrets_kms_key_arn == null ? [] : [jsonencode({
+      Sid = "DecryptSecrets", Effect = "Allow", Action = ["kms:Decrypt"], Resource = [var.secrets_kms_key_arn]
+    })],
     length(local.keys) == 0 ? [] : [jsonencode({
       Sid = "UseTheQueuesKeys", Effect = "Allow", Action = ["kms:GenerateDataKey", "kms:Decrypt"], Resource = local.keys
     })],
@@ -92,8 +95,10 @@ resource "aws_lambda_function" "worker" {
   reserved_concurrent_executions = var.reserved_concurrency
   tags                           = var.tags
 
+  # The image's own entry point is `turnstile`, which knows nothing of Lambda's runtime and would end at once.
   image_config {
-    command = [var.handler]
+    entry_point = ["/opt/turnstile/bin/python", "-m", "awslambdaric"]
+    command     = [var.handler]
   }
 
   environment {

@@ -4,7 +4,7 @@ variable "name" {
 }
 
 variable "image" {
-  description = "Container image with Turnstile and the Lambda runtime interface, by digest."
+  description = "Container image with Turnstile, as its Dockerfile makes it, and awslambdaric (docs/runbooks/lambda.md), by digest."
   type        = string
 
   validation {
@@ -98,6 +98,12 @@ variable "secrets" {
   description = "Settings that the function reads from Secrets Manager at its start, because Lambda injects none: variable => ARN of the secret."
   type        = map(string)
   default     = {}
+}
+
+variable "secrets_kms_key_arn" {
+  description = "Customer-managed key of the secrets, if there is one."
+  type        = string
+  default     = null
 }
 
 variable "subnet_ids" {

@@ -2,6 +2,8 @@
 
 data "aws_region" "here" {}
 
+data "aws_partition" "here" {}
+
 resource "aws_security_group" "endpoints" {
   name        = "${var.name}-endpoints"
   description = "HTTPS from the tasks to the endpoints, and nothing else"
@@ -37,7 +39,7 @@ resource "aws_vpc_endpoint" "interface" {
       Effect    = "Allow"
       Principal = { AWS = "*" }
       Action    = "sqs:*"
-      Resource  = "arn:aws:sqs:${data.aws_region.here.name}:${var.account_id}:*"
+      Resource  = "arn:${data.aws_partition.here.partition}:sqs:${data.aws_region.here.name}:${var.account_id}:*"
     }]
   })
 }

@@ -10,8 +10,16 @@ locals {
   }
   loads = var.backlog == null ? local.sqs : local.table
   # SQS tells nothing of a queue that nobody uses. The relay tells every minute: where it is silent it is away, and then nothing is
-  # known, so that nothing is changed. The step on SQS's own metric still adds tasks.
+  # known, so that nothing is changed and somebody is paged (`relay-silent`).
   load = var.backlog == null ? "FILL(waiting, 0) + FILL(in_hand, 0)" : "waiting + in_hand"
+  # SQS's oldest message may be in flight, where it gets as old as a turn may take: that asks for no task. The table's is unclaimed.
+  oldest = var.backlog == null ? {
+    namespace = "AWS/SQS", name = "ApproximateAgeOfOldestMessage", dimensions = { QueueName = var.sqs_name }
+    above     = var.timeout_seconds + var.oldest_seconds
+    } : {
+    namespace = var.backlog.namespace, name = "${var.backlog.queue}.backlog_oldest_seconds", dimensions = null
+    above     = var.oldest_seconds
+  }
 }
 
 resource "aws_appautoscaling_target" "tasks" {
@@ -118,13 +126,13 @@ resource "aws_appautoscaling_policy" "oldest" {
 resource "aws_cloudwatch_metric_alarm" "oldest" {
   alarm_name          = "${var.service_name}-scale-out-on-oldest"
   alarm_description   = "Adds tasks; pages nobody."
-  namespace           = "AWS/SQS"
-  metric_name         = "ApproximateAgeOfOldestMessage"
-  dimensions          = { QueueName = var.sqs_name }
+  namespace           = local.oldest.namespace
+  metric_name         = local.oldest.name
+  dimensions          = local.oldest.dimensions
   statistic           = "Maximum"
   period              = 60
   evaluation_periods  = 2
-  threshold           = var.oldest_seconds
+  threshold           = local.oldest.above
   comparison_operator = "GreaterThanThreshold"
   treat_missing_data  = "notBreaching"
   alarm_actions       = [aws_appautoscaling_policy.oldest.arn]

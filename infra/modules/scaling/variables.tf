@@ -46,9 +46,15 @@ variable "messages_per_task" {
 }
 
 variable "oldest_seconds" {
-  description = "When the oldest message has waited so long, tasks are added whatever the target tracking thinks."
+  description = "When the oldest turn has waited so long, tasks are added whatever the target tracking thinks."
   type        = number
   default     = 60
+}
+
+variable "timeout_seconds" {
+  description = "How long one attempt may take: `timeout_seconds` of module queue. Without `backlog` the oldest message must be older by that, because SQS counts those in hand."
+  type        = number
+  default     = 300
 }
 
 variable "scale_in_cooldown_seconds" {

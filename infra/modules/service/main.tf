@@ -1,4 +1,5 @@
-# One ECS Fargate service: the API, the workers of one queue, or the relay. They differ in command, role and count.
+# One ECS Fargate service: the API, the workers of one queue, or the relay. They differ in command, role and count. Or the task
+# definition alone, for what runs once and ends.
 
 data "aws_region" "here" {}
 
@@ -123,6 +124,8 @@ resource "aws_ecs_task_definition" "task" {
 }
 
 resource "aws_ecs_service" "service" {
+  count = var.one_off ? 0 : 1
+
   name            = var.name
   cluster         = var.cluster_arn
   task_definition = aws_ecs_task_definition.task.arn

@@ -1,6 +1,6 @@
 output "service_name" {
-  description = "Name of the ECS service."
-  value       = aws_ecs_service.service.name
+  description = "Name of the ECS service; null if there is none."
+  value       = one(aws_ecs_service.service[*].name)
 }
 
 output "log_group_name" {
@@ -9,7 +9,7 @@ output "log_group_name" {
 }
 
 output "task_definition_arn" {
-  description = "The task definition, for tasks that run once (`migrate`, `redrive`)."
+  description = "The task definition, for tasks that run once (`migrate`, `archive`, `redrive`)."
   value       = aws_ecs_task_definition.task.arn
 }
 

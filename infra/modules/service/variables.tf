@@ -23,6 +23,12 @@ variable "repository_arn" {
   type        = string
 }
 
+variable "one_off" {
+  description = "Only a task definition, for a command that ends (`migrate`): as a service it would be started again for ever."
+  type        = bool
+  default     = false
+}
+
 variable "command" {
   description = "Arguments of `turnstile`: [\"api\"], [\"worker\", \"--queue\", \"turns\"], [\"relay\"]."
   type        = list(string)
@@ -46,8 +52,9 @@ variable "secrets_kms_key_arn" {
 }
 
 variable "task_role_arn" {
-  description = "What the process itself may do: module roles."
+  description = "What the process itself may do: module roles. Null: nothing, which is enough for `migrate` and `archive`."
   type        = string
+  default     = null
 }
 
 variable "cpu" {

@@ -29,9 +29,9 @@ run "what_is_computed" {
       for query in aws_cloudwatch_metric_alarm.computed["turns/dlq-untouched"].metric_query :
       "${query.metric[0].metric_name} ${query.metric[0].stat} ${query.metric[0].dimensions["QueueName"]}" if query.id != "judged"
       ]) == toset([
-      "ApproximateNumberOfMessagesVisible Minimum turnstile-turns-dlq", "NumberOfMessagesDeleted Sum turnstile-turns-dlq",
+      "ApproximateNumberOfMessagesVisible Maximum turnstile-turns-dlq", "NumberOfMessagesDeleted Sum turnstile-turns-dlq",
     ])
-    error_message = "It looks at the dead-letter queue."
+    error_message = "It looks at the dead-letter queue, and a letter that somebody looks at for a minute does not count as gone."
   }
 
   assert {
@@ -86,6 +86,95 @@ run "the_backlog" {
   assert {
     condition     = alltrue([for filter in aws_cloudwatch_log_metric_filter.backlog : filter.metric_transformation[0].default_value == null])
     error_message = "No line is no number: a 0 would take workers away."
+  }
+}
+
+run "a_relay_that_is_silent" {
+  variables {
+    relay_log_groups = ["/turnstile/relay"]
+  }
+
+  assert {
+    condition = (
+      aws_cloudwatch_metric_alarm.relay_silent["turns"].metric_name == "turns.backlog_due"
+      && aws_cloudwatch_metric_alarm.relay_silent["turns"].namespace == "Turnstile/test"
+      && aws_cloudwatch_metric_alarm.relay_silent["turns"].statistic == "SampleCount"
+    )
+    error_message = "The relay's lines are counted."
+  }
+
+  assert {
+    condition = (
+      aws_cloudwatch_metric_alarm.relay_silent["turns"].comparison_operator == "LessThanThreshold"
+      && aws_cloudwatch_metric_alarm.relay_silent["turns"].threshold == 1
+      && aws_cloudwatch_metric_alarm.relay_silent["turns"].treat_missing_data == "breaching"
+      && aws_cloudwatch_metric_alarm.relay_silent["turns"].period * aws_cloudwatch_metric_alarm.relay_silent["turns"].evaluation_periods == 300
+    )
+    error_message = "Five minutes without one are news."
+  }
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.relay_silent["turns"].alarm_actions == toset([aws_sns_topic.alarms["page"].arn])
+    error_message = "Nobody else sends what is due: it pages."
+  }
+}
+
+run "no_relay_to_listen_to" {
+  assert {
+    condition     = length(aws_cloudwatch_metric_alarm.relay_silent) == 0
+    error_message = "Without the relay's log nothing is known of it."
+  }
+}
+
+run "the_oldest_by_the_table" {
+  variables {
+    relay_log_groups = ["/turnstile/relay"]
+  }
+
+  assert {
+    condition = (
+      aws_cloudwatch_metric_alarm.plain["turns/oldest"].metric_name == "turns.backlog_oldest_seconds"
+      && aws_cloudwatch_metric_alarm.plain["turns/oldest"].namespace == "Turnstile/test"
+      && aws_cloudwatch_metric_alarm.plain["turns/oldest"].dimensions == null
+      && aws_cloudwatch_metric_alarm.plain["turns/oldest"].threshold == 300
+    )
+    error_message = "What nobody has claimed waits; a turn that is being answered does not."
+  }
+}
+
+run "the_oldest_by_sqs" {
+  variables {
+    queues = {
+      turns = { sqs_name = "turnstile-turns", dlq_name = "turnstile-turns-dlq", worker_log_group = "/turnstile/worker", timeout_seconds = 900 }
+    }
+  }
+
+  assert {
+    condition = (
+      aws_cloudwatch_metric_alarm.plain["turns/oldest"].metric_name == "ApproximateAgeOfOldestMessage"
+      && aws_cloudwatch_metric_alarm.plain["turns/oldest"].dimensions["QueueName"] == "turnstile-turns"
+      && aws_cloudwatch_metric_alarm.plain["turns/oldest"].threshold == 1200
+    )
+    error_message = "SQS counts messages in hand: they may be as old as a turn may take."
+  }
+}
+
+run "a_lock_is_held_for_a_whole_turn" {
+  variables {
+    queues = {
+      turns = { sqs_name = "t", dlq_name = "t-dlq", worker_log_group = "/turnstile/worker", timeout_seconds = 900 }
+      brief = { sqs_name = "b", dlq_name = "b-dlq", worker_log_group = "/turnstile/worker", timeout_seconds = 10 }
+    }
+  }
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.plain["turns/lock-held-long"].threshold == 2700
+    error_message = "A turn of a quarter of an hour holds its session's lock for as long, and nothing is wrong."
+  }
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.plain["brief/lock-held-long"].threshold == 90
+    error_message = "Short turns share a hold."
   }
 }
 

@@ -45,6 +45,11 @@ run "an_event_source_that_answers_message_by_message" {
   }
 
   assert {
+    condition     = aws_lambda_function.worker.image_config[0].entry_point == tolist(["/opt/turnstile/bin/python", "-m", "awslambdaric"])
+    error_message = "What runs is Lambda's runtime, with the image's packages, and not the command line of the image."
+  }
+
+  assert {
     condition = toset(flatten([
       for one in jsondecode(output.policy).Statement : one.Action if one.Effect == "Allow" && contains(one.Resource, "*")
       ])) == toset([
@@ -66,6 +71,25 @@ run "secrets_that_the_function_reads_itself" {
       && jsonencode([for one in jsondecode(output.policy).Statement : one.Resource if contains(one.Action, "secretsmanager:GetSecretValue")]) == jsonencode([values(var.secrets)])
     )
     error_message = "It is told where they are, and may read these and no others."
+  }
+
+  assert {
+    condition     = length([for one in jsondecode(output.policy).Statement : one if contains(one.Action, "kms:Decrypt")]) == 0
+    error_message = "AWS's own key needs no permission."
+  }
+}
+
+run "secrets_under_a_key_of_the_customer" {
+  variables {
+    secrets             = { DATABASE_URL = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:database-AbCdEf" }
+    secrets_kms_key_arn = "arn:aws:kms:eu-central-1:123456789012:key/00000000-0000-0000-0000-000000000000"
+  }
+
+  assert {
+    condition = jsonencode([for one in jsondecode(output.policy).Statement : [one.Action, one.Resource] if contains(one.Action, "kms:Decrypt")]) == jsonencode([
+      [["kms:Decrypt"], [var.secrets_kms_key_arn]]
+    ])
+    error_message = "Whoever reads a secret decrypts it."
   }
 }
 

@@ -38,6 +38,15 @@ run "backlog_per_task" {
     condition     = aws_cloudwatch_metric_alarm.oldest.alarm_actions == toset([aws_appautoscaling_policy.oldest.arn])
     error_message = "The age of the oldest adds tasks, and pages nobody."
   }
+
+  assert {
+    condition = (
+      aws_cloudwatch_metric_alarm.oldest.metric_name == "ApproximateAgeOfOldestMessage"
+      && aws_cloudwatch_metric_alarm.oldest.dimensions["QueueName"] == "turnstile-turns"
+      && aws_cloudwatch_metric_alarm.oldest.threshold == 360
+    )
+    error_message = "Messages in hand are as old as a turn may take: that alone adds no task."
+  }
 }
 
 run "by_the_table" {
@@ -61,6 +70,16 @@ run "by_the_table" {
       one.expression if one.return_data
     ] == ["(waiting + in_hand) / IF(FILL(tasks, 0) > 0, tasks, 1)"]
     error_message = "A silent relay is no empty queue."
+  }
+
+  assert {
+    condition = (
+      aws_cloudwatch_metric_alarm.oldest.namespace == "Turnstile/test"
+      && aws_cloudwatch_metric_alarm.oldest.metric_name == "turns.backlog_oldest_seconds"
+      && aws_cloudwatch_metric_alarm.oldest.dimensions == null
+      && aws_cloudwatch_metric_alarm.oldest.threshold == 60
+    )
+    error_message = "Only turns that nobody has claimed ask for tasks, however long those that are claimed take."
   }
 }
 

@@ -63,7 +63,7 @@ run "a_worker" {
   }
 
   assert {
-    condition     = aws_ecs_service.service.deployment_circuit_breaker[0].enable && aws_ecs_service.service.deployment_circuit_breaker[0].rollback
+    condition     = aws_ecs_service.service[0].deployment_circuit_breaker[0].enable && aws_ecs_service.service[0].deployment_circuit_breaker[0].rollback
     error_message = "A deployment that does not come up is taken back."
   }
 
@@ -84,6 +84,20 @@ run "the_relay_has_no_health_port" {
   assert {
     condition     = !can(jsondecode(aws_ecs_task_definition.task.container_definitions)[0].healthCheck)
     error_message = "There is nothing to ask."
+  }
+}
+
+run "a_task_that_ends" {
+  variables {
+    command       = ["migrate"]
+    one_off       = true
+    port          = null
+    task_role_arn = null
+  }
+
+  assert {
+    condition     = length(aws_ecs_service.service) == 0 && output.service_name == null && output.task_definition_arn != null
+    error_message = "There is a task to run, and no service that would run it again and again."
   }
 }
 

@@ -1,0 +1,23 @@
+# What the stores are told. That Postgres knows these parameters is seen by tests/integration/test_production_postgres.py.
+
+mock_provider "aws" {
+  mock_resource "aws_db_instance" {
+    defaults = { arn = "arn:aws:rds:eu-central-1:123456789012:db:test" }
+  }
+}
+
+variables {
+  name                      = "test"
+  vpc_id                    = "vpc-0123456789abcdef0"
+  subnet_ids                = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
+  client_security_group_ids = { tasks = "sg-0123456789abcdef0" }
+}
+
+run "the_log_of_the_database" {
+  assert {
+    condition = {
+      for one in aws_db_parameter_group.postgres.parameter : one.name => one.value if startswith(one.name, "log_parameter_max_length")
+    } == { log_parameter_max_length = "0", log_parameter_max_length_on_error = "0" }
+    error_message = "Slow statements are logged without their values: these are what people have said."
+  }
+}

@@ -1,0 +1,26 @@
+# Whose queues are reached from here.
+
+mock_provider "aws" {
+  mock_data "aws_region" {
+    defaults = { name = "cn-north-1" }
+  }
+  mock_data "aws_partition" {
+    defaults = { partition = "aws-cn" }
+  }
+}
+
+variables {
+  name                      = "test"
+  vpc_id                    = "vpc-0123456789abcdef0"
+  subnet_ids                = ["subnet-0123456789abcdef0"]
+  route_table_ids           = ["rtb-0123456789abcdef0"]
+  client_security_group_ids = { tasks = "sg-0123456789abcdef0" }
+  account_id                = "123456789012"
+}
+
+run "the_queues_of_this_account_in_its_own_partition" {
+  assert {
+    condition     = jsondecode(aws_vpc_endpoint.interface["sqs"].policy).Statement[0].Resource == "arn:aws-cn:sqs:cn-north-1:123456789012:*"
+    error_message = "China and GovCloud are partitions of their own: with another's name the policy would allow nothing."
+  }
+}

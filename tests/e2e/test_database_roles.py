@@ -1,0 +1,127 @@
+"""The roles of the database that infra/README.md has its readers make: one owns the tables, the other does all the work."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import LiteralString, cast
+from urllib.parse import quote, urlsplit
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+
+from ops.doctor.examination import Examination, Scope
+from ops.migrate import apply
+from tests.conftest import ROOT
+from tests.e2e.conftest import EVIDENCE, StartWorker
+from tests.e2e.rig import Product
+from tests.integration.archiving import age, archive, in_archive
+from tests.stacks.stack import Stack
+from turns.database import Database
+from turns.reading import read_turn
+
+[ROLES] = re.findall(r"^ *```sql\n(.*?)^ *```", (ROOT / "infra/README.md").read_text(), re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Urls:
+    """One database, as its roles reach it."""
+
+    owner: str
+    application: str
+
+
+@pytest.fixture
+def urls(stack: Stack) -> Iterator[Urls]:
+    """A database of somebody who is no superuser, as on RDS, who has run what the page says; migrated by its owner."""
+    suffix = uuid4().hex[:12]
+    name, master = f"test_{suffix}", f"master_{suffix}"
+    passwords = dict(re.findall(r"ROLE (\w+) LOGIN PASSWORD '([^']+)'", ROLES))
+    statements = ROLES
+    for role in passwords:
+        # A role is of the whole cluster, and tests run side by side.
+        statements = re.sub(rf"\b{role}\b", f"{role}_{suffix}", statements)
+
+    def url(role: str, password: str) -> str:
+        place = urlsplit(stack.postgres.database_url(name))
+        return place._replace(netloc=f"{role}:{quote(password)}@{place.hostname}:{place.port}").geturl()
+
+    with psycopg.connect(stack.postgres.url, autocommit=True) as superuser:
+        superuser.execute(SQL("CREATE ROLE {} LOGIN CREATEROLE CREATEDB PASSWORD 'master'").format(Identifier(master)))
+        superuser.execute(SQL("CREATE DATABASE {} OWNER {}").format(Identifier(name), Identifier(master)))
+        with psycopg.connect(url(master, "master"), autocommit=True) as connection:
+            connection.execute(cast("LiteralString", statements))
+        owner, application = (url(f"{role}_{suffix}", password) for role, password in passwords.items())
+        apply(owner)
+        with psycopg.connect(owner, autocommit=True) as connection:
+            connection.execute(EVIDENCE)
+        yield Urls(owner, application)
+        stack.postgres.drop_database(name)
+        for role in (*(f"{role}_{suffix}" for role in passwords), master):
+            superuser.execute(SQL("DROP ROLE {}").format(Identifier(role)))
+
+
+@pytest.fixture
+def database_url(urls: Urls) -> str:
+    """The application's way in."""
+    return urls.application
+
+
+@pytest.fixture
+def evidence() -> None:
+    """Made with the other tables, by their owner."""
+
+
+@pytest.fixture
+async def owner(urls: Urls) -> AsyncIterator[Database]:
+    async with Database(urls.owner, "owner", size=1) as database:
+        yield database
+
+
+async def test_the_application_does_all_its_work_and_owns_nothing(product: Product, start_worker: StartWorker) -> None:
+    worker = start_worker()
+
+    await product.submit({"do": "echo"}, {"do": "flaky", "times": 1}, {"do": "bug"}, session="a")
+    await product.submit({"do": "echo"}, session="b")
+    await product.ended()
+
+    assert sorted(row["status"] for row in await product.rows()) == ["FAILED", "SUCCEEDED", "SUCCEEDED", "SUCCEEDED"]
+    await product.check_sessions()
+    assert "permission denied" not in json.dumps(worker.lines())
+
+
+async def test_the_application_makes_no_tables(product: Product) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        await product.fetch_nothing("CREATE TABLE more (id int)")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        await product.fetch_nothing("ALTER TABLE turns DISABLE TRIGGER turns_legal_transition")
+
+
+async def test_the_application_is_enough_for_the_doctor(product: Product) -> None:
+    await product.submit({"do": "echo"})
+
+    async with Examination.open(
+        product.settings, Scope(margin_seconds=60.0, recent_hours=1.0, letters=0)
+    ) as examination:
+        found = await examination.look()
+
+    # It has looked everywhere, and all it could have missed is that nobody is at work here.
+    assert {finding.code for finding in found} <= {"no-worker", "redrive-policy-missing", "dlq-retention-short"}
+
+
+async def test_the_owner_archives_and_the_application_reads_it(
+    product: Product, owner: Database, start_worker: StartWorker
+) -> None:
+    start_worker()
+    [turn] = await product.submit({"do": "echo"})
+    await product.ended()
+    await age(product.database)
+
+    await archive(owner)
+
+    assert await in_archive(product.database) == [turn]
+    found = await read_turn(product.database, "t", turn)
+    assert found is not None
+    assert found.status == "SUCCEEDED"
