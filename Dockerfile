@@ -62,6 +62,9 @@ FROM base AS turnstile
 COPY --from=product /opt/turnstile /opt/turnstile
 COPY --from=product /opt/product /opt/turnstile
 ENV TURNSTILE_LOG_FORMAT=json TURNSTILE_HEALTH_PORT=8081
+# Fargate mounts an empty volume there that only root may write to, unless the image names the path as a volume: then it has the
+# mode that it has here, which is everybody's.
+VOLUME ["/tmp"]
 USER 10001:10001
 EXPOSE 8080 8081
 # ECS and Kubernetes ask by themselves, and don't look at this one.

@@ -1,5 +1,6 @@
 """The image, its locks and the compose file, as far as reading them tells; `make test-containers` builds and runs them."""
 
+import json
 import re
 import tomllib
 from typing import Any
@@ -67,8 +68,22 @@ def test_nobody_is_root_and_kubernetes_can_tell(target: str) -> None:
     assert arguments(stages()[target], "USER") == ["10001:10001"]
 
 
+def test_the_only_writable_place_on_fargate_is_writable_for_who_is_not_root() -> None:
+    mounted = re.findall(r'containerPath\s*=\s*"([^"]+)"', (ROOT / "infra/modules/service/main.tf").read_text())
+
+    assert [json.loads(volume) for volume in arguments(stages()["turnstile"], "VOLUME")] == [mounted] == [["/tmp"]]  # noqa: S108 - not a file of ours
+
+
 def test_signals_reach_the_process_itself_and_not_a_shell() -> None:
     assert arguments(stages()["turnstile"], "ENTRYPOINT") == ['["turnstile"]']
+
+
+def test_a_lambda_function_starts_the_python_that_has_the_packages() -> None:
+    entry = re.search(r"entry_point\s*=\s*(\[.*\])", (ROOT / "infra/modules/lambda/main.tf").read_text())
+
+    assert entry
+    home, _, _ = json.loads(entry[1])[0].rpartition("/bin/python")
+    assert [copied.split()[-1] for copied in arguments(stages()["turnstile"], "COPY")] == [home, home]
 
 
 @every_target
