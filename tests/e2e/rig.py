@@ -90,7 +90,8 @@ class Product:
     @classmethod
     @asynccontextmanager
     async def open(cls, settings: Settings) -> AsyncIterator["Product"]:
-        async with Database(settings.database_url, "rig", size=3) as database:
+        # Patient: dozens ask at a time, and wait for one another on a busy machine.
+        async with Database(settings.database_url, "rig", size=3, wait_seconds=30.0) as database:
             queues = MessageQueues(settings)
             yield cls(settings, database, queues)
             queues.close()

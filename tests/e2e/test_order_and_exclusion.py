@@ -8,8 +8,16 @@ import pytest
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
+from turns.settings import Settings
 
 both_kinds = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Nobody is lost here, and a machine that is short of cores must not make it look so."""
+    unhurried = tuple(queue.model_copy(update={"visibility_seconds": 30.0}) for queue in settings.queues)
+    return settings.model_copy(update={"lease_seconds": 20.0, "queues": unhurried})
 
 
 @both_kinds
@@ -60,7 +68,8 @@ async def test_a_burst_in_one_session_drains_without_a_pause(product: Product, s
     pauses = [
         (later["finished_at"] - before["finished_at"]).total_seconds() for before, later in itertools.pairwise(rows)
     ]
-    assert max(pauses) < 1.0
+    # Whoever is not told of the next turn waits for the net.
+    assert max(pauses) < product.settings.net_seconds - 1
     await product.check_sessions()
 
 

@@ -1,11 +1,13 @@
 """Plans that are pinned while hardly a row is RUNNING or FAILED must bear the day on which thousands are."""
 
 import re
+from collections.abc import Iterator
 from typing import LiteralString
 
 import psycopg
 import pytest
 
+from tests.databases import Databases
 from turns.cancellation import CANCEL_PENDING, REQUEST_CANCEL
 from turns.children import READ_CHILDREN
 from turns.claim import CLAIM, READ_CLAIMS
@@ -25,6 +27,14 @@ INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, finished_at, e
 SELECT gen_random_uuid(), 't', 'o' || g, 1, 'q', %s::text, now(), now(), md5(g::text), 's'
   FROM generate_series(%s::int, %s::int) g
 """
+
+
+@pytest.fixture
+def database_url(databases: Databases) -> Iterator[str]:
+    """One that nobody had before: emptying leaves the statistics, and plans are made of those."""
+    name = databases.make()
+    yield databases.url(name)
+    databases.drop(name)
 
 
 @pytest.mark.parametrize("statement", [READ_CLAIMS, VERSION], ids=["read claims", "version"])
