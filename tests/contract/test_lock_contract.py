@@ -14,6 +14,8 @@ from tests.probes import until
 from turns.settings import QueueSettings, Settings
 from worker.session_lock import Extension, Guard, LockedSession, LockExtender, Release, SessionLock, name_lock
 
+LEASE_SECONDS = 20.0
+
 
 @dataclass(frozen=True, slots=True)
 class Locks:
@@ -35,9 +37,9 @@ class Locks:
 def _settings(url: str) -> Settings:
     return Settings(
         redis_url=url,
-        queues=(QueueSettings(name="turns", visibility_seconds=4.0),),
+        queues=(QueueSettings(name="turns", visibility_seconds=2 * LEASE_SECONDS),),
         redis_prefix=f"{uuid4().hex[:8]}:",
-        lease_seconds=1.5,
+        lease_seconds=LEASE_SECONDS,
     )
 
 
@@ -83,7 +85,7 @@ async def test_a_free_session_is_locked_under_the_token_for_a_lease(locks: Locks
 
     assert await locks.lock.acquire(ours) is Guard.LOCKED
     assert locks.get(ours.key) == "ours"
-    assert 0 < locks.pttl(ours.key) <= 1500
+    assert 0 < locks.pttl(ours.key) <= LEASE_SECONDS * 1000
 
 
 async def test_of_many_who_come_at_once_one_gets_the_lock(locks: Locks) -> None:
@@ -98,16 +100,16 @@ async def test_a_busy_session_keeps_its_holder_and_gets_a_mark_that_ends_by_itse
 
     assert await locks.lock.acquire(locks.name("ours")) is Guard.BUSY
     assert locks.get(theirs.key) == "theirs"
-    assert 0 < locks.pttl(theirs.waiting_key) <= 1500
+    assert 0 < locks.pttl(theirs.waiting_key) <= LEASE_SECONDS * 1000
 
 
 async def test_a_lock_whose_answer_was_lost_is_taken_by_asking_again_and_leaves_no_mark(locks: Locks) -> None:
     ours = locks.name("ours")
     await locks.lock.acquire(ours)
-    locks.expire(ours.key, 100)
+    locks.expire(ours.key, 10_000)
 
     assert await locks.lock.acquire(ours) is Guard.LOCKED
-    assert locks.pttl(ours.key) > 100
+    assert locks.pttl(ours.key) > 10_000
     assert locks.get(ours.waiting_key) is None
 
 
@@ -155,12 +157,12 @@ async def test_many_locks_are_extended_at_once_and_each_is_told_its_own(locks: L
     held = [locks.name("ours", f"s-{number}") for number in range(3)]
     await locks.lock.acquire(held[0])
     await locks.lock.acquire(locks.name("theirs", "s-1"))
-    locks.expire(held[0].key, 200)
+    locks.expire(held[0].key, 10_000)
 
     assert locks.extender.extend(held) == [Extension.EXTENDED, Extension.LOST, Extension.RETAKEN]
     assert [locks.get(lock.key) for lock in held] == ["ours", "theirs", "ours"]
-    assert locks.pttl(held[0].key) > 200
-    assert 0 < locks.pttl(held[2].key) <= 1500
+    assert locks.pttl(held[0].key) > 10_000
+    assert 0 < locks.pttl(held[2].key) <= LEASE_SECONDS * 1000
 
 
 async def test_redis_answers_a_ping(locks: Locks) -> None:

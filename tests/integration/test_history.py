@@ -462,6 +462,7 @@ async def test_with_redis_away_a_history_costs_a_query(far: Reader, cable: Cable
     assert far.asked == ["read"]
 
 
+@pytest.mark.silent_redis
 async def test_a_silent_redis_holds_nobody_up_for_long(far: Reader, cable: Cable, talk: Conversation) -> None:
     await talk.exchange(far.history)
     cable.silent = True

@@ -257,6 +257,7 @@ async def test_without_redis_a_hold_goes_on_unguarded_and_with_it_guarded_again(
     assert await lock.ping() is True
 
 
+@pytest.mark.silent_redis
 async def test_a_redis_that_answers_nothing_is_not_waited_for(
     stack: Stack, lock: SessionLock, extender: LockExtender, ours: LockedSession
 ) -> None:
@@ -276,6 +277,7 @@ async def test_a_redis_that_answers_nothing_is_not_waited_for(
     await until(guarded)
 
 
+@pytest.mark.silent_redis
 async def test_a_redis_that_is_away_is_not_asked_for_every_turn(
     stack: Stack, lock: SessionLock, ours: LockedSession
 ) -> None:
