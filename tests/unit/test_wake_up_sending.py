@@ -42,6 +42,8 @@ def wake_up(number: int) -> OutgoingMessage:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wake_up_sending, "PATIENCE_SECONDS", 0.05)
+    # Or a machine that stands still lets a wake-up run out of time before it has a send of its own.
+    monkeypatch.setattr(wake_up_sending, "COMPANY_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("impatient")

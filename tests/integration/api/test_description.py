@@ -105,10 +105,11 @@ async def test_one_log_line_per_submit_and_never_what_was_said(client: AsyncClie
             json={"input": "canary", "metadata": {"canary": 1}},
             headers={"Idempotency-Key": "canary"},
         )
-    (line,) = lines
+    # Not the warnings of a service that was slow just then.
+    (line,) = [line for line in lines if line["log_level"] == "info"]
     body = answer.json()
-    assert (line["event"], line["log_level"]) == ("turn.submitted", "info")
+    assert line["event"] == "turn.submitted"
     assert (line["turn_id"], line["session_id"], line["tenant_id"]) == (body["id"], "s", "acme")
     assert line["trace_id"] == answer.headers["traceparent"].split("-")[1]
     assert line["sent"] is True
-    assert "canary" not in str(line)
+    assert "canary" not in str(lines)
