@@ -8,6 +8,7 @@ that commits them does hold row locks, and the server counts it neither as idle 
 
 import asyncio
 import re
+import select
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -124,6 +125,16 @@ async def check_certificate(setting: str, url: str) -> None:
             raise refused from error
 
 
+def _has_been_ended(connection: Connection) -> bool:
+    """As far as this end can tell: that a server has vanished without a word is not noticed here."""
+    if connection.closed:
+        return True
+    # Nobody has been asked anything, so all that a server can have to say is why it hangs up.
+    looking = select.poll()
+    looking.register(connection.fileno(), select.POLLIN)
+    return bool(looking.poll(0))
+
+
 class Database:
     """A pool of autocommit connections that turns every way of being unreachable into DatabaseUnavailableError."""
 
@@ -165,15 +176,19 @@ class Database:
         await self.close()
 
     def unbroken_seconds(self) -> float:
-        """How long no call has failed by an outage; infinite if none ever has."""
+        """How long no call has failed by an outage, and no connection was found ended; infinite if none ever has."""
         return float("inf") if self._broken_at is None else time.monotonic() - self._broken_at
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """A connection of the pool; raises DatabaseUnavailableError for an outage before or inside the block."""
         try:
-            async with self._pool.connection() as connection:
-                yield connection
+            connection = await self._take()
+            try:
+                async with connection:
+                    yield connection
+            finally:
+                await self._pool.putconn(connection)
         except PoolTimeout as error:
             raise self._outage(error) from error
         except psycopg.Error as error:
@@ -181,15 +196,28 @@ class Database:
                 raise
             raise self._outage(error) from error
 
+    async def _take(self) -> Connection:
+        # psycopg's own check on check-out is a round trip, and a pause of a second for each connection that fails it.
+        while True:
+            connection = await self._pool.getconn()
+            if not _has_been_ended(connection):
+                return connection
+            self._note_break()
+            await connection.close()
+            await self._pool.putconn(connection)
+
     def _outage(self, error: Exception) -> DatabaseUnavailableError:
         # A pool that is merely busy is no outage either; where the server is gone, the calls under way have said so.
         if not isinstance(error, PoolTimeout) and getattr(error, "sqlstate", None) not in _SERVER_IS_THERE:
-            self._broken_at = time.monotonic()
+            self._note_break()
         if self._check is None or self._check.done():
             # A restart of the server has broken the idle connections too; without this each of them would fail a call.
             self._check = asyncio.create_task(self._drop_broken())
         # Only the first line: the DETAIL that may follow carries row values.
         return DatabaseUnavailableError(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+
+    def _note_break(self) -> None:
+        self._broken_at = time.monotonic()
 
     async def _drop_broken(self) -> None:
         with suppress(psycopg.Error, PoolTimeout):

@@ -14,6 +14,8 @@ from turns import redis_pools
 from turns.database import Database
 from turns.redis_connections import connect
 
+PATIENCE_SECONDS = 60.0
+
 
 def opened(url: str, application: str) -> int:
     with psycopg.connect(url) as connection:
@@ -24,7 +26,11 @@ def opened(url: str, application: str) -> int:
     return int(row[0])
 
 
-PATIENCE_SECONDS = 60.0
+def end_all(url: str, application: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", [application]
+        )
 
 
 async def test_postgres_is_given_back_what_a_busy_moment_took(
@@ -38,6 +44,31 @@ async def test_postgres_is_given_back_what_a_busy_moment_took(
         await until(lambda: opened(database_url, "test-pool") == 1)
 
     assert busy == 4
+
+
+async def test_connections_that_the_server_has_ended_are_not_handed_out(database_url: str) -> None:
+    # As at each restart: the first calls after it would fail, one for each connection that lay idle.
+    async with Database(database_url, "test-pool", size=4) as database:
+        await asyncio.gather(*(database.fetch("SELECT pg_sleep(0.2)", {}) for _ in range(4)))
+        await asyncio.to_thread(end_all, database_url, "test-pool")
+        await until(lambda: opened(database_url, "test-pool") == 0)
+
+        answers = await asyncio.gather(*(database.fetch("SELECT 1 AS one", {}) for _ in range(8)))
+
+        assert answers == [[{"one": 1}]] * 8
+
+
+async def test_a_connection_that_was_ended_is_a_sign_of_an_outage(database_url: str) -> None:
+    # Others may have been unable to renew their leases meanwhile: nobody's turn is taken over for a while.
+    async with Database(database_url, "test-pool", size=1) as database:
+        await database.fetch("SELECT 1", {})
+        assert database.unbroken_seconds() == float("inf")
+        await asyncio.to_thread(end_all, database_url, "test-pool")
+        await until(lambda: opened(database_url, "test-pool") == 0)
+
+        await database.fetch("SELECT 1", {})
+
+        assert database.unbroken_seconds() < PATIENCE_SECONDS
 
 
 class TestOfRedis:
