@@ -3,7 +3,7 @@
 make bench                                   everything, which takes an hour or two
 make bench ARGS='--only drain,start'         some of it
 make bench ARGS='--quick'                    whether it works: figures that say nothing, in under a minute
-make bench ARGS='--render .bench/results/x'  writes a run's tables and plots to docs/performance.md
+make bench ARGS='--render .bench/results/x'  writes a run's tables, plots and plans to docs/performance.md
 """
 
 import argparse
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     told = _parse(arguments)
     tidy_up_when_terminated()
     if told.render:
-        render(told.render, PAGE, PAGE.with_suffix(""))
+        render(told.render, told.page, told.page.with_suffix(""))
         return 0
     names = told.only.split(",") if told.only else QUICK if told.quick else [one.name for one in ALL]
     chosen = [experiment for experiment in ALL if experiment.name in names]
@@ -109,7 +109,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a twentieth of the turns, one round, without the peers")
     parser.add_argument("--full", action="store_true", help="growth to 5,000,000 ended turns and an hour of churn")
     parser.add_argument("--out", type=Path, help="folder of the results (default .bench/results/<time>)")
-    parser.add_argument("--render", type=Path, metavar="FOLDER", help="write these results to docs/performance.md")
+    parser.add_argument("--render", type=Path, metavar="FOLDER", help="write these results to the page")
+    parser.add_argument("--page", type=Path, default=PAGE, help="which one, if not docs/performance.md")
     return parser.parse_args(arguments)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bench.experiment import Experiment, Finding, Samples
+from bench.plans import read_plans
 from bench.results import Surroundings, read_results, read_surroundings
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
@@ -19,7 +20,7 @@ def render(folder: Path, page: Path, plots: Path) -> None:
     for name, svg in drawn:
         (plots / name).write_text(svg)
     pictures = "\n".join(f"![{name.removesuffix('.svg')}]({plots.name}/{name})" for name, _ in drawn)
-    said = f"{tell(read_surroundings(folder), found)}\n\n{pictures}".strip()
+    said = f"{tell(read_surroundings(folder), found)}\n\n{pictures}\n\n{tell_plans(read_plans(folder))}".strip()
     write_between(page, BEGIN, END, said)
 
 
@@ -54,6 +55,13 @@ def tell_findings(findings: Iterable[Finding]) -> str:
     """The targets, and what was found."""
     rows = [f"| {one.what} | {one.found} | {one.target} | {VERDICTS[one.met]} |" for one in findings]
     return "\n".join(["| what | found | target | |", "|---|---|---|---|", *rows])
+
+
+def tell_plans(plans: Mapping[str, str]) -> str:
+    """Plans of Postgres by what they are of, as they came."""
+    if not plans:
+        return ""
+    return "\n\n".join(["### plans", *(f"{name}:\n\n```\n{plan}\n```" for name, plan in plans.items())])
 
 
 def tell_samples(experiment: Experiment, samples: Samples) -> str:

@@ -14,6 +14,7 @@ from bench.drains import figures
 from bench.emulated_sqs import Entry
 from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_most
 from bench.fillings import fill_turns
+from bench.plans import write_plan
 from bench.running import attempt
 from bench.running import run as start
 from bench.scans import SCANS, explain_scans, milliseconds
@@ -25,8 +26,8 @@ IN_ONE_SESSION = 800
 BACKLOG, PAST, LONG = 100_000, 500_000, 9_000
 FULL_PAST = 5_000_000
 CHURN = 30_000
-"""Turns; in a full run as many as an hour takes."""
-FULL_CHURN = 3_000_000
+"""Turns; in a full run as many as two cores do in an hour."""
+FULL_CHURN = 2_000_000
 WAIT_SECONDS = 7200.0
 MOST = 1.25
 EMPTY, SHORT = "empty", "session of few turns"
@@ -88,7 +89,7 @@ def _measure(stage: Stage, case: Case) -> dict[str, float]:
             after, heavier = running.look(), weigh(room)
             plans = explain_scans(room)
     for name, plan in plans.items():
-        (stage.folder / f"plan {case.name} {name}.txt").write_text(plan + "\n")
+        write_plan(stage.folder, f"{name}, {case.name}", plan)
     found = figures(before, after)
     return found | {
         "both_cpu_ms": found["worker_cpu_ms"] + found["postgres_cpu_ms"],

@@ -7,6 +7,7 @@ import pytest
 
 from bench.drains import middle_rate
 from bench.experiment import Column, Experiment, Sample, Samples, at_least, at_most, percentile
+from bench.plans import write_plan
 from bench.profiling import of_the_product, parse_stack, part, tell
 from bench.rendering import BEGIN, END, render, tell_samples
 from bench.results import Surroundings, write_samples, write_surroundings
@@ -72,6 +73,21 @@ def test_a_run_is_written_between_the_markers_of_the_page(tmp_path: Path) -> Non
     assert text.count("### drain") == 1
     assert "![drain](plots/drain.svg)" in text
     assert (tmp_path / "plots" / "drain.svg").exists()
+
+
+def test_the_plans_of_a_run_stand_below_its_tables_in_their_order(tmp_path: Path) -> None:
+    write_surroundings(tmp_path, Surroundings(command="c", date="d", machine="m", python="p", revision="r"))
+    write_plan(tmp_path, "take due, empty", "Update on turns t")
+    write_plan(tmp_path, "a scan, 500 ended turns", "Limit\n  ->  Index Scan")
+    page = tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n")
+
+    render(tmp_path, page, tmp_path / "plots")
+
+    plans = page.read_text().partition("### plans\n\n")[2]
+    assert plans.startswith(
+        "take due, empty:\n\n```\nUpdate on turns t\n```\n\na scan, 500 ended turns:\n\n```\nLimit\n  ->"
+    )
 
 
 def test_a_page_without_markers_is_left_alone(tmp_path: Path) -> None:
