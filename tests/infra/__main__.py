@@ -32,7 +32,7 @@ E2E = (
 )
 """The end-to-end tests that touch queues. Those of outages stop the embedded stack's SQS, which is not the one at work here."""
 
-CHECKS = ("check_queues", "check_roles", "check_log_patterns", "check_alarms")
+CHECKS = ("check_queues", "check_roles", "check_log_patterns", "check_lock_events", "check_alarms")
 
 
 def fmt(terraform: Terraform) -> None:
