@@ -32,7 +32,9 @@ E2E = (
 )
 """The end-to-end tests that touch queues. Those of outages stop the embedded stack's SQS, which is not the one at work here."""
 
-CHECKS = ("check_queues", "check_roles", "check_log_patterns", "check_lock_events", "check_alarms")
+CHECKS = (
+    "check_queues", "check_roles", "check_log_patterns", "check_lock_events", "check_alarms", "check_alarm_formulas",
+)  # fmt: skip
 
 
 def fmt(terraform: Terraform) -> None:
@@ -69,7 +71,8 @@ def apply(terraform: Terraform) -> None:
     terraform.init(folder)
     with emulate(terraform.home / "emulator") as emulator:
         terraform.run("apply", "-auto-approve", "-parallelism=30", folder=folder, **emulator.root)
-        _use(emulator, terraform.outputs(folder), terraform.home)
+        alarms = {"alarms": terraform.state(folder)["aws_cloudwatch_metric_alarm"]}
+        _use(emulator, terraform.outputs(folder) | alarms, terraform.home)
 
 
 def _use(emulator: Emulator, outputs: dict[str, Any], home: Path) -> None:
