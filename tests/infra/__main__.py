@@ -29,8 +29,17 @@ LEFT_OUT = {
 }
 """End-to-end tests that are not run on the queues that Terraform made, with the reason. All others are, a new file too."""
 
+ROLES = {
+    "function": ("module.function.aws_iam_role_policy.function", "check-function-lambda"),
+    "execution": ("module.service.aws_iam_role_policy.execution", "check-service-execution"),
+}
+"""What of examples/roles is applied, and the role's name in IAM."""
+
+CALLS = "calls.jsonl"
+
 CHECKS = (
-    "check_queues", "check_roles", "check_log_patterns", "check_lock_events", "check_alarms", "check_alarm_formulas",
+    "check_queues", "check_roles", "check_function", "check_log_patterns", "check_lock_events", "check_alarms",
+    "check_alarm_formulas",
 )  # fmt: skip
 
 
@@ -64,17 +73,34 @@ def plan(terraform: Terraform) -> None:
 
 def apply(terraform: Terraform) -> None:
     """Queues, roles and alarms are made in an emulator, and the product works on them under their roles."""
+    with emulate(terraform.home / "emulator") as emulator:
+        _test(describe(emulator, make(terraform, emulator), terraform.home), terraform.home)
+
+
+def make(terraform: Terraform, emulator: Emulator) -> dict[str, Any]:
+    """The outputs of what Terraform makes in the emulator, and what no output tells: the alarms, and roles without a process."""
     folder = terraform.folder("examples/emulator")
     terraform.init(folder)
-    with emulate(terraform.home / "emulator") as emulator:
-        terraform.run("apply", "-auto-approve", "-parallelism=30", folder=folder, **emulator.root)
-        alarms = {"alarms": terraform.state(folder)["aws_cloudwatch_metric_alarm"]}
-        _use(emulator, terraform.outputs(folder) | alarms, terraform.home)
+    terraform.run("apply", "-auto-approve", "-parallelism=30", folder=folder, **emulator.root)
+    outputs = terraform.outputs(folder)
+    outputs["alarms"] = terraform.state(folder)["aws_cloudwatch_metric_alarm"]
+
+    folder = terraform.folder("examples/roles")
+    terraform.init(folder)
+    targets = [f"-target={policy}" for policy, _ in ROLES.values()]
+    access = json.dumps(outputs["access"])
+    terraform.run("apply", "-auto-approve", *targets, folder=folder, TF_VAR_access=access, **emulator.root)
+    state = terraform.state(folder)
+    arns = {one["name"]: one["arn"] for one in state["aws_iam_role"]}
+    policies = {one["role"]: one["policy"] for one in state["aws_iam_role_policy"]}
+    outputs["roles"] |= {role: arns[name] for role, (_, name) in ROLES.items()}
+    outputs["policies"] |= {role: policies[name] for role, (_, name) in ROLES.items()}
+    return outputs
 
 
-def _use(emulator: Emulator, outputs: dict[str, Any], home: Path) -> None:
-    calls = home / "calls.jsonl"
-    recording = call_recorder.switched_on(calls)
+def describe(emulator: Emulator, outputs: dict[str, Any], home: Path) -> Path:
+    """The file that tells the tests what there is and who they are."""
+    recording = call_recorder.switched_on(home / CALLS)
     for role, arn in outputs["roles"].items():
         emulator.admit_batches(arn, outputs["policies"][role])
     given = GivenQueues(
@@ -86,13 +112,17 @@ def _use(emulator: Emulator, outputs: dict[str, Any], home: Path) -> None:
     )
     file = home / "given.json"
     file.write_text(json.dumps({name: getattr(given, name) for name in GivenQueues.__slots__}))
+    return file
+
+
+def _test(given: Path, home: Path) -> None:
     for group in (
         [f"tests/infra/{name}.py" for name in CHECKS],
         ["tests/e2e", *(f"{'--deselect' if '::' in name else '--ignore'}={name}" for name in LEFT_OUT)],
         # Last, because it reads what the others recorded.
         ["tests/infra/check_calls.py"],
     ):
-        _pytest(group, {VARIABLE: str(file), call_recorder.VARIABLE: str(calls)})
+        _pytest(group, {VARIABLE: str(given), call_recorder.VARIABLE: str(home / CALLS)})
 
 
 def _pytest(files: list[str], environment: dict[str, str]) -> None:

@@ -62,12 +62,18 @@ def test_a_policy_is_listed_grant_by_grant() -> None:
     ]
 
 
+def test_what_a_policy_refuses_is_no_grant() -> None:
+    refused = {"Effect": "Deny", "Action": ["sqs:SendMessage"], "Resource": ["arn:a"]}
+
+    assert list(grants_of({"Statement": [refused]})) == []
+
+
 @pytest.mark.parametrize(
     "statement",
     [
         {"Effect": "Allow", "Action": ["sqs:*"], "Resource": ["arn:a"]},
         {"Effect": "Allow", "NotAction": ["sqs:SendMessage"], "Resource": ["arn:a"]},
-        {"Effect": "Deny", "Action": ["sqs:SendMessage"], "Resource": ["arn:a"]},
+        {"Effect": "Allow", "Action": ["sqs:SendMessage"], "NotResource": ["arn:a"]},
     ],
 )
 def test_a_policy_that_allows_more_than_it_names_cannot_be_listed(statement: dict[str, object]) -> None:
