@@ -104,6 +104,7 @@ def _spread(value: Value, other: Value) -> Series:
 
 
 def _fill(series: Value, filler: Value) -> Series:
+    # Of a series without any value the guide says nothing. Ours have some: SQS tells zeros of a queue that is in use.
     if not isinstance(series, tuple) or isinstance(filler, tuple):
         raise FormulaError("FILL is known of a series and a number")
     return tuple(filler if value is None else value for value in series)
