@@ -14,8 +14,8 @@ from typing import Any
 from tests.probes import wait_until
 
 VARIABLE = "TURNSTILE_TEST_QUEUES"
-COMMAND = "TURNSTILE_TEST_COMMAND"
-"""In a process of the product: which command it is, for whoever records its calls."""
+ROLE = "TURNSTILE_TEST_ROLE"
+"""In a process of the product: under which role it runs, for whoever records its calls."""
 COUNTS = [
     "ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed",
 ]  # fmt: skip
@@ -35,14 +35,17 @@ class GivenQueues:
     """Environment of the tests themselves, which look from outside: endpoint and credentials. Empty: as the stack
     says."""
     processes: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Environment of the product's processes, by `api`, `relay`, `operator` and `worker-<queue>`: each with its role."""
+    """Environment of processes by their role: `api`, `relay`, `operator`, `function` and `worker-<queue>`."""
     terraform: dict[str, Any] = field(default_factory=dict)
     """Terraform's outputs."""
 
     def environment(self, command: str, queue: str) -> dict[str, str]:
         """What a process of the product runs under."""
         role = f"worker-{queue}" if command == "worker" else command
-        return self.processes.get(role, self.processes.get("operator", {})) | {COMMAND: command}
+        if role not in self.processes:
+            # `redrive`, `dlq`, `doctor` …
+            role = "operator"
+        return self.processes.get(role, {}) | {ROLE: role}
 
     @property
     def urls(self) -> list[str]:
@@ -51,7 +54,11 @@ class GivenQueues:
 
 
 def empty(client: Any, url: str) -> None:
-    """Takes out what is in a queue, also what a killed worker had in its hands. Not by a purge: AWS allows one a minute."""
+    """Takes out what is in a queue, also what a killed worker had in its hands."""
+    given = find_given_queues()
+    if given is not None and given.terraform:
+        # An emulator's. AWS allows one purge a minute, and there what is in flight is waited for.
+        client.purge_queue(QueueUrl=url)
 
     def is_empty() -> bool:
         while found := client.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=0).get("Messages"):

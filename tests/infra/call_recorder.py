@@ -1,4 +1,4 @@
-"""A botocore plugin that writes down each call of a process to AWS: which command made it, which action, on which queue.
+"""A botocore plugin that writes down each call of a process to AWS: under which role it was made, which action, on what.
 
 Switched on from outside (BOTOCORE_EXPERIMENTAL__PLUGINS), so that nothing in the product knows of it.
 """
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.given_queues import COMMAND
+from tests.given_queues import ROLE
 
 VARIABLE = "TURNSTILE_TEST_CALLS"
 
@@ -18,12 +18,12 @@ VARIABLE = "TURNSTILE_TEST_CALLS"
 class Call:
     """One kind of call."""
 
-    command: str
-    """`worker`, `api`, `relay`, `redrive` …"""
+    role: str
+    """`worker-turns`, `api`, `relay`, `operator`, `function` …"""
     action: str
     """As IAM names it: a batch needs the permission of its single call."""
-    queue: str
-    """The queue's name in SQS."""
+    on: str
+    """The queue's name in SQS, or the secret's ARN."""
 
 
 def switched_on(file: Path) -> dict[str, str]:
@@ -39,7 +39,7 @@ def initialize_client_plugin(client: Any) -> None:
 def _write(params: dict[str, Any], model: Any, **_: Any) -> None:
     service = model.service_model.service_name
     queue = str(params.get("QueueUrl") or params.get("QueueName") or "").rpartition("/")[2]
-    call = Call(os.environ[COMMAND], f"{service}:{model.name.removesuffix('Batch')}", queue)
+    call = Call(os.environ[ROLE], f"{service}:{model.name.removesuffix('Batch')}", queue or params.get("SecretId", ""))
     # One write of one line: many processes append to the file.
     with Path(os.environ[VARIABLE]).open("a") as file:
         file.write(json.dumps(asdict(call)) + "\n")

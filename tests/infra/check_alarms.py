@@ -1,7 +1,9 @@
 """The alarms fire, and the right topic hears of it, as far as the emulator evaluates them: one metric against one threshold.
 
-It computes no metric math (nor keeps it), does not tell dimensions apart, and turns no log line into a metric. The formulas
-are tested by `terraform test` in modules/alarms, the log patterns in check_log_patterns.py.
+It computes no metric math (nor keeps it), does not tell dimensions apart, takes all periods for one, and turns no log line into a
+metric. Missing data changes nothing in it: so `relay-silent`, which only missing data sets off, cannot fire here, and
+`producer-quiet` is set off by a sum of 0. Both, and the formulas, are judged in check_alarm_formulas.py; the log patterns in
+check_log_patterns.py and check_lock_events.py.
 """
 
 import json
@@ -60,16 +62,39 @@ async def test_an_alarm_fires_and_its_topic_hears_of_it(
         )
 
         assert state(cloudwatch, alarm) == "ALARM"
-
-        def heard() -> list[str]:
-            messages = sqs.receive_message(QueueUrl=ear, MaxNumberOfMessages=10, WaitTimeSeconds=1).get("Messages", [])
-            told = [json.loads(json.loads(message["Body"])["Message"]) for message in messages]
-            return [one["AlarmName"] for one in told if one["NewStateValue"] == "ALARM"]
-
-        assert alarm["AlarmName"] in await until(heard)
+        assert alarm["AlarmName"] in await until(lambda: told(sqs, ear))
     finally:
         client("sns", given.tests).unsubscribe(SubscriptionArn=subscription)
         sqs.delete_queue(QueueUrl=ear)
+
+
+async def test_a_producer_that_sends_nothing_is_told_of_and_one_message_ends_it(
+    given: GivenQueues, alarms: dict[str, dict[str, Any]]
+) -> None:
+    alarm = alarms["producer-quiet"]
+    cloudwatch, sqs = client("cloudwatch", given.tests), client("sqs", given.tests)
+    ear, subscription = subscribe(given, alarm["AlarmActions"][0])
+    datum = {"MetricName": alarm["MetricName"], "Dimensions": alarm["Dimensions"]}
+    try:
+        cloudwatch.set_alarm_state(AlarmName=alarm["AlarmName"], StateValue="OK", StateReason="begin")
+
+        # As SQS tells it of a queue that is in use.
+        cloudwatch.put_metric_data(Namespace=alarm["Namespace"], MetricData=[{**datum, "Value": 0.0}])
+
+        assert state(cloudwatch, alarm) == "ALARM"
+        assert alarm["AlarmName"] in await until(lambda: told(sqs, ear))
+        cloudwatch.put_metric_data(Namespace=alarm["Namespace"], MetricData=[{**datum, "Value": alarm["Threshold"]}])
+        assert state(cloudwatch, alarm) == "OK", "at the threshold it must not fire"
+    finally:
+        client("sns", given.tests).unsubscribe(SubscriptionArn=subscription)
+        sqs.delete_queue(QueueUrl=ear)
+
+
+def told(sqs: Any, ear: str) -> list[str]:
+    """The alarms that a listening queue has just heard of."""
+    messages = sqs.receive_message(QueueUrl=ear, MaxNumberOfMessages=10, WaitTimeSeconds=1).get("Messages", [])
+    changes = [json.loads(json.loads(message["Body"])["Message"]) for message in messages]
+    return [one["AlarmName"] for one in changes if one["NewStateValue"] == "ALARM"]
 
 
 def state(cloudwatch: Any, alarm: dict[str, Any]) -> str:

@@ -10,19 +10,40 @@ from tests.given_queues import GivenQueues
 from tests.infra.call_recorder import VARIABLE, Call, read_calls
 from tests.infra.policies import Grant, grants_of
 
-ROLE_OF_COMMAND = {"api": ["api"], "relay": ["relay"], "worker": ["worker-turns", "worker-strict"]}
-OPERATORS = {"redrive", "dlq", "doctor"}
+POLLER = "AWS's poller of event sources calls it with the function's role (AWSLambdaSQSQueueExecutionRole has the same three)"
+LAMBDA_LOG = "Lambda writes the function's log with its role (AWSLambdaBasicExecutionRole; the group is Terraform's)"
+INTERFACE = "Lambda puts the function into the VPC with its role (AWSLambdaVPCAccessExecutionRole); refused to its code"
+PULL = "ECS's agent pulls the image (AmazonECSTaskExecutionRolePolicy)"
+AGENT_LOG = "ECS's agent writes the task's log (AmazonECSTaskExecutionRolePolicy)"
 
 NOT_RECORDED: dict[tuple[str, ...], str] = {
     ("worker", "ecs:GetTaskProtection"): "the ECS agent asks in the task's name; there is no agent here",
     ("worker", "ecs:UpdateTaskProtection"): "the same",
-    ("worker", "sqs:SendMessage", "other"): "children of another queue; the recorded run declares one queue at a time",
-    ("relay", "sqs:SendMessage", "other"): "it relays for every declared queue; the run declares one at a time",
-    ("api", "sqs:SendMessage", "other"): "it submits to every declared queue",
-    ("operator", "sqs:SendMessage", "dlq"): "`doctor --repair` sends dead letters that are overdue",
-    ("operator", "*", "other"): "it operates on every declared queue",
+    ("function", "sqs:ReceiveMessage"): POLLER,
+    ("function", "sqs:GetQueueAttributes"): POLLER,
+    ("function", "logs:CreateLogStream"): LAMBDA_LOG,
+    ("function", "logs:PutLogEvents"): LAMBDA_LOG,
+    ("function", "ec2:CreateNetworkInterface"): INTERFACE,
+    ("function", "ec2:DeleteNetworkInterface"): INTERFACE,
+    ("function", "ec2:DescribeNetworkInterfaces"): INTERFACE,
+    ("function", "ec2:DescribeSubnets"): INTERFACE,
+    ("function", "ec2:AssignPrivateIpAddresses"): INTERFACE,
+    ("function", "ec2:UnassignPrivateIpAddresses"): INTERFACE,
+    ("execution", "ecr:GetAuthorizationToken"): PULL,
+    ("execution", "ecr:BatchCheckLayerAvailability"): PULL,
+    ("execution", "ecr:BatchGetImage"): PULL,
+    ("execution", "ecr:GetDownloadUrlForLayer"): PULL,
+    ("execution", "logs:CreateLogStream"): AGENT_LOG,
+    ("execution", "logs:PutLogEvents"): AGENT_LOG,
+    ("execution", "secretsmanager:GetSecretValue"): "ECS's agent puts the secrets into the task's environment",
 }
 """Granted and not seen in the run, with the reason. A grant that is missing here and in the run is one too many."""
+
+ON_EVERYTHING: dict[tuple[str, str], str] = {
+    ("execution", "ecr:GetAuthorizationToken"): "AWS offers no narrower resource",
+    **{(role, action): "as in AWS's own policy" for role, action, *_ in NOT_RECORDED if action.startswith("ec2:")},
+}
+"""Granted on every resource, with the reason."""
 
 SELDOM: dict[tuple[str, ...], str] = {
     (
@@ -47,27 +68,21 @@ def grants(given: GivenQueues) -> dict[str, set[Grant]]:
     return {role: set(grants_of(json.loads(policy))) for role, policy in given.terraform["policies"].items()}
 
 
-def roles_of(command: str, queue: str) -> list[str]:
-    """Under which role a command ran, which for a worker is that of its queue."""
-    if command in OPERATORS:
-        return ["operator"]
-    return [role for role in ROLE_OF_COMMAND[command] if command != "worker" or role.split("-")[1] in queue]
-
-
-def arn_of(given: GivenQueues, queue: str) -> str:
-    """The ARN of a queue by its name in SQS."""
+def arn_of(given: GivenQueues, called: str) -> str:
+    """The ARN of what was called: a queue by its name in SQS, or a secret."""
+    if called.startswith("arn:"):
+        return called
     arns = [arn for one in given.terraform["access"].values() for arn in (one["arn"], one["dlq_arn"])]
-    return next(arn for arn in arns if arn.endswith(f":{queue}"))
+    return next(arn for arn in arns if arn.endswith(f":{called}"))
 
 
 def test_every_recorded_call_is_allowed(given: GivenQueues, calls: set[Call], grants: dict[str, set[Grant]]) -> None:
-    assert {call.command for call in calls} >= {"api", "relay", "worker", "redrive", "dlq", "doctor"}
+    assert {call.role for call in calls} == given.processes.keys() - {"execution"}
 
     refused = [
         call
         for call in calls
-        for role in roles_of(call.command, call.queue)
-        if not any(grant.covers(call.action, arn_of(given, call.queue)) for grant in grants[role])
+        if not any(grant.covers(call.action, arn_of(given, call.on)) for grant in grants[call.role])
     ]
 
     assert refused == []
@@ -76,9 +91,7 @@ def test_every_recorded_call_is_allowed(given: GivenQueues, calls: set[Call], gr
 def test_nothing_is_allowed_beyond_what_was_recorded_but_with_a_reason(
     given: GivenQueues, calls: set[Call], grants: dict[str, set[Grant]]
 ) -> None:
-    seen = {
-        (role, call.action, arn_of(given, call.queue)) for call in calls for role in roles_of(call.command, call.queue)
-    }
+    seen = {(call.role, call.action, arn_of(given, call.on)) for call in calls}
     idle = {
         (role, grant)
         for role, granted in grants.items()
@@ -94,6 +107,7 @@ def test_nothing_is_allowed_beyond_what_was_recorded_but_with_a_reason(
 def reason_of(given: GivenQueues, role: str, grant: Grant) -> tuple[str, ...] | None:
     """Which entry of the lists above says why a grant was not used."""
     kind, _, queue = role.partition("-")
+    # A function has one queue, too, and its name does not say which.
     own = given.terraform["access"][queue or "turns"]
     target = "dlq" if "-dlq" in grant.resource else "main"
     place = target if grant.resource in (own["arn"], own["dlq_arn"]) else "other"
@@ -101,9 +115,24 @@ def reason_of(given: GivenQueues, role: str, grant: Grant) -> tuple[str, ...] | 
     return min(found, default=None)
 
 
-def test_nobody_is_granted_everything(grants: dict[str, set[Grant]]) -> None:
+def test_nobody_is_granted_anything_on_everything_without_a_reason(grants: dict[str, set[Grant]]) -> None:
     everywhere = {
-        (role, grant) for role, granted in grants.items() for grant in granted if grant.resource in ("*", "arn:*")
+        (role, grant.action)
+        for role, granted in grants.items()
+        for grant in granted
+        if grant.resource in ("*", "arn:*")
     }
 
-    assert everywhere == set()
+    assert everywhere == ON_EVERYTHING.keys()
+
+
+def test_the_functions_code_may_not_make_the_interfaces_that_its_role_may(given: GivenQueues) -> None:
+    [denied] = [
+        one for one in json.loads(given.terraform["policies"]["function"])["Statement"] if one["Effect"] == "Deny"
+    ]
+    changing = {action for _, action, *_ in NOT_RECORDED if action.startswith("ec2:") and "Describe" not in action}
+
+    assert (set(denied["Action"]), denied["Resource"]) == (changing, ["*"])
+    assert list(denied["Condition"]) == ["ArnEquals"]
+    [function] = denied["Condition"]["ArnEquals"].values()
+    assert function.endswith(":function:check-function")

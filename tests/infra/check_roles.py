@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -14,12 +15,13 @@ from ops.local.ports import choose_free
 from tests.conftest import ROOT, sqs_client
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product, process_environment
-from tests.given_queues import GivenQueues
+from tests.given_queues import GivenQueues, empty
 from tests.infra.emulator import client
 from tests.probes import until
 from tests.stacks.stack import Stack
 
 API_KEY = "a-key-for-the-check"
+FAMILY = "tests.e2e.family_handlers:act"
 
 
 def operate(product: Product, *words: str, code: ExitCode = ExitCode.OK) -> str:
@@ -37,6 +39,7 @@ def operate(product: Product, *words: str, code: ExitCode = ExitCode.OK) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
 async def test_api_worker_relay_and_operator_do_their_work_under_their_roles(
     product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
@@ -64,7 +67,7 @@ async def test_api_worker_relay_and_operator_do_their_work_under_their_roles(
 
     await product.ended(within=90)
     address = await product.queues.find(product.settings.queue)
-    sqs_client(stack).send_message(QueueUrl=address.url, MessageBody="nobody understands this")
+    sqs_client(stack).send_message(QueueUrl=address.url, MessageBody="nobody understands this", **_group(address.url))
 
     async def both_are_on_the_dlq() -> bool:
         return await product.queues.count(product.settings.queue, dead=True) == 2
@@ -78,6 +81,39 @@ async def test_api_worker_relay_and_operator_do_their_work_under_their_roles(
     assert "dead-letter-malformed" in operate(product, "doctor", code=ExitCode.FINDINGS)
     for process in (api, worker, relay):
         assert not [line for line in process.lines() if "AccessDenied" in json.dumps(line)]
+
+
+@pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
+async def test_an_operator_sends_a_dead_letter_that_nobody_owes(product: Product, start_worker: StartWorker) -> None:
+    start_worker("worker")
+    await product.submit({"do": "bug"})
+
+    await until(lambda: product.rows("dead_lettered_at IS NOT NULL"))
+    await product.fetch_nothing("UPDATE turns SET dead_lettered_at = NULL")
+
+    operate(product, "doctor", "--fix", "--yes", "--settle", "0", "--margin", "0")
+
+    # A FIFO queue takes it and drops it: the worker's was the same.
+    assert await product.rows("dead_lettered_at IS NOT NULL")
+
+
+@pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
+async def test_a_workers_children_go_to_another_queue(
+    given: GivenQueues, product: Product, start_worker: StartWorker, stack: Stack, fifo: bool
+) -> None:
+    other = given.standard if fifo else given.fifo
+    for url in given.urls:
+        empty(sqs_client(stack), url)
+    start_worker(TURNSTILE_QUEUES=json.dumps([given.standard, given.fifo]), TURNSTILE_HANDLER=FAMILY)
+
+    await product.submit({"do": "fan out", "orders": [{"do": "echo"}], "options": {"queue": other["name"]}})
+
+    def waiting() -> int:
+        count = "ApproximateNumberOfMessages"
+        found = sqs_client(stack).get_queue_attributes(QueueUrl=other["sqs"], AttributeNames=[count])
+        return int(found["Attributes"][count])
+
+    assert await until(waiting) == 1
 
 
 def call(given: GivenQueues, role: str, action: str, url: str) -> Any:
@@ -100,10 +136,10 @@ def call(given: GivenQueues, role: str, action: str, url: str) -> Any:
 
 
 def _group(url: str) -> dict[str, str]:
-    return {"MessageGroupId": "g", "MessageDeduplicationId": "d"} if url.endswith(".fifo") else {}
+    return {"MessageGroupId": "g", "MessageDeduplicationId": uuid4().hex} if url.endswith(".fifo") else {}
 
 
-ROLES = ("api", "relay", "operator", "worker-turns", "worker-strict")
+ROLES = ("api", "relay", "operator", "worker-turns", "worker-strict", "function")
 
 
 @pytest.mark.parametrize(
@@ -118,6 +154,9 @@ ROLES = ("api", "relay", "operator", "worker-turns", "worker-strict")
         ("worker-turns", "SendMessage", "strict-dlq"),
         ("worker-strict", "ReceiveMessage", "turns"),
         ("worker-turns", "GetQueueAttributes", "turns"),
+        ("function", "SendMessage", "strict-dlq"),
+        ("function", "ReceiveMessage", "strict"),
+        ("function", "ReceiveMessage", "turns-dlq"),
         *[(role, action, "turns") for role in ROLES for action in ("PurgeQueue", "DeleteQueue", "SetQueueAttributes")],
     ],
 )

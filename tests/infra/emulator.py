@@ -24,7 +24,7 @@ from tests.infra.terraform import InfraError, MissingError
 from tests.probes import wait_until
 
 REGION = "us-east-1"
-SERVICES = "sqs,iam,sts,sns,monitoring,logs"
+SERVICES = "sqs,iam,sts,sns,monitoring,logs,secretsmanager"
 START_SECONDS = 90.0
 BATCHED = {"sqs:SendMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"}
 
@@ -76,6 +76,8 @@ class Emulator:
             for statement in document["Statement"]
             if BATCHED & set(statement["Action"])
         ]
+        if not document["Statement"]:
+            return
         client("iam", self.root).put_role_policy(
             RoleName=role_arn.rpartition("/")[2], PolicyName="batches", PolicyDocument=json.dumps(document)
         )

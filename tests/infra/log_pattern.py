@@ -29,6 +29,11 @@ def matches(pattern: str, line: Mapping[str, Any] | str) -> bool:
     return all(_is_equal(term, line) for term in inner.split("&&"))
 
 
+def events_of(pattern: str) -> set[str]:
+    """The events that a pattern names."""
+    return {value for field, value in re.findall(r'\$\.(\w+)\s*=\s*"([^"]*)"', pattern) if field == "event"}
+
+
 def _is_equal(term: str, line: Mapping[str, Any] | Any) -> bool:
     found = _EQUAL.match(term.strip())
     if found is None:

@@ -19,10 +19,15 @@ class Grant:
 
 
 def grants_of(policy: Mapping[str, Any]) -> Iterator[Grant]:
-    """What a policy allows, one by one. ValueError for what would make the list say less than the policy does."""
+    """What a policy allows, one by one. ValueError for what would make the list say less than the policy does.
+
+    What it refuses is not taken off the list: that can only make less of it.
+    """
     for statement in policy["Statement"]:
-        if statement["Effect"] != "Allow" or "NotAction" in statement or "NotResource" in statement:
+        if "NotAction" in statement or "NotResource" in statement:
             raise ValueError(f"cannot be listed: {statement}")
+        if statement["Effect"] == "Deny":
+            continue
         for action in statement["Action"]:
             if "*" in action:
                 raise ValueError(f"allows more than it names: {action}")

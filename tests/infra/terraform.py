@@ -114,6 +114,20 @@ class Terraform:
         """The outputs of what was applied."""
         return {name: one["value"] for name, one in json.loads(self.run("output", "-json", folder=folder)).items()}
 
+    def state(self, folder: Path) -> dict[str, list[dict[str, Any]]]:
+        """What was applied, by its type."""
+        root = json.loads(self.run("show", "-json", folder=folder))["values"]["root_module"]
+        found: dict[str, list[dict[str, Any]]] = {}
+        for one in _resources(root):
+            found.setdefault(one["type"], []).append(one["values"])
+        return found
+
+
+def _resources(module: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from module.get("resources", [])
+    for child in module.get("child_modules", []):
+        yield from _resources(child)
+
 
 def find_mirror() -> Path | None:
     """A folder `<host>/hashicorp/aws/5.100.x` on this machine, as a filesystem mirror has it; the folder above the host."""

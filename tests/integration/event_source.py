@@ -17,7 +17,8 @@ class EventSource:
     def __init__(self, sqs: Any, queue: QueueSettings) -> None:
         self._sqs = sqs
         self._queue = queue
-        self._url = sqs.get_queue_url(QueueName=queue.sqs)["QueueUrl"]
+        # A name, or as whoever may not ask for it declares it.
+        self._url = queue.sqs if "://" in queue.sqs else sqs.get_queue_url(QueueName=queue.sqs)["QueueUrl"]
 
     async def poll(self, most: int) -> dict[str, Any]:
         """An event with that many messages."""
@@ -50,13 +51,17 @@ class EventSource:
             },
             "md5OfBody": message["MD5OfBody"],
             "eventSource": "aws:sqs",
-            "eventSourceARN": f"arn:aws:sqs:{REGION}:000000000000:{self._queue.sqs}",
+            "eventSourceARN": f"arn:aws:sqs:{REGION}:000000000000:{self._queue.sqs.rpartition('/')[2]}",
             "awsRegion": REGION,
         }
 
     async def invoke(self, function: Function, event: dict[str, Any], seconds: float = TOO_LONG) -> list[str]:
         """Has the function answer; deletes what it does not report, and returns the bodies of what it does."""
         answer = await asyncio.to_thread(function.answer, event, "request-1", seconds)
+        return await self.heed(event, answer)
+
+    async def heed(self, event: dict[str, Any], answer: dict[str, Any]) -> list[str]:
+        """The same with the function's answer."""
         reported = {one["itemIdentifier"] for one in answer["batchItemFailures"]}
         entries = [
             {"Id": str(place), "ReceiptHandle": record["receiptHandle"]}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.infra.__main__ import LEFT_OUT
 from tests.infra.policies import Grant, grants_of
 from tests.infra.terraform import MIRROR_VARIABLE
 
@@ -61,14 +62,28 @@ def test_a_policy_is_listed_grant_by_grant() -> None:
     ]
 
 
+def test_what_a_policy_refuses_is_no_grant() -> None:
+    refused = {"Effect": "Deny", "Action": ["sqs:SendMessage"], "Resource": ["arn:a"]}
+
+    assert list(grants_of({"Statement": [refused]})) == []
+
+
 @pytest.mark.parametrize(
     "statement",
     [
         {"Effect": "Allow", "Action": ["sqs:*"], "Resource": ["arn:a"]},
         {"Effect": "Allow", "NotAction": ["sqs:SendMessage"], "Resource": ["arn:a"]},
-        {"Effect": "Deny", "Action": ["sqs:SendMessage"], "Resource": ["arn:a"]},
+        {"Effect": "Allow", "Action": ["sqs:SendMessage"], "NotResource": ["arn:a"]},
     ],
 )
 def test_a_policy_that_allows_more_than_it_names_cannot_be_listed(statement: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"allow|listed"):
         list(grants_of({"Statement": [statement]}))
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_what_is_left_out_is_still_there(name: str) -> None:
+    """pytest says nothing of a name to leave out that no test has."""
+    file, _, test = name.partition("::")
+
+    assert f"def {test}(" in (ROOT / file).read_text() if test else (ROOT / file).is_file()

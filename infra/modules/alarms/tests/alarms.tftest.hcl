@@ -1,4 +1,4 @@
-# The formulas of the computed alarms, which no emulator at hand evaluates.
+# The formulas of the computed alarms as they are written; tests/infra/check_alarm_formulas.py evaluates them.
 
 mock_provider "aws" {
   mock_data "aws_region" {

@@ -1,0 +1,230 @@
+"""The alarms that the emulator cannot evaluate, judged by numbers: those of metric math, and the two that silence sets off.
+
+Formulas and what they are fed with are taken from Terraform's state, because the emulator keeps none; how an alarm treats
+missing data, of which the emulator's evaluation knows nothing, from the alarm as it was made. tests/infra/metric_math.py judges.
+"""
+
+from typing import Any
+
+import pytest
+
+from tests.given_queues import GivenQueues
+from tests.infra.emulator import client
+from tests.infra.metric_math import Rule, Series, evaluate
+
+_ = None
+QUEUES = ("turns", "strict")
+SQS = {"turns": "check-turns", "strict": "check-strict.fifo"}
+DLQ = {"turns": "check-turns-dlq", "strict": "check-strict-dlq.fifo"}
+LOG = "Turnstile/check"
+
+
+@pytest.fixture(scope="module")
+def made(given: GivenQueues) -> dict[str, dict[str, Any]]:
+    """The alarms as the emulator has them, by what comes after the deployment in their names."""
+    found = client("cloudwatch", given.tests).describe_alarms(AlarmNamePrefix="check-", MaxRecords=100)
+    return {one["AlarmName"].removeprefix("check-"): one for one in found["MetricAlarms"]}
+
+
+@pytest.fixture(scope="module")
+def queries(given: GivenQueues) -> dict[str, list[dict[str, Any]]]:
+    """What the computed ones compute, by the same names."""
+    return {
+        one["alarm_name"].removeprefix("check-"): one["metric_query"]
+        for one in given.terraform["alarms"]
+        if one["metric_query"]
+    }
+
+
+def rule_of(alarm: dict[str, Any]) -> Rule:
+    """What the alarm asks of its numbers."""
+    assert "DatapointsToAlarm" not in alarm, "every one of the periods counts"
+    return Rule(alarm["ComparisonOperator"], alarm["Threshold"], alarm["EvaluationPeriods"], alarm["TreatMissingData"])
+
+
+def formula_of(queries: list[dict[str, Any]]) -> str:
+    """The one expression that is judged."""
+    [judged] = [one for one in queries if one["return_data"]]
+    return str(judged["expression"])
+
+
+Sources = dict[str, tuple[str, str, dict[str, str] | None, str, int]]
+
+
+def sources(queue: str) -> dict[str, Sources]:
+    """By alarm and id: namespace, metric, dimensions, statistic and period."""
+    own, dead = {"QueueName": SQS[queue]}, {"QueueName": DLQ[queue]}
+    return {
+        "deaf-workers": {
+            "waiting": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", own, "Minimum", 60),
+            "received": ("AWS/SQS", "NumberOfMessagesReceived", own, "Sum", 60),
+        },
+        "dlq-untouched": {
+            "letters": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", dead, "Maximum", 3600),
+            "removed": ("AWS/SQS", "NumberOfMessagesDeleted", dead, "Sum", 3600),
+        },
+        "lock-busy": {
+            "attempts": (LOG, f"{queue}.lock_attempt", None, "Sum", 300),
+            "busy": (LOG, f"{queue}.lock_busy", None, "Sum", 300),
+        },
+        "lock-unavailable": {
+            "attempts": (LOG, f"{queue}.lock_attempt", None, "Sum", 300),
+            "unguarded": (LOG, f"{queue}.lock_unguarded", None, "Sum", 300),
+        },
+    }
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_each_formula_is_fed_with_the_metrics_of_its_queue(
+    queries: dict[str, list[dict[str, Any]]], queue: str
+) -> None:
+    fed = {
+        name.removeprefix(f"{queue}-"): {
+            one["id"]: (m["namespace"], m["metric_name"], m["dimensions"], m["stat"], m["period"])
+            for one in found
+            for m in one["metric"]
+        }
+        for name, found in queries.items()
+        if name.startswith(f"{queue}-")
+    }
+
+    assert fed == sources(queue)
+
+
+def test_the_metrics_that_are_counted_from_the_log_are_counted(
+    given: GivenQueues, queries: dict[str, list[dict[str, Any]]]
+) -> None:
+    """A formula over a metric that no filter makes would never fire, and nothing would say so."""
+    logs = client("logs", given.tests)
+    counted = {
+        (one["metricNamespace"], one["metricName"])
+        for filters in logs.describe_metric_filters()["metricFilters"]
+        for one in filters["metricTransformations"]
+    }
+    metrics = [m for found in queries.values() for one in found for m in one["metric"]]
+
+    assert {(m["namespace"], m["metric_name"]) for m in metrics if m["namespace"] != "AWS/SQS"} <= counted
+
+
+def hours(*exceptions: float | None, usual: float | None) -> Series:
+    """A day's values: the exceptions, and before them the usual."""
+    return (usual,) * (24 - len(exceptions)) + exceptions
+
+
+FIVE = (1.0,) * 5
+NONE = (_,) * 5
+
+FIRES = "ALARM"
+RESTS = "OK"
+
+DEAF = [
+    (FIRES, "nobody has received for five minutes", FIVE, (0.0,) * 5),
+    (FIRES, "SQS tells nothing of receives", FIVE, NONE),
+    (RESTS, "one receive in the five minutes", FIVE, (0.0, 0.0, 1.0, 0.0, 0.0)),
+    (RESTS, "nothing waited for one of them", (1.0, 1.0, 0.0, 1.0, 1.0), (0.0,) * 5),
+    (RESTS, "nothing waits", (0.0,) * 5, (0.0,) * 5),
+    (RESTS, "a queue that nobody has used for hours has no metrics", NONE, NONE),
+    # The guide warns of FILL where the newest minute always comes late: it takes all five here, so that one is not enough.
+    (RESTS, "the newest minute of the receives is late", FIVE, (3.0, 3.0, 3.0, 3.0, _)),
+    (FIRES, "what lies before the five minutes is not looked at", (1.0,) * 8, (9.0, 9.0, 9.0, *(0.0,) * 5)),
+]
+UNTOUCHED = [
+    (FIRES, "a letter for a day", hours(usual=1.0), hours(usual=0.0)),
+    (FIRES, "SQS tells nothing of deletes", hours(usual=1.0), hours(usual=_)),
+    (RESTS, "23 hours", hours(usual=1.0)[1:], hours(usual=0.0)[1:]),
+    (RESTS, "one was removed", hours(usual=5.0), hours(1.0, _, _, usual=0.0)),
+    (RESTS, "for an hour there was none", hours(0.0, 1.0, usual=1.0), hours(usual=0.0)),
+    (RESTS, "none", hours(usual=0.0), hours(usual=0.0)),
+    (RESTS, "an empty queue has no metrics after some hours", hours(usual=_), hours(usual=_)),
+]
+BUSY = [
+    (RESTS, "5 % of 200", (200.0,) * 3, (10.0,) * 3),
+    (FIRES, "more than 5 %", (200.0,) * 3, (11.0,) * 3),
+    (RESTS, "less than 5 %", (200.0,) * 3, (9.0,) * 3),
+    (RESTS, "a hundred attempts are too few to judge", (100.0,) * 3, (100.0,) * 3),
+    (FIRES, "a hundred and one are enough", (101.0,) * 3, (6.0,) * 3),
+    (RESTS, "in one of three periods it was well", (200.0,) * 3, (11.0, 0.0, 11.0)),
+    (RESTS, "no attempts", (0.0,) * 3, (0.0,) * 3),
+    (RESTS, "no log at all", (_,) * 3, (_,) * 3),
+    (RESTS, "attempts, and no number of those that were busy", (200.0,) * 3, (_,) * 3),
+]
+UNAVAILABLE = [
+    (RESTS, "0.1 %", (1000.0,) * 3, (1.0,) * 3),
+    (FIRES, "a little more than 0.1 %", (100_000.0,) * 3, (101.0,) * 3),
+    (RESTS, "less than 0.1 %", (2000.0,) * 3, (1.0,) * 3),
+    (FIRES, "the only attempt", (1.0,) * 3, (1.0,) * 3),
+    (RESTS, "in one of three periods it was well", (1000.0,) * 3, (2.0, 2.0, 1.0)),
+    (RESTS, "no attempts", (0.0,) * 3, (0.0,) * 3),
+    (RESTS, "no log at all", (_,) * 3, (_,) * 3),
+    (RESTS, "attempts, and no number of those without Redis", (1000.0,) * 3, (_,) * 3),
+]
+CASES = [
+    pytest.param(alarm, dict(zip(ids, series, strict=True)), state, id=f"{alarm}: {what}")
+    for alarm, ids, cases in (
+        ("deaf-workers", ("waiting", "received"), DEAF),
+        ("dlq-untouched", ("letters", "removed"), UNTOUCHED),
+        ("lock-busy", ("attempts", "busy"), BUSY),
+        ("lock-unavailable", ("attempts", "unguarded"), UNAVAILABLE),
+    )
+    for state, what, *series in cases
+]
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize(("alarm", "metrics", "state"), CASES)
+def test_a_formula_fires_for_what_it_is_about_and_for_nothing_else(
+    made: dict[str, dict[str, Any]],
+    queries: dict[str, list[dict[str, Any]]],
+    queue: str,
+    alarm: str,
+    metrics: dict[str, Series],
+    state: str,
+) -> None:
+    values = evaluate(formula_of(queries[f"{queue}-{alarm}"]), metrics)
+
+    assert rule_of(made[f"{queue}-{alarm}"]).fires(values) is (state == FIRES), values
+
+
+@pytest.mark.parametrize("alarm", ["lock-busy", "lock-unavailable"])
+def test_where_nobody_locked_the_answer_is_0_and_not_nothing(
+    queries: dict[str, list[dict[str, Any]]], alarm: str
+) -> None:
+    """By 0 it divides only where IF has chosen otherwise: a dropped point would keep the last state in the alarm's eyes."""
+    ids = [one["id"] for one in queries[f"turns-{alarm}"] if one["metric"]]
+
+    assert evaluate(formula_of(queries[f"turns-{alarm}"]), dict.fromkeys(ids, (0.0, 0.0))) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize(
+    ("alarm", "values", "state"),
+    [
+        ("producer-quiet", (0.0,) * 12, FIRES),
+        ("producer-quiet", (*(0.0,) * 11, 1.0), RESTS),
+        ("producer-quiet", (1.0, *(0.0,) * 12), FIRES),
+        ("producer-quiet", (0.0,) * 11, FIRES),
+        ("producer-quiet", (_,) * 15, FIRES),
+        ("producer-quiet", (*(0.0,) * 5, *(_,) * 10), FIRES),
+        ("producer-quiet", (3.0, *(_,) * 14), RESTS),
+        ("relay-silent", (_,) * 8, FIRES),
+        ("relay-silent", (1.0,) * 5, RESTS),
+        ("relay-silent", (2.0, 2.0, _, _, _, _), RESTS),
+        ("relay-silent", (_, _, _, _, 1.0), RESTS),
+    ],
+)
+def test_silence_fires(made: dict[str, dict[str, Any]], queue: str, alarm: str, values: Series, state: str) -> None:
+    assert rule_of(made[f"{queue}-{alarm}"]).fires(values) is (state == FIRES)
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_silence_is_listened_for_on_the_metric_of_its_queue(made: dict[str, dict[str, Any]], queue: str) -> None:
+    quiet, silent = made[f"{queue}-producer-quiet"], made[f"{queue}-relay-silent"]
+
+    assert (quiet["Namespace"], quiet["MetricName"], quiet["Statistic"]) == ("AWS/SQS", "NumberOfMessagesSent", "Sum")
+    assert quiet["Dimensions"] == [{"Name": "QueueName", "Value": SQS[queue]}]
+    assert quiet["Period"] * quiet["EvaluationPeriods"] == 3600
+    # How many lines a minute, and not what they say: an empty backlog is told as well.
+    assert (silent["Namespace"], silent["MetricName"], silent["Statistic"]) == (
+        LOG, f"{queue}.backlog_due", "SampleCount",
+    )  # fmt: skip
+    assert silent["Period"] * silent["EvaluationPeriods"] == 300
