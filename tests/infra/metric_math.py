@@ -46,7 +46,7 @@ def evaluate(expression: str, metrics: Mapping[str, Series]) -> Series:
     python = re.sub(r"\b(AND|OR)\b", lambda found: found[0].lower(), expression)
     value = _value(ast.parse(python, mode="eval").body, metrics)
     if not isinstance(value, tuple):
-        # "The final result of any math expression must be a single time series": an alarm on a scalar is refused.
+        # An alarm on a mere number is refused.
         raise FormulaError(f"no time series: {expression}")
     return value
 
@@ -92,7 +92,7 @@ def _apply(
     try:
         return float(operation(left, right))
     except ZeroDivisionError:
-        # "The data point is dropped."
+        # The period has no value, then.
         return None
 
 
@@ -141,7 +141,7 @@ class Rule:
     def fires(self, values: Sequence[float | None]) -> bool:
         """Whether the alarm is in ALARM after these periods, the oldest first.
 
-        CloudWatch looks at more periods than it judges ("evaluation range"; how many more is not told), and counts a missing
+        CloudWatch looks at more periods than it judges (how many more is not told), and counts a missing
         one only where it has found too few others: silence is heard later than a number would be.
         """
         breaches = _BREACHES[self.comparison]
