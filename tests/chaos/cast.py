@@ -111,8 +111,8 @@ class Cast:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
-    async def stop_all(self) -> list[str]:
-        """SIGTERM to all; the names of those that had to be killed."""
+    async def stop_all(self, within_seconds: float = STOP_SECONDS) -> list[str]:
+        """SIGTERM to all; the names of those that had to be killed. A worker stops when its long poll has come back."""
         for part in self.parts.values():
             part.wanted = False
             self.send(part.name, signal.SIGCONT)
@@ -121,7 +121,7 @@ class Cast:
         for part in self.parts.values():
             try:
                 if part.pid is not None:
-                    await asyncio.wait_for(part.ended.wait(), STOP_SECONDS)
+                    await asyncio.wait_for(part.ended.wait(), within_seconds)
             except TimeoutError:
                 late.append(part.name)
                 self.send(part.name, signal.SIGKILL)

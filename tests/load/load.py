@@ -36,6 +36,9 @@ LOOK_AHEAD_SECONDS = 0.1
 AHEAD = 4
 """While capacity is measured, so many turns wait or run for each slot: no worker is ever idle, and none waits for long."""
 
+STOP_SECONDS = 40.0
+"""Twice a long poll as in production."""
+
 LEAST_ENDED = 20
 """A rate of fewer says nothing."""
 
@@ -142,7 +145,7 @@ async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Sa
         rested_at = await wait_for_rest(Remains(room, sqs_client(environment)), plan.bound_seconds)
         stopping.set()
         await asyncio.gather(sampling, scaling)
-        for late in await cast.stop_all():
+        for late in await cast.stop_all(within_seconds=STOP_SECONDS):
             say(f"{plan.name}: {late} did not end by SIGTERM")
         await gather(Remains(room, sqs_client(environment)), journal, after_seconds=0.0)
         outcome = Outcome(plan=plan, capacity=capacity, begun_at=begun_at, ended_at=ended_at, rested_at=rested_at)
