@@ -183,7 +183,7 @@ resource "aws_cloudwatch_metric_alarm" "relay_silent" {
   for_each = local.backlog_is_told ? var.queues : {}
 
   alarm_name          = "${var.name}-${each.key}-relay-silent"
-  alarm_description   = "No relay has told this queue's backlog for five minutes. Runbook: docs/runbooks/relay-silent.md"
+  alarm_description   = "No relay has told this queue's backlog for five minutes or longer. Runbook: docs/runbooks/relay-silent.md"
   namespace           = local.namespace
   metric_name         = "${each.key}.backlog_due"
   statistic           = "SampleCount"

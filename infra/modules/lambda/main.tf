@@ -29,7 +29,7 @@ locals {
           "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets",
           "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses",
         ]
-        # AWS offers no narrower resource for these.
+        # As in AWS's own policy for it: describing can be narrowed to nothing, and Lambda names the interfaces itself.
         Resource = ["*"]
       },
       # The service makes the function's interfaces with this role; the function's own code may not.
