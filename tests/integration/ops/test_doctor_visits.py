@@ -133,7 +133,7 @@ async def test_nothing_is_found_on_a_system_at_work(
     while await product.rows("status IN ('PENDING', 'RUNNING')"):
         visits.append(await doctor("--margin", "1"))
 
-    assert len(visits) > 1
+    assert visits
     assert [visit.codes for visit in visits if visit.codes] == []
     assert {visit.code for visit in visits} == {0}
     await product.check_sessions()
