@@ -58,6 +58,14 @@ async def test_connections_that_the_server_has_ended_are_not_handed_out(database
         assert answers == [[{"one": 1}]] * 8
 
 
+async def test_a_connection_that_was_closed_at_this_end_is_not_handed_out(database_url: str) -> None:
+    async with Database(database_url, "test-pool", size=1) as database:
+        await database.fetch("SELECT 1", {})
+        await database._pool._pool[0].close()
+
+        assert await database.fetch("SELECT 1 AS one", {}) == [{"one": 1}]
+
+
 async def test_a_connection_that_was_ended_is_a_sign_of_an_outage(database_url: str) -> None:
     # Others may have been unable to renew their leases meanwhile: nobody's turn is taken over for a while.
     async with Database(database_url, "test-pool", size=1) as database:
