@@ -33,7 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     told = _parse(arguments)
     tidy_up_when_terminated()
     if told.render:
-        render(told.render, told.page, told.page.with_suffix(""))
+        try:
+            render(told.render, told.page, told.page.with_suffix(""))
+        except (OSError, ValueError) as error:
+            sys.exit(f"make bench: {error}")
         return 0
     names = told.only.split(",") if told.only else QUICK if told.quick else [one.name for one in ALL]
     chosen = [experiment for experiment in ALL if experiment.name in names]

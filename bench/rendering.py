@@ -16,12 +16,12 @@ def render(folder: Path, page: Path, plots: Path) -> None:
     """Writes a run's tables into the page and its plots into the folder beside it."""
     found = list(read_results(folder))
     drawn = [plot for experiment, samples in found for plot in experiment.draw(samples).items()]
-    plots.mkdir(parents=True, exist_ok=True)
-    for name, svg in drawn:
-        (plots / name).write_text(svg)
     pictures = "\n".join(f"![{name.removesuffix('.svg')}]({plots.name}/{name})" for name, _ in drawn)
     said = f"{tell(read_surroundings(folder), found)}\n\n{pictures}\n\n{tell_plans(read_plans(folder))}".strip()
     write_between(page, BEGIN, END, said)
+    plots.mkdir(parents=True, exist_ok=True)
+    for name, svg in drawn:
+        (plots / name).write_text(svg)
 
 
 def write_between(page: Path, begin: str, end: str, said: str) -> None:

@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bench.__main__ import main
 from bench.drains import middle_rate
 from bench.experiment import Column, Experiment, Sample, Samples, at_least, at_most, percentile
 from bench.plans import write_plan
@@ -88,6 +89,29 @@ def test_the_plans_of_a_run_stand_below_its_tables_in_their_order(tmp_path: Path
     assert plans.startswith(
         "take due, empty:\n\n```\nUpdate on turns t\n```\n\na scan, 500 ended turns:\n\n```\nLimit\n  ->"
     )
+
+
+def test_a_run_can_have_a_page_of_its_own(tmp_path: Path) -> None:
+    write_surroundings(tmp_path, Surroundings(command="c", date="d", machine="m", python="p", revision="r"))
+    page = tmp_path / "growth.md"
+    page.write_text(f"{BEGIN}\n{END}\n")
+
+    assert main(["--render", str(tmp_path), "--page", str(page)]) == 0
+
+    assert "revision r" in page.read_text()
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["without markers", "not there"])
+def test_a_page_that_cannot_be_written_is_one_line_and_no_plot(tmp_path: Path, there: bool) -> None:
+    write_surroundings(tmp_path, Surroundings(command="c", date="d", machine="m", python="p", revision="r"))
+    page = tmp_path / "page.md"
+    if there:
+        page.write_text("nothing\n")
+
+    with pytest.raises(SystemExit, match=r"^make bench: .*page\.md"):
+        main(["--render", str(tmp_path), "--page", str(page)])
+
+    assert not page.with_suffix("").exists()
 
 
 def test_a_page_without_markers_is_left_alone(tmp_path: Path) -> None:
