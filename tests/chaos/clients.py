@@ -129,7 +129,8 @@ class Client:
         session = self._sessions[place]
         for _ in range(self.rng.choice(BURSTS)):
             make = make_calm_wish if self.options.is_calm else make_wish
-            wish = make(self.rng, now(), self.options.sleep_seconds, self.options.families)
+            terms = self.options
+            wish = make(self.rng, now(), terms.sleep_seconds, terms.families, terms.histories)
             if self.options.speeches and self.rng.random() < self.options.speeches:
                 wish = make_speech(self.rng)
             if self.rng.random() < self.options.memory:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal
 
+from tests.chaos.workload import HISTORIES
+
 LEASE_SECONDS = 1.5
 GRACE_SECONDS = 1.0
 NET_SECONDS = 4.0
@@ -48,6 +50,8 @@ class Options:
     """A session that has got so many is left for a new one."""
     memory: float = 0.0
     """The share of turns that use their session's memory, beyond those of the ordinary mixture."""
+    histories: float = HISTORIES
+    """The share of turns whose handler writes down the history that it was shown."""
     conversations: int = 3
     """With the bundled handler, at a time."""
     cancels: float = 0.05

@@ -41,13 +41,23 @@ CALM = frozenset({"echo", "sleep", "speak", "remember"})
 """What charges no attempt."""
 
 
-def make_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float], families: float = 0.0) -> Wish:
+HISTORIES = 0.3
+"""Of the turns whose handler asks for the history and writes down what it was shown."""
+
+
+def make_wish(
+    rng: random.Random,
+    now: float,
+    sleep_seconds: tuple[float, float],
+    families: float = 0.0,
+    histories: float = HISTORIES,
+) -> Wish:
     """One turn of the ordinary mixture: most answer at once, some are slow, some fail, some start others (`families`)."""
     if rng.random() < families:
         order = family_acts.make_order(rng, sleep_seconds)
-        return Wish(content={**order, "history": rng.random() < 0.3, "n": f"{rng.getrandbits(40):010x}"})
+        return Wish(content={**order, "history": rng.random() < histories, "n": f"{rng.getrandbits(40):010x}"})
     [what] = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
-    history = rng.random() < 0.3
+    history = rng.random() < histories
     match what:
         case "sleep":
             content: dict[str, Any] = {"do": "sleep", "seconds": round(rng.uniform(*sleep_seconds), 3)}
@@ -77,9 +87,15 @@ def make_speech(rng: random.Random) -> Wish:
     return Wish(content={"do": "speak", "words": words, "pause": 0.15, "n": f"{rng.getrandbits(40):010x}"})
 
 
-def make_calm_wish(rng: random.Random, now: float, sleep_seconds: tuple[float, float], families: float = 0.0) -> Wish:
+def make_calm_wish(
+    rng: random.Random,
+    now: float,
+    sleep_seconds: tuple[float, float],
+    families: float = 0.0,
+    histories: float = HISTORIES,
+) -> Wish:
     """For a calm run: nothing that charges an attempt."""
-    wish = replace(make_wish(rng, now, sleep_seconds, families), on_busy=None)
+    wish = replace(make_wish(rng, now, sleep_seconds, families, histories), on_busy=None)
     if wish.content["do"] in family_acts.ACTS:
         return replace(wish, content=family_acts.calmed(wish.content))
     return wish if wish.content["do"] in CALM else Wish(content={"do": "echo", "history": True})

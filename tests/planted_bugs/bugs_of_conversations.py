@@ -156,7 +156,8 @@ BUGS: tuple[PlantedBug, ...] = (
         name="history-of-any-version",
         plant=in_memory.history_of_any_version,
         invariant="I5",
-        options=run("redis-unreachable", "worker-cut-off-from-redis", "commit-answer-lost"),
+        # It shows in the first turn after a settlement of which Redis was not told, if that turn looks at its history.
+        options=run("redis-unreachable", "worker-cut-off-from-redis", "commit-answer-lost", histories=1.0),
     ),
     PlantedBug(
         name="history-without-the-inputs",
