@@ -5,7 +5,7 @@ import base64
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -53,7 +53,9 @@ def fill_turns(room: Room, count: int, name_session: NameSession = lambda number
 async def _fill_turns(room: Room, count: int, name_session: NameSession) -> list[Entry]:
     entries: list[Entry] = []
     async with Database(room.database_url, "bench", size=1) as database:
-        for batch in _batches([_submission(room, number, name_session(number)) for number in range(count)]):
+        for start in range(0, count, BATCH):
+            numbers = range(start, min(start + BATCH, count))
+            batch = [_submission(room, number, name_session(number)) for number in numbers]
             for accepted in await submit(database, batch, net_seconds=NET_SECONDS):
                 if not isinstance(accepted, Accepted):
                     raise accepted
@@ -76,11 +78,6 @@ def _submission(room: Room, number: int, session: str) -> Submission:
         fingerprint=b"bench",
         trace=start_trace(secrets.randbits(192)),
     )
-
-
-def _batches(submissions: Sequence[Submission]) -> Iterator[Sequence[Submission]]:
-    for start in range(0, len(submissions), BATCH):
-        yield submissions[start : start + BATCH]
 
 
 def fill_celery(room: Room, count: int) -> list[Entry]:
