@@ -1,9 +1,11 @@
-"""The memory watch: how full and how well the memory's Redis is (H6, H10). Run by the relay loop, one look every few seconds.
+"""The memory watch: how full and how well the memory's Redis is (H6, H10). One in each worker, for it is there that items are
+written, and one beside a relay of its own, which tells of it where functions write and cannot.
 
 At 80 % it warns, at 90 % it alerts, one log line for each change of level. What it sees takes effect where items are written:
 low priorities are kept for the shortest time first, and then not at all.
 """
 
+import asyncio
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -45,11 +47,10 @@ class MemoryHealth:
 
 
 class MemoryWatch:
-    """Looks when it is time to. `pressure` and `health` are what it saw last."""
+    """Looks every few seconds. `pressure` and `health` are what it saw last."""
 
     def __init__(self, settings: Settings) -> None:
         self._redis = connect(settings.memory_redis, settings.redis_timeout_seconds)
-        self._looked_at = -EVERY_SECONDS
         self.pressure = Pressure.NONE
         self.health: MemoryHealth | None = None
         """None: it did not answer."""
@@ -58,11 +59,18 @@ class MemoryWatch:
         """Closes the connection."""
         await self._redis.aclose()
 
-    async def __call__(self) -> None:
-        """A look, if the last one is long enough ago. Never raises for a Redis that is away."""
-        if time.monotonic() - self._looked_at >= EVERY_SECONDS:
-            self._looked_at = time.monotonic()
-            await self.look()
+    async def run(self, stopping: asyncio.Event, *, every_seconds: float = EVERY_SECONDS) -> None:
+        """Looks again and again until `stopping`. No failure ends it, and none of it reaches what runs beside it."""
+        while not stopping.is_set():
+            try:
+                await self.look()
+            except Exception:
+                # A bug of ours, or an answer of a Redis that we don't know. Nobody's turn is worth it.
+                log.exception("memory.watch_failed")
+            try:
+                await asyncio.wait_for(stopping.wait(), every_seconds)
+            except TimeoutError:
+                continue
 
     async def look(self) -> MemoryHealth | None:
         """The health check: asks now, and judges the pressure. None if Redis is away; the pressure is then as it was."""

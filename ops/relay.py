@@ -39,7 +39,8 @@ async def run_relay(settings: Settings) -> None:
             try:
                 async with asyncio.TaskGroup() as together:
                     together.create_task(tell_backlog(database, list(settings.queues_by_name), stopping))
-                    together.create_task(Relay(database, queues, settings, memory_watch).run(stopping))
+                    together.create_task(memory_watch.run(stopping))
+                    together.create_task(Relay(database, queues, settings).run(stopping))
                     if settings.webhook_hosts:
                         together.create_task(WebhookDelivery(database, settings).run(stopping))
             except ExceptionGroup as errors:

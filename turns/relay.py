@@ -165,16 +165,8 @@ class DueRow:
 class Relay:
     """The loop. `nudge` makes it look at once, for what its own process has just made due."""
 
-    def __init__(
-        self,
-        database: Database,
-        sender: Sender,
-        settings: Settings,
-        watch_memory: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
-        """`watch_memory` is called every round: it has its own rhythm and bound, and raises nothing."""
+    def __init__(self, database: Database, sender: Sender, settings: Settings) -> None:
         self._database = database
-        self._watch_memory = watch_memory
         self._sender = sender
         self._settings = settings
         self._nudged = asyncio.Event()
@@ -234,8 +226,6 @@ class Relay:
             if any(more):
                 # One statement a minute keeps up with few requests a second: what is left is the next round's.
                 self._forgot_at = -math.inf
-        if self._watch_memory is not None:
-            await self._watch_memory()
         return len(due) == BATCH
 
     async def _take_due(self) -> list[DueRow]:

@@ -145,7 +145,7 @@ class _Worker:
         )
         self.memory_watch = MemoryWatch(settings)
         self.memory = ItemCache(settings, lambda: self.memory_watch.pressure)
-        self.relay = Relay(database, queues, settings, self.memory_watch)
+        self.relay = Relay(database, queues, settings)
         self.threads = ThreadPoolExecutor(settings.concurrency, "handler")
         self.processor = Processor(
             settings,
@@ -191,7 +191,8 @@ class _Worker:
         relay_stop = asyncio.Event()
         polling = asyncio.create_task(self.consumer.run(), name="consumer")
         stopped = asyncio.create_task(self.shutdown.stopping.wait(), name="stopping")
-        tasks = {polling, stopped}
+        watching = asyncio.create_task(self.memory_watch.run(relay_stop), name="memory watch")
+        tasks = {polling, stopped, watching}
         if self.settings.relay:
             tasks.add(asyncio.create_task(self.relay.run(relay_stop), name="relay"))
             telling = tell_backlog(self.database, list(self.settings.queues_by_name), relay_stop)

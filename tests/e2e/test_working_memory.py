@@ -41,6 +41,18 @@ async def test_what_one_turn_keeps_the_next_ones_find(
     assert await answers(product, "other") == [{"calls": 1, "kept": True, "draft": None}]
 
 
+async def test_a_worker_that_runs_no_relay_sees_that_redis_fills_up(start_worker: StartWorker, stack: Stack) -> None:
+    client = redis.Redis.from_url(stack.redis.url)
+    used = client.info("memory")["used_memory"]
+    client.config_set("maxmemory", int(used / 0.85))
+    try:
+        worker = start_worker(TURNSTILE_RELAY="false")
+        await until(lambda: worker.said("memory.high") or worker.said("memory.critical"))
+    finally:
+        client.config_set("maxmemory", 0)
+        client.close()
+
+
 async def test_durable_items_survive_a_flush_and_a_stop_of_redis_and_others_do_not(
     product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:

@@ -127,8 +127,9 @@ class NoWatch:
 
     pressure = Pressure.NONE
 
-    async def __call__(self) -> None:
-        return
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Until `stopping`: who ends before has broken."""
+        await stopping.wait()
 
     async def close(self) -> None:
         """Nothing to close."""

@@ -9,11 +9,11 @@ import redis.asyncio
 from memory.item import Verdict
 from memory.item_cache import ItemCache
 from memory.kinds import KINDS, Pressure
-from memory.watch import MemoryWatch
+from memory.watch import MemoryHealth, MemoryWatch
 from memory.working import WorkingMemory
 from tests.integration.memory.room import Room, at_once
+from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.relay import Relay
 from turns.settings import Settings
 
 
@@ -99,10 +99,29 @@ async def test_a_redis_that_is_away_has_no_health_and_changes_no_level(watch: Me
     assert watch.pressure is Pressure.NONE
 
 
-async def test_the_relay_runs_the_watch(room: Room, settings: Settings, watch: MemoryWatch) -> None:
-    await Relay(room.database, None, settings, watch).round()  # type: ignore[arg-type] - nothing is due to be sent
+async def test_it_looks_until_it_is_told_to_stop_whatever_comes_of_a_look(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = 0
 
-    assert watch.health is not None
+    class Breaking(MemoryWatch):
+        async def look(self) -> MemoryHealth | None:
+            nonlocal looks
+            looks += 1
+            if looks == 1:
+                raise KeyError("used_memory")
+            return await MemoryWatch.look(self)
+
+    watch = Breaking(settings)
+    stopping = asyncio.Event()
+    running = asyncio.create_task(watch.run(stopping, every_seconds=0.001))
+    await until(lambda: watch.health is not None)
+    stopping.set()
+    await running
+    await watch.close()
+
+    assert looks > 1
+    assert capsys.readouterr().out.count("] memory.watch_failed") == 1
 
 
 def test_hits_and_misses_are_counted(room: Room) -> None:
