@@ -44,7 +44,7 @@ class Bearing:
     slots: int = 64
     """Of one worker process, which uses one core."""
     worker_connections: int = 8
-    """The pool of 6, the heartbeat's, and one that listens or is being replaced."""
+    """The pool of 6, the heartbeat's, and one for what is being replaced."""
     postgres_cores: int = 64
     postgres_connections: int = 5_000
     in_flight: int = 120_000

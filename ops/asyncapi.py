@@ -141,19 +141,19 @@ def _bindings(name: str, **attributes: Any) -> dict[str, Any]:
 def _operations() -> dict[str, Any]:
     return {
         "sendWakeUp": _operation(
-            "send", "turns", ["wakeUp"], "API, command line, relay and redrive: always after the row is committed."
+            "send", "turns", ["wakeUp"], "API, command line, relay, and workers for children: after the row is committed."
         ),
         "receiveWakeUp": _operation(
-            "receive", "turns", ["wakeUp", "movedBack"], "Workers: deleted after the first settle of the hold."
+            "receive", "turns", ["wakeUp", "movedBack"], "Workers: deleted after the first settle of the hold; on FIFO after its claim."
         ),
         "sendDeadLetter": _operation(
-            "send", "deadLetters", ["deadLetter", "malformed"], "The relay for FAILED turns, workers for the malformed."
+            "send", "deadLetters", ["deadLetter", "malformed"], "The relay (and `doctor --fix`) for FAILED turns, workers for the malformed."
         ),
         "receiveDeadLetter": _operation(
             "receive",
             "deadLetters",
             ["deadLetter", "malformed", "movedBySqs"],
-            "`turnstile dlq list --messages` looks and gives back; `turnstile redrive` deletes what its row outlived.",
+            "`turnstile dlq list --messages` and `doctor` look and give back; `turnstile redrive` deletes what its row outlived.",
         ),
     }
 

@@ -53,7 +53,7 @@ def read_letter(message: ReceivedMessage) -> ReadLetter:
 
 
 def judge(letter: ReadLetter, rows: Mapping[UUID, tuple[int, str]]) -> Verdict:
-    """`rows` holds generation and status of the turns that exist (`dead_letters.read_generations`)."""
+    """`rows` holds generation and status of the turns that exist (`turns.redrive.read_generations`)."""
     if letter.wake_up is None:
         return Verdict.MALFORMED
     row = rows.get(letter.wake_up.turn_id)

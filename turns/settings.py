@@ -136,7 +136,7 @@ class Settings(BaseSettings):
     watchdog_seconds: Seconds = 60.0
     """The process exits when its event loop has been stuck this long."""
     deaf_seconds: Seconds = 120.0
-    """Not live any more when the last good receive is older than this although slots are free."""
+    """Not live any more when no poll has come back for this long: see `worker.consumer.Consumer.deaf_for`."""
     health_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
     """Where a worker answers /healthz and /readyz; none by default, 0 picks a free port."""
     retry_base_seconds: Seconds = 1.0

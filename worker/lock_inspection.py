@@ -1,6 +1,6 @@
 """Looking at the session locks from outside: for operators. A hold never comes here.
 
-Apart from `worker.session_lock`, which is the way of a turn; both are the only files that know the locks' Redis.
+Apart from `worker.session_lock`, which is the way of a turn: they are the only files that know the locks.
 """
 
 from collections.abc import Sequence

@@ -91,7 +91,10 @@ def test_the_readme_tells_the_settings_and_their_defaults() -> None:
     aliases = {
         field.validation_alias or f"TURNSTILE_{name.upper()}": field for name, field in Settings.model_fields.items()
     }
-    for variable, told, _ in table(README, "variable"):
+    rows = table(README, "variable")
+
+    assert aliases.keys() <= {variable.strip("`") for variable, *_ in rows}
+    for variable, told, _ in rows:
         default = aliases[variable.strip("`")].default
         match default:
             case None | "" | ():

@@ -121,7 +121,7 @@ variable "stop_timeout" {
 
   validation {
     condition     = var.stop_timeout >= var.grace_seconds + 10
-    error_message = "After the grace, handing back takes up to 2 s and a cancelled handler 5 s more: leave 10."
+    error_message = "After the grace, handing back takes up to 2 s, and closing what is open some more: leave 10."
   }
 }
 
