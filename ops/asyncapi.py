@@ -141,13 +141,22 @@ def _bindings(name: str, **attributes: Any) -> dict[str, Any]:
 def _operations() -> dict[str, Any]:
     return {
         "sendWakeUp": _operation(
-            "send", "turns", ["wakeUp"], "API, command line, relay, and workers for children: after the row is committed."
+            "send",
+            "turns",
+            ["wakeUp"],
+            "API, command line, relay, and workers for children: after the row is committed.",
         ),
         "receiveWakeUp": _operation(
-            "receive", "turns", ["wakeUp", "movedBack"], "Workers: deleted after the first settle of the hold; on FIFO after its claim."
+            "receive",
+            "turns",
+            ["wakeUp", "movedBack"],
+            "Workers: deleted after the first settle of the hold; on FIFO after its claim.",
         ),
         "sendDeadLetter": _operation(
-            "send", "deadLetters", ["deadLetter", "malformed"], "The relay (and `doctor --fix`) for FAILED turns, workers for the malformed."
+            "send",
+            "deadLetters",
+            ["deadLetter", "malformed"],
+            "The relay (and `doctor --fix`) for FAILED turns, workers for the malformed.",
         ),
         "receiveDeadLetter": _operation(
             "receive",
