@@ -161,6 +161,7 @@ class _Worker:
                 worker_id=self.worker_id,
                 fifo=address.fifo,
                 threads=self.threads,
+                is_full=lambda: self.consumer.full,
                 nudge_relay=self.relay.nudge,
                 stopping=shutdown.stopping,
                 given_up=shutdown.given_up,

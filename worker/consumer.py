@@ -61,6 +61,11 @@ class Consumer:
         return len(self._tasks)
 
     @property
+    def full(self) -> bool:
+        """Whether all slots are taken, so that whoever comes has to wait. Those that a poll is filling are not."""
+        return len(self._tasks) + len(self._left_behind) >= self.slots
+
+    @property
     def free(self) -> int:
         """Slots that a poll may fill; less than all while handlers run that ignored their cancellation."""
         return self._free
@@ -72,7 +77,7 @@ class Consumer:
         Slots that handlers keep after their cancellation are not work: with all slots lost to them, the worker is deaf.
         """
         # Not by the free slots: a poll that is under way, and may hang, has taken some of them.
-        if len(self._tasks) + len(self._left_behind) >= self.slots > len(self._left_behind):
+        if self.full and self.slots > len(self._left_behind):
             return 0.0
         return time.monotonic() - self._returned_at
 

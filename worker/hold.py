@@ -32,8 +32,13 @@ class Hold:
     exhausted: bool = False
     """It must end for a reason of its own: superseded, or a handler that was left behind."""
 
-    def may_go_on(self, settings: Settings, now: float) -> bool:
-        """Whether it may claim another turn. Bounded, or one tenant's long session would starve the rest."""
-        if self.exhausted:
+    def may_go_on(self, settings: Settings, now: float, *, wanted: bool) -> bool:
+        """Whether it may claim another turn. `wanted`: the next wake-up that comes would find no slot.
+
+        Bounded in turns only then, or one tenant's long session would starve the rest; with a slot free for whoever comes, to
+        end would be a way over the queue for nothing (ADR 0041). Bounded in time always: a lock that is held for longer is a
+        sign that something is wrong (L6).
+        """
+        if self.exhausted or now - self.started_at >= settings.hold_seconds:
             return False
-        return self.turns < settings.hold_turns and now - self.started_at < settings.hold_seconds
+        return not wanted or self.turns < settings.hold_turns

@@ -111,6 +111,8 @@ class Invocation:
                 worker_id=container.worker_id,
                 fifo=container.address.fifo,
                 threads=self._threads,
+                # A batch is what it is: nobody comes later, and each hold ends for the sake of the invocation's end.
+                is_full=lambda: True,
                 # The relay is a service of its own: a function has no later.
                 nudge_relay=lambda: None,
                 stopping=self._shutdown.stopping,

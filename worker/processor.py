@@ -257,7 +257,9 @@ class Processor:
         return released
 
     def _may_go_on(self, hold: Hold) -> bool:
-        return hold.may_go_on(self._settings, time.monotonic()) and not self._with.stopping.is_set()
+        wanted = self._with.is_full() or self._cap.is_full(hold.wake_up.tenant_id)
+        may = hold.may_go_on(self._settings, time.monotonic(), wanted=wanted)
+        return may and not self._with.stopping.is_set()
 
     async def _leave_to_others(self, hold: Hold) -> None:
         """What is due here is owed a wake-up: this hold must end, and somebody waits."""

@@ -50,6 +50,10 @@ class TenantCap:
         # A slot may have become free meanwhile. Looked at last: who waits from here on is seen by whoever leaves.
         return self._slots.enter(tenant_id, session_id)
 
+    def is_full(self, tenant_id: str) -> bool:
+        """Whether the tenant's next session would be put off."""
+        return not self._slots.has_room(tenant_id)
+
     def leave(self, tenant_id: str, left_behind: "asyncio.Future[Any] | None") -> None:
         """Gives the slot back; with a handler that ignored its cancellation, when that ends."""
         if left_behind is not None and not left_behind.done():

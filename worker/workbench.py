@@ -32,6 +32,8 @@ class Workbench:
     fifo: bool
     """The queue's kind, known from the queue."""
     threads: Executor
+    is_full: Callable[[], bool]
+    """Whether all slots are taken."""
     nudge_relay: Callable[[], None]
     stopping: asyncio.Event
     """Set: no more turns are begun."""

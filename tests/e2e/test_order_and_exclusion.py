@@ -58,8 +58,9 @@ async def test_eight_workers_keep_the_order_of_every_session(product: Product, s
 
 @both_kinds
 async def test_a_burst_in_one_session_drains_without_a_pause(product: Product, start_worker: StartWorker) -> None:
-    start_worker(TURNSTILE_HOLD_TURNS="20")
-    start_worker(TURNSTILE_HOLD_TURNS="20")
+    for _ in range(2):
+        # With one slot each hold ends after its turns, and the session goes from hand to hand.
+        start_worker(TURNSTILE_HOLD_TURNS="20", TURNSTILE_CONCURRENCY="1")
 
     await product.submit(*[{"do": "echo"}] * 50)
 
@@ -71,6 +72,28 @@ async def test_a_burst_in_one_session_drains_without_a_pause(product: Product, s
     # Whoever is not told of the next turn waits for the net.
     assert max(pauses) < product.settings.net_seconds - 1
     await product.check_sessions()
+
+
+@pytest.mark.parametrize(
+    ("room", "longest"),
+    [
+        ({"TURNSTILE_CONCURRENCY": "1"}, 4),
+        ({"TURNSTILE_CONCURRENCY": "2", "TURNSTILE_TENANT_SLOTS": "1"}, 4),
+        ({"TURNSTILE_CONCURRENCY": "2"}, 10),
+    ],
+    ids=["the last slot", "the tenant's last slot", "a slot of several"],
+)
+async def test_a_session_is_given_back_after_its_turns_where_its_slot_is_wanted(
+    product: Product, start_worker: StartWorker, room: dict[str, str], longest: int
+) -> None:
+    worker = start_worker(TURNSTILE_HOLD_TURNS="4", **room)
+    turns = await product.submit(*[{"do": "echo"}] * 10, send=False)
+
+    await product.send(("s", turns[0]))
+
+    await product.ended()
+    await until(lambda: sum(line["turns"] for line in worker.said("session.unlock")) == len(turns))
+    assert max(line["turns"] for line in worker.said("session.unlock")) == longest
 
 
 async def test_the_same_message_to_two_workers_is_one_answer(product: Product, start_worker: StartWorker) -> None:

@@ -65,6 +65,7 @@ def processing(
                 worker_id=worker_id,
                 fifo=fifo,
                 threads=threads,
+                is_full=lambda: False,
                 nudge_relay=lambda: None,
                 stopping=asyncio.Event(),
                 given_up=asyncio.Event(),

@@ -207,6 +207,17 @@ async def test_a_consumer_that_receives_is_not_deaf(rig: Rig) -> None:
         assert consumer.deaf_for() < 500
 
 
+async def test_it_is_full_while_all_slots_are_at_work_and_not_while_one_waits_for_a_message(rig: Rig) -> None:
+    await rig.send(1)
+    async with rig.consuming(2, rig.work_until_released) as consumer:
+        await until(lambda: consumer.busy == 1 and consumer.free == 0)
+        assert not consumer.full
+
+        await rig.send(1)
+        await until(lambda: consumer.busy == 2)
+        assert consumer.full
+
+
 async def test_a_consumer_whose_slots_are_all_at_work_is_not_deaf(rig: Rig) -> None:
     await rig.send(1)
     async with rig.consuming(1, rig.work_until_released) as consumer:

@@ -19,19 +19,26 @@ def hold() -> Hold:
     return Hold(WakeUp("t", "s", UUID(int=1)), message, None, Held(None, message), started_at=100.0)
 
 
-def test_a_hold_may_go_on_until_it_has_done_its_turns(hold: Hold) -> None:
+def test_where_its_slot_is_wanted_a_hold_may_go_on_until_it_has_done_its_turns(hold: Hold) -> None:
     may = []
     for hold.turns in range(5):
-        may.append(hold.may_go_on(SETTINGS, 100.0))
+        may.append(hold.may_go_on(SETTINGS, 100.0, wanted=True))
 
     assert may == [True, True, True, False, False]
 
 
-def test_a_hold_may_go_on_until_its_time_is_over(hold: Hold) -> None:
-    assert [hold.may_go_on(SETTINGS, now) for now in (109.9, 110.0)] == [True, False]
+def test_where_nobody_wants_its_slot_it_counts_no_turns(hold: Hold) -> None:
+    hold.turns = 1000
+
+    assert hold.may_go_on(SETTINGS, 100.0, wanted=False)
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_a_hold_may_go_on_until_its_time_is_over(hold: Hold, wanted: bool) -> None:
+    assert [hold.may_go_on(SETTINGS, now, wanted=wanted) for now in (109.9, 110.0)] == [True, False]
 
 
 def test_an_exhausted_hold_may_not_go_on(hold: Hold) -> None:
     hold.exhausted = True
 
-    assert not hold.may_go_on(SETTINGS, 100.0)
+    assert not hold.may_go_on(SETTINGS, 100.0, wanted=False)
