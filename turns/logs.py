@@ -6,7 +6,8 @@ Never message text, never a receipt handle, never a key: lines carry ids, counts
 import json
 import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import orjson
 import structlog
@@ -39,10 +40,10 @@ def configure(settings: Settings) -> None:
     factory: Any
     if as_json:
         ending = [structlog.processors.format_exc_info, _render]
-        factory = structlog.BytesLoggerFactory(sys.stderr.buffer)
+        factory = structlog.BytesLoggerFactory(cast("Any", _Stream(sys.stderr.buffer)))
     else:
         ending = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
-        factory = structlog.PrintLoggerFactory(sys.stderr)
+        factory = structlog.PrintLoggerFactory(cast("Any", _Stream(sys.stderr)))
     structlog.configure(
         processors=[*shared, *ending],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -59,6 +60,25 @@ def configure(settings: Settings) -> None:
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
     if settings.ecs_metadata_uri is not None:
         _learn_task(settings.ecs_metadata_uri)
+
+
+class _Stream:
+    """Where lines go. One that can't be written is lost, on a full disk or with nobody at the pipe's other end.
+
+    Whoever logs is in the middle of something: a worker would leave its session locked, the heartbeat's thread end, and the
+    API answer 500 for a turn that it has accepted.
+    """
+
+    def __init__(self, file: IO[Any]) -> None:
+        self._file = file
+
+    def write(self, line: Any) -> None:
+        with suppress(OSError, ValueError):
+            self._file.write(line)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._file.flush()
 
 
 def identify(**ids: str) -> None:

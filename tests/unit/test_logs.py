@@ -81,6 +81,23 @@ def test_an_exception_stays_on_one_line() -> None:
     assert "ZeroDivisionError" in event["exception"]
 
 
+@pytest.mark.parametrize("log_format", ["console", "json"])
+@pytest.mark.parametrize("program", ["log.info('x')", "log.info('x' * 100_000)", "logging.getLogger('x').error('x')"])
+def test_a_line_that_cannot_be_written_is_lost_and_stops_nobody(program: str, log_format: str) -> None:
+    # As on a full disk: a worker that raised here would leave its locks, and an API answer 500 for what it has accepted.
+    setup = SETUP.format(log_format=log_format, log_level="info")
+    work_on = "import os; os.write(1, b'worked on'); os._exit(0)"
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        done = subprocess.run(
+            [sys.executable, "-c", f"{setup}{program}\n{program}\n{work_on}"],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=full,
+        )
+
+    assert done.stdout == b"worked on"
+
+
 @pytest.mark.parametrize("log_format", ["console", "auto", "json"])
 def test_a_line_to_no_terminal_is_json_unless_told(log_format: str) -> None:
     (line,) = lines_of("log.info('x')", log_format=log_format)
