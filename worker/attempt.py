@@ -116,12 +116,19 @@ class Attempt:
         if self._handler.is_async:
             return await self._handler(self._turn, self._context)
         bound = contextvars.copy_context()
-        self._job = self._threads.submit(bound.run, self._handler, self._turn, self._context)
+        self._job = self._threads.submit(bound.run, self._call_in_thread)
         reply = await asyncio.wrap_future(self._job)
         # A plain function that returns a coroutine, for instance a functools.partial of an async one.
         if isinstance(reply, AsyncGenerator):
             return await self._spoken(reply)
         return await reply if isinstance(reply, Awaitable) else reply
+
+    def _call_in_thread(self) -> Any:
+        try:
+            return self._handler(self._turn, self._context)
+        except StopIteration as error:
+            # As a coroutine does by itself. No future takes it: the attempt would wait for its time to be over.
+            raise RuntimeError("the handler raised StopIteration") from error
 
     async def _spoken(self, generator: AsyncGenerator[Any, None]) -> str:
         said: list[str] = []
@@ -138,6 +145,16 @@ class Attempt:
         return "".join(said)
 
     def _outcome(self, running: asyncio.Future[Any]) -> Outcome:
+        try:
+            return self._judge(running)
+        except Exception as error:
+            # Somebody's exception or reply that can't be looked at. Left to rise, it would cost the worker its hold, and the
+            # turn, taken over and over again, would be a crash loop.
+            raised = None if running.cancelled() else running.exception()
+            told = type(raised or error).__name__
+            return Failed(told, f"what the handler came to can't be judged: {type(error).__name__}", may_heal=False)
+
+    def _judge(self, running: asyncio.Future[Any]) -> Outcome:
         if running.cancelled():
             return classify(asyncio.CancelledError("the handler cancelled itself"), self._handler.retry_on)
         error = running.exception()

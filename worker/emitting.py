@@ -148,8 +148,9 @@ class Emitter:
         """The attempt's end is committed; what it says from here on is not heard."""
         match status:
             case TurnStatus.SUCCEEDED:
-                # The reader sends the output's text itself, from the table, unless it has been said already.
-                self._part(EventKind.END, {"status": status, "said": settlement.reply == self.text})
+                # A text that was not said the reader sends itself, from the table. There are numbers whose == gives no bool.
+                said = isinstance(settlement.reply, str) and settlement.reply == self.text
+                self._part(EventKind.END, {"status": status, "said": said})
             case TurnStatus.CANCELED:
                 self._part(EventKind.END, {"status": status})
             case TurnStatus.FAILED:

@@ -260,7 +260,7 @@ def handler(
     *,
     timeout: float | None = None,
     max_attempts: int | None = None,
-    retry_on: tuple[type[BaseException], ...] = (),
+    retry_on: type[BaseException] | tuple[type[BaseException], ...] = (),
     on_failed: "Handler | Callable[[Any, Any], Any] | None" = None,
 ) -> Callable[[Callable[[Any, Any], Any]], Handler]:
     """Makes a function (turn, ctx) -> reply a handler. The reply is a string or anything that JSON can say.
@@ -278,8 +278,11 @@ def handler(
         raise ValueError(f"max_attempts must be at least 1, got {max_attempts}")
     if isinstance(on_failed, Handler) and on_failed.on_failed is not None:
         raise ValueError("a compensation has no compensation: on_failed may not have an on_failed")
+    healing = retry_on if isinstance(retry_on, tuple) else (retry_on,)
+    if unfit := [one for one in healing if not (isinstance(one, type) and issubclass(one, BaseException))]:
+        raise ValueError(f"retry_on must be exception classes, got {unfit[0]!r}")
     undo = on_failed if on_failed is None or isinstance(on_failed, Handler) else Handler(on_failed)
-    return lambda function: Handler(function, timeout, max_attempts, retry_on, undo)
+    return lambda function: Handler(function, timeout, max_attempts, healing, undo)
 
 
 def _leave_to_another_worker(turn: Any, ctx: Any) -> Any:

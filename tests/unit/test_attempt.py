@@ -136,6 +136,35 @@ async def test_a_handler_that_raises_has_failed_as_it_says(bench: Bench, error: 
     assert await bench.attempt(fail_in_thread).run(LONG, LONG) == outcome
 
 
+async def test_an_iterator_that_ends_in_the_handler_is_a_failure_like_any_other(bench: Bench) -> None:
+    # No future can carry a StopIteration: left to asyncio, its handler would not end before its time was over.
+    async def find(*_: Any) -> Any:
+        return next(iter([]))
+
+    for function in (find, lambda *_: next(iter([]))):
+        outcome = await bench.attempt(function).run(LONG, LONG)
+        assert isinstance(outcome, Failed)
+        assert (outcome.error_class, outcome.may_heal) == ("RuntimeError", False)
+
+
+async def test_what_cannot_be_judged_has_failed(bench: Bench) -> None:
+    class OddError(Exception):
+        @property
+        def __class__(self) -> Any:
+            raise KeyError("no class")
+
+        @__class__.setter
+        def __class__(self, _: Any) -> None: ...
+
+    async def fail(*_: Any) -> None:
+        raise OddError
+
+    outcome = await bench.attempt(fail).run(LONG, LONG)
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.error_class, outcome.may_heal) == ("OddError", False)
+
+
 async def test_what_the_handler_declares_may_heal(bench: Bench) -> None:
     async def fail(*_: Any) -> None:
         raise KeyError("x")

@@ -102,10 +102,17 @@ def test_a_handler_that_cannot_be_had_is_refused_with_the_reason(module: str, at
     assert str(refused.value).startswith(f"TURNSTILE_HANDLER: {module}")
 
 
-@pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": -1.5}, {"max_attempts": 0}])
+@pytest.mark.parametrize(
+    "options",
+    [{"timeout": 0}, {"timeout": -1.5}, {"max_attempts": 0}, {"retry_on": ("ValueError",)}, {"retry_on": int}],
+)
 def test_options_that_make_no_sense_are_refused_where_they_stand(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         handler(**options)
+
+
+def test_one_exception_that_may_heal_needs_no_tuple() -> None:
+    assert handler(retry_on=KeyError)(str.join).retry_on == (KeyError,)
 
 
 def test_a_decorated_handler_can_still_be_called() -> None:
