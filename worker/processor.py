@@ -106,7 +106,7 @@ class Processor:
             self._with.heartbeat.drop(hold.held)
             # Only if something went wrong on the way; a lock that is not ours any more is left alone (R3).
             if hold.lock is not None and not hold.unlocked:
-                await self._with.lock.release(hold.lock)
+                await self._with.lock.give_up(hold.lock)
         # The slot waits for it, or what can't be deleted would pile up.
         await self._begin_deletion(hold)
         return left_behind

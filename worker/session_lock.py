@@ -150,6 +150,14 @@ class SessionLock:
         """Gives the lock back, unless somebody waits."""
         return await self._release(lock)
 
+    async def give_up(self, lock: LockedSession) -> None:
+        """Gives the lock back whoever waits: for a hold that is broken off, which looks at nothing any more.
+
+        What they wait for is brought by the row's `send_at`. A lock with nobody behind it would turn that away, too.
+        """
+        if await self._release(lock) is Release.LOOK_AGAIN:
+            await self._release(lock)
+
     async def _acquire_many(self, locks: Sequence[LockedSession]) -> Sequence[Guard]:
         answers = await self._run(ACQUIRE, locks)
         if answers is None:
