@@ -19,7 +19,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import ExecStatus, PipelineStatus
 from psycopg.rows import DictRow, dict_row
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from turns.array_literal import array_literal
 from turns.errors import CertificateRefusedError, DatabaseUnavailableError
@@ -208,7 +208,8 @@ class Database:
 
     def _outage(self, error: Exception) -> DatabaseUnavailableError:
         # A pool that is merely busy is no outage either; where the server is gone, the calls under way have said so.
-        if not isinstance(error, PoolTimeout) and getattr(error, "sqlstate", None) not in _SERVER_IS_THERE:
+        busy = isinstance(error, PoolTimeout | TooManyRequests)
+        if not busy and getattr(error, "sqlstate", None) not in _SERVER_IS_THERE:
             self._note_break()
         if self._check is None or self._check.done():
             # A restart of the server has broken the idle connections too; without this each of them would fail a call.

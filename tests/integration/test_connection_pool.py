@@ -12,6 +12,7 @@ from tests.probes import let_the_loop_turn, until
 from tests.stacks.stack import Stack
 from turns import redis_pools
 from turns.database import Database
+from turns.errors import DatabaseUnavailableError
 from turns.redis_connections import connect
 
 PATIENCE_SECONDS = 60.0
@@ -77,6 +78,21 @@ async def test_a_connection_that_was_ended_is_a_sign_of_an_outage(database_url: 
         await database.fetch("SELECT 1", {})
 
         assert database.unbroken_seconds() < PATIENCE_SECONDS
+
+
+async def test_a_pool_in_which_too_many_wait_is_no_sign_of_an_outage(database_url: str) -> None:
+    async with Database(database_url, "test-pool", size=1) as database:
+        await database.fetch("SELECT 1", {})
+        database._pool.max_waiting = 1
+
+        async with database.connection():
+            waiting = asyncio.create_task(database.fetch("SELECT 1", {}))
+            await until(lambda: database._pool.get_stats()["requests_waiting"] == 1)
+            with pytest.raises(DatabaseUnavailableError):
+                await database.fetch("SELECT 1", {})
+        await waiting
+
+        assert database.unbroken_seconds() == float("inf")
 
 
 class TestOfRedis:
