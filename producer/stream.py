@@ -85,13 +85,13 @@ class EventStream(Response):
             for task in (telling, leaving):
                 task.cancel()
             await asyncio.wait({telling, leaving})
-        if gone:
-            if self._on_disconnect is not None:
-                await self._on_disconnect()
-        elif not telling.cancelled():
-            telling.result()
+        if not gone and not telling.cancelled():
+            gone = not telling.result()
+        if gone and self._on_disconnect is not None:
+            await self._on_disconnect()
 
-    async def _tell(self, send: Send) -> None:
+    async def _tell(self, send: Send) -> bool:
+        """Whether the reader took it all. One that takes nothing more, as a machine that vanished, has left as well."""
         sent_at = time.monotonic()
         async with aclosing(self._telling) as telling:
             async for told in telling:
@@ -104,9 +104,10 @@ class EventStream(Response):
                 except TimeoutError:
                     # Not finished: the server breaks the connection off, and its client may resume.
                     log.info("stream.reader_stuck")
-                    return
+                    return False
                 sent_at = now
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return True
 
 
 @v1.get(

@@ -1,0 +1,37 @@
+"""The answer that follows a turn, on a server that takes nothing more for its reader."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from producer import stream
+from producer.stream import EventStream
+
+
+async def silence() -> AsyncGenerator[None, None]:
+    while True:
+        await asyncio.sleep(0)
+        yield None
+
+
+async def never() -> Any:
+    await asyncio.Event().wait()
+
+
+async def test_a_reader_for_whom_nothing_can_be_sent_is_one_that_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "PATIENCE_SECONDS", 0.01)
+    left = asyncio.Event()
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            await never()
+
+    async def note() -> None:
+        left.set()
+
+    # A machine that vanished: no byte of it comes, and its buffers are full.
+    await EventStream(silence(), 0.0, note)({"type": "http"}, never, send)
+
+    assert left.is_set()
