@@ -65,6 +65,7 @@ STATEMENTS: dict[str, Statement] = {
     submission.FORGET_SUBMISSIONS: store_submit.forget_submissions,
     claim.CLAIM: store_claim.claim,
     claim.READ_CLAIMS: store_claim.read_claims,
+    claim.READ_ENDED: store_claim.read_ended,
     recorded_values.READ_VALUES: store_children.read_values,
     recorded_values.RECORD_VALUE: store_children.record_value,
     recorded_values.REREAD_VALUE: store_children.reread_value,
