@@ -111,6 +111,7 @@ STATEMENTS: dict[str, Statement] = {
     redrive.READ_GENERATIONS: store_submit.read_generations,
     redrive_record.BEGIN: store_cancel.begin_redrive,
     redrive_record.NOTE: store_cancel.no_answer,
+    redrive_record.CONTINUE: store_cancel.begin_redrive,
     redrive_record.FINISH: store_cancel.no_answer,
     redrive_record.RECORD: store_cancel.no_answer,
     registry.ANNOUNCE: store_cancel.announce,
