@@ -21,13 +21,13 @@ from uuid import UUID
 
 from ops.dead_letter_sweep import sweep
 from ops.output import Report
-from turns import redrive_record
 from turns.database import Database
 from turns.dead_letters import FailedFilter, list_failed
 from turns.errors import QueueUnavailableError, UnknownQueueError
 from turns.identifiers import start_trace
 from turns.message_queue import MessageQueues
 from turns.redrive import Revived, revive
+from turns.redrive_record import RedriveRecord, begin
 from turns.settings import Settings
 
 PAGE = 500
@@ -120,18 +120,25 @@ class Redrive:
         """
         result = RedriveResult()
         candidates = self._declared(survey.candidates, result)
+        record = None
         if candidates:
-            result.redrive_id = await redrive_record.begin(
+            record = await begin(
                 self._database, requested_by=self._requested_by, queue=wanted.queue, wanted=_as_json(wanted)
             )
-        await self._put_back(candidates, result, rate, report)
+            result.redrive_id = record.id
+            await self._put_back(candidates, result, record, rate, report)
         await self.sweep(wanted, result, report=report_sweep)
-        if result.redrive_id is not None:
-            await redrive_record.finish(self._database, result.redrive_id)
+        if record is not None:
+            await record.finish()
         return result
 
     async def _put_back(
-        self, candidates: Sequence[Candidate], result: RedriveResult, rate: float | None, report: Report
+        self,
+        candidates: Sequence[Candidate],
+        result: RedriveResult,
+        record: RedriveRecord,
+        rate: float | None,
+        report: Report,
     ) -> None:
         started = time.monotonic()
         size = BATCH if rate is None else max(1, min(BATCH, math.ceil(rate)))
@@ -140,9 +147,8 @@ class Redrive:
                 await asyncio.sleep(max(0.0, started + start / rate - time.monotonic()))
             batch = candidates[start : start + size]
             revived = await self.revive(batch, result)
-            if result.redrive_id is not None and revived:
-                ids = [one.message.wake_up.turn_id for one in revived]
-                await redrive_record.note(self._database, result.redrive_id, ids)
+            if revived:
+                await record.note([one.message.wake_up.turn_id for one in revived])
             await self.send(revived, result)
             report(start + len(batch), len(candidates))
 

@@ -10,7 +10,7 @@ What the claim buys, and where:
 What the statement learnt under concurrency: the head is first picked with a plain LIMIT 1, then locked by id and in id
 order. (ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED would claim seq 2 while somebody holds seq 1.) Locked rows are
 skipped, and a due head that was skipped is answered "look again", never "nothing there". Leases run by the database's
-clock. An answer that got lost is found again by `claim_id`.
+clock. An answer that got lost is found again by `claim_id`, also one that said that the head was ended instead.
 """
 
 from collections.abc import Sequence
@@ -129,6 +129,24 @@ SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t
  WHERE t.claim_id = w.claim_id
 """
 
+# Only for what is asked again, and before CLAIM, which would take the heir under the same `claim_id`. What a claim has ended
+# was the head, so it is among the last before the present one; as many as the session has, a long one would be walked
+# through for every claim that an outage has cut off. No status in the LATERAL: an index of FAILED turns would match it.
+# That it was the claim that ended it, and no settle, needs no look: who settles names the fence, which was in that answer.
+READ_ENDED: LiteralString = f"""
+SELECT w.claim_id, e.id AS turn_id, e.tenant_id, e.session_id, e.seq, e.trace_id, e.status, e.error_class
+  FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
+  CROSS JOIN LATERAL (
+      SELECT p.* FROM turns p
+       WHERE p.tenant_id = w.tenant_id AND p.session_id = w.session_id
+         AND p.seq < coalesce((SELECT o.seq FROM ({OPEN_HEAD.format(of="w")}) o), {2**63 - 1})
+       ORDER BY p.seq DESC LIMIT %(reach)s::int) e
+ WHERE e.claim_id = w.claim_id AND e.status IN ('FAILED', 'CANCELED')
+"""
+
+ENDED_REACH = 100
+"""So many turns of a session may have ended since the answer was lost."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRequest:
@@ -137,6 +155,8 @@ class ClaimRequest:
     tenant_id: str
     session_id: str
     claim_id: UUID
+    again: bool = False
+    """It was asked before, and no answer came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +206,13 @@ class ClaimTerms:
 async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimRequest]) -> list[Claim]:
     """Claims the heads of many sessions; answers in the order of `requests`.
 
-    Raises DatabaseUnavailableError; may then be called again with the same requests, whose claims may have been made.
+    Raises DatabaseUnavailableError; may then be called again with the same requests, whose claims may have been made. They
+    say so (`again`), or a turn that was ended by one is not told of.
     """
-    wanted = claims_by_column(requests)
+    repeated = claims_by_column([request for request in requests if request.again])
+    rows = await database.fetch(READ_ENDED, {**repeated, "reach": ENDED_REACH}) if repeated["claims"] else []
+    ended = {row["claim_id"]: _ended(row) for row in rows}
+    wanted = claims_by_column([request for request in requests if request.claim_id not in ended])
     parameters = {
         **wanted,
         "queue": terms.queue,
@@ -205,7 +229,10 @@ async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimR
     turns = {row["claim_id"]: claimed_turn(row) for row in rows}
     answers = {row["claim_id"]: row for row in found}
     # A claim that an earlier, unanswered call made is found by READ_CLAIMS alone, and is as good as any.
-    return [turns.get(request.claim_id) or _no_turn(answers[request.claim_id]) for request in requests]
+    return [
+        ended.get(request.claim_id) or turns.get(request.claim_id) or _no_turn(answers[request.claim_id])
+        for request in requests
+    ]
 
 
 def claims_by_column(requests: Sequence[ClaimRequest]) -> dict[str, Any]:
@@ -230,17 +257,21 @@ def claimed_turn(row: DictRow) -> ClaimedTurn:
     return ClaimedTurn(**fields, inputs=contents, messages=tuple(messages), history_version=version)
 
 
+def _ended(row: DictRow) -> EndedAtClaim:
+    return EndedAtClaim(
+        turn_id=row["turn_id"],
+        tenant_id=row["tenant_id"],
+        session_id=row["session_id"],
+        seq=row["seq"],
+        trace_id=row["trace_id"],
+        status=TurnStatus(row["status"]),
+        error_class=row["error_class"],
+    )
+
+
 def _no_turn(row: DictRow) -> EndedAtClaim | NoClaim:
     if row["turn_id"] is not None and row["status"] != TurnStatus.RUNNING:
-        return EndedAtClaim(
-            turn_id=row["turn_id"],
-            tenant_id=row["tenant_id"],
-            session_id=row["session_id"],
-            seq=row["seq"],
-            trace_id=row["trace_id"],
-            status=TurnStatus(row["status"]),
-            error_class=row["error_class"],
-        )
+        return _ended(row)
     if not row["known"]:
         return NoClaim.UNKNOWN
     if not row["due"]:

@@ -9,8 +9,10 @@ the turn back.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from functools import partial
+from itertools import chain, repeat
 from typing import Any, TypeVar, assert_never
 from uuid import uuid4
 
@@ -169,7 +171,8 @@ class Processor:
             request = ClaimRequest(
                 tenant_id=hold.wake_up.tenant_id, session_id=hold.wake_up.session_id, claim_id=uuid4()
             )
-            found = await self._outlast(partial(self._claims, request))
+            asked = chain([request], repeat(replace(request, again=True)))
+            found = await self._outlast(partial(self._ask, asked))
             match found:
                 case EndedAtClaim():
                     report_ended(found, halts=self._terms.halt)
@@ -194,6 +197,9 @@ class Processor:
         # Somebody sits on the row. Whoever comes when he is gone must be told.
         await self._leave_to_others(hold)
         return NoClaim.IDLE
+
+    def _ask(self, asked: Iterator[ClaimRequest]) -> Awaitable[Claim]:
+        return self._claims(next(asked))
 
     async def _settle(self, hold: Hold, turn: ClaimedTurn, handled: Handled) -> Claim:
         seconds = time.monotonic() - hold.held.begun_at

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tests.fakes.store_children import compensate
 from tests.fakes.store_clock import SECOND, interval
-from tests.fakes.store_rows import AttemptRow, Instant, MessageRow, SessionRow, TurnRow, by_id, columns, jsonb
+from tests.fakes.store_rows import AttemptRow, Instant, MessageRow, SessionRow, TurnRow, by_id, by_seq, columns, jsonb
 from tests.fakes.store_submit import last_answered
 from tests.fakes.store_tables import Tables
 from turns.status import TurnStatus
@@ -16,13 +16,13 @@ from turns.status import TurnStatus
 Parameters = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 
-PENDING, RUNNING = TurnStatus.PENDING, TurnStatus.RUNNING
-SUCCEEDED, FAILED, CANCELED = TurnStatus.SUCCEEDED, TurnStatus.FAILED, TurnStatus.CANCELED
+PENDING, RUNNING, SUCCEEDED, FAILED, CANCELED = TurnStatus
 
 READ_COLUMNS = (
     *("claim_id", "id", "tenant_id", "session_id", "seq", "queue", "attempt", "failures", "crashes", "max_attempts"),
     *("generation", "fence", "timeout_seconds", "metadata", "trace_id", "span_id", "kind", "parent_turn_id"),
 )
+ENDED_COLUMNS = ("claim_id", "tenant_id", "session_id", "seq", "trace_id", "error_class")
 SETTLE_COLUMNS = (
     *("ids", "fences", "statuses", "outcomes", "replies", "afters", "refunds", "faults", "error_classes", "errors"),
     *("dead_letters", "mores", "claims", "joinings", "join_policies", "partials"),
@@ -152,6 +152,18 @@ def read_claims(tables: Tables, parameters: Parameters) -> Rows:
                 "memory_version": 0,
             }
         )
+    return found
+
+
+def read_ended(tables: Tables, parameters: Parameters) -> Rows:
+    """READ_ENDED."""
+    found: Rows = []
+    for tenant_id, session_id, claim_id in _wanted(parameters):
+        session, head = tables.sessions.get((tenant_id, session_id)), tables.head_of(tenant_id, session_id)
+        rows = () if session is None else sorted(session.by_seq.values(), key=by_seq, reverse=True)
+        for row in [one for one in rows if head is None or by_seq(one) < by_seq(head)][: parameters["reach"]]:
+            if row.claim_id == claim_id and row.status in (FAILED, CANCELED):
+                found.append({**columns(row, ENDED_COLUMNS), "turn_id": row.id, "status": row.status.value})
     return found
 
 

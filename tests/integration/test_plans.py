@@ -10,7 +10,7 @@ import pytest
 from tests.databases import Databases
 from turns.cancellation import CANCEL_PENDING, REQUEST_CANCEL
 from turns.children import READ_CHILDREN
-from turns.claim import CLAIM, READ_CLAIMS
+from turns.claim import CLAIM, READ_CLAIMS, READ_ENDED
 from turns.compensation import COMPENSATE_FAILED
 from turns.database import conninfo, number_placeholders
 from turns.history import VERSION
@@ -70,6 +70,16 @@ def test_what_was_claimed_is_read_session_by_session(settings: Settings, filled:
         "Index Scan using turns_running on turns r\nIndex Cond: ((tenant_id = w.tenant_id) AND (session_id = w.session_id))"
         in text
     )
+
+
+def test_what_a_claim_has_ended_is_looked_for_from_the_head_of_its_session_backwards(settings: Settings) -> None:
+    text = explain(settings, READ_ENDED)
+
+    assert "Index Scan Backward using turns_session_seq on turns p" in text
+    assert re.search(r"Index Cond: .*session_id = w\.session_id.* AND \(seq < ", text), text
+    assert "Sort" not in text
+    assert "turns_failed" not in text
+    assert "Seq Scan" not in text
 
 
 def explain(settings: Settings, statement: LiteralString) -> str:

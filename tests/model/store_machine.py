@@ -193,7 +193,8 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._asked)
     @rule(which=RECENT)
     def claim_again_for_a_lost_answer(self, which: int) -> None:
-        self._claim(*recent(self._asked, which))
+        given, requests = recent(self._asked, which)
+        self._claim(given, [replace(request, again=True) for request in requests])
 
     def _claim(self, given: ClaimTerms, requests: list[ClaimRequest]) -> None:
         fake, real = self.pair.ask(lambda stand: claim(stand.database, given, requests))

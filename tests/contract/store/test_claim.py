@@ -1,5 +1,7 @@
 """Claim, on both stores: the head and nothing else, under a new fence, charged before it is handled."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.contract.store.calls import (
@@ -152,11 +154,22 @@ async def test_a_claim_whose_answer_was_lost_is_found_by_its_id(store: Stand) ->
     request = make_claim()
     first = await claim(store.database, terms(), [request])
 
-    again = await claim(store.database, terms(), [request])
+    again = await claim(store.database, terms(), [replace(request, again=True)])
 
     assert isinstance(first[0], ClaimedTurn)
     assert again == first
     assert (await row_of(store, first[0].id))["attempt"] == 1
+
+
+async def test_a_claim_that_was_never_made_is_made_when_it_is_asked_again(store: Stand) -> None:
+    await submit_one(store)
+    await settle_one(store, await claimed(store), FAILURE)
+    await submit_one(store)
+
+    (found,) = await claim(store.database, terms(), [replace(make_claim(), again=True)])
+
+    assert isinstance(found, ClaimedTurn)
+    assert found.seq == 2
 
 
 async def test_a_lease_holds_up_to_its_last_moment(store: Stand) -> None:
@@ -216,6 +229,50 @@ async def test_the_last_crash_fails_the_turn_and_wakes_its_heir(store: Stand) ->
     assert row["error"] == f"its worker was lost in attempt {MAX_CRASHES}"
     assert await outcomes(store, turn.id) == [(1, "lost"), (2, "lost"), (3, "lost")]
     assert (await row_of(store, heir.turn_id))["send_at"] == row["finished_at"]
+
+
+@pytest.mark.parametrize("halt", [True, False], ids=["halting", "dead-lettering"])
+@pytest.mark.parametrize("heirs", [0, 1])
+async def test_an_end_whose_answer_was_lost_is_found_by_its_claim_and_its_heir_left_alone(
+    store: Stand, halt: bool, heirs: int
+) -> None:
+    await submit_one(store)
+    waiting = [await submit_one(store) for _ in range(heirs)]
+    await lose(store, MAX_CRASHES)
+    request = make_claim()
+    first = await claim(store.database, terms(halt=halt), [request])
+
+    again = await claim(store.database, terms(halt=halt), [replace(request, again=True)])
+
+    assert isinstance(first[0], EndedAtClaim)
+    assert again == first
+    assert [(await row_of(store, heir.turn_id))["status"] for heir in waiting] == ["PENDING"] * heirs
+
+
+async def test_an_end_is_found_after_others_have_gone_on(store: Stand) -> None:
+    for _ in range(4):
+        await submit_one(store)
+    await lose(store, MAX_CRASHES)
+    request = make_claim()
+    first = await claim(store.database, terms(), [request])
+    await settle_one(store, await claimed(store, "worker-b"))
+    await settle_one(store, await claimed(store, "worker-b"), FAILURE)
+    await claimed(store, "worker-b")
+
+    assert await claim(store.database, terms(), [replace(request, again=True)]) == first
+
+
+async def test_an_end_is_told_in_its_place_among_claims(store: Stand) -> None:
+    await submit_one(store, session_id="s")
+    await submit_one(store, session_id="b")
+    await lose(store, MAX_CRASHES)
+    ended = make_claim("s")
+    first = await claim(store.database, terms(), [ended])
+
+    answers = await claim(store.database, terms(), [make_claim("b"), replace(ended, again=True), make_claim("nowhere")])
+
+    assert isinstance(answers[0], ClaimedTurn)
+    assert answers[1:] == [*first, NoClaim.UNKNOWN]
 
 
 async def test_a_takeover_after_its_time_fails_the_turn(store: Stand) -> None:

@@ -1,0 +1,72 @@
+"""A turn that its claim ends is reported once, also if Postgres's answer is lost on the way."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+from uuid import uuid4
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.integration.processing import message_about, processing
+from tests.integration.test_claim import claim_one, expire_leases, submit_turns
+from tests.probes import until
+from turns.claim import CLAIM
+from turns.database import Database
+from turns.errors import DatabaseUnavailableError
+from turns.settings import Settings
+from worker.session_lock import SessionLock
+
+
+class LosingClaims:
+    """The database, which commits the first claim and does not answer it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.lost = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    async def fetch_pipelined(self, statements: Sequence[tuple[Any, Any]]) -> list[list[Any]]:
+        rows = await self._database.fetch_pipelined(statements)
+        if not self.lost and statements[0][0] == CLAIM:
+            self.lost = True
+            raise DatabaseUnavailableError("the answer was lost")
+        return rows
+
+
+async def up_for_a_lease(database: Database, settings: Settings) -> None:
+    """Before that nobody takes over."""
+    statement = "SELECT pg_postmaster_start_time() < now() - make_interval(secs => %(lease)s) AS up"
+
+    async def up() -> bool:
+        return bool((await database.fetch(statement, {"lease": settings.lease_seconds}))[0]["up"])
+
+    await until(up)
+
+
+@pytest.mark.parametrize("on_failure", ["dead_letter", "halt"])
+async def test_an_end_at_the_claim_is_reported_though_its_answer_is_lost(
+    database: Database, settings: Settings, on_failure: str
+) -> None:
+    (queue,) = settings.queues
+    settings = settings.model_copy(update={"queues": (queue.model_copy(update={"on_failure": on_failure}),)})
+    await submit_turns(database, settings, "lost with its worker", "its heir")
+    await claim_one(database, settings)
+    await expire_leases(database)
+    await database.fetch("UPDATE turns SET expires_at = now() - interval '1 s' WHERE status = 'RUNNING'", {})
+    await up_for_a_lease(database, settings)
+    losing, lock = LosingClaims(database), SessionLock(settings)
+
+    with processing(settings, cast("Database", losing), lock, "worker-b") as processor, capture_logs() as said:
+        await processor.process(message_about(uuid4()))
+
+    await lock.close()
+    assert losing.lost
+    (failed,) = [line for line in said if line["event"] == "turn.failed"]
+    assert (failed["error_class"], failed["dead_letter"]) == ("expired", on_failure == "dead_letter")
+    halted = [line["turn_id"] for line in said if line["event"] == "turn.halted_session"]
+    assert halted == ([failed["turn_id"]] if on_failure == "halt" else [])
+    rows = await database.fetch("SELECT status, attempt, crashes FROM turns ORDER BY seq", {})
+    heir = ("SUCCEEDED", 1, 0) if on_failure == "dead_letter" else ("PENDING", 0, 0)
+    assert [tuple(row.values()) for row in rows] == [("FAILED", 1, 1), heir]
