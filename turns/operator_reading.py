@@ -13,7 +13,7 @@ from sqlalchemy import Select, select
 
 from turns.archived_turns import OF_TURN
 from turns.database import Database
-from turns.reading import HALTED_BY, ROW, UNREAD, TurnRecord, read_turn
+from turns.reading import HALTED_BY, ROW, UNREAD, TurnRecord, query_list, read_turn
 from turns.schema import sessions, turns
 from turns.status import TurnStatus
 
@@ -58,7 +58,7 @@ class Said:
 async def list_turns_of_all(
     database: Database, wanted: OperatorFilter, *, limit: int, before: UUID | None = None
 ) -> list[TurnRecord]:
-    """Turns newest first, without their replies, `limit` of them from behind `before`."""
+    """Turns newest first, without their replies, `limit` of them from behind `before`. Raises ListTooBroadError."""
     statement: Select[Any] = select(*ROW, HALTED_BY, *UNREAD)
     if wanted.tenant_id is not None:
         statement = statement.where(turns.c.tenant_id == wanted.tenant_id)
@@ -74,7 +74,7 @@ async def list_turns_of_all(
         )
     if before is not None:
         statement = statement.where(turns.c.id < before)
-    rows = await database.query(statement.order_by(turns.c.id.desc()).limit(limit))
+    rows = await query_list(database, statement.order_by(turns.c.id.desc()).limit(limit))
     return [TurnRecord(**{**row, "status": TurnStatus(row["status"])}) for row in rows]
 
 

@@ -13,12 +13,16 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
+from psycopg.rows import DictRow
 from sqlalchemy import Select, func, literal_column, select, tuple_
 
 from turns.archived_turns import read_archived
 from turns.database import Database
+from turns.errors import DatabaseUnavailableError, ListTooBroadError
 from turns.schema import messages, sessions, turns, webhooks
 from turns.status import TurnStatus
+
+_OUT_OF_TIME = "57014"
 
 Position = tuple[datetime, UUID]
 """Where a listing stands: creation time and id of its last turn. Not the id alone: clients may choose theirs."""
@@ -161,7 +165,7 @@ async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRe
 async def list_turns(
     database: Database, wanted: TurnFilter, *, limit: int, before: Position | None = None
 ) -> list[TurnRecord]:
-    """Turns newest first, without their replies, `limit` of them from behind `before`."""
+    """Turns newest first, without their replies, `limit` of them from behind `before`. Raises ListTooBroadError."""
     statement: Select[Any] = select(*ROW, HALTED_BY, *UNREAD)
     statement = statement.where(turns.c.tenant_id == wanted.tenant_id)
     if wanted.session_id is not None:
@@ -172,8 +176,19 @@ async def list_turns(
         statement = statement.where(turns.c.queue == wanted.queue)
     if before is not None:
         statement = statement.where(tuple_(turns.c.created_at, turns.c.id) < tuple_(*before))
-    rows = await database.query(statement.order_by(turns.c.created_at.desc(), turns.c.id.desc()).limit(limit))
+    rows = await query_list(database, statement.order_by(turns.c.created_at.desc(), turns.c.id.desc()).limit(limit))
     return [_record(row) for row in rows]
+
+
+async def query_list(database: Database, statement: Select[Any]) -> list[DictRow]:
+    """Its rows. Raises ListTooBroadError where a rare status or queue is looked for among too many turns: no index serves that,
+    because the hot path would pay for it."""
+    try:
+        return await database.query(statement)
+    except DatabaseUnavailableError as error:
+        if getattr(error.__cause__, "sqlstate", None) == _OUT_OF_TIME:
+            raise ListTooBroadError from error
+        raise
 
 
 def _record(row: Mapping[str, Any]) -> TurnRecord:
