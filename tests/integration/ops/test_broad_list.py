@@ -19,7 +19,7 @@ async def test_a_list_that_takes_too_long_says_how_to_narrow_it(
     turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow: Any = literal_column("pg_sleep(60)::text").label("output")
-    monkeypatch.setattr("turns.operator_reading.UNREAD", (slow, UNREAD[1]))
+    monkeypatch.setattr("turns.reading.UNREAD", (slow, UNREAD[1]))
     monkeypatch.setattr("turns.database.STATEMENT_TIMEOUT_SECONDS", 1)
     await submit(database, [make_submission(settings.queue, "a")], net_seconds=60)
 
