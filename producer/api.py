@@ -63,7 +63,9 @@ class Backend:
     hot: Database
     """Pinned plans: for the statements of the hot path."""
     cold: Database
-    """For reads whose shape the caller chooses."""
+    """For reads of turns that are known by their ids."""
+    lists: Database
+    """For reads whose filters the caller chooses, and with them how long they take."""
     watch: TurnWatch
 
 
@@ -195,7 +197,10 @@ async def get_turns(
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> TurnPage:
-    """The tenant's turns, newest first, without their replies."""
+    """The tenant's turns, newest first, without their replies.
+
+    A filter that few turns meet, among very many, is refused as too broad: list a session's turns, or ask without it.
+    """
     return await _page(behind, TurnFilter(tenant_id=tenant, status=_status(status), queue=queue), limit, cursor)
 
 
@@ -245,7 +250,7 @@ async def get_readiness(behind: Behind) -> Readiness:
 async def _page(behind: Backend, wanted: TurnFilter, limit: int, cursor: str | None) -> TurnPage:
     before = None if cursor is None else _place(cursor)
     # One more than is shown tells whether there is a next page.
-    records = await list_turns(behind.cold, wanted, limit=limit + 1, before=before)
+    records = await list_turns(behind.lists, wanted, limit=limit + 1, before=before)
     shown = records[:limit]
     following = page_cursor.encode(shown[-1].created_at, shown[-1].id) if len(records) > limit else None
     return TurnPage(turns=[summary(record) for record in shown], next_cursor=following)

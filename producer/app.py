@@ -30,6 +30,10 @@ from turns.trust import check_certificates
 
 HOT_CONNECTIONS = 4
 COLD_CONNECTIONS = 8
+LIST_CONNECTIONS = 2
+LIST_TIMEOUT_SECONDS = 2
+"""A list looks at as many turns as its filter skips. Connections of its own, and few: lists that take long must not keep
+everybody from reading a turn."""
 DATABASE_WAIT_SECONDS = 1.5
 """For a connection. A submit waits twice at most before it answers 503."""
 
@@ -55,7 +59,7 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            hot, cold = await _open_databases(settings, stack)
+            hot, cold, lists = await _open_databases(settings, stack)
             queues = MessageQueues(settings)
             stack.callback(queues.close)
             history = History(settings, hot)
@@ -77,6 +81,7 @@ def create_app(settings: Settings) -> FastAPI:
                 history=history,
                 hot=hot,
                 cold=cold,
+                lists=lists,
                 watch=watch,
             )
             # Not waited for: an SQS that does not answer must not delay the start.
@@ -152,13 +157,23 @@ def _listen(host: str, port: int) -> list[socket]:
     return sockets
 
 
-async def _open_databases(settings: Settings, stack: AsyncExitStack) -> tuple[Database, Database]:
-    def database(name: str, size: int, *, pinned: bool) -> Database:
-        return Database(settings.database_url, name, size=size, pinned=pinned, wait_seconds=DATABASE_WAIT_SECONDS)
+async def _open_databases(settings: Settings, stack: AsyncExitStack) -> tuple[Database, Database, Database]:
+    def database(name: str, size: int, *, pinned: bool = False, seconds: float | None = None) -> Database:
+        return Database(
+            settings.database_url,
+            name,
+            size=size,
+            pinned=pinned,
+            wait_seconds=DATABASE_WAIT_SECONDS,
+            statement_timeout_seconds=seconds,
+        )
 
     hot = await stack.enter_async_context(database("turnstile-api", HOT_CONNECTIONS, pinned=True))
-    cold = await stack.enter_async_context(database("turnstile-api-reads", COLD_CONNECTIONS, pinned=False))
-    return hot, cold
+    cold = await stack.enter_async_context(database("turnstile-api-reads", COLD_CONNECTIONS))
+    lists = await stack.enter_async_context(
+        database("turnstile-api-lists", LIST_CONNECTIONS, seconds=LIST_TIMEOUT_SECONDS)
+    )
+    return hot, cold, lists
 
 
 class _Server(uvicorn.Server):

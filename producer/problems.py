@@ -23,6 +23,7 @@ from producer.turn_request import InvalidRequestError
 from turns.errors import (
     DatabaseUnavailableError,
     IdempotencyMismatchError,
+    ListTooBroadError,
     SessionBusyError,
     TurnIdTakenError,
     UnknownQueueError,
@@ -50,6 +51,7 @@ class Kind(Enum):
     UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The body must be application/json")
     INVALID_BODY = ("invalid-body", 422, "The body is not a valid request")
     INVALID_PARAMETER = ("invalid-parameter", 422, "A parameter or header is not valid")
+    LIST_TOO_BROAD = ("list-too-broad", 422, "Too many turns would have to be looked through")
     UNKNOWN_QUEUE = ("unknown-queue", 422, "The queue is not declared")
     WEBHOOK_NOT_ALLOWED = ("webhook-not-allowed", 422, "The webhook cannot go there")
     IDEMPOTENCY_MISMATCH = ("idempotency-mismatch", 422, "The same key came before with another request")
@@ -201,6 +203,9 @@ _TRANSLATIONS: dict[type[Exception], Any] = {
     TurnIdTakenError: lambda _: ProblemError(Kind.TURN_ID_TAKEN, "leave turn_id out, or choose another"),
     UnstorableContentError: lambda error: ProblemError(Kind.INVALID_BODY, str(error)),
     DatabaseUnavailableError: _of_outage,
+    ListTooBroadError: lambda _: ProblemError(
+        Kind.LIST_TOO_BROAD, "narrow the list to a session, or ask with another filter or none"
+    ),
     ClientDisconnect: lambda _: ProblemError(Kind.BAD_REQUEST, "the body broke off"),
 }
 

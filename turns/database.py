@@ -66,11 +66,14 @@ PINNED = {
 }
 
 
-def conninfo(url: str, application: str, *, pinned: bool = False) -> str:
+def conninfo(
+    url: str, application: str, *, pinned: bool = False, statement_timeout_seconds: float | None = None
+) -> str:
     """The libpq connection string: `url` with time-outs that notice a silent server within seconds."""
+    seconds = STATEMENT_TIMEOUT_SECONDS if statement_timeout_seconds is None else statement_timeout_seconds
     given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
     options = {
-        "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s",
+        "statement_timeout": f"{seconds * 1000:.0f}ms",
         "lock_timeout": f"{LOCK_TIMEOUT_SECONDS}s",
         "idle_in_transaction_session_timeout": "10s",
         "timezone": "UTC",
@@ -139,10 +142,17 @@ class Database:
     """A pool of autocommit connections that turns every way of being unreachable into DatabaseUnavailableError."""
 
     def __init__(
-        self, url: str, application: str, *, size: int, pinned: bool = False, wait_seconds: float = 5.0
+        self,
+        url: str,
+        application: str,
+        *,
+        size: int,
+        pinned: bool = False,
+        wait_seconds: float = 5.0,
+        statement_timeout_seconds: float | None = None,
     ) -> None:
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-            conninfo(url, application, pinned=pinned),
+            conninfo(url, application, pinned=pinned, statement_timeout_seconds=statement_timeout_seconds),
             connection_class=cast("type[Connection]", psycopg.AsyncConnection),
             kwargs={"autocommit": True, "row_factory": dict_row},
             min_size=1,

@@ -56,6 +56,15 @@ class DatabaseUnavailableError(TurnstileError):
     """Postgres could not be reached, or broke off; what was asked has either not happened or has been re-read."""
 
 
+class ListTooBroadError(TurnstileError):
+    """A list looked at more turns than there is time for. The server is well, and another try would take as long."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "too many turns to look through: narrow it with --session, or list with another filter or none"
+        )
+
+
 class SupersededError(TurnstileError):
     """Another worker has the turn by now, or it has ended; nothing was written."""
 

@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from sqlalchemy import Select, select
+from sqlalchemy import ColumnElement, select
 
 from turns.archived_turns import OF_TURN
 from turns.database import Database
-from turns.reading import HALTED_BY, ROW, UNREAD, TurnRecord, read_turn
+from turns.reading import TurnRecord, query_list, read_turn
 from turns.schema import sessions, turns
 from turns.status import TurnStatus
 
@@ -58,23 +58,19 @@ class Said:
 async def list_turns_of_all(
     database: Database, wanted: OperatorFilter, *, limit: int, before: UUID | None = None
 ) -> list[TurnRecord]:
-    """Turns newest first, without their replies, `limit` of them from behind `before`."""
-    statement: Select[Any] = select(*ROW, HALTED_BY, *UNREAD)
+    """Turns newest first, without their replies, `limit` of them from behind `before`. Raises ListTooBroadError."""
+    terms: list[ColumnElement[bool]] = []
     if wanted.tenant_id is not None:
-        statement = statement.where(turns.c.tenant_id == wanted.tenant_id)
+        terms.append(turns.c.tenant_id == wanted.tenant_id)
     if wanted.session_id is not None:
-        statement = statement.where(turns.c.session_id == wanted.session_id)
-    if wanted.status is not None:
-        statement = statement.where(turns.c.status == wanted.status.value)
+        terms.append(turns.c.session_id == wanted.session_id)
     if wanted.queue is not None:
-        statement = statement.where(turns.c.queue == wanted.queue)
+        terms.append(turns.c.queue == wanted.queue)
     if wanted.halting:
-        statement = statement.where(
-            turns.c.id.in_(select(sessions.c.halted_by).where(sessions.c.halted_by.is_not(None)))
-        )
+        terms.append(turns.c.id.in_(select(sessions.c.halted_by).where(sessions.c.halted_by.is_not(None))))
     if before is not None:
-        statement = statement.where(turns.c.id < before)
-    rows = await database.query(statement.order_by(turns.c.id.desc()).limit(limit))
+        terms.append(turns.c.id < before)
+    rows = await query_list(database, terms, wanted.status, (turns.c.id.desc(),), limit)
     return [TurnRecord(**{**row, "status": TurnStatus(row["status"])}) for row in rows]
 
 

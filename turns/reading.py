@@ -13,12 +13,16 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from sqlalchemy import Select, func, literal_column, select, tuple_
+from psycopg.rows import DictRow
+from sqlalchemy import ColumnElement, Select, func, literal_column, select, tuple_, union_all
 
 from turns.archived_turns import read_archived
 from turns.database import Database
+from turns.errors import DatabaseUnavailableError, ListTooBroadError
 from turns.schema import messages, sessions, turns, webhooks
 from turns.status import TurnStatus
+
+_OUT_OF_TIME = "57014"
 
 Position = tuple[datetime, UUID]
 """Where a listing stands: creation time and id of its last turn. Not the id alone: clients may choose theirs."""
@@ -161,19 +165,46 @@ async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRe
 async def list_turns(
     database: Database, wanted: TurnFilter, *, limit: int, before: Position | None = None
 ) -> list[TurnRecord]:
-    """Turns newest first, without their replies, `limit` of them from behind `before`."""
-    statement: Select[Any] = select(*ROW, HALTED_BY, *UNREAD)
-    statement = statement.where(turns.c.tenant_id == wanted.tenant_id)
+    """Turns newest first, without their replies, `limit` of them from behind `before`. Raises ListTooBroadError."""
+    terms = [turns.c.tenant_id == wanted.tenant_id]
     if wanted.session_id is not None:
-        statement = statement.where(turns.c.session_id == wanted.session_id)
-    if wanted.status is not None:
-        statement = statement.where(turns.c.status == wanted.status.value)
+        terms.append(turns.c.session_id == wanted.session_id)
     if wanted.queue is not None:
-        statement = statement.where(turns.c.queue == wanted.queue)
+        terms.append(turns.c.queue == wanted.queue)
     if before is not None:
-        statement = statement.where(tuple_(turns.c.created_at, turns.c.id) < tuple_(*before))
-    rows = await database.query(statement.order_by(turns.c.created_at.desc(), turns.c.id.desc()).limit(limit))
-    return [_record(row) for row in rows]
+        terms.append(tuple_(turns.c.created_at, turns.c.id) < tuple_(*before))
+    order = (turns.c.created_at.desc(), turns.c.id.desc())
+    return [_record(row) for row in await query_list(database, terms, wanted.status, order, limit)]
+
+
+async def query_list(
+    database: Database,
+    terms: Sequence[ColumnElement[bool]],
+    status: TurnStatus | None,
+    order: Sequence[ColumnElement[Any]],
+    limit: int,
+) -> list[DictRow]:
+    """The first rows of a list.
+
+    Raises ListTooBroadError where a rare status or queue is looked for among too many turns: no index serves that, because the
+    hot path would pay for it.
+    """
+    statement: Select[Any] = select(*ROW, HALTED_BY, *UNREAD).order_by(*order).limit(limit)
+    if status is TurnStatus.PENDING:
+        # Few, as a rule, among all that have ended. A turn that waits has a place or is scheduled: each has a partial index, the
+        # two together have none. Written out, because a plan for any status could use neither.
+        pending = (*terms, turns.c.status == literal_column("'PENDING'"))
+        ids = select(turns.c.id).where(*pending).order_by(*order).limit(limit).correlate(None)
+        placed, scheduled = ids.where(turns.c.seq.is_not(None)), ids.where(turns.c.seq.is_(None))
+        statement = statement.where(turns.c.id.in_(union_all(placed, scheduled)))
+    else:
+        statement = statement.where(*terms, *(() if status is None else (turns.c.status == status.value,)))
+    try:
+        return await database.query(statement)
+    except DatabaseUnavailableError as error:
+        if getattr(error.__cause__, "sqlstate", None) == _OUT_OF_TIME:
+            raise ListTooBroadError from error
+        raise
 
 
 def _record(row: Mapping[str, Any]) -> TurnRecord:

@@ -72,7 +72,7 @@ def connect_blocking(url: str, timeout_seconds: float) -> redis.Redis:
     tls = {"ssl": True} if found.tls else {}
     match found.kind:
         case RedisKind.CLUSTER:
-            cluster: Any = BlockingCluster(found.addresses, {**options, **found.options, **tls})
+            cluster: Any = BlockingCluster(found.addresses, timeout_seconds, {**options, **found.options, **tls})
             return cluster  # type: ignore[no-any-return]
         case RedisKind.SENTINEL:
             asked = {**_sentinel_timeouts(found, timeout_seconds), "retry": Retry(NoBackoff(), 0)}

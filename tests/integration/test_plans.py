@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
+from sqlalchemy import Select
+from sqlalchemy.dialects import postgresql
 
 from tests.databases import Databases
 from turns.cancellation import CANCEL_PENDING, REQUEST_CANCEL
@@ -15,17 +17,26 @@ from turns.compensation import COMPENSATE_FAILED
 from turns.database import conninfo, number_placeholders
 from turns.history import VERSION
 from turns.joining import WAKE_JOINED, WAKE_PARENTS
+from turns.operator_reading import OperatorFilter, list_turns_of_all
 from turns.put_off import PUT_OFF
+from turns.reading import TurnFilter, list_turns
 from turns.redrive import REVIVE
 from turns.relay import DEAD_LETTERED
 from turns.renew import RENEW
 from turns.settings import Settings
 from turns.settle import SETTLE
+from turns.status import TurnStatus
 
 FILL: LiteralString = """
 INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, finished_at, expires_at, trace_id, span_id)
 SELECT gen_random_uuid(), 't', 'o' || g, 1, 'q', %s::text, now(), now(), md5(g::text), 's'
   FROM generate_series(%s::int, %s::int) g
+"""
+
+WAITING: LiteralString = """
+INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, expires_at, trace_id, span_id)
+SELECT gen_random_uuid(), 't', 'w' || g, CASE WHEN g <= 5 THEN 1 END, 'q', 'PENDING', now(), now(), md5(g::text), 's'
+  FROM generate_series(1, 10) g
 """
 
 
@@ -135,6 +146,45 @@ def test_those_who_wait_are_found_among_those_who_wait(settings: Settings) -> No
 
     assert re.search(r"(Index Scan using|Bitmap Index Scan on) turns_joining", text), text
     assert "Seq Scan" not in text
+
+
+@pytest.fixture
+def crowded(settings: Settings) -> Iterator[psycopg.Connection]:
+    """20,000 turns of one tenant have ended; of five sessions one waits, and one is scheduled."""
+    with psycopg.connect(conninfo(settings.database_url, "test"), autocommit=True) as connection:
+        connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
+        connection.execute(FILL, ["SUCCEEDED", 1, 20_000])
+        connection.execute(WAITING)
+        connection.execute("ANALYZE turns")
+        yield connection
+
+
+@pytest.mark.parametrize("limit", [21, 101])
+@pytest.mark.parametrize(
+    ("status", "indexes"),
+    [(TurnStatus.PENDING, {"turns_open", "turns_scheduled"}), (TurnStatus.RUNNING, {"turns_running"})],
+)
+async def test_a_list_of_what_is_open_is_not_looked_for_among_what_has_ended(
+    crowded: psycopg.Connection, limit: int, status: TurnStatus, indexes: set[str]
+) -> None:
+    asked: list[Select[Any]] = []
+
+    class Asked:
+        async def query(self, statement: Select[Any]) -> list[Any]:
+            asked.append(statement)
+            return []
+
+    database: Any = Asked()
+    await list_turns(database, TurnFilter(tenant_id="t", status=status), limit=limit)
+    await list_turns_of_all(database, OperatorFilter(tenant_id="t", status=status), limit=limit)
+
+    for statement in asked:
+        dialect = postgresql.psycopg.dialect()  # type: ignore[no-untyped-call]
+        made = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
+        plan = crowded.execute(f"EXPLAIN (COSTS OFF) {made}", made.params).fetchall()
+        text = "\n".join(line for (line,) in plan)
+        assert {index for index in indexes if index in text} == indexes, text
+        assert "turns_tenant_created" not in text, text
 
 
 def test_children_are_found_by_their_parent(settings: Settings) -> None:

@@ -1,5 +1,6 @@
 """Reads: a session's history, a turn with its reply, lists. Always within one tenant."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -181,6 +182,22 @@ async def test_turns_are_filtered(database: Database, settings: Settings, listed
     assert await wanted(status=TurnStatus.SUCCEEDED) == {0}
     assert await wanted(status=TurnStatus.PENDING, session_id="s") == {1, 3}
     assert await wanted(queue=settings.queue) == {0, 1, 2}
+
+
+async def test_what_waits_is_listed_page_by_page_whether_it_is_scheduled_or_not(
+    database: Database, settings: Settings
+) -> None:
+    later = datetime.now(UTC) + timedelta(days=1)
+    made = [make_submission(settings.queue, f"s{at}", execute_at=later if at % 2 else None) for at in range(6)]
+    for submission in made:
+        await submit(database, [submission], net_seconds=60.0)
+    wanted = TurnFilter(tenant_id="t", status=TurnStatus.PENDING)
+
+    first = await list_turns(database, wanted, limit=4)
+    rest = await list_turns(database, wanted, limit=4, before=(first[-1].created_at, first[-1].id))
+
+    assert len(first) == 4
+    assert [turn.id for turn in first + rest] == [submission.turn_id for submission in reversed(made)]
 
 
 async def test_a_session_exists_for_its_tenant_only(database: Database, listed: list[UUID]) -> None:
