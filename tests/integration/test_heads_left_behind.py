@@ -40,6 +40,10 @@ class Looking:
         self.kept += [hold.keeps_lock for hold in self.holds]
         return await self._lock.release(held)
 
+    async def give_up(self, held: LockedSession) -> None:
+        self.kept += [hold.keeps_lock for hold in self.holds]
+        await self._lock.give_up(held)
+
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:

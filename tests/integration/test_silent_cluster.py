@@ -24,8 +24,8 @@ class ImpatientSettings(Settings):
 
     @property
     def redis_timeout_seconds(self) -> float:
-        """Long enough for a socket of this process."""
-        return 0.3
+        """Long enough for a stand-in in this process, on a machine that is short of cores."""
+        return 1.0
 
 
 @pytest.fixture
@@ -52,6 +52,11 @@ def locks(settings: Settings) -> list[LockedSession]:
     return [name_lock(settings, "t", f"s-{number}", "ours") for number in range(20 * NODES)]
 
 
+async def extend_all(extender: LockExtender, locks: list[LockedSession]) -> None:
+    """Until a beat has reached every node."""
+    await until(lambda: set(extender.extend(locks)) == {Extension.EXTENDED})
+
+
 def timeouts_of(settings: Settings, extender: LockExtender, locks: list[LockedSession]) -> float:
     """How long one extension takes."""
     begun = time.monotonic()
@@ -62,7 +67,7 @@ def timeouts_of(settings: Settings, extender: LockExtender, locks: list[LockedSe
 async def test_a_cluster_that_falls_silent_is_waited_for_as_for_a_node(
     cluster: FallingSilent, settings: Settings, extender: LockExtender, locks: list[LockedSession]
 ) -> None:
-    assert set(extender.extend(locks)) == {Extension.EXTENDED}
+    await extend_all(extender, locks)
     cluster.silent.update(cluster.ports)
 
     assert timeouts_of(settings, extender, locks) < ENOUGH
@@ -79,7 +84,7 @@ async def test_a_cluster_that_has_never_answered_is_waited_for_as_for_a_node(
 async def test_silent_nodes_do_not_cost_the_others_their_turn(
     cluster: FallingSilent, extender: LockExtender, locks: list[LockedSession]
 ) -> None:
-    extender.extend(locks)
+    await extend_all(extender, locks)
     half = NODES // 2
     cluster.silent.update(cluster.ports[:half])
 
@@ -92,10 +97,10 @@ async def test_silent_nodes_do_not_cost_the_others_their_turn(
 async def test_it_is_asked_again_when_it_is_back(
     cluster: FallingSilent, extender: LockExtender, locks: list[LockedSession]
 ) -> None:
-    extender.extend(locks)
+    await extend_all(extender, locks)
     cluster.silent.update(cluster.ports)
     assert Extension.EXTENDED not in extender.extend(locks)
 
     cluster.silent.clear()
 
-    await until(lambda: set(extender.extend(locks)) == {Extension.EXTENDED})
+    await extend_all(extender, locks)

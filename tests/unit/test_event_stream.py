@@ -8,11 +8,12 @@ import pytest
 
 from producer import stream
 from producer.stream import EventStream
+from tests.probes import let_the_loop_turn
 
 
 async def silence() -> AsyncGenerator[None, None]:
     while True:
-        await asyncio.sleep(0)
+        await let_the_loop_turn(1)
         yield None
 
 
