@@ -26,7 +26,6 @@ SHORT: dict[str, Any] = {
     "receive_wait_seconds": 1,
     "grace_seconds": GRACE_SECONDS,
     "cancel_grace_seconds": 0.3,
-    "watchdog_seconds": 3.0,
     "retry_base_seconds": 0.05,
     "retry_cap_seconds": RETRY_CAP_SECONDS,
     "log_level": "info",

@@ -1,0 +1,120 @@
+"""The watchdog: a loop that does not turn ends its process, and a process that stood still as a whole does not."""
+
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+import worker.watchdog
+from worker.watchdog import EXIT_STUCK, Watchdog
+
+LIMIT_SECONDS = 60.0
+BEAT_SECONDS = 10.0
+
+
+class Ended(BaseException):
+    """In place of the process's end."""
+
+
+class Clock:
+    """A clock that is put forward by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        """As `time.monotonic`."""
+        return self.now
+
+
+def end(code: int) -> None:
+    raise Ended(code)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(worker.watchdog, "time", clock)
+    monkeypatch.setattr(worker.watchdog, "os", SimpleNamespace(_exit=end))
+    return clock
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def turn(loop: asyncio.AbstractEventLoop) -> None:
+    """The loop turns, with all that is due on it."""
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+
+
+def test_a_loop_that_turns_between_the_looks_goes_on(clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+    watchdog = Watchdog(loop, LIMIT_SECONDS)
+
+    for _ in range(20):
+        clock.now += BEAT_SECONDS
+        watchdog.look()
+        turn(loop)
+
+    assert watchdog.stuck_for() == 0.0
+
+
+def test_a_loop_that_does_not_turn_ends_the_process_after_the_limit(
+    clock: Clock, loop: asyncio.AbstractEventLoop
+) -> None:
+    watchdog = Watchdog(loop, LIMIT_SECONDS)
+    began = clock.now
+
+    with pytest.raises(Ended) as ended:
+        while clock.now < began + 10 * LIMIT_SECONDS:
+            clock.now += BEAT_SECONDS
+            watchdog.look()
+
+    assert ended.value.args == (EXIT_STUCK,)
+    assert clock.now == began + LIMIT_SECONDS + BEAT_SECONDS
+
+
+def test_a_process_that_stood_still_as_a_whole_goes_on(clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+    watchdog = Watchdog(loop, LIMIT_SECONDS)
+    watchdog.look()
+    turn(loop)
+
+    clock.now += 3600.0
+    watchdog.look()
+
+    assert watchdog.stuck_for() < LIMIT_SECONDS
+
+
+def test_a_loop_that_stays_stuck_after_the_process_stood_still_ends_it(
+    clock: Clock, loop: asyncio.AbstractEventLoop
+) -> None:
+    watchdog = Watchdog(loop, LIMIT_SECONDS)
+    clock.now += 3600.0
+    watchdog.look()
+    woke = clock.now
+
+    with pytest.raises(Ended):
+        while clock.now < woke + 10 * LIMIT_SECONDS:
+            clock.now += BEAT_SECONDS
+            watchdog.look()
+
+    assert clock.now <= woke + LIMIT_SECONDS
+
+
+def test_a_loop_that_turned_since_a_late_look_is_not_excused_into_the_future(
+    clock: Clock, loop: asyncio.AbstractEventLoop
+) -> None:
+    watchdog = Watchdog(loop, LIMIT_SECONDS)
+    watchdog.look()
+    clock.now += 80.0
+    turn(loop)
+    clock.now += 10.0
+
+    watchdog.look()
+
+    assert watchdog.stuck_for() == 0.0
