@@ -35,7 +35,7 @@ from tests.chaos.terms import Options
 from tests.chaos.testimony import RUNS
 from tests.chaos.webhook_receiver import open_receiver
 
-READY_SECONDS = 30.0
+READY_SECONDS = 120.0
 REDRIVE_EVERY_SECONDS = 12.0
 
 Report = Callable[[str], None]
