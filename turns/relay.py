@@ -40,7 +40,8 @@ FULL_SCAN_EVERY_SECONDS = 60.0
 EVER_SECONDS = 1e9
 
 # A scheduled turn gets its place in the session when it falls due, so that it holds up nobody before (G14).
-# Lock order: sessions, then turns.
+# Lock order: sessions, then turns. SKIP LOCKED in both: a session that somebody sits on, if only in a psql, would keep each
+# round of each relay waiting here until its time-out, and with it all that is due to anybody. It is placed by a later round.
 PLACE_SCHEDULED: LiteralString = """
 WITH due AS MATERIALIZED (
     SELECT id, tenant_id, session_id FROM turns
@@ -48,7 +49,7 @@ WITH due AS MATERIALIZED (
 ), locked AS MATERIALIZED (
     SELECT s.tenant_id, s.session_id FROM sessions s
      WHERE (s.tenant_id, s.session_id) IN (SELECT tenant_id, session_id FROM due)
-     ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE
+     ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE SKIP LOCKED
 ), unplaced AS MATERIALIZED (
     SELECT t.id, t.tenant_id, t.session_id, t.execute_at
       FROM due JOIN locked USING (tenant_id, session_id) JOIN turns t ON t.id = due.id

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
 from uuid import UUID
 
+import psycopg
 import pytest
 
 from tests.factories import make_submission
@@ -447,6 +448,27 @@ async def test_relays_that_run_at_once_place_each_scheduled_turn_once(
     assert [(row["session_id"], row["seq"]) for row in found] == [
         (session, seq) for session in ("a", "b") for seq in range(1, 21)
     ]
+
+
+async def test_a_session_that_somebody_holds_keeps_no_other_waiting(
+    database: Database, settings: Settings, queues: MessageQueues, relay: Relay
+) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    for session in ("held", "free"):
+        await submit(database, [make_submission(settings.queue, session, execute_at=later)], net_seconds=60.0)
+    await submit_turns(database, settings, "waits", session_id="unsent")
+    await change(database, "execute_at = now() - interval '1 s' WHERE seq IS NULL")
+    await make_due(database)
+    async with await psycopg.AsyncConnection.connect(settings.database_url) as somebody:
+        await somebody.execute("SELECT 1 FROM sessions WHERE session_id = 'held' FOR NO KEY UPDATE")
+
+        await relay.round()
+
+        sent = {decode(message.body).session_id for message in await take(queues, settings, 2)}
+    assert sent == {"free", "unsent"}
+    await relay.round()
+    (message,) = await take(queues, settings)
+    assert decode(message.body).session_id == "held"
 
 
 # --- outages
