@@ -22,7 +22,7 @@ from producer.turn_watch import TurnWatch
 from producer.wake_up_sending import WakeUpSending
 from turns import logs
 from turns.cancel_hints import CancelHints
-from turns.database import Database
+from turns.database import STATEMENT_TIMEOUT_SECONDS, Database
 from turns.errors import AddressUnusableError
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
@@ -158,7 +158,7 @@ def _listen(host: str, port: int) -> list[socket]:
 
 
 async def _open_databases(settings: Settings, stack: AsyncExitStack) -> tuple[Database, Database, Database]:
-    def database(name: str, size: int, *, pinned: bool = False, seconds: float | None = None) -> Database:
+    def database(name: str, size: int, *, pinned: bool = False, seconds: float = STATEMENT_TIMEOUT_SECONDS) -> Database:
         return Database(
             settings.database_url,
             name,

@@ -13,6 +13,9 @@ from producer.turn_watch import TurnWatch
 from turns.errors import DatabaseUnavailableError
 from turns.reading import TurnRecord
 
+LOOK_SECONDS = 2.0
+"""How much longer than he asked for somebody waits for a database that does not answer."""
+
 _WAIT = re.compile(r'\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:;.*)?', re.IGNORECASE)
 
 
@@ -32,15 +35,16 @@ async def wait_for_end(
 ) -> TurnRecord | None:
     """The turn, if it ends in time. Not waited for any longer when the client has gone."""
     try:
-        turn = await watch.find(tenant_id, turn_id)
-    except DatabaseUnavailableError:
+        async with asyncio.timeout(LOOK_SECONDS):
+            turn = await watch.find(tenant_id, turn_id)
+    except (DatabaseUnavailableError, TimeoutError):
         return None
     if turn is None:
         return None
     watching = asyncio.create_task(watch.until_ended(turn, seconds))
     leaving = asyncio.create_task(_until_gone(request))
     try:
-        await asyncio.wait({watching, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({watching, leaving}, timeout=seconds + LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         return watching.result() if watching.done() else None
     finally:
         for task in (watching, leaving):

@@ -23,6 +23,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from turns.array_literal import array_literal
 from turns.errors import CertificateRefusedError, DatabaseUnavailableError
+from turns.silent_server import ANSWER_SECONDS, BoundedAsyncConnection
 
 if TYPE_CHECKING:
     from sqlalchemy import ClauseElement
@@ -50,7 +51,7 @@ _UNTRUSTED = re.compile(
 )
 _TLS_MODES = frozenset({"require", "verify-ca", "verify-full"})
 
-Connection = psycopg.AsyncConnection[DictRow]
+Connection = BoundedAsyncConnection
 Parameters = Mapping[str, Any]
 
 PINNED = {
@@ -67,13 +68,12 @@ PINNED = {
 
 
 def conninfo(
-    url: str, application: str, *, pinned: bool = False, statement_timeout_seconds: float | None = None
+    url: str, application: str, *, pinned: bool = False, statement_timeout_seconds: float = STATEMENT_TIMEOUT_SECONDS
 ) -> str:
     """The libpq connection string: `url` with time-outs that notice a silent server within seconds."""
-    seconds = STATEMENT_TIMEOUT_SECONDS if statement_timeout_seconds is None else statement_timeout_seconds
     given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
     options = {
-        "statement_timeout": f"{seconds * 1000:.0f}ms",
+        "statement_timeout": f"{statement_timeout_seconds * 1000:.0f}ms",
         "lock_timeout": f"{LOCK_TIMEOUT_SECONDS}s",
         "idle_in_transaction_session_timeout": "10s",
         "timezone": "UTC",
@@ -149,11 +149,12 @@ class Database:
         size: int,
         pinned: bool = False,
         wait_seconds: float = 5.0,
-        statement_timeout_seconds: float | None = None,
+        statement_timeout_seconds: float = STATEMENT_TIMEOUT_SECONDS,
     ) -> None:
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo(url, application, pinned=pinned, statement_timeout_seconds=statement_timeout_seconds),
-            connection_class=cast("type[Connection]", psycopg.AsyncConnection),
+            connection_class=BoundedAsyncConnection,
+            configure=self._configure,
             kwargs={"autocommit": True, "row_factory": dict_row},
             min_size=1,
             max_size=size,
@@ -164,6 +165,10 @@ class Database:
             reconnect_timeout=2.0,
             max_idle=IDLE_SECONDS,
             name=application,
+        )
+        # No answer of a server that is well takes longer. Outside of transactions that it bounds, a pipeline of two statements.
+        self._patience_seconds = ANSWER_SECONDS + (
+            TRANSACTION_TIMEOUT_SECONDS if pinned else 2 * statement_timeout_seconds
         )
         self._broken_at: float | None = None
         self._check: asyncio.Task[None] | None = None
@@ -184,6 +189,9 @@ class Database:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def _configure(self, connection: Connection) -> None:
+        connection.patience_seconds = self._patience_seconds
 
     def unbroken_seconds(self) -> float:
         """How long no call has failed by an outage, and no connection was found ended; infinite if none ever has."""

@@ -23,7 +23,7 @@ from uuid import UUID
 
 import psycopg
 import structlog
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import dict_row
 
 from turns.cancel_reason import CancelReason
 from turns.claimed_turn import ClaimedTurn
@@ -33,8 +33,12 @@ from turns.message_queue import MessageQueues
 from turns.registry import WorkerRecord, announce, withdraw
 from turns.renew import Renewal, renew
 from turns.settings import Settings
+from turns.silent_server import BoundedConnection
 from worker.outcome import StopReason
 from worker.session_lock import Extension, LockedSession, LockExtender
+
+PATIENCE_SECONDS = 2.0
+"""With beats that are closer together than that, a busy server would count as a silent one."""
 
 log = structlog.get_logger("turnstile.heartbeat")
 
@@ -94,7 +98,7 @@ class Heartbeat:
         self._roused = threading.Event()
         """Something is to be done before the next beat: a look, or the end."""
         self._extender = LockExtender(settings)
-        self._connection: psycopg.Connection[DictRow] | None = None
+        self._connection: BoundedConnection | None = None
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -204,13 +208,15 @@ class Heartbeat:
         if renewal.renewed:
             held.renewed_at = beat_at
 
-    def _connect(self) -> psycopg.Connection[DictRow]:
+    def _connect(self) -> BoundedConnection:
         if self._connection is None or self._connection.closed:
-            self._connection = psycopg.connect(
+            self._connection = BoundedConnection.connect(
                 conninfo(self._settings.database_url, "turnstile-heartbeat", pinned=True),
                 autocommit=True,
                 row_factory=dict_row,
             )
+            # Locks, messages and the watchdog wait behind it: a silent server must not hold up more than the next beat.
+            self._connection.patience_seconds = max(PATIENCE_SECONDS, self._settings.heartbeat)
         return self._connection
 
     def _disconnect(self) -> None:

@@ -1,0 +1,104 @@
+"""A Postgres that takes what it is told and never answers: whoever asked is told that it is away, and the heartbeat goes on."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.integration.api.cable import Cable, cable_to
+from tests.integration.api.test_outages import at_port
+from tests.integration.test_claim import claim_one, submit_turns
+from tests.integration.test_heartbeat import Beating
+from tests.probes import until
+from turns import database as database_module
+from turns.claimed_turn import ClaimedTurn
+from turns.database import Database
+from turns.errors import DatabaseUnavailableError
+from turns.message_queue import MessageQueues
+from turns.settings import Settings
+
+pytestmark = pytest.mark.stack
+
+HANGS_SECONDS = 60.0
+"""Of something that was to be over within four seconds."""
+
+
+@pytest.fixture
+async def cable(settings: Settings) -> AsyncIterator[Cable]:
+    async with cable_to("127.0.0.1", urlsplit(settings.database_url).port or 5432) as cable:
+        yield cable
+
+
+@pytest.fixture
+def cabled(settings: Settings, cable: Cable) -> Settings:
+    """A beat every second, and Postgres at the end of the cable."""
+    url = at_port(settings.database_url, cable.port)
+    return settings.model_copy(update={"database_url": url, "lease_seconds": 3.0})
+
+
+async def test_a_statement_that_is_not_answered_is_an_outage(cabled: Settings, cable: Cable) -> None:
+    async with Database(cabled.database_url, "test", size=1, statement_timeout_seconds=0.5) as silent:
+        await silent.ping()
+        cable.silent = True
+
+        async with asyncio.timeout(HANGS_SECONDS):
+            with pytest.raises(DatabaseUnavailableError):
+                await silent.ping()
+
+    assert silent.unbroken_seconds() < HANGS_SECONDS
+
+
+async def test_a_pipeline_that_is_not_answered_is_an_outage(
+    cabled: Settings, cable: Cable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "TRANSACTION_TIMEOUT_SECONDS", 1)
+    async with Database(cabled.database_url, "test", size=1, pinned=True) as silent:
+        await silent.ping()
+        cable.silent = True
+
+        async with asyncio.timeout(HANGS_SECONDS):
+            with pytest.raises(DatabaseUnavailableError):
+                await silent.fetch_pipelined([("SELECT 1", {}), ("SELECT 2", {})])
+
+
+async def test_a_server_that_speaks_again_is_asked_again(cabled: Settings, cable: Cable) -> None:
+    async with Database(cabled.database_url, "test", size=1, statement_timeout_seconds=0.5) as silent:
+        await silent.ping()
+        cable.silent = True
+        with pytest.raises(DatabaseUnavailableError):
+            await silent.ping()
+        cable.silent = False
+
+        async def answered() -> bool:
+            try:
+                await silent.ping()
+            except DatabaseUnavailableError:
+                return False
+            return True
+
+        await until(answered)
+
+
+async def test_the_heartbeat_goes_on_though_the_database_is_silent(
+    settings: Settings,
+    cabled: Settings,
+    cable: Cable,
+    database: Database,
+    queues: MessageQueues,
+) -> None:
+    await submit_turns(database, settings, "one")
+    turn = await claim_one(database, settings)
+    assert isinstance(turn, ClaimedTurn)
+    beating = Beating(cabled, queues, await queues.find(settings.queue))
+    beating.hold(turn)
+    beating.heartbeat.start()
+    try:
+        await until(lambda: beating.beats >= 2)
+        cable.silent = True
+        beats = beating.beats
+
+        await until(lambda: beating.beats >= beats + 2, within=HANGS_SECONDS)
+    finally:
+        cable.silent = False
+        await asyncio.to_thread(beating.heartbeat.stop, 5.0)

@@ -1,0 +1,64 @@
+"""Connections that a silent server does not keep waiting for ever.
+
+A frozen server, a paused pooler, a proxy that hangs: what is sent is taken, so neither keepalives nor `tcp_user_timeout` see
+anything wrong, and `statement_timeout` is the server's to keep. After `patience_seconds` without an answer the line is shut down
+from this end. Whoever waits is told that the connection broke, which everything above knows how to live with; a cancellation
+would ask the silent server first.
+"""
+
+import asyncio
+import os
+import socket
+import threading
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+import structlog
+from psycopg.rows import DictRow
+
+ANSWER_SECONDS = 2.0
+"""For an answer to arrive, once the server's own time-outs have brought it about."""
+
+log = structlog.get_logger("turnstile.database")
+
+
+class BoundedAsyncConnection(psycopg.AsyncConnection[DictRow]):
+    """Waits for each answer for `patience_seconds` at most; then the call fails with OperationalError, like any broken one."""
+
+    patience_seconds = 30.0
+
+    async def wait(self, *asked: Any, **how: Any) -> Any:
+        """As psycopg's, which each round trip goes through."""
+        watch = asyncio.get_running_loop().call_later(self.patience_seconds, _hang_up, self, self.patience_seconds)
+        try:
+            return await super().wait(*asked, **how)
+        finally:
+            watch.cancel()
+
+
+class BoundedConnection(psycopg.Connection[DictRow]):
+    """The same for a thread."""
+
+    patience_seconds = 30.0
+
+    def wait(self, *asked: Any, **how: Any) -> Any:
+        """As psycopg's, which each round trip goes through."""
+        watch = threading.Timer(self.patience_seconds, _hang_up, (self, self.patience_seconds))
+        watch.daemon = True
+        watch.start()
+        try:
+            return super().wait(*asked, **how)
+        finally:
+            watch.cancel()
+
+
+def _hang_up(connection: BoundedAsyncConnection | BoundedConnection, seconds: float) -> None:
+    # The answer, or the end of the connection, may come in this very moment.
+    with suppress(OSError, psycopg.Error):
+        log.warning(
+            "database.silent", seconds=seconds, application=connection.info.get_parameters().get("application_name")
+        )
+        # On a second handle: libpq's own stays open until libpq closes it, and so does its number.
+        with socket.socket(fileno=os.dup(connection.fileno())) as line:
+            line.shutdown(socket.SHUT_RDWR)
