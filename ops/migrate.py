@@ -45,7 +45,8 @@ def wait_for_database(url: str, seconds: float) -> None:
     CertificateRefusedError at once."""
     import psycopg
 
-    from turns.database import certificate_refused, conninfo
+    from turns.database import conninfo
+    from turns.database_certificate import certificate_refused
 
     deadline = time.monotonic() + seconds
     while True:

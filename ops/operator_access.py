@@ -44,7 +44,8 @@ async def operator_database(settings: Settings, *, pinned: bool = False) -> "Asy
     """
     import psycopg
 
-    from turns.database import Database, certificate_refused, conninfo
+    from turns.database import Database, conninfo
+    from turns.database_certificate import certificate_refused
 
     # The pool retries in the background and in the end knows only that time is up.
     try:

@@ -14,15 +14,17 @@ from uuid import UUID
 import psycopg
 import structlog
 
+from producer.session_gate import Session, SessionGate
 from producer.turn_request import TurnRequest, check_webhook_allowed, fingerprint
 from producer.wake_up_sending import WakeUpSending
 from turns.batching import Batcher
 from turns.cancel_hints import CancelHints
 from turns.database import Database
-from turns.double_texting import Texted, submit_on_busy
+from turns.double_texting import submit_on_busy
 from turns.envelope import OutgoingMessage
 from turns.errors import (
     DatabaseUnavailableError,
+    RowHeldError,
     SubmissionRefusedError,
     TurnstileError,
 )
@@ -37,9 +39,13 @@ MAX_BATCH_BYTES = 16 * 1024 * 1024
 """What one statement may carry: a batch of the largest bodies must not become a statement of hundreds of megabytes."""
 
 LANES = 2
-TEXTING_LANES = 2
-"""Submits with a policy at a time: they wait for one another where many come to one session, and must leave connections
+PATIENT_LANES = 2
+"""Submits that may wait for their session at a time: with a policy, or because somebody holds it. They must leave connections
 to the others."""
+
+PATIENCE_SECONDS = 1.5
+MOST_UNDER_WAY = 2000
+"""Beyond is nothing but waiting: an API process does some hundreds a second, and its memory holds what waits."""
 
 RETRY_SECONDS = 0.5
 RETRY_PAUSE_SECONDS = 0.02
@@ -63,7 +69,9 @@ class Intake:
         self._hints = hints
         limit = max(1, min(MAX_BATCH, MAX_BATCH_BYTES // settings.max_body_bytes))
         self._batcher = Batcher(self._record, limit=limit, lanes=LANES)
-        self._texting = Batcher(self._record_on_busy, limit=1, lanes=TEXTING_LANES)
+        self._gate = SessionGate(PATIENT_LANES, PATIENCE_SECONDS)
+        self._held: set[Session] = set()
+        """Sessions that somebody held when a batch came to them. Their turns go by the gate until one has passed."""
         self._under_way: set[asyncio.Task[Accepted]] = set()
 
     async def accept(
@@ -93,6 +101,8 @@ class Intake:
             metadata=request.metadata,
             webhook_url=check_webhook_allowed(request.webhook_url, self._settings.webhook_hosts),
         )
+        if len(self._under_way) >= MOST_UNDER_WAY:
+            raise DatabaseUnavailableError("too many submits are under way")
         task = asyncio.create_task(self._commit_and_wake(submission, request.on_busy))
         self._under_way.add(task)
         task.add_done_callback(self._forget)
@@ -138,43 +148,71 @@ class Intake:
         return accepted
 
     async def _commit(self, submission: Submission, on_busy: OnBusy) -> Accepted | SubmissionRefusedError:
+        session = (submission.tenant_id, submission.session_id)
         if on_busy is OnBusy.ENQUEUE:
-            return await self._batcher(submission)
-        texted = await self._texting((submission, on_busy))
+            answer = None if session in self._held else await self._batcher(submission)
+            return await self._record_alone(submission) if answer is None else answer
+        net_seconds = self._settings.net_seconds
+        async with self._gate.enter(session):
+            texted = await self._persist(
+                lambda: submit_on_busy(self._database, submission, on_busy, net_seconds=net_seconds), alone=True
+            )
         # After the commit: whoever hears a hint finds the request, or the end, on the row.
         await self._hints.publish(texted.asked)
         await self._hints.tell_watchers(submission.tenant_id, submission.session_id, texted.canceled)
         return texted.answer
 
-    async def _record(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
+    async def _record(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError | None]:
+        """None: somebody holds the session, and nothing was done."""
+        try:
+            return [*await self._submit(submissions)]
+        except RowHeldError:
+            if len(submissions) > 1:
+                return [await self._record_unless_held(submission) for submission in submissions]
+            [held] = submissions
+            self._held.add((held.tenant_id, held.session_id))
+            log.warning("api.session_held", tenant_id=held.tenant_id, session_id=held.session_id)
+            return [None]
+
+    async def _record_unless_held(self, submission: Submission) -> Accepted | SubmissionRefusedError | None:
+        if (submission.tenant_id, submission.session_id) in self._held:
+            return None
+        [answer] = await self._record([submission])
+        return answer
+
+    async def _record_alone(self, submission: Submission) -> Accepted | SubmissionRefusedError:
+        session = (submission.tenant_id, submission.session_id)
+        async with self._gate.enter(session):
+            [answer] = await self._submit([submission])
+        self._held.discard(session)
+        return answer
+
+    async def _submit(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
         net_seconds = self._settings.net_seconds
         return await self._persist(
             lambda: submit(self._database, submissions, net_seconds=net_seconds), alone=len(submissions) == 1
         )
 
-    async def _record_on_busy(self, wanted: Sequence[tuple[Submission, OnBusy]]) -> list[Texted]:
-        [(submission, on_busy)] = wanted
-        net_seconds = self._settings.net_seconds
-        texted = await self._persist(
-            lambda: submit_on_busy(self._database, submission, on_busy, net_seconds=net_seconds), alone=True
-        )
-        return [texted]
-
     async def _persist(self, call: Callable[[], Awaitable[Answer]], *, alone: bool) -> Answer:
         begun = time.monotonic()
-        again = False
+        again = collided = False
         while True:
             try:
                 return await call()
+            except RowHeldError:
+                # The server has waited long enough, and has done nothing.
+                raise
             except DatabaseUnavailableError:
                 # Whether the lost call had committed is found out by asking again with the same ids: once in any case,
                 # and on while it fails at once. After a restart of Postgres each connection of the pool fails once.
                 if again and time.monotonic() - begun > RETRY_SECONDS:
                     raise
             except psycopg.errors.UniqueViolation:
-                # Two requests chose the same turn id under different keys. One by one, the second finds the first.
-                if again or not alone:
+                # Two requests chose the same turn id under different keys, or the lost call has committed after all, while
+                # this one waited for it. One by one, the next finds the first.
+                if collided or not alone:
                     raise
+                collided = True
             if again:
                 await asyncio.sleep(RETRY_PAUSE_SECONDS)
             again = True

@@ -22,7 +22,7 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from turns.array_literal import array_literal
-from turns.errors import CertificateRefusedError, DatabaseUnavailableError
+from turns.errors import DatabaseUnavailableError, RowHeldError
 from turns.silent_server import ANSWER_SECONDS, BoundedAsyncConnection
 
 if TYPE_CHECKING:
@@ -44,13 +44,6 @@ _SERVER_IS_THERE = frozenset({"40001", "40P01", "55P03", "57014"}) | _GIVEN_UP
 
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
-# libpq has no codes for these. The last two are no outage either: the server has no TLS, or a file of ours is none.
-_UNTRUSTED = re.compile(
-    r"(?:SSL error: (?=certificate verify failed)|(?=server certificate for )|(?=server does not support SSL)|"
-    r"(?=could not (?:read|load) (?:root |private key|certificate)|root certificate file ))(?P<why>[^\n]+)"
-)
-_TLS_MODES = frozenset({"require", "verify-ca", "verify-full"})
-
 Connection = BoundedAsyncConnection
 Parameters = Mapping[str, Any]
 
@@ -68,13 +61,18 @@ PINNED = {
 
 
 def conninfo(
-    url: str, application: str, *, pinned: bool = False, statement_timeout_seconds: float = STATEMENT_TIMEOUT_SECONDS
+    url: str,
+    application: str,
+    *,
+    pinned: bool = False,
+    statement_timeout_seconds: float = STATEMENT_TIMEOUT_SECONDS,
+    lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
 ) -> str:
     """The libpq connection string: `url` with time-outs that notice a silent server within seconds."""
     given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
     options = {
         "statement_timeout": f"{statement_timeout_seconds * 1000:.0f}ms",
-        "lock_timeout": f"{LOCK_TIMEOUT_SECONDS}s",
+        "lock_timeout": f"{lock_timeout_seconds * 1000:.0f}ms",
         "idle_in_transaction_session_timeout": "10s",
         "timezone": "UTC",
         **({**PINNED, "transaction_timeout": f"{TRANSACTION_TIMEOUT_SECONDS}s"} if pinned else {}),
@@ -106,28 +104,6 @@ def is_outage(error: psycopg.Error) -> bool:
     return isinstance(error, psycopg.OperationalError) and not (error.sqlstate or "").startswith("54")
 
 
-def certificate_refused(setting: str, error: psycopg.Error) -> CertificateRefusedError | None:
-    """What to tell whoever has set this up, if the way in failed by a certificate."""
-    found = _UNTRUSTED.search(str(error))
-    return None if found is None else CertificateRefusedError(setting, found["why"])
-
-
-async def check_certificate(setting: str, url: str) -> None:
-    """Raises CertificateRefusedError if TLS is asked for and the server shows no certificate that holds. Whatever else is wrong
-    with it is an outage."""
-    given = conninfo(url, "turnstile-check")
-    # As libpq itself would have it, which looks at its own variables too.
-    defaults = {option.keyword: option.val for option in psycopg.pq.Conninfo.get_defaults()}
-    if (conninfo_to_dict(given).get("sslmode") or (defaults[b"sslmode"] or b"").decode()) not in _TLS_MODES:
-        return
-    try:
-        connection = await psycopg.AsyncConnection.connect(given)
-        await connection.close()
-    except psycopg.Error as error:
-        if (refused := certificate_refused(setting, error)) is not None:
-            raise refused from error
-
-
 def _has_been_ended(connection: Connection) -> bool:
     """As far as this end can tell: that a server has vanished without a word is not noticed here."""
     if connection.closed:
@@ -150,9 +126,16 @@ class Database:
         pinned: bool = False,
         wait_seconds: float = 5.0,
         statement_timeout_seconds: float = STATEMENT_TIMEOUT_SECONDS,
+        lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
     ) -> None:
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-            conninfo(url, application, pinned=pinned, statement_timeout_seconds=statement_timeout_seconds),
+            conninfo(
+                url,
+                application,
+                pinned=pinned,
+                statement_timeout_seconds=statement_timeout_seconds,
+                lock_timeout_seconds=lock_timeout_seconds,
+            ),
             connection_class=BoundedAsyncConnection,
             configure=self._configure,
             kwargs={"autocommit": True, "row_factory": dict_row},
@@ -232,8 +215,9 @@ class Database:
         if self._check is None or self._check.done():
             # A restart of the server has broken the idle connections too; without this each of them would fail a call.
             self._check = asyncio.create_task(self._drop_broken())
+        kind = RowHeldError if isinstance(error, psycopg.errors.LockNotAvailable) else DatabaseUnavailableError
         # Only the first line: the DETAIL that may follow carries row values.
-        return DatabaseUnavailableError(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+        return kind(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
 
     def _note_break(self) -> None:
         self._broken_at = time.monotonic()

@@ -56,6 +56,10 @@ class DatabaseUnavailableError(TurnstileError):
     """Postgres could not be reached, or broke off; what was asked has either not happened or has been re-read."""
 
 
+class RowHeldError(DatabaseUnavailableError):
+    """Somebody holds a row for longer than one waits for it; nothing was done. The server is well, and so are all other rows."""
+
+
 class ListTooBroadError(TurnstileError):
     """A list looked at more turns than there is time for. The server is well, and another try would take as long."""
 

@@ -7,14 +7,14 @@ Later on it is an outage like any other, because turns are under way by then.
 
 import asyncio
 
-from turns import database, redis_connections
+from turns import database_certificate, redis_connections
 from turns.settings import Settings
 
 
 async def check_certificates(settings: Settings) -> None:
     """Raises CertificateRefusedError, which names the setting. Takes a few seconds at most, and nothing without TLS."""
     checks = [
-        database.check_certificate("DATABASE_URL", settings.database_url),
+        database_certificate.check_certificate("DATABASE_URL", settings.database_url),
         redis_connections.check_certificate("REDIS_URL", settings.redis_url),
     ]
     if settings.memory_redis != settings.redis_url:

@@ -35,7 +35,8 @@ ROW_LOCK_SECONDS = 6.0
 """Longer than it takes a worker to look in vain as often as it may."""
 REHEARSAL_SECONDS = 8.0
 POLL_SECONDS = 0.06
-REPEATS = 3
+REPEATS = 5
+"""A session that a stopped API holds answers 503 for ten seconds, until Postgres ends that: its client asks again."""
 
 
 class StuckError(Exception):
@@ -210,8 +211,8 @@ class Director:
 
     def _repeat_requests(self) -> None:
         """The client asks again, with the same keys, until it is answered."""
-        asking, requests = self.victim, self.story.requests
-        for _ in range(REPEATS):
+        asking, requests, unanswered = self.victim, self.story.requests, ("answer", self.struck_at, "unknown", None)
+        for repeat in range(REPEATS + 1):
             until = time.monotonic() + (CLIENT_SECONDS if asking is self.victim else BOUND_SECONDS)
             while len(self._requests) < len(requests) and time.monotonic() < until and asking.alive():
                 asking.listen(POLL_SECONDS)
@@ -222,14 +223,10 @@ class Director:
                 return
             for number, request in enumerate(requests):
                 if number not in self._requests:
-                    self.stage.note_submit(
-                        request["session"], request["key"], "answer", self.struck_at, "unknown", None
-                    )
-            asking = self._cast("api")
-        self._listen_for(CLIENT_SECONDS)
-        self._note_answers(asking, requests)
-        if len(self._requests) < len(requests):
-            raise StuckError("the client was never answered")
+                    self.stage.note_submit(request["session"], request["key"], *unanswered)
+            if repeat < REPEATS:
+                asking = self._cast("api")
+        raise StuckError("the client was never answered")
 
     def _note_answers(self, actor: Actor, requests: tuple[dict[str, Any], ...]) -> None:
         for news in actor.news:
