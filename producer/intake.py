@@ -43,7 +43,9 @@ PATIENT_LANES = 2
 """Submits that may wait for their session at a time: with a policy, or because somebody holds it. They must leave connections
 to the others."""
 
-PATIENCE_SECONDS = 1.5
+PATIENCE_SECONDS = 5.0
+"""Fifty at once to one session take a second or two; beyond this their clients begin to give up."""
+
 MOST_UNDER_WAY = 2000
 """Beyond is nothing but waiting: an API process does some hundreds a second, and its memory holds what waits."""
 
