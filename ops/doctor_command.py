@@ -92,7 +92,7 @@ async def _examine(settings: "Settings", scope: "Scope", settle_seconds: float) 
     import asyncio
 
     from ops.doctor.examination import Examination
-    from ops.doctor.judgement import seen_twice
+    from ops.doctor.judgement import is_blind, seen_twice
 
     async with Examination.open(settings, scope) as examination:
         first = await examination.look()
@@ -101,7 +101,13 @@ async def _examine(settings: "Settings", scope: "Scope", settle_seconds: float) 
             return first
         say(f"{restless} findings may be in motion: looking again in {settle_seconds:g} s")
         await asyncio.sleep(settle_seconds)
-        return seen_twice(first, await examination.look())
+        second = await examination.look()
+        if is_blind(first) and not is_blind(second):
+            # What the first could not see, the second has seen once: as if it were in motion, nothing would be told of it.
+            say(f"the first look could not see everything: looking once more in {settle_seconds:g} s")
+            await asyncio.sleep(settle_seconds)
+            first, second = second, await examination.look()
+        return seen_twice(first, second)
 
 
 async def _repair(settings: "Settings", scope: "Scope", findings: "Sequence[Finding]") -> Found:
