@@ -12,7 +12,7 @@ from tests.conftest import sqs_client
 from tests.e2e.conftest import StartWorker, evidence, forks, product, start_worker
 from tests.e2e.rig import Product
 from tests.integration.ops.conftest import Turnstile
-from tests.integration.ops.dead_turns import rows
+from tests.integration.ops.dead_turns import make_dead, rows
 from tests.integration.ops.test_doctor import Doctor, MakeIll, doctor, make_ill, make_pending, make_running
 from tests.probes import until
 from tests.stacks.stack import Stack
@@ -275,3 +275,18 @@ async def test_more_than_one_visit_lists_is_said_and_never_called_repaired(
 
     assert (first.code, first.codes) == (5, ["send-overdue", "send-overdue", "more-than-listed"])
     assert (second.code, second.codes) == (0, ["send-overdue"])
+
+
+@pytest.mark.usefixtures("one_deletion_is_refused")
+async def test_a_dead_letter_that_sqs_refuses_to_delete_is_not_called_repaired(
+    doctor: Doctor, database: Database, queues: MessageQueues, settings: Settings, make_ill: MakeIll
+) -> None:
+    await make_dead(database, queues, settings, ["a", "b"])
+    await make_ill("UPDATE turns SET status = 'CANCELED', dead_lettered_at = NULL")
+
+    visit = await doctor("--fix", "--yes")
+
+    swept = [one["fixed"] for one in visit.document["findings"] if one["code"] == "dead-letter-outlived"]
+    assert (visit.code, sorted(swept)) == (5, [False, True])
+    assert "1 dead letters of queue" in visit.document["failures"][0]
+    assert len(await queues.receive(settings.queue, 10, dead=True)) == 1
