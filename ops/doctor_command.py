@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ops.confirmation import confirm
+from ops.float_option import check_finite
 from ops.output import AsJson, print_json, say
 
 if TYPE_CHECKING:
     from ops.doctor.examination import Scope
     from ops.doctor.finding import Finding
     from turns.settings import Settings
+
+DAY_SECONDS = 86_400
+CENTURY_HOURS = 876_600
 
 Found = tuple["list[Finding]", "list[str]"]
 
@@ -20,11 +24,22 @@ def doctor(
     fix: Annotated[bool, typer.Option("--fix", help="Repair what is safe to repair.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --fix: say what would be done.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    settle: Annotated[float, typer.Option(min=0, max=600, help="Seconds to the second look.")] = 3.0,
+    settle: Annotated[
+        float, typer.Option(min=0, max=600, callback=check_finite, help="Seconds to the second look.")
+    ] = 3.0,
     margin: Annotated[
-        float, typer.Option(min=0, help="Seconds by which something must be later than usual to count.")
+        float,
+        typer.Option(
+            min=0,
+            max=DAY_SECONDS,
+            callback=check_finite,
+            help="Seconds by which something must be later than usual to count.",
+        ),
     ] = 10.0,
-    recent: Annotated[float, typer.Option(min=0, help="Look at the replies of so many hours.")] = 24.0,
+    recent: Annotated[
+        float,
+        typer.Option(min=0, max=CENTURY_HOURS, callback=check_finite, help="Look at the replies of so many hours."),
+    ] = 24.0,
     dlq: Annotated[
         bool, typer.Option("--dlq/--no-dlq", help="Look at the messages on dead-letter queues as well.")
     ] = True,
