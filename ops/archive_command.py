@@ -9,6 +9,7 @@ import typer
 
 from ops.confirmation import confirm
 from ops.exit_codes import ExitCode
+from ops.float_option import check_finite
 from ops.output import AsJson, print_fields, print_json, say, short_time
 
 if TYPE_CHECKING:
@@ -47,7 +48,11 @@ def archive(
     pause: Annotated[
         float | None,
         typer.Option(
-            min=0, max=3600, show_default=False, help="Seconds between statements.  [default: as long as one took]"
+            min=0,
+            max=3600,
+            callback=check_finite,
+            show_default=False,
+            help="Seconds between statements.  [default: as long as one took]",
         ),
     ] = None,
     limit: Annotated[

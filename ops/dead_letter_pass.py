@@ -51,16 +51,19 @@ class DeadLetterPass:
             # The latest receipt handle is the one by which SQS gives it back.
             self._kept |= {message.message_id: message for message in received if message not in again}
             if again:
-                await self._queues.delete(self._queue, again, dead=True)
+                await self.delete(again)
             fruitless = 0 if fresh else fruitless + 1
             if fresh:
                 yield fresh
 
-    async def delete(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Deletes messages of this pass for good."""
+    async def delete(self, messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
+        """Deletes messages of this pass for good; returns those that went. The others are given back at the end."""
         if not messages:
-            return
-        await self._queues.delete(self._queue, messages, dead=True)
-        for message in messages:
+            return []
+        # Until they are gone: the latest receipt handle of one that came again is known nowhere else.
+        self._kept |= {message.message_id: message for message in messages}
+        gone = await self._queues.delete(self._queue, messages, dead=True)
+        for message in gone:
             self._kept.pop(message.message_id, None)
             self._deleted.add(message.message_id)
+        return gone

@@ -17,14 +17,15 @@ from turns.redrive import read_generations
 
 @dataclass(slots=True)
 class SweepResult:
-    """What was found on dead-letter queues, by verdict."""
+    """What was found on dead-letter queues, by verdict, and how many of it were deleted."""
 
     found: Counter[Verdict] = field(default_factory=Counter)
+    swept: int = 0
 
     @property
-    def swept(self) -> int:
-        """How many were deleted."""
-        return sum(many for verdict, many in self.found.items() if verdict.is_litter)
+    def unswept(self) -> int:
+        """How many were to be deleted, and SQS did not take it."""
+        return sum(many for verdict, many in self.found.items() if verdict.is_litter) - self.swept
 
     @property
     def kept(self) -> int:
@@ -47,7 +48,8 @@ async def sweep(
     async with DeadLetterPass(queues, queue) as dead:
         async for messages in dead.batches():
             judged = await judge_letters(database, messages)
-            await dead.delete([letter.message for letter, verdict in judged if verdict.is_litter])
+            gone = await dead.delete([letter.message for letter, verdict in judged if verdict.is_litter])
+            result.swept += len(gone)
             result.found.update(verdict for _, verdict in judged)
             report(result.found.total(), max(dead.expected, result.found.total()))
     return result

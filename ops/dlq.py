@@ -155,15 +155,32 @@ async def _show(settings: "Settings", turn_id: UUID) -> "tuple[FailedTurn, list[
     from ops.operator_access import operator_database
     from turns.attempts import read_attempts
     from turns.dead_letters import FailedFilter, list_failed
-    from turns.operator_reading import read_said, read_turn_of_any
+    from turns.operator_reading import read_said
 
     async with operator_database(settings) as database:
         failed = await list_failed(database, FailedFilter(turn_ids=(turn_id,)), limit=1)
         if not failed:
-            turn = await read_turn_of_any(database, turn_id)
-            problem = f"{turn_id} is {turn.status}, not FAILED" if turn else f"there is no turn {turn_id}"
-            raise CommandError(problem, ExitCode.NOT_FOUND)
+            raise CommandError(await _why_not(database, turn_id), ExitCode.NOT_FOUND)
         return failed[0], await read_attempts(database, turn_id), await read_said(database, turn_id)
+
+
+async def _why_not(database: "Database", turn_id: UUID) -> str:
+    from turns.operator_reading import read_statuses, read_turn_of_any
+    from turns.status import TurnStatus
+
+    turn = await read_turn_of_any(database, turn_id)
+    if turn is None:
+        return f"there is no turn {turn_id}"
+    if turn.status is not TurnStatus.FAILED:
+        return f"{turn_id} is {turn.status}, not FAILED"
+    if turn.halted_by == turn_id:
+        return (
+            f"{turn_id} is FAILED and halts its session: it is not given up yet; "
+            f"turnstile retry {turn_id} or turnstile skip {turn_id}"
+        )
+    if turn_id not in await read_statuses(database, [turn_id]):
+        return f"{turn_id} is FAILED and in the archive: it can't be put back to work; see turnstile status {turn_id}"
+    return f"{turn_id} has failed just now: ask again"
 
 
 def _print_failed(failed: "Sequence[FailedTurn]") -> None:

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ops.confirmation import confirm
+from ops.float_option import check_finite
 from ops.output import AsJson, print_json, say
 
 if TYPE_CHECKING:
     from ops.doctor.examination import Scope
     from ops.doctor.finding import Finding
     from turns.settings import Settings
+
+DAY_SECONDS = 86_400
+CENTURY_HOURS = 876_600
 
 Found = tuple["list[Finding]", "list[str]"]
 
@@ -20,11 +24,22 @@ def doctor(
     fix: Annotated[bool, typer.Option("--fix", help="Repair what is safe to repair.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --fix: say what would be done.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    settle: Annotated[float, typer.Option(min=0, max=600, help="Seconds to the second look.")] = 3.0,
+    settle: Annotated[
+        float, typer.Option(min=0, max=600, callback=check_finite, help="Seconds to the second look.")
+    ] = 3.0,
     margin: Annotated[
-        float, typer.Option(min=0, help="Seconds by which something must be later than usual to count.")
+        float,
+        typer.Option(
+            min=0,
+            max=DAY_SECONDS,
+            callback=check_finite,
+            help="Seconds by which something must be later than usual to count.",
+        ),
     ] = 10.0,
-    recent: Annotated[float, typer.Option(min=0, help="Look at the replies of so many hours.")] = 24.0,
+    recent: Annotated[
+        float,
+        typer.Option(min=0, max=CENTURY_HOURS, callback=check_finite, help="Look at the replies of so many hours."),
+    ] = 24.0,
     dlq: Annotated[
         bool, typer.Option("--dlq/--no-dlq", help="Look at the messages on dead-letter queues as well.")
     ] = True,
@@ -92,7 +107,7 @@ async def _examine(settings: "Settings", scope: "Scope", settle_seconds: float) 
     import asyncio
 
     from ops.doctor.examination import Examination
-    from ops.doctor.judgement import seen_twice
+    from ops.doctor.judgement import is_blind, seen_twice
 
     async with Examination.open(settings, scope) as examination:
         first = await examination.look()
@@ -101,7 +116,13 @@ async def _examine(settings: "Settings", scope: "Scope", settle_seconds: float) 
             return first
         say(f"{restless} findings may be in motion: looking again in {settle_seconds:g} s")
         await asyncio.sleep(settle_seconds)
-        return seen_twice(first, await examination.look())
+        second = await examination.look()
+        if is_blind(first) and not is_blind(second):
+            # What the first could not see, the second has seen once: as if it were in motion, nothing would be told of it.
+            say(f"the first look could not see everything: looking once more in {settle_seconds:g} s")
+            await asyncio.sleep(settle_seconds)
+            first, second = second, await examination.look()
+        return seen_twice(first, second)
 
 
 async def _repair(settings: "Settings", scope: "Scope", findings: "Sequence[Finding]") -> Found:

@@ -9,6 +9,7 @@ import typer
 
 from ops.confirmation import confirm
 from ops.exit_codes import CommandError, ExitCode
+from ops.float_option import check_finite
 from ops.output import say
 from turns.errors import DatabaseUnavailableError
 
@@ -22,7 +23,7 @@ def migrate(
     revision: Annotated[str | None, typer.Option(help="Up (or down) to this revision.  [default: head]")] = None,
     sql: Annotated[bool, typer.Option("--sql", help="Print the SQL that is missing, run nothing.")] = False,
     down: Annotated[bool, typer.Option("--down", help="Go back to --revision. Drops what was added since.")] = False,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the database.")] = 30.0,
+    wait: Annotated[float, typer.Option(min=0, callback=check_finite, help="Seconds to wait for the database.")] = 30.0,
     database_url: Annotated[str | None, typer.Option(envvar="DATABASE_URL", show_default=False)] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before going down.")] = False,
 ) -> None:

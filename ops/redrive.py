@@ -70,6 +70,8 @@ class RedriveResult:
     letters: Counter[str] = field(default_factory=Counter)
     """What was found on the dead-letter queues, by verdict."""
     swept: int = 0
+    unswept: int = 0
+    """Litter that SQS did not delete, and that was given back: the next redrive sweeps it."""
     unswept_queues: list[str] = field(default_factory=list)
 
 
@@ -189,6 +191,7 @@ class Redrive:
                 continue
             result.letters.update({verdict.value: many for verdict, many in swept.found.items()})
             result.swept += swept.swept
+            result.unswept += swept.unswept
 
     def _declared(self, candidates: Sequence[Candidate], result: RedriveResult) -> list[Candidate]:
         known = self._settings.queues_by_name

@@ -137,6 +137,7 @@ def as_document(survey: "Survey", result: "RedriveResult | None") -> dict[str, A
         "unsent": done.unsent,
         "undeclared": dict(done.undeclared),
         "swept": done.swept,
+        "unswept": done.unswept,
         "letters": dict(done.letters),
         "unswept_queues": done.unswept_queues,
         "turn_ids": [candidate.id for candidate in survey.candidates] if result is None else done.revived,
@@ -154,6 +155,8 @@ def _question(survey: "Survey") -> str:
 def _explain(result: "RedriveResult") -> None:
     if result.unsent:
         say(f"SQS did not take {result.unsent} wake-ups: the relay sends them, nothing is to be done")
+    if result.unswept:
+        say(f"SQS did not delete {result.unswept} dead letters of turns that have moved on; the next redrive does it")
     if result.unswept_queues:
         say(f"not swept, SQS is away: {', '.join(result.unswept_queues)}; the next redrive does it")
     if result.letters.get("malformed"):

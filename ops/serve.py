@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from ops.float_option import check_finite
+
 
 def api(
     host: Annotated[str | None, typer.Option(envvar="TURNSTILE_API_HOST", show_default=False)] = None,
@@ -41,7 +43,12 @@ def worker(
 def relay(
     tick_seconds: Annotated[
         float | None,
-        typer.Option(envvar="TURNSTILE_RELAY_TICK_SECONDS", help="Between two looks.", show_default=False),
+        typer.Option(
+            envvar="TURNSTILE_RELAY_TICK_SECONDS",
+            callback=check_finite,
+            help="Between two looks.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Send what is due, without answering turns. Any number of relays may run."""

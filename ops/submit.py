@@ -12,8 +12,8 @@ import typer
 from typer.core import TyperCommand
 
 from ops.exit_codes import CommandError, ExitCode
+from ops.float_option import check_finite
 from ops.output import AsJson, print_json, progress, say
-from ops.wait_option import check_wait
 from turns.on_busy import OnBusy
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def submit(
         typer.Option(
             "--wait",
             metavar="[=SECONDS]",
-            callback=check_wait,
+            callback=check_finite,
             help=f"Wait for the reply and print it; {WAIT_SECONDS:g} seconds if none are named.",
         ),
     ] = None,

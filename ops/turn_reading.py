@@ -7,8 +7,8 @@ from uuid import UUID
 import typer
 
 from ops.exit_codes import CommandError, ExitCode
+from ops.float_option import check_finite
 from ops.output import AsJson, print_fields, print_json, print_table, print_text, say, short_time, shortened
-from ops.wait_option import check_wait
 
 if TYPE_CHECKING:
     from turns.attempts import Attempt
@@ -93,7 +93,7 @@ def show_turn(
         float | None,
         typer.Option(
             metavar="SECONDS",
-            callback=check_wait,
+            callback=check_finite,
             show_default=False,
             help="So long at most for it to end. The exit code is then 1 unless it has SUCCEEDED.",
         ),

@@ -73,11 +73,18 @@ SELECT {_COLUMNS}, t.send_at AS since FROM turns t
  WHERE t.send_at < now() - make_interval(secs => %(overdue)s) AND t.status IN ('PENDING', 'RUNNING')
  ORDER BY t.send_at LIMIT %(limit)s""",
     # A head is due since the turn before it ended. Not just the one before: that may have been cancelled while a yet
-    # earlier one ran on.
+    # earlier one ran on. Or since something else let it begin (a skip, a hand-back) or put it off (its tenant's cap), which
+    # have no time of their own: `sends` begins anew then, and the net doubles with each send, so that `send_at` less all the nets
+    # since is that moment. A `send_at` beyond the last of these nets comes from elsewhere, and would hide the head for as long.
     Symptom.SESSION_STUCK: f"""{_WAITS}
 SELECT {_COLUMNS}, due.since FROM turns t LEFT JOIN waits USING (queue)
+ CROSS JOIN LATERAL (SELECT greatest(%(net)s, waits.seconds) AS seconds) net
  CROSS JOIN LATERAL (
-    SELECT greatest(t.created_at, t.execute_at, t.started_at, max(p.finished_at)) AS since FROM (
+    SELECT CASE WHEN t.send_at <= now() + make_interval(secs => greatest(%(soon)s, net.seconds * n.nets / 2))
+                THEN t.send_at - make_interval(secs => net.seconds * (n.nets - 1)) END AS since
+      FROM power(2, least(t.sends, 11)) n (nets)) owed
+ CROSS JOIN LATERAL (
+    SELECT greatest(t.created_at, t.execute_at, t.started_at, owed.since, max(p.finished_at)) AS since FROM (
         SELECT p.finished_at FROM turns p
          WHERE p.tenant_id = t.tenant_id AND p.session_id = t.session_id AND p.seq < t.seq
          ORDER BY p.seq DESC LIMIT 20) p) due

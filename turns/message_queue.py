@@ -2,7 +2,7 @@
 
 How a call is carried, with which time-outs and retries, is a transport's (`turns.sqs_transport`). A message is only a hint, so
 every call here may be lost or doubled. What SQS answers to a stale receipt handle differs (AWS shrugs, some emulators refuse):
-deleting and extending are best effort, and say so by returning nothing.
+deleting and extending are best effort, and a message that is called deleted may come once more.
 """
 
 import asyncio
@@ -123,13 +123,26 @@ class MessageQueues:
         )
         return [_received(message) for message in answer.get("Messages") or ()]
 
-    async def delete(self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False) -> None:
-        """Deletes; best effort. What was not deleted is delivered again and finds nothing to do."""
+    async def delete(
+        self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False
+    ) -> list[ReceivedMessage]:
+        """Deletes; returns those that SQS calls gone. Raises QueueUnavailableError if it was away before any was.
+
+        What was not deleted is delivered again, and of a wake-up finds nothing to do: a consumer need not look.
+        """
         address = await self.find(queue)
         url = address.dlq_url if dead else address.url
+        gone: list[ReceivedMessage] = []
         for start in range(0, len(messages), BATCH):
-            batch = _handles(messages[start : start + BATCH])
-            await self._call(queue, "DeleteMessageBatch", QueueUrl=url, Entries=batch)
+            batch = messages[start : start + BATCH]
+            try:
+                answer = await self._call(queue, "DeleteMessageBatch", QueueUrl=url, Entries=_handles(batch))
+            except QueueUnavailableError:
+                if not gone:
+                    raise
+                break
+            gone += [batch[int(done["Id"])] for done in answer.get("Successful") or ()]
+        return gone
 
     async def give_back(
         self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False, after_seconds: float = 0

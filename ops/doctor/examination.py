@@ -35,6 +35,7 @@ from turns.operator_reading import read_statuses
 from turns.redrive import read_generations
 from turns.settings import Settings
 from worker.lock_inspection import LockInspector, LocksUnreadableError
+from worker.tenant_cap import PUT_OFF_SECONDS
 
 MOST_LOCKS = 10_000
 LOST_LETTER_SLACK_SECONDS = 3600.0
@@ -48,6 +49,7 @@ class Graces:
     past_lease: float
     overdue: float
     stuck: float
+    soon: float
     silent: float
 
     @classmethod
@@ -60,6 +62,8 @@ class Graces:
             overdue=settings.relay_stamp_seconds + margin,
             # A message that got lost is sent again after one net, and after two more.
             stuck=3 * settings.net_seconds + margin,
+            # What is not later than this is owed in good order, however short the nets are: a stamp, or the longest put-off.
+            soon=max(settings.net_seconds, settings.relay_stamp_seconds, 2 * PUT_OFF_SECONDS),
             silent=settings.lease_seconds + settings.heartbeat + margin,
         )
 
@@ -173,6 +177,8 @@ class Examination:
             "past_lease": self._graces.past_lease,
             "overdue": self._graces.overdue,
             "stuck": self._graces.stuck,
+            "soon": self._graces.soon,
+            "net": self.settings.net_seconds,
             "queues": list(declared),
             "max_crashes": [queue.max_crashes for queue in declared.values()],
             "newer_than": uuid7(max(0, milliseconds - int(self._scope.recent_hours * 3_600_000)), 0),

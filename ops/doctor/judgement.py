@@ -180,10 +180,20 @@ def judge_clock(before: datetime, theirs: datetime, after: datetime) -> list[Fin
     return [Finding(code="clock-skew", subject="clock", detail=detail)]
 
 
+def is_blind(findings: Iterable[Finding]) -> bool:
+    """Whether a look with these findings could not see everything."""
+    return any(finding.kind.blinding for finding in findings)
+
+
 def seen_twice(first: Sequence[Finding], second: Sequence[Finding]) -> list[Finding]:
-    """What still holds at the second look: of what may be in motion, only what has not moved."""
+    """What still holds at the second look: of what may be in motion, only what has not moved.
+
+    What hid something from the second look is never in motion: without it, all that was not seen would pass for well.
+    """
     before = {finding.key for finding in first}
-    return [finding for finding in second if not finding.kind.transient or finding.key in before]
+    return [
+        finding for finding in second if finding.kind.blinding or not finding.kind.transient or finding.key in before
+    ]
 
 
 def without_doubles(findings: Sequence[Finding]) -> list[Finding]:
@@ -202,6 +212,6 @@ def without_doubles(findings: Sequence[Finding]) -> list[Finding]:
 def exit_code(findings: Iterable[Finding]) -> ExitCode:
     """UNAVAILABLE if not all could be looked at, FINDINGS if something is wrong and was not repaired, else OK."""
     left = [one for one in findings if one.kind.severity is not Severity.INFO and not one.fixed]
-    if any(finding.kind.blinding for finding in left):
+    if is_blind(left):
         return ExitCode.UNAVAILABLE
     return ExitCode.FINDINGS if left else ExitCode.OK

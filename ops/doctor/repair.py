@@ -93,6 +93,7 @@ class Repair:
 
     async def _sweep(self, queue: str, ill: Sequence[Finding], fixed: set[tuple[str, str, str]]) -> None:
         wanted = {finding.subject: finding.key for finding in ill}
+        refused = 0
         async with DeadLetterPass(self._queues, queue) as dead:
             async for messages in dead.batches():
                 judged = await judge_letters(self._database, messages)
@@ -102,10 +103,13 @@ class Repair:
                     for letter, verdict in judged
                     if verdict.is_litter and letter.message.message_id in wanted
                 ]
-                await dead.delete(litter)
-                fixed |= {wanted.pop(message.message_id) for message in litter}
+                gone = await dead.delete(litter)
+                fixed |= {wanted.pop(message.message_id) for message in gone}
+                refused += len(litter) - len(gone)
                 if not wanted:
                     break
+        if refused:
+            self.failures.append(f"{refused} dead letters of queue {queue} were not deleted: SQS refused it")
 
     async def _unlock(self, finding: Finding, fixed: set[tuple[str, str, str]]) -> None:
         lock = finding.lock

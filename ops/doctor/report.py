@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from ops.doctor.finding import Finding, Remedy, Severity
+from ops.doctor.judgement import is_blind
 from ops.output import harmless, short_time
 
 _OFFERS = {
@@ -36,7 +37,7 @@ def as_document(
     severities = Counter(finding.kind.severity.value for finding in findings)
     return {
         "checked_at": checked_at,
-        "complete": not any(finding.kind.blinding for finding in findings),
+        "complete": not is_blind(findings),
         "fix": fix,
         "dry_run": dry_run,
         "counts": {severity.value: severities[severity.value] for severity in Severity},

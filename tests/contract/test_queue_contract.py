@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.conftest import sqs_client
+from tests.fakes.queue_model import StaleHandle
 from tests.fakes.queues import FakeMessageQueues, FakeSqs, FakeTransport
 from tests.probes import until
 from turns.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
@@ -106,6 +107,21 @@ async def test_more_messages_than_a_call_takes_are_all_sent_received_and_deleted
     assert {decode(one.body) for one in received} == {message.wake_up for message in messages}
     await queues.hand.delete(queues.name, received)
     assert await queues.is_empty()
+
+
+async def test_of_what_is_deleted_only_that_comes_back_which_sqs_says_is_gone(queues: Queues) -> None:
+    if isinstance(queues.client, FakeSqs):
+        for each in queues.client.queues.values():
+            each.stale = StaleHandle.REFUSE
+    await queues.hand.send(queues.name, [wake_up(f"s-{number}") for number in range(12)])
+    received = await queues.receive(12)
+    refused = {0: "no handle of this queue", 11: "nor this"}
+    asked = [replace(one, receipt_handle=refused.get(n, one.receipt_handle)) for n, one in enumerate(received)]
+
+    gone = await queues.hand.delete(queues.name, asked)
+
+    assert gone == received[1:11]
+    assert await queues.hand.count(queues.name) == 2
 
 
 async def test_a_message_in_flight_is_nobody_elses(queues: Queues) -> None:

@@ -158,14 +158,16 @@ class FakeSqs:
     def delete_message_batch(self, QueueUrl: str, Entries: Sequence[dict[str, str]]) -> dict[str, Any]:
         """Deletes up to ten; each may fail alone."""
         queue = self._admit(QueueUrl)
-        failed = []
+        done, failed = [], []
         for entry in Entries:
             stored, effective, fine = queue.delete(entry["ReceiptHandle"])
             self._note("delete", queue, stored, effective=effective)
-            if not fine:
+            if fine:
+                done.append({"Id": entry["Id"]})
+            else:
                 failed.append(_failed(entry, "ReceiptHandleIsInvalid"))
         self._serve(QueueUrl)
-        return {"Successful": [], "Failed": failed}
+        return {"Successful": done, "Failed": failed}
 
     def change_message_visibility_batch(self, QueueUrl: str, Entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Hides or shows up to ten; each may fail alone."""

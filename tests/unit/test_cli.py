@@ -6,9 +6,12 @@ import resource
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, get_args, get_origin, get_type_hints
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from ops.cli import app
@@ -74,6 +77,49 @@ def test_a_wrong_command_line_ends_with_2_and_says_so_on_standard_error(argument
     assert result.exit_code == ExitCode.USAGE
     assert result.stderr or not arguments[1:]
     assert "Traceback" not in result.output
+
+
+def float_options(within: typer.Typer = app, *path: str) -> Iterator[tuple[str, ...]]:
+    """Each option of each command that takes a float: the words of the command, then the option's name."""
+    for group in within.registered_groups:
+        assert group.typer_instance is not None
+        assert group.name is not None
+        yield from float_options(group.typer_instance, *path, group.name)
+    for command in within.registered_commands:
+        assert command.callback is not None
+        words = (*path, command.name or command.callback.__name__)
+        for name, hint in get_type_hints(command.callback, include_extras=True).items():
+            kind, *about = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+            declared = [word for one in about for word in getattr(one, "param_decls", None) or ()]
+            if float in (kind, *get_args(kind)):
+                yield *words, next(iter(declared), f"--{name.replace('_', '-')}")
+
+
+def test_the_options_that_take_a_float_are_found() -> None:
+    assert {("doctor", "--recent"), ("migrate", "--wait"), ("submit", "--wait")} <= set(float_options())
+
+
+GIVEN = {"archive": ["--older-than=90d"], "status": [NOBODY], "submit": ["alice", "hello"]}
+"""What these commands can't do without."""
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e999"])
+@pytest.mark.parametrize("words", [*float_options()], ids=" ".join)
+def test_no_option_takes_what_is_no_finite_number(words: tuple[str, ...], value: str) -> None:
+    *command, option = words
+    # Settings that are refused, for a command that would take the value and might never end.
+    environment = {"DATABASE_URL": "mysql://localhost/x"}
+
+    result = CliRunner().invoke(app, [*command, *GIVEN.get(command[0], []), f"{option}={value}"], env=environment)
+
+    assert (result.exit_code, option in result.stderr) == (ExitCode.USAGE, True)
+
+
+@pytest.mark.parametrize("option", ["--recent", "--margin"])
+def test_no_time_of_the_doctor_is_longer_than_postgres_can_say(option: str) -> None:
+    result = CliRunner().invoke(app, ["doctor", f"{option}=1e300"], env={"DATABASE_URL": "mysql://localhost/x"})
+
+    assert (result.exit_code, option in result.stderr) == (ExitCode.USAGE, True)
 
 
 @pytest.mark.parametrize("command", [[], ["local"], ["dlq"], ["queues"], ["redrive"], ["submit"], ["up"], ["demo"]])

@@ -62,6 +62,7 @@ class FakeQueues:
         self._count = count
         self.given_back: list[str] = []
         self.deleted: list[str] = []
+        self.refuses: set[str] = set()
         self.asked = 0
 
     async def count(self, queue: str, *, dead: bool) -> int:
@@ -71,8 +72,10 @@ class FakeQueues:
         self.asked += 1
         return [make_message(message_id=name) for name in next(self._receives, [])][:most]
 
-    async def delete(self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool) -> None:
-        self.deleted += [message.message_id for message in messages]
+    async def delete(self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool) -> list[ReceivedMessage]:
+        gone = [message for message in messages if message.message_id not in self.refuses]
+        self.deleted += [message.message_id for message in gone]
+        return gone
 
     async def give_back(self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool) -> None:
         self.given_back += [message.message_id for message in messages]
@@ -103,6 +106,25 @@ async def test_a_message_that_is_delivered_again_after_its_deletion_is_deleted_a
 
     assert await look_through(queues, delete=["a"]) == ["a"]
     assert (queues.deleted, queues.given_back) == (["a", "a"], [])
+
+
+async def test_a_message_that_was_not_deleted_is_given_back() -> None:
+    queues = FakeQueues([["a", "b"], ["a"]], 2)
+    queues.refuses = {"a"}
+
+    assert await look_through(queues, delete=["a", "b"]) == ["a", "b"]
+    assert (queues.deleted, queues.given_back) == (["b"], ["a"])
+
+
+async def test_a_message_that_can_not_be_deleted_again_is_given_back() -> None:
+    queues = FakeQueues([["a"], ["a"]], 1)
+
+    async with DeadLetterPass(queues, "turns") as dead:  # type: ignore[arg-type]
+        async for messages in dead.batches():
+            await dead.delete(messages)
+            queues.refuses = {"a"}
+
+    assert (queues.deleted, queues.given_back) == (["a"], ["a"])
 
 
 async def test_messages_that_come_for_ever_are_not_looked_at_for_ever() -> None:

@@ -113,6 +113,11 @@ def test_what_cannot_be_in_motion_counts_at_one_look() -> None:
     assert judgement.seen_twice([], [second]) == [second]
 
 
+@pytest.mark.parametrize("code", [code for code, kind in CATALOGUE.items() if kind.blinding])
+def test_what_hid_something_from_the_second_look_is_always_told(code: str) -> None:
+    assert judgement.seen_twice([], [make_finding(code)]) == [make_finding(code)]
+
+
 @pytest.mark.parametrize(
     ("lock", "running", "living", "codes"),
     [

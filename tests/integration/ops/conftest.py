@@ -5,11 +5,13 @@ import json
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from ops.cli import app
+from turns.message_queue import MessageQueues
 from turns.settings import Settings
 
 
@@ -60,3 +62,17 @@ def turnstile(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> T
         return Ran(result.exit_code, result.stdout, result.stderr)
 
     return run
+
+
+@pytest.fixture
+def one_deletion_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first message of each deletion has a handle that the real SQS refuses; the others are deleted."""
+    really_call = MessageQueues._call
+
+    async def call(self: MessageQueues, queue: str, operation: str, **parameters: Any) -> Any:
+        if operation == "DeleteMessageBatch":
+            first, *others = parameters["Entries"]
+            parameters["Entries"] = [first | {"ReceiptHandle": "no handle of this queue"}, *others]
+        return await really_call(self, queue, operation, **parameters)
+
+    monkeypatch.setattr(MessageQueues, "_call", call)

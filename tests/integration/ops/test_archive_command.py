@@ -193,3 +193,18 @@ async def test_a_month_that_somebody_has_detached_ends_it_in_one_line(
     assert ran.code == 1
     assert f"archived_turns_{row['month']}" in ran.err
     assert "Traceback" not in ran.err
+
+
+async def test_the_dead_letters_say_of_an_archived_turn_where_it_can_be_seen(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    turn_id = await end_turn(database, settings, status=TurnStatus.FAILED)
+    await age(database)
+    await turnstile("archive", "--older-than=90d", "--failed", "--yes")
+
+    ran = await turnstile("dlq", "show", str(turn_id))
+
+    assert (ran.code, ran.out) == (3, "")
+    assert f"{turn_id} is FAILED and in the archive" in ran.err
+    assert f"turnstile status {turn_id}" in ran.err
+    assert "turnstile redrive" not in ran.err

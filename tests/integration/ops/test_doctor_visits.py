@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 
 import pytest
 
+from ops.doctor.examination import Examination
+from ops.doctor.finding import Finding
 from tests.conftest import sqs_client
 from tests.e2e.conftest import StartWorker, evidence, forks, product, start_worker
 from tests.e2e.rig import Product
 from tests.integration.ops.conftest import Turnstile
-from tests.integration.ops.dead_turns import rows
+from tests.integration.ops.dead_turns import make_dead, rows
 from tests.integration.ops.test_doctor import Doctor, MakeIll, doctor, make_ill, make_pending, make_running
 from tests.probes import until
 from tests.stacks.stack import Stack
@@ -41,6 +44,84 @@ async def test_a_service_that_is_away_is_a_finding_and_the_rest_is_looked_at(
     assert (visit.code, visit.document["complete"]) == (4, False)
     assert code in visit.codes
     assert ("running-past-lease" in visit.codes) is (variable != "DATABASE_URL")
+
+
+GONE = {
+    "redis-unreachable": {"redis_url": "redis://127.0.0.1:1/0"},
+    "postgres-unreachable": {"database_url": "postgresql://127.0.0.1:1/x"},
+    "sqs-unreachable": {"sqs_endpoint_url": "http://127.0.0.1:1"},
+}
+
+
+@pytest.fixture
+def away_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
+    """Takes a service away for some looks of a visit, and gives it back; the list has the number of each look so far."""
+    really_look = Examination.look
+
+    def take_away(code: str, *looks: int) -> list[int]:
+        begun: list[int] = []
+
+        async def look(examination: Examination) -> list[Finding]:
+            begun.append(len(begun) + 1)
+            if begun[-1] not in looks:
+                return await really_look(examination)
+            gone = examination.settings.model_copy(update=GONE[code])
+            async with Examination.open(gone, examination._scope) as blind:
+                return await really_look(blind)
+
+        monkeypatch.setattr(Examination, "look", look)
+        return begun
+
+    return take_away
+
+
+@pytest.mark.parametrize("code", GONE)
+async def test_a_service_that_is_away_at_the_second_look_only_is_told(
+    doctor: Doctor,
+    database: Database,
+    settings: Settings,
+    make_ill: MakeIll,
+    away_at: Callable[..., list[int]],
+    code: str,
+) -> None:
+    await make_running(database, settings)
+    await make_ill("UPDATE turns SET lease_until = now() - interval '1 h'")
+    away_at(code, 2)
+
+    visit = await doctor()
+
+    assert (visit.code, visit.document["complete"]) == (4, False)
+    assert code in visit.codes
+
+
+@pytest.mark.parametrize("code", GONE)
+async def test_a_third_look_makes_up_for_a_first_that_could_not_see(
+    doctor: Doctor,
+    database: Database,
+    settings: Settings,
+    make_ill: MakeIll,
+    away_at: Callable[..., list[int]],
+    code: str,
+) -> None:
+    await make_running(database, settings)
+    await make_ill("UPDATE turns SET lease_until = now() - interval '1 h'")
+    looks = away_at(code, 1)
+
+    visit = await doctor()
+
+    assert looks == [1, 2, 3]
+    assert (visit.code, visit.document["complete"], visit.codes) == (5, True, ["running-past-lease"])
+
+
+async def test_a_service_that_goes_away_again_at_the_third_look_is_told(
+    doctor: Doctor, away_at: Callable[..., list[int]]
+) -> None:
+    looks = away_at("redis-unreachable", 1, 3)
+
+    visit = await doctor()
+
+    assert looks == [1, 2, 3]
+    assert (visit.code, visit.document["complete"], visit.codes) == (4, False, ["redis-unreachable"])
 
 
 async def test_a_repair_without_sqs_owes_what_it_could_not_send(
@@ -194,3 +275,18 @@ async def test_more_than_one_visit_lists_is_said_and_never_called_repaired(
 
     assert (first.code, first.codes) == (5, ["send-overdue", "send-overdue", "more-than-listed"])
     assert (second.code, second.codes) == (0, ["send-overdue"])
+
+
+@pytest.mark.usefixtures("one_deletion_is_refused")
+async def test_a_dead_letter_that_sqs_refuses_to_delete_is_not_called_repaired(
+    doctor: Doctor, database: Database, queues: MessageQueues, settings: Settings, make_ill: MakeIll
+) -> None:
+    await make_dead(database, queues, settings, ["a", "b"])
+    await make_ill("UPDATE turns SET status = 'CANCELED', dead_lettered_at = NULL")
+
+    visit = await doctor("--fix", "--yes")
+
+    swept = [one["fixed"] for one in visit.document["findings"] if one["code"] == "dead-letter-outlived"]
+    assert (visit.code, sorted(swept)) == (5, [False, True])
+    assert "1 dead letters of queue" in visit.document["failures"][0]
+    assert len(await queues.receive(settings.queue, 10, dead=True)) == 1

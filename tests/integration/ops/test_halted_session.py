@@ -148,6 +148,19 @@ async def test_a_redrive_of_a_turn_that_halts_says_where_to_go(
     assert await halted_sessions(database) == [failed]
 
 
+async def test_the_dead_letters_know_nothing_of_a_turn_that_halts_and_say_where_to_go(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    failed = await make_halted(database, settings)
+
+    ran = await turnstile("dlq", "show", str(failed))
+
+    assert (ran.code, ran.out) == (3, "")
+    assert f"{failed} is FAILED and halts its session" in ran.err
+    assert f"turnstile retry {failed}" in ran.err
+    assert f"turnstile skip {failed}" in ran.err
+
+
 async def test_list_and_status_say_what_is_halted(turnstile: Turnstile, database: Database, settings: Settings) -> None:
     failed = await make_halted(database, settings)
     await make_failed(database, settings, ["other"])

@@ -76,6 +76,18 @@ async def test_a_failed_turn_shows_its_attempts_and_its_error(
     assert (nobody.code, nobody.out) == (3, "")
 
 
+async def test_a_turn_that_has_not_failed_is_no_dead_letter(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    waiting = make_submission(settings.queue)
+    await submit(database, [waiting], net_seconds=60)
+
+    ran = await turnstile("dlq", "show", str(waiting.turn_id))
+
+    assert (ran.code, ran.out) == (3, "")
+    assert f"{waiting.turn_id} is PENDING, not FAILED" in ran.err
+
+
 async def test_cancel_session_ends_all_that_is_open_in_it(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:

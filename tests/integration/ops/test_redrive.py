@@ -1,6 +1,7 @@
 """Redrive on the real Postgres and a real SQS API: killed anywhere, repeated, twice at once."""
 
 import asyncio
+import json
 import time
 from typing import Any
 from uuid import uuid4
@@ -11,6 +12,7 @@ from ops.dead_letter_verdict import Verdict
 from ops.redrive import BATCH, Redrive, RedriveResult
 from tests.conftest import sqs_client
 from tests.factories import make_submission
+from tests.integration.ops.conftest import Turnstile
 from tests.integration.ops.dead_turns import make_dead, make_failed, rows, send_dead_letters
 from tests.probes import until
 from turns.database import Database
@@ -33,6 +35,31 @@ def redrive(database: Database, queues: MessageQueues, settings: Settings) -> Re
 
 async def run(redrive: Redrive, wanted: FailedFilter = ALL, **how: Any) -> RedriveResult:
     return await redrive.run(wanted, await redrive.survey(wanted), **how)
+
+
+@pytest.mark.usefixtures("one_deletion_is_refused")
+async def test_a_dead_letter_that_sqs_refuses_to_delete_is_not_called_swept_and_given_back(
+    redrive: Redrive, database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    await make_dead(database, queues, settings, ["a", "b", "c"])
+
+    result = await run(redrive)
+
+    assert (result.letters, result.swept, result.unswept) == ({Verdict.OUTLIVED: 3}, 2, 1)
+    assert len(await queues.receive(settings.queue, 10, dead=True)) == 1
+
+
+@pytest.mark.usefixtures("one_deletion_is_refused")
+async def test_the_command_tells_how_many_letters_were_refused(
+    turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    await make_dead(database, queues, settings, ["a", "b", "c"])
+
+    ran = await turnstile("redrive", "--yes", "--json")
+
+    assert ran.code == 0
+    assert {name: json.loads(ran.out)[name] for name in ("swept", "unswept")} == {"swept": 2, "unswept": 1}
+    assert "SQS did not delete 1 dead letters" in ran.err
 
 
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
