@@ -32,8 +32,9 @@ locals {
     secrets      = [for name, arn in var.secrets : { name = name, valueFrom = arn }]
     portMappings = var.port == null ? [] : [{ containerPort = var.port, protocol = "tcp" }]
     # The only place that is writable; it goes with the task.
-    mountPoints     = [{ sourceVolume = "tmp", containerPath = "/tmp" }]
-    linuxParameters = { capabilities = { drop = ["ALL"] } }
+    mountPoints = [{ sourceVolume = "tmp", containerPath = "/tmp" }]
+    # Programs that a handler starts and leaves behind become children of process 1, which must reap them.
+    linuxParameters = { capabilities = { drop = ["ALL"] }, initProcessEnabled = true }
     logConfiguration = {
       logDriver = "awslogs"
       options = {

@@ -51,6 +51,11 @@ run "a_worker" {
   }
 
   assert {
+    condition     = jsondecode(aws_ecs_task_definition.task.container_definitions)[0].linuxParameters.initProcessEnabled
+    error_message = "Process 1 is one that reaps orphans."
+  }
+
+  assert {
     condition     = strcontains(jsondecode(aws_ecs_task_definition.task.container_definitions)[0].healthCheck.command[3], ":8081/healthz")
     error_message = "ECS asks whether it lives."
   }
