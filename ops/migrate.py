@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 _POLL_SECONDS = 0.25
+_LOCK_NOT_AVAILABLE = "55P03"
+_IN_THE_WAY = (
+    "a transaction holds a lock on what is to be changed, for long (a backup, a report); pg_stat_activity shows it by its "
+    "xact_start. So as not to hold up turns nothing was changed: run it again when that one has ended"
+)
 
 
 def migrate(
@@ -66,7 +71,7 @@ def wait_for_database(url: str, seconds: float) -> None:
 def apply(url: str, revision: str = "head", *, down: bool = False, sql: bool = False) -> tuple[str, str]:
     """Migrates, or prints the SQL; returns the revisions before and after ("nothing" where there are no tables).
 
-    Raises DatabaseUnavailableError, CertificateRefusedError.
+    Raises DatabaseUnavailableError, CertificateRefusedError; CommandError, also where somebody's lock is in the way.
     """
     with _named_outages():
         before = _current(url)
@@ -107,6 +112,8 @@ def _named_outages() -> "Iterator[None]":
             raise
         if (refused := certificate_refused("DATABASE_URL", cause)) is not None:
             raise refused from error
+        if cause.sqlstate == _LOCK_NOT_AVAILABLE:
+            raise CommandError(_IN_THE_WAY, ExitCode.UNAVAILABLE) from error
         if is_outage(cause):
             raise DatabaseUnavailableError(str(cause)) from error
         raise
