@@ -1,7 +1,7 @@
 # One image for all commands of production, and with `--target emulator` an SQS API for one's own machine.
 #
 #   docker build -t turnstile .
-#   docker run --read-only --tmpfs /tmp --env-file FILE turnstile worker        (or api, relay, migrate)
+#   docker run --init --read-only --tmpfs /tmp --env-file FILE turnstile worker        (or api, relay, migrate)
 #
 # A handler of one's own: mount its folder at /app, or build on top: FROM turnstile, COPY my_handler.py /app/.
 #

@@ -14,19 +14,26 @@ import sys
 import threading
 
 
-def _exchange_handler(was: "Any", now: "Any") -> None:
+def _exchange_handler(number: signal.Signals, was: "Any", now: "Any") -> None:
     # Only the handler that is expected: whoever ignores SIGINT (`turnstile api &` in a script) goes on ignoring it.
     # And signals belong to the main thread.
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is was:
-        signal.signal(signal.SIGINT, now)
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(number) is was:
+        signal.signal(number, now)
 
 
-def _leave(*_: object) -> None:
-    # Nothing has been begun, so nothing is to be tidied up or told.
-    os._exit(130)
+def _leave(number: int, _: object) -> None:
+    # Nothing is in hand, so nothing is to be tidied up or told.
+    os._exit(128 + number)
 
 
-_exchange_handler(signal.default_int_handler, _leave)
+def _leave_on_signals() -> None:
+    _exchange_handler(signal.SIGINT, signal.default_int_handler, _leave)
+    # Its default would do, but not in a container: for process 1 the kernel leaves a signal out that nobody has asked for.
+    # A worker that was stopped while it loaded its handler went on to take turns, and was killed with them.
+    _exchange_handler(signal.SIGTERM, signal.SIG_DFL, _leave)
+
+
+_leave_on_signals()
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -59,7 +66,9 @@ class _Explained(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            _exchange_handler(_leave, signal.default_int_handler)
+            # SIGTERM goes on to end it at once, until `api`, `worker` or `relay` takes it over. All others may be killed
+            # at any point: what their closed connections leave uncommitted is rolled back.
+            _exchange_handler(signal.SIGINT, _leave, signal.default_int_handler)
             return super().invoke(ctx)
         except BrokenPipeError:
             # `turnstile list | head`: the reader has enough. Python would complain once more while it exits.
@@ -139,12 +148,13 @@ app.command("demo")(demo)
 
 def main() -> None:
     """The entry point."""
-    _exchange_handler(signal.default_int_handler, _leave)
+    _leave_on_signals()
     app(prog_name="turnstile")
 
 
 # For whoever imports this file for something else, as tests do.
-_exchange_handler(_leave, signal.default_int_handler)
+_exchange_handler(signal.SIGINT, _leave, signal.default_int_handler)
+_exchange_handler(signal.SIGTERM, _leave, signal.SIG_DFL)
 
 
 def _debugging() -> bool:

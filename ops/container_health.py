@@ -1,10 +1,12 @@
-"""Whether the process of this container is alive: the health check of the image.
+"""Whether the process of this container is alive: the health check of the image, and on ECS.
 
 python -I -m ops.container_health api=8080 worker=8081
+python -I -m ops.container_health 8081
 
 Each argument says on which port a command answers /healthz. Which command runs here is read off the container's first
-process; one that answers nowhere, like the relay, is well as long as it runs. Standard library only, because it is started
-anew for each check.
+process; one that answers nowhere, like the relay, is well as long as it runs. A port alone is asked in any case, by those who
+know what they run: another engine's first process may not say it. Standard library only, because it is started anew for each
+check; -I, because the folder of the handler may have modules of the same names; no urllib, which asks proxies.
 """
 
 import http.client
@@ -38,8 +40,11 @@ def is_live(port: int) -> bool:
 
 def main(arguments: Sequence[str]) -> int:
     """0: it is well. 1: it is not. Any other code has no meaning to an engine."""
-    ports = {name: port for name, _, port in (argument.partition("=") for argument in arguments)}
-    port = choose_port(FIRST_PROCESS.read_text().split("\0"), ports)
+    if len(arguments) == 1 and arguments[0].isdecimal():
+        port: int | None = int(arguments[0])
+    else:
+        ports = {name: port for name, _, port in (argument.partition("=") for argument in arguments)}
+        port = choose_port(FIRST_PROCESS.read_text().split("\0"), ports)
     return 0 if port is None or is_live(port) else 1
 
 

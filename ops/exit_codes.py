@@ -9,6 +9,7 @@
 | 4    | a service is away (database, queue, API); the same command may work later     |
 | 5    | `doctor` looked at everything and found something wrong                       |
 | 130  | interrupted with Ctrl-C                                                       |
+| 143  | ended by SIGTERM, with nothing in hand or with what may be cut off anywhere   |
 """
 
 from enum import IntEnum
@@ -37,6 +38,7 @@ class ExitCode(IntEnum):
     UNAVAILABLE = 4
     FINDINGS = 5
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 class CommandError(Exception):

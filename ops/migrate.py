@@ -2,6 +2,8 @@
 
 import importlib.util
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 _POLL_SECONDS = 0.25
+_LOCK_NOT_AVAILABLE = "55P03"
+_IN_THE_WAY = (
+    "a transaction holds a lock on what is to be changed, for long (a backup, a report); pg_stat_activity shows it by its "
+    "xact_start. So as not to hold up turns nothing was changed: run it again when that one has ended"
+)
 
 
 def migrate(
@@ -64,12 +71,20 @@ def wait_for_database(url: str, seconds: float) -> None:
 
 
 def apply(url: str, revision: str = "head", *, down: bool = False, sql: bool = False) -> tuple[str, str]:
-    """Migrates, or prints the SQL; returns the revisions before and after ("nothing" where there are no tables)."""
+    """Migrates, or prints the SQL; returns the revisions before and after ("nothing" where there are no tables).
+
+    Raises DatabaseUnavailableError, CertificateRefusedError; CommandError, also where somebody's lock is in the way.
+    """
+    with _named_outages():
+        before = _current(url)
+        _run(_config(url), before, revision, down=down, sql=sql)
+        return before or "nothing", _current(url) or "nothing"
+
+
+def _run(config: "Config", before: str | None, revision: str, *, down: bool, sql: bool) -> None:
     from alembic import command
     from alembic.util import CommandError as RevisionError
 
-    config = _config(url)
-    before = _current(url)
     try:
         if sql and down:
             command.downgrade(config, f"{before or 'base'}:{revision}", sql=True)
@@ -81,7 +96,30 @@ def apply(url: str, revision: str = "head", *, down: bool = False, sql: bool = F
             command.upgrade(config, revision)
     except RevisionError as error:
         raise CommandError(f"revision {revision!r}: {error}", ExitCode.NOT_FOUND) from error
-    return before or "nothing", _current(url) or "nothing"
+
+
+@contextmanager
+def _named_outages() -> "Iterator[None]":
+    # A failover may come in between, after we have been let in; SQLAlchemy has errors of its own, around the driver's.
+    import psycopg
+    from sqlalchemy.exc import DBAPIError
+
+    from turns.database import is_outage
+    from turns.database_certificate import certificate_refused
+
+    try:
+        yield
+    except DBAPIError as error:
+        cause = error.orig
+        if not isinstance(cause, psycopg.Error):
+            raise
+        if (refused := certificate_refused("DATABASE_URL", cause)) is not None:
+            raise refused from error
+        if cause.sqlstate == _LOCK_NOT_AVAILABLE:
+            raise CommandError(_IN_THE_WAY, ExitCode.UNAVAILABLE) from error
+        if is_outage(cause):
+            raise DatabaseUnavailableError(str(cause)) from error
+        raise
 
 
 def known_revision() -> str | None:
@@ -100,19 +138,14 @@ def _config(url: str) -> "Config":
     config = Config()
     # The configuration is an ini file, where a per cent sign starts a substitution.
     config.set_main_option("script_location", str(Path(spec.submodule_search_locations[0])).replace("%", "%%"))
-    config.set_main_option("sqlalchemy.url", _for_sqlalchemy(url).replace("%", "%%"))
+    config.set_main_option("sqlalchemy.url", url.replace("%", "%%"))
     return config
 
 
 def _current(url: str) -> str | None:
     from alembic.runtime.migration import MigrationContext
-    from sqlalchemy import create_engine
-    from sqlalchemy.pool import NullPool
 
-    with create_engine(_for_sqlalchemy(url), poolclass=NullPool).connect() as connection:
+    from migrations.engine import make_engine
+
+    with make_engine(url).connect() as connection:
         return MigrationContext.configure(connection).get_current_revision()
-
-
-def _for_sqlalchemy(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return f"postgresql+psycopg{separator}{rest}" if scheme in {"postgres", "postgresql"} else url

@@ -230,23 +230,6 @@ def test_a_port_that_is_taken_is_named_in_one_line() -> None:
     assert result.stderr == f"turnstile: port {port} is taken\n"
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_while_the_command_is_being_loaded_is_silent(tmp_path: Path) -> None:
-    # Stands where the real one is imported, which takes long enough for a person to change her mind.
-    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
-    result = turnstile("list", PYTHONPATH=str(tmp_path))
-
-    assert (result.returncode, result.stdout, result.stderr) == (ExitCode.INTERRUPTED, "", "")
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_importing_the_command_line_leaves_interrupts_as_they_were() -> None:
-    code = "import signal, ops.cli; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180)
-
-    assert result.stdout.strip() == "True"
-
-
 def test_no_example_of_a_time_grows_stale() -> None:
     result = CliRunner().invoke(app, ["submit", "--help"])
 

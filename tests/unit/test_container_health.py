@@ -1,6 +1,10 @@
 """The health check of the image: whom it asks, and what it makes of the answer."""
 
+import os
+import re
+import subprocess
 import threading
+import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -11,7 +15,9 @@ import pytest
 from ops import container_health
 from ops.container_health import choose_port, is_live, main
 from ops.local.ports import choose_free
+from tests.conftest import ROOT
 
+SERVICE = ROOT / "infra/modules/service/main.tf"
 PORTS = {"api": "8080", "worker": "8081"}
 
 
@@ -74,6 +80,60 @@ def test_the_exit_code_is_the_one_that_engines_understand(
 
     with answering(status) as port:
         assert main(["api=1", f"worker={port}"]) == code
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
+def test_a_port_without_a_command_is_asked_whatever_the_first_process_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, code: int
+) -> None:
+    first_process = tmp_path / "cmdline"
+    first_process.write_text("/dev/init\0")
+    monkeypatch.setattr(container_health, "FIRST_PROCESS", first_process)
+
+    with answering(status) as port:
+        assert main([str(port)]) == code
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One that has the product installed and nothing else."""
+    home = tmp_path_factory.mktemp("python")
+    venv.create(home, symlinks=True)
+    (packages,) = home.glob("lib/python*/site-packages")
+    (packages / "turnstile.pth").write_text(f"{ROOT}\n")
+    return str(home / "bin" / "python")
+
+
+def ask_as_ecs(python: str, port: int, folder: Path, **environment: str) -> int:
+    """The exit code of what the task definition tells ECS to run."""
+    told = re.search(r"health_check = .*?command\s*=\s*\[(.*?)\n?\s*\]\n", SERVICE.read_text(), re.DOTALL)
+    assert told
+    words = [word.strip('"') for word in re.findall(r'"[^"]*"|tostring\(var\.port\)', told[1])]
+    assert words[:2] == ["CMD", "python"]
+    rest = [re.sub(r"\$\{var\.port\}|tostring\(var\.port\)", str(port), word) for word in words[2:]]
+    return subprocess.run(
+        [python, *rest], cwd=folder, env={**os.environ, **environment}, check=False, timeout=180
+    ).returncode
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
+def test_ecs_learns_how_it_is(python: str, tmp_path: Path, status: int, code: int) -> None:
+    with answering(status) as port:
+        assert ask_as_ecs(python, port, tmp_path) == code
+
+
+def test_a_proxy_of_the_environment_is_not_asked(python: str, tmp_path: Path) -> None:
+    nobody = f"http://127.0.0.1:{choose_free()}"
+
+    with answering(200) as port:
+        assert ask_as_ecs(python, port, tmp_path, HTTP_PROXY=nobody, http_proxy=nobody, NO_PROXY="", no_proxy="") == 0
+
+
+def test_a_module_of_the_handlers_folder_does_not_stand_in_for_one_of_pythons(python: str, tmp_path: Path) -> None:
+    (tmp_path / "http.py").write_text("raise SystemExit('the wrong http')\n")
+
+    with answering(200) as port:
+        assert ask_as_ecs(python, port, tmp_path) == 0
 
 
 def test_the_relay_is_well_as_long_as_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

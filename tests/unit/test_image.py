@@ -172,3 +172,9 @@ def test_compose_confines_what_is_ours(service: str) -> None:
     declared = COMPOSE["services"][service]
 
     assert (declared["read_only"], declared["cap_drop"]) == (True, ["ALL"])
+
+
+@pytest.mark.parametrize("service", ["sqs", "queues", "migrate", "api", "worker"])
+def test_somebody_buries_what_a_handlers_programs_leave_behind(service: str) -> None:
+    # Orphans become children of process 1, and Python waits for none but its own.
+    assert COMPOSE["services"][service]["init"] is True

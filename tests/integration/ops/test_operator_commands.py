@@ -191,8 +191,18 @@ async def test_redrive_puts_named_turns_back_and_says_so_in_json(
 
 
 @pytest.mark.usefixtures("interruptible")
-async def test_redrive_stops_at_ctrl_c_and_the_next_one_finishes(
-    turnstile: Turnstile, environment: dict[str, str], database: Database, queues: MessageQueues, settings: Settings
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [(signal.SIGINT, 130, ["turnstile: interrupted"]), (signal.SIGTERM, 143, [])]
+)
+async def test_redrive_can_be_stopped_and_the_next_one_finishes(
+    turnstile: Turnstile,
+    environment: dict[str, str],
+    database: Database,
+    queues: MessageQueues,
+    settings: Settings,
+    number: signal.Signals,
+    code: int,
+    said: list[str],
 ) -> None:
     await make_dead(database, queues, settings, ["a", "b", "c"])
     process = await asyncio.create_subprocess_exec(
@@ -206,12 +216,11 @@ async def test_redrive_stops_at_ctrl_c_and_the_next_one_finishes(
         return any(row["status"] == "PENDING" for row in (await rows(database)).values())
 
     await until(begun)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = await process.communicate()
     ran = await turnstile("redrive", "--yes", "--json")
 
-    assert process.returncode == 130
-    assert err.decode().splitlines() == ["turnstile: interrupted"]
+    assert (process.returncode, err.decode().splitlines()) == (code, said)
     assert json.loads(ran.out)["revived"] == 2
     assert {row["generation"] for row in (await rows(database)).values()} == {2}
     assert await queues.count(settings.queue, dead=True) == 0

@@ -51,8 +51,10 @@ run "a_worker" {
   }
 
   assert {
-    condition     = strcontains(jsondecode(aws_ecs_task_definition.task.container_definitions)[0].healthCheck.command[3], ":8081/healthz")
-    error_message = "ECS asks whether it lives."
+    condition = jsondecode(aws_ecs_task_definition.task.container_definitions)[0].healthCheck.command == [
+      "CMD", "python", "-I", "-m", "ops.container_health", "8081",
+    ]
+    error_message = "ECS asks whether it lives, past proxies and what stands in the handler's folder."
   }
 
   assert {
