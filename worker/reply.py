@@ -8,7 +8,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from turns.stored_json import count_characters
+
 MAX_REPLY_CHARACTERS = 1_000_000
+"""As JSON, with its numbers as Postgres prints them. A single number has no bound, unlike one of a request: a probability of
+1e-300 is a fair answer, and it was paid for."""
 
 # Made once: json.dumps makes one for each call that asks for anything unusual.
 _as_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -36,8 +40,7 @@ def clean(reply: Any, *, what: str = "the reply", most: int = MAX_REPLY_CHARACTE
         text = _as_text(reply)
     except (TypeError, ValueError, RecursionError) as error:
         raise UnfitReplyError(f"{what} is not JSON: {error}") from None
-    if len(text) > most:
-        raise UnfitReplyError(f"{what} has {len(text)} characters, more than {most}")
+    _refuse_length(text, what, most)
     # The common case costs one look at the text that was made anyway.
     if "\\u0000" not in text and not _has_surrogate(text):
         return CleanReply(reply, 0)
@@ -56,6 +59,22 @@ def clean_partial(said: str | None) -> str | None:
 def encode(value: Any) -> str:
     """The JSON text of a reply, for Postgres."""
     return _as_short_text(value)
+
+
+def count_stored(value: Any) -> int:
+    """How many characters a value has as Postgres prints it."""
+    return count_characters(encode(value))
+
+
+def _refuse_length(text: str, what: str, most: int) -> None:
+    if len(text) > most:
+        raise UnfitReplyError(f"{what} has {len(text)} characters, more than {most}")
+    try:
+        written_out = count_characters(text)
+    except RecursionError:
+        raise UnfitReplyError(f"{what} is nested too deep to be counted") from None
+    if written_out > most:
+        raise UnfitReplyError(f"{what} has {written_out} characters with its numbers written out, more than {most}")
 
 
 def _has_surrogate(text: str) -> bool:

@@ -1,6 +1,7 @@
 """A reply is made fit for storage, or refused with a reason."""
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -113,6 +114,18 @@ def test_a_reply_may_be_as_long_as_the_limit_and_no_longer() -> None:
 
     with pytest.raises(UnfitReplyError, match="1000001 characters"):
         clean(longest + "x")
+
+
+@pytest.mark.parametrize("number", [1e308, 5e-324])
+def test_a_reply_counts_as_postgres_writes_its_numbers_out(number: float) -> None:
+    written_out = len(f"{Decimal(repr(number)):f}")
+    enough = MAX_REPLY_CHARACTERS // (written_out + len(", "))
+    assert clean([number] * enough).value == [number] * enough
+
+    with pytest.raises(UnfitReplyError, match=r"characters with its numbers written out, more than 1000000"):
+        clean([number] * (enough + 1))
+    with pytest.raises(UnfitReplyError, match=f"^metadata has {written_out + 5} characters"):
+        clean([number, 1], what="metadata", most=written_out)
 
 
 def test_a_reply_is_stored_as_the_characters_it_has() -> None:

@@ -1,0 +1,38 @@
+"""How much JSON takes up once it is stored. Pure.
+
+jsonb keeps a number as a numeric, which Postgres prints without an exponent: `1e308` has 5 characters where it is sent and 309
+where it is read. A limit on the text that comes in is none on what comes out.
+"""
+
+import json
+import re
+
+# As Python writes it. In a string it only costs a second look.
+_EXPONENT = re.compile(r"\de[+-]\d")
+
+
+def count_number(number: str) -> int:
+    """The characters of a JSON number as Postgres prints it. Printed it must not be for that: its exponent may say gigabytes."""
+    mantissa, _, exponent = number.lower().removeprefix("-").partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    decimals = len(fraction) - int(exponent or 0)
+    digits = len((whole + fraction).lstrip("0"))
+    # Zero has no sign there.
+    sign = number.startswith("-") and digits > 0
+    before_point = max(1, digits - decimals) if digits else 1
+    return sign + before_point + (1 + decimals if decimals > 0 else 0)
+
+
+def count_characters(text: str) -> int:
+    """The characters of a JSON text that Python has written, with its numbers as Postgres prints them."""
+    if _EXPONENT.search(text) is None:
+        return len(text)
+    grown = 0
+
+    def grow(number: str) -> float:
+        nonlocal grown
+        grown += count_number(number) - len(number)
+        return 0.0
+
+    json.loads(text, parse_float=grow)
+    return len(text) + grown
