@@ -1,4 +1,4 @@
-"""How much JSON takes up once it is stored. Pure.
+"""What JSON is like once it is stored: how much it takes up, and whether it can be read again. Pure.
 
 jsonb keeps a number as a numeric, which Postgres prints without an exponent: `1e308` has 5 characters where it is sent and 309
 where it is read. A limit on the text that comes in is none on what comes out.
@@ -6,6 +6,13 @@ where it is read. A limit on the text that comes in is none on what comes out.
 
 import json
 import re
+from typing import Any
+
+MAX_DEPTH = 200
+"""Levels of nested arrays and objects in what a handler gives away. What writes the API's answers gives up at 255, and answers
+have levels of their own; and a value that is written by a call at the stack's bottom may be read by one near its top."""
+
+_CONTAINERS = (dict, list, tuple)
 
 # As Python writes it. In a string it only costs a second look.
 _EXPONENT = re.compile(r"\de[+-]\d")
@@ -36,3 +43,19 @@ def count_characters(text: str) -> int:
 
     json.loads(text, parse_float=grow)
     return len(text) + grown
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether a value has more than MAX_DEPTH levels. For what has been JSON once: one that holds itself has no end."""
+    level = [value] if isinstance(value, _CONTAINERS) else []
+    for _ in range(MAX_DEPTH):
+        # Level by level, and not by recursion, which would have to end before the value does.
+        level = [
+            member
+            for one in level
+            for member in (one.values() if isinstance(one, dict) else one)
+            if isinstance(member, _CONTAINERS)
+        ]
+        if not level:
+            return False
+    return True

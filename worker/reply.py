@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from turns.stored_json import count_characters
+from turns.stored_json import MAX_DEPTH, count_characters, is_too_deep
 
 MAX_REPLY_CHARACTERS = 1_000_000
 """As JSON, with its numbers as Postgres prints them. A single number has no bound, unlike one of a request: a probability of
@@ -34,21 +34,26 @@ class CleanReply:
 def clean(reply: Any, *, what: str = "the reply", most: int = MAX_REPLY_CHARACTERS) -> CleanReply:
     """Removes U+0000, which Postgres refuses, and lone surrogates, which UTF-8 does.
 
-    Raises UnfitReplyError, which says `what` is not JSON or has more than `most` characters of it.
+    Raises UnfitReplyError, which says `what` is not JSON, or has more than `most` characters of it, or is nested too deep.
     """
     try:
         text = _as_text(reply)
     except (TypeError, ValueError, RecursionError) as error:
         raise UnfitReplyError(f"{what} is not JSON: {error}") from None
-    _refuse_length(text, what, most)
-    # The common case costs one look at the text that was made anyway.
-    if "\\u0000" not in text and not _has_surrogate(text):
-        return CleanReply(reply, 0)
+    if len(text) > most:
+        raise UnfitReplyError(f"{what} has {len(text)} characters, more than {most}")
+    if is_too_deep(reply):
+        raise UnfitReplyError(f"{what} is nested more than {MAX_DEPTH} levels deep")
     try:
-        value, removed = _scrub(json.loads(text))
+        if (written_out := count_characters(text)) > most:
+            raise UnfitReplyError(f"{what} has {written_out} characters with its numbers written out, more than {most}")
+        # The common case costs one look at the text that was made anyway.
+        if "\\u0000" not in text and not _has_surrogate(text):
+            return CleanReply(reply, 0)
+        return CleanReply(*_scrub(json.loads(text)))
     except RecursionError:
-        raise UnfitReplyError(f"{what} is nested too deep to be cleaned") from None
-    return CleanReply(value, removed)
+        # Within the limit, but given away by a call that is far down in a recursion of its own.
+        raise UnfitReplyError(f"{what} is nested too deep to be cleaned here") from None
 
 
 def clean_partial(said: str | None) -> str | None:
@@ -64,17 +69,6 @@ def encode(value: Any) -> str:
 def count_stored(value: Any) -> int:
     """How many characters a value has as Postgres prints it."""
     return count_characters(encode(value))
-
-
-def _refuse_length(text: str, what: str, most: int) -> None:
-    if len(text) > most:
-        raise UnfitReplyError(f"{what} has {len(text)} characters, more than {most}")
-    try:
-        written_out = count_characters(text)
-    except RecursionError:
-        raise UnfitReplyError(f"{what} is nested too deep to be counted") from None
-    if written_out > most:
-        raise UnfitReplyError(f"{what} has {written_out} characters with its numbers written out, more than {most}")
 
 
 def _has_surrogate(text: str) -> bool:

@@ -1,13 +1,15 @@
 """What JSON takes up in a jsonb column is counted, and never written out for it."""
 
 import json
+from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turns.stored_json import count_characters, count_number
+from turns.stored_json import MAX_DEPTH, count_characters, count_number, is_too_deep
 
 digits = st.text("0123456789", min_size=1, max_size=20)
 
@@ -49,3 +51,20 @@ def test_a_text_is_counted_with_its_numbers_written_out() -> None:
     assert count_characters(plain) == len(plain)
 
     assert count_characters(json.dumps([1e308, {"a": -1e-300}])) == len("[") + 309 + len(', {"a": ') + 303 + len("}]")
+
+
+@pytest.mark.parametrize(
+    "around", [lambda inner: [inner], lambda inner: (0, inner), lambda inner: {"a": 1, "b": inner}]
+)
+@pytest.mark.parametrize("bottom", [None, "[[[", [], {}])
+def test_levels_of_every_kind_are_counted(around: Callable[[Any], Any], bottom: Any) -> None:
+    value = bottom
+    for _ in range(MAX_DEPTH - isinstance(bottom, list | dict)):
+        value = around(value)
+
+    assert not is_too_deep(value)
+    assert is_too_deep(around(value))
+
+
+def test_many_values_side_by_side_are_not_deep() -> None:
+    assert not is_too_deep([[[n], {"n": n}] for n in range(1000)])
