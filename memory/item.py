@@ -15,7 +15,7 @@ from turns.stored_json import MAX_DEPTH, is_too_deep
 MAX_VALUE_BYTES = 100 * 1024
 """Of value and metadata together, as JSON (R5). What is larger belongs into a store of its own, and its address here."""
 MAX_ITEMS = 200
-"""Of one session, all kinds together."""
+"""Of one session: with so many of all kinds there is room for durable ones only, which are counted in Postgres, by themselves."""
 MAX_BATCH = 100
 MAX_TAGS = 16
 
