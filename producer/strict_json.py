@@ -7,7 +7,7 @@ It also answers a deep text with a RecursionError. Pure.
 
 import json
 import re
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from turns.stored_json import count_number
 
@@ -21,6 +21,10 @@ thousands of digits; nothing that reads them back would agree on them, and a sma
 # The closing quote is optional: with it required, a text that never closes a string would be searched again from each
 # of its quotes.
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
+# From the top down to a value; what is above comes first. Spelt out for a fault only: a pointer for each element of an array that
+# is deep in long keys would be gigabytes for a megabyte.
+_Way: TypeAlias = tuple["_Way", str | int] | None
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -54,7 +58,7 @@ def parse(data: bytes) -> Any:
         )
     except json.JSONDecodeError as error:
         raise NotJsonError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
-    _refuse_unstorable(value, "")
+    _refuse_unstorable(value, None)
     return value
 
 
@@ -101,25 +105,33 @@ def _parse_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _refuse_unstorable(value: Any, pointer: str) -> None:
+def _refuse_unstorable(value: Any, way: _Way) -> None:
     match value:
         case str():
-            _refuse_text(value, pointer)
+            _refuse_text(value, way)
         case list():
             for place, element in enumerate(value):
-                _refuse_unstorable(element, f"{pointer}/{place}")
+                _refuse_unstorable(element, (way, place))
         case dict():
             for key, member in value.items():
                 # The object is named, not the key: the key is what can't be written.
-                _refuse_text(key, pointer)
-                _refuse_unstorable(member, f"{pointer}/{escape_pointer(key)}")
+                _refuse_text(key, way)
+                _refuse_unstorable(member, (way, key))
 
 
-def _refuse_text(text: str, pointer: str) -> None:
+def _refuse_text(text: str, way: _Way) -> None:
     if "\0" in text:
-        raise RefusedJsonError("contains U+0000", pointer)
+        raise RefusedJsonError("contains U+0000", _spell(way))
     if _SURROGATE.search(text):
-        raise RefusedJsonError("contains half of a surrogate pair", pointer)
+        raise RefusedJsonError("contains half of a surrogate pair", _spell(way))
+
+
+def _spell(way: _Way) -> str:
+    steps: list[str] = []
+    while way is not None:
+        way, step = way
+        steps.append(escape_pointer(str(step)))
+    return "".join(f"/{step}" for step in reversed(steps))
 
 
 def escape_pointer(key: str) -> str:

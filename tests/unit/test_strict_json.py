@@ -2,6 +2,7 @@
 
 import json
 import time
+import tracemalloc
 from decimal import Decimal
 from typing import Any
 
@@ -83,6 +84,7 @@ def test_what_is_not_json(data: bytes) -> None:
     [
         (b'{"a": {"b": ["x", "\\u0000"]}}', "/a/b/1"),
         (b'{"a/b~": "\\ud800"}', "/a~1b~0"),
+        (b'{"a": [0, [{"b": 1}, {"c/": [{"\\udc00": 1}]}]]}', "/a/1/1/c~1/0"),
         (b'{"a": {"\\udc00": 1}}', "/a"),
         (b'"\\udc00\\ud800"', ""),
         (b'{"a": 1, "b": 2, "a": 1}', None),
@@ -145,3 +147,18 @@ def test_the_largest_body_that_can_be_configured_costs_little_whatever_it_is(dat
         parse(data)
     # Quadratic behaviour would take minutes.
     assert time.monotonic() - started < 30
+
+
+def test_where_nothing_is_at_fault_no_pointer_is_spelt_out() -> None:
+    keys = [str(level % 10) * 28_000 for level in range(MAX_DEPTH)]
+    data = "".join(f'{{"{key}":' for key in keys).encode() + b"0" + b"}" * MAX_DEPTH
+
+    tracemalloc.start()
+    try:
+        parse(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    # Each level's pointer has all keys above it in it: together sixteen times the body.
+    assert peak < 5 * len(data)
