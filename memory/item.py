@@ -10,11 +10,12 @@ from types import MappingProxyType
 from typing import Any
 
 from memory.kinds import HIGHEST_PRIORITY, LOWEST_PRIORITY, NEUTRAL_PRIORITY, Kind, Pressure, find_kind, time_to_live
+from turns.stored_json import MAX_DEPTH, is_too_deep
 
 MAX_VALUE_BYTES = 100 * 1024
 """Of value and metadata together, as JSON (R5). What is larger belongs into a store of its own, and its address here."""
 MAX_ITEMS = 200
-"""Of one session, all kinds together."""
+"""Of one session: with so many of all kinds there is room for durable ones only, which are counted in Postgres, by themselves."""
 MAX_BATCH = 100
 MAX_TAGS = 16
 
@@ -74,6 +75,8 @@ class Write:
         if self.expected_version is not None and (type(self.expected_version) is not int or self.expected_version < 0):
             raise ValueError(f"expected_version must be a whole number from 0, got {self.expected_version!r}")
         object.__setattr__(self, "text", encode(self.value, self.metadata))
+        if is_too_deep(self.value) or is_too_deep(dict(self.metadata)):
+            raise ValueError(f"the value or its metadata is nested more than {MAX_DEPTH} levels deep")
 
     @property
     def place(self) -> "Place":

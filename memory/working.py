@@ -32,6 +32,7 @@ from memory.kinds import CONTEXT_LIFETIME, LOWEST_PRIORITY, NEUTRAL_PRIORITY, fi
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.errors import SupersededError
+from turns.memory_items import MAX_ITEMS as MAX_DURABLE_ITEMS
 from turns.memory_items import ItemDelete, ItemWrite, StoredItem, delete_items, read_items, write_items
 
 Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
@@ -78,10 +79,12 @@ class WorkingMemory:
         limit: int = 50,
     ) -> Sequence[Item]:
         check_limit("limit", limit, MAX_ITEMS)
-        query = Query(kind=kind, context=context, tag=tag, min_priority=min_priority)
+        return await self._find(Query(kind=kind, context=context, tag=tag, min_priority=min_priority), limit)
+
+    async def _find(self, query: Query, limit: int) -> Sequence[Item]:
         found = await self._cache.find(self._session, query, limit)
         here = found.items if found else []
-        if self._is_whole(found) or (kind is not None and not find_kind(kind).durable):
+        if self._is_whole(found) or (query.kind is not None and not find_kind(query.kind).durable):
             return here
         volatile = [item for item in here if not find_kind(item.kind).durable]
         return in_order([*volatile, *filter(query.fits, await self._load())])[:limit]
@@ -202,7 +205,8 @@ class WorkingMemory:
     ) -> int:
         if before_version is not None and kind is None:
             raise ValueError("before_version needs a kind: versions of different kinds are not to be compared")
-        items = await self.find(kind=kind, context=context, tag=tag, limit=MAX_ITEMS)
+        # All that there can be: durable items are counted apart, and find room where the others have none.
+        items = await self._find(Query(kind=kind, context=context, tag=tag), MAX_ITEMS + MAX_DURABLE_ITEMS)
         # What is written between the look and the deletion stays: it has another version.
         return await self._delete(
             [

@@ -3,9 +3,10 @@
 import asyncio
 import errno
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from socket import AF_INET6, AI_PASSIVE, SOCK_STREAM, create_server, getaddrinfo, socket
+from socket import AF_INET6, AI_PASSIVE, IPPROTO_TCP, SOCK_STREAM, create_server, getaddrinfo, socket
 
 import structlog
 import uvicorn
@@ -147,7 +148,9 @@ def _listen(host: str, port: int) -> list[socket]:
         raise AddressUnusableError(host, port, error) from error
     for family, address in dict.fromkeys((one[0], one[4]) for one in found):
         try:
-            sockets.append(create_server(address[:2] if family != AF_INET6 else address, family=family))
+            listening = create_server(address[:2] if family != AF_INET6 else address, family=family)
+            _give_up_stuck_readers(listening)
+            sockets.append(listening)
         except OSError as error:
             refused = error
             # `localhost` may name ::1 where there is no IPv6; a port that is taken is taken.
@@ -158,6 +161,15 @@ def _listen(host: str, port: int) -> list[socket]:
             listening.close()
         raise AddressUnusableError(host, port, refused) from refused
     return sockets
+
+
+def _give_up_stuck_readers(listening: socket) -> None:
+    # A server that closes a connection sends what it has for it first. A reader that takes nothing kept connection and answer
+    # for ever, and every shutdown waited for it. Accepted connections inherit the option; elsewhere there is none like it.
+    if sys.platform == "linux":
+        from socket import TCP_USER_TIMEOUT
+
+        listening.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, int(stream.PATIENCE_SECONDS * 1000))
 
 
 async def _open_databases(settings: Settings, stack: AsyncExitStack) -> tuple[Database, Database, Database]:

@@ -98,16 +98,23 @@ class EventStream(Response):
                 now = time.monotonic()
                 if told is None and now - sent_at < self._heartbeat_seconds:
                     continue
-                try:
-                    async with asyncio.timeout(PATIENCE_SECONDS):
-                        await send({"type": "http.response.body", "body": encode(told), "more_body": True})
-                except TimeoutError:
-                    # Not finished: the server breaks the connection off, and its client may resume.
-                    log.info("stream.reader_stuck")
+                if not await _was_taken(send, encode(told), more=True):
                     return False
                 sent_at = now
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-        return True
+        # Waits for what was sent before, as each does: a long reply is one event.
+        return await _was_taken(send, b"", more=False)
+
+
+async def _was_taken(send: Send, body: bytes, *, more: bool) -> bool:
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+    except TimeoutError:
+        # Not finished: the server closes the connection, the kernel gives up what is still to be sent (see `producer/app.py`),
+        # and the client may resume.
+        log.info("stream.reader_stuck")
+        return False
+    return True
 
 
 @v1.get(

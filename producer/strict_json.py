@@ -1,24 +1,30 @@
 """JSON as the API takes it: less than `json.loads` would, so that nothing that Postgres or SQS chokes on gets further.
 
 Python's parser lets through what breaks later: NaN, duplicate keys (two readers may take different ones), numbers that
-overflow to infinity, and U+0000 and lone surrogates, which no text column stores. It also answers a deep text with a
-RecursionError. Pure.
+overflow to infinity or that become fifty times as long in the table, and U+0000 and lone surrogates, which no text column stores.
+It also answers a deep text with a RecursionError. Pure.
 """
 
 import json
-import math
 import re
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
+
+from turns.stored_json import count_number
 
 MAX_DEPTH = 32
 """Levels of nested arrays and objects."""
 
 MAX_NUMBER_CHARACTERS = 128
-"""Of one number's text. Postgres would store thousands of digits; nothing that reads them back would agree on them."""
+"""Of one number, as it is sent and as Postgres prints it, without an exponent: `1e308` would be 309. Postgres would store
+thousands of digits; nothing that reads them back would agree on them, and a small body would be a large one ever after."""
 
 # The closing quote is optional: with it required, a text that never closes a string would be searched again from each
 # of its quotes.
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
+# From the top down to a value; what is above comes first. Spelt out for a fault only: a pointer for each element of an array that
+# is deep in long keys would be gigabytes for a megabyte.
+_Way: TypeAlias = tuple["_Way", str | int] | None
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -52,7 +58,7 @@ def parse(data: bytes) -> Any:
         )
     except json.JSONDecodeError as error:
         raise NotJsonError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
-    _refuse_unstorable(value, "")
+    _refuse_unstorable(value, None)
     return value
 
 
@@ -75,11 +81,12 @@ def _parse_int(digits: str) -> int:
 
 
 def _parse_float(digits: str) -> float:
+    # The text before the exponent in it: that may have a million digits itself.
     _refuse_length(digits)
-    number = float(digits)
-    if not math.isfinite(number):
-        raise RefusedJsonError("a number is too large")
-    return number
+    if count_number(digits) > MAX_NUMBER_CHARACTERS:
+        raise RefusedJsonError(f"a number has more than {MAX_NUMBER_CHARACTERS} characters without its exponent")
+    # Finite: it has fewer digits than infinity takes.
+    return float(digits)
 
 
 def _refuse_length(digits: str) -> None:
@@ -98,25 +105,33 @@ def _parse_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _refuse_unstorable(value: Any, pointer: str) -> None:
+def _refuse_unstorable(value: Any, way: _Way) -> None:
     match value:
         case str():
-            _refuse_text(value, pointer)
+            _refuse_text(value, way)
         case list():
             for place, element in enumerate(value):
-                _refuse_unstorable(element, f"{pointer}/{place}")
+                _refuse_unstorable(element, (way, place))
         case dict():
             for key, member in value.items():
                 # The object is named, not the key: the key is what can't be written.
-                _refuse_text(key, pointer)
-                _refuse_unstorable(member, f"{pointer}/{escape_pointer(key)}")
+                _refuse_text(key, way)
+                _refuse_unstorable(member, (way, key))
 
 
-def _refuse_text(text: str, pointer: str) -> None:
+def _refuse_text(text: str, way: _Way) -> None:
     if "\0" in text:
-        raise RefusedJsonError("contains U+0000", pointer)
+        raise RefusedJsonError("contains U+0000", _spell(way))
     if _SURROGATE.search(text):
-        raise RefusedJsonError("contains half of a surrogate pair", pointer)
+        raise RefusedJsonError("contains half of a surrogate pair", _spell(way))
+
+
+def _spell(way: _Way) -> str:
+    steps: list[str] = []
+    while way is not None:
+        way, step = way
+        steps.append(escape_pointer(str(step)))
+    return "".join(f"/{step}" for step in reversed(steps))
 
 
 def escape_pointer(key: str) -> str:

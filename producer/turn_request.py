@@ -22,7 +22,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from producer.strict_json import escape_pointer
+from producer.strict_json import MAX_NUMBER_CHARACTERS, escape_pointer
 from turns.errors import WebhookNotAllowedError
 from turns.on_busy import OnBusy
 from turns.webhook_url import MAX_URL_CHARACTERS, is_allowed, parse_webhook_url
@@ -115,7 +115,10 @@ class TurnRequest(BaseModel):
         Any,
         AfterValidator(_check_input),
         WithJsonSchema({"oneOf": [{"type": "string", "pattern": r"\S"}, {"type": "object", "minProperties": 1}]}),
-        Field(description="What the user said: text that is not blank, or an object that the handler understands."),
+        Field(
+            description="What the user said: text that is not blank, or an object that the handler understands."
+            f" A number, here and in metadata, has {MAX_NUMBER_CHARACTERS} characters at most, its exponent written out."
+        ),
     ]
     queue: Annotated[str | None, Field(description="One of the declared queues; the usual one when left out.")] = None
     execute_at: Annotated[

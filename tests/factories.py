@@ -47,3 +47,10 @@ def make_terms(settings: Settings, worker_id: str = "worker-a", **fields: Any) -
 def make_claim(session_id: str = "s", tenant_id: str = "t", claim_id: UUID | None = None) -> ClaimRequest:
     """A request for one session's head."""
     return ClaimRequest(tenant_id=tenant_id, session_id=session_id, claim_id=claim_id or uuid4())
+
+
+def nest(value: Any, levels: int) -> Any:
+    """The value inside so many objects."""
+    for _ in range(levels):
+        value = {"a": value}
+    return value

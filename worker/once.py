@@ -15,7 +15,7 @@ from turns.database import Database
 from turns.recorded_values import read_values, record_value
 from worker.endings import ClaimLost
 from worker.outage import Outlast
-from worker.reply import clean, encode
+from worker.reply import clean, count_stored, encode
 
 MAX_KEY_CHARACTERS = 200
 MAX_VALUE_CHARACTERS = 100_000
@@ -64,11 +64,11 @@ class RecordedValues:
         result = compute()
         if inspect.isawaitable(result):
             result = await result
-        value = encode(clean(result, what=f"the value of {key!r}", most=MAX_VALUE_CHARACTERS).value)
-        if len(value) + sum(len(encode(one)) for one in known.values()) > MAX_ALL_CHARACTERS:
+        value = clean(result, what=f"the value of {key!r}", most=MAX_VALUE_CHARACTERS).value
+        if sum(map(count_stored, [value, *known.values()])) > MAX_ALL_CHARACTERS:
             raise ValueError(f"the values of one turn may have {MAX_ALL_CHARACTERS} characters in all")
-        turn = self._turn
-        recorded = await self._outlast(lambda: record_value(self._database, turn.id, turn.fence, key, value))
+        turn, text = self._turn, encode(value)
+        recorded = await self._outlast(lambda: record_value(self._database, turn.id, turn.fence, key, text))
         if recorded is None:
             raise ClaimLost("a value could not be recorded: another claim has the turn")
         return recorded.value

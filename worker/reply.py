@@ -8,7 +8,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from turns.stored_json import MAX_DEPTH, count_characters, is_too_deep
+
 MAX_REPLY_CHARACTERS = 1_000_000
+"""As JSON, with its numbers as Postgres prints them. A single number has no bound, unlike one of a request: a probability of
+1e-300 is a fair answer, and it was paid for."""
 
 # Made once: json.dumps makes one for each call that asks for anything unusual.
 _as_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -30,7 +34,7 @@ class CleanReply:
 def clean(reply: Any, *, what: str = "the reply", most: int = MAX_REPLY_CHARACTERS) -> CleanReply:
     """Removes U+0000, which Postgres refuses, and lone surrogates, which UTF-8 does.
 
-    Raises UnfitReplyError, which says `what` is not JSON or has more than `most` characters of it.
+    Raises UnfitReplyError, which says `what` is not JSON, or has more than `most` characters of it, or is nested too deep.
     """
     try:
         text = _as_text(reply)
@@ -38,14 +42,18 @@ def clean(reply: Any, *, what: str = "the reply", most: int = MAX_REPLY_CHARACTE
         raise UnfitReplyError(f"{what} is not JSON: {error}") from None
     if len(text) > most:
         raise UnfitReplyError(f"{what} has {len(text)} characters, more than {most}")
-    # The common case costs one look at the text that was made anyway.
-    if "\\u0000" not in text and not _has_surrogate(text):
-        return CleanReply(reply, 0)
+    if is_too_deep(reply):
+        raise UnfitReplyError(f"{what} is nested more than {MAX_DEPTH} levels deep")
     try:
-        value, removed = _scrub(json.loads(text))
+        if (written_out := count_characters(text)) > most:
+            raise UnfitReplyError(f"{what} has {written_out} characters with its numbers written out, more than {most}")
+        # The common case costs one look at the text that was made anyway.
+        if "\\u0000" not in text and not _has_surrogate(text):
+            return CleanReply(reply, 0)
+        return CleanReply(*_scrub(json.loads(text)))
     except RecursionError:
-        raise UnfitReplyError(f"{what} is nested too deep to be cleaned") from None
-    return CleanReply(value, removed)
+        # Within the limit, but given away by a call that is far down in a recursion of its own.
+        raise UnfitReplyError(f"{what} is nested too deep to be cleaned here") from None
 
 
 def clean_partial(said: str | None) -> str | None:
@@ -56,6 +64,11 @@ def clean_partial(said: str | None) -> str | None:
 def encode(value: Any) -> str:
     """The JSON text of a reply, for Postgres."""
     return _as_short_text(value)
+
+
+def count_stored(value: Any) -> int:
+    """How many characters a value has as Postgres prints it."""
+    return count_characters(encode(value))
 
 
 def _has_surrogate(text: str) -> bool:

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.factories import make_claim, make_submission, make_terms
+from tests.factories import make_claim, make_submission, make_terms, nest
 from tests.integration.test_claim import expire_leases, submit_turns
 from turns.cancellation import CancelReason, cancel
 from turns.claim import claim
@@ -218,7 +218,7 @@ async def test_a_child_may_stand_in_a_session_that_others_use(family: Family, pa
         {"content": ""}, {"content": 5}, {"content": {}}, {"content": {"x": {1}}}, {"content": None},
         {"content": "x" * (MAX_INPUT_CHARACTERS + 1)}, {"session": "no spaces"}, {"session": ""}, {"key": "#1"}, {"key": ""},
         {"max_attempts": 0}, {"timeout_seconds": 0}, {"expires_in_seconds": -1}, {"expires_in_seconds": float("nan")},
-        {"metadata": {"x": "y" * 20_000}},
+        {"metadata": {"x": "y" * 20_000}}, {"metadata": nest(1, 201)}, {"content": nest(1, 201)},
     ],
 )  # fmt: skip
 async def test_what_no_turn_could_be_is_refused(family: Family, parent: ClaimedTurn, options: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.factories import nest
 from tests.probes import until
 from tests.unit.test_attempt import CLAIMED
 from turns.events import Append, Appended
@@ -146,7 +147,7 @@ async def test_a_thread_may_emit(bench: Bench) -> None:
     assert bench.redis.text(bench.redis.stream) == "".join(f"{n} " for n in range(1000))
 
 
-@pytest.mark.parametrize("nothing", [object(), float("nan"), {1: {2}}, ["x" * MAX_EVENT_BYTES]])
+@pytest.mark.parametrize("nothing", [object(), float("nan"), {1: {2}}, ["x" * MAX_EVENT_BYTES], nest(1, 201)])
 async def test_what_is_no_event_is_refused_where_it_is_said(bench: Bench, nothing: Any) -> None:
     with pytest.raises((ValueError, UnfitReplyError)):
         bench.emitter.emit(nothing)

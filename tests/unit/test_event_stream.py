@@ -8,7 +8,9 @@ import pytest
 
 from producer import stream
 from producer.stream import EventStream
+from producer.turn_watch import Told
 from tests.probes import let_the_loop_turn
+from turns.turn_event import EventKind
 
 
 async def silence() -> AsyncGenerator[None, None]:
@@ -34,5 +36,26 @@ async def test_a_reader_for_whom_nothing_can_be_sent_is_one_that_has_left(monkey
 
     # A machine that vanished: no byte of it comes, and its buffers are full.
     await EventStream(silence(), 0.0, note)({"type": "http"}, never, send)
+
+    assert left.is_set()
+
+
+async def test_the_last_word_waits_no_longer_for_its_reader_than_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "PATIENCE_SECONDS", 0.01)
+    left = asyncio.Event()
+
+    async def said() -> AsyncGenerator[Told, None]:
+        yield Told(EventKind.END, "{}")
+
+    async def send(message: Any) -> None:
+        # What was sent before has filled the buffers.
+        if message["type"] == "http.response.body" and not message["more_body"]:
+            await never()
+
+    async def note() -> None:
+        left.set()
+
+    async with asyncio.timeout(30):
+        await EventStream(said(), 15.0, note)({"type": "http"}, never, send)
 
     assert left.is_set()

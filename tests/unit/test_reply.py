@@ -1,12 +1,15 @@
 """A reply is made fit for storage, or refused with a reason."""
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.factories import nest
+from turns.stored_json import MAX_DEPTH
 from worker.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean, encode
 
 # `st.characters()` has all of Unicode: control characters (Cc) and lone surrogates (Cs) too.
@@ -92,19 +95,23 @@ def test_a_reply_that_holds_itself_is_unfit() -> None:
         clean(reply)
 
 
-@pytest.mark.parametrize("bottom", ["fine", "unfit \x00"])
-@pytest.mark.parametrize("depth", [100, 700, 100_000])
-def test_a_deep_reply_is_cleaned_or_unfit_and_never_something_else(depth: int, bottom: str) -> None:
-    reply: Any = bottom
-    for _ in range(depth):
-        reply = [reply]
+@pytest.mark.parametrize(("bottom", "cleaned"), [("fine", "fine"), ("unfit \x00", "unfit "), (1e308, 1e308)])
+def test_a_reply_may_be_as_deep_as_the_limit(bottom: Any, cleaned: Any) -> None:
+    assert clean(nest(bottom, MAX_DEPTH)).value == nest(cleaned, MAX_DEPTH)
 
-    try:
-        text = encode(clean(reply).value)
-    except UnfitReplyError:
-        assert depth > 100
-    else:
-        assert "\\u0000" not in text
+
+@pytest.mark.parametrize("bottom", ["fine", "unfit \x00", 1e308, {}])
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 700])
+def test_a_deeper_reply_is_unfit(bottom: Any, depth: int) -> None:
+    levels = depth - 1 if bottom == {} else depth
+
+    with pytest.raises(UnfitReplyError, match=f"the reply is nested more than {MAX_DEPTH} levels deep"):
+        clean(nest(bottom, levels))
+
+
+def test_a_reply_that_is_too_deep_for_python_is_unfit() -> None:
+    with pytest.raises(UnfitReplyError, match="not JSON"):
+        clean(nest("fine", 100_000))
 
 
 def test_a_reply_may_be_as_long_as_the_limit_and_no_longer() -> None:
@@ -113,6 +120,18 @@ def test_a_reply_may_be_as_long_as_the_limit_and_no_longer() -> None:
 
     with pytest.raises(UnfitReplyError, match="1000001 characters"):
         clean(longest + "x")
+
+
+@pytest.mark.parametrize("number", [1e308, 5e-324])
+def test_a_reply_counts_as_postgres_writes_its_numbers_out(number: float) -> None:
+    written_out = len(f"{Decimal(repr(number)):f}")
+    enough = MAX_REPLY_CHARACTERS // (written_out + len(", "))
+    assert clean([number] * enough).value == [number] * enough
+
+    with pytest.raises(UnfitReplyError, match=r"characters with its numbers written out, more than 1000000"):
+        clean([number] * (enough + 1))
+    with pytest.raises(UnfitReplyError, match=f"^metadata has {written_out + 5} characters"):
+        clean([number, 1], what="metadata", most=written_out)
 
 
 def test_a_reply_is_stored_as_the_characters_it_has() -> None:

@@ -2,6 +2,8 @@
 
 import json
 import time
+import tracemalloc
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ values = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(10**100), 10**100)
-    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.floats(allow_nan=False, allow_infinity=False).filter(lambda number: len(f"{Decimal(repr(number)):f}") <= 128)
     | text,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4),
     max_leaves=20,
@@ -82,6 +84,7 @@ def test_what_is_not_json(data: bytes) -> None:
     [
         (b'{"a": {"b": ["x", "\\u0000"]}}', "/a/b/1"),
         (b'{"a/b~": "\\ud800"}', "/a~1b~0"),
+        (b'{"a": [0, [{"b": 1}, {"c/": [{"\\udc00": 1}]}]]}', "/a/1/1/c~1/0"),
         (b'{"a": {"\\udc00": 1}}', "/a"),
         (b'"\\udc00\\ud800"', ""),
         (b'{"a": 1, "b": 2, "a": 1}', None),
@@ -90,12 +93,30 @@ def test_what_is_not_json(data: bytes) -> None:
         (b"[-1e400]", None),
         (b"1" * 129, None),
         (b"0." + b"1" * 200, None),
+        (b"[1e308]", None),
+        (b'{"a": -1e-300}', None),
+        (b"1e128", None),
+        (b"1e-127", None),
+        (b"-1e127", None),
+        (b"0." + b"0" * 120 + b"1e-6", None),
+        (b"0e-127", None),
+        (b"1e999999999", None),
+        (b"1e-999999999", None),
+        (b"1e" + b"9" * 120, None),
     ],
 )
 def test_what_is_json_but_can_not_be_stored_the_same(data: bytes, pointer: str | None) -> None:
     with pytest.raises(RefusedJsonError) as caught:
         parse(data)
     assert caught.value.pointer == pointer
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["1e30", "1e127", "-1e126", "1e-126", "-0e-5", "0e999", "0." + "0" * 125 + "1", "1" * 128, "-" + "1" * 127],
+)
+def test_a_number_may_have_128_characters_when_it_is_written_out(number: str) -> None:
+    assert parse(number.encode()) == json.loads(number)
 
 
 def test_depth_counts_brackets_and_not_those_in_strings() -> None:
@@ -126,3 +147,18 @@ def test_the_largest_body_that_can_be_configured_costs_little_whatever_it_is(dat
         parse(data)
     # Quadratic behaviour would take minutes.
     assert time.monotonic() - started < 30
+
+
+def test_where_nothing_is_at_fault_no_pointer_is_spelt_out() -> None:
+    keys = [str(level % 10) * 28_000 for level in range(MAX_DEPTH)]
+    data = "".join(f'{{"{key}":' for key in keys).encode() + b"0" + b"}" * MAX_DEPTH
+
+    tracemalloc.start()
+    try:
+        parse(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    # Each level's pointer has all keys above it in it: together sixteen times the body.
+    assert peak < 5 * len(data)

@@ -8,7 +8,7 @@ import pytest
 from httpx import AsyncClient
 
 from producer.turn_answers import TurnDetail, TurnSummary
-from tests.factories import make_claim, make_terms
+from tests.factories import make_claim, make_terms, nest
 from tests.integration.api.conftest import Connect
 from turns.claim import ClaimedTurn, claim
 from turns.database import Database
@@ -16,6 +16,7 @@ from turns.settings import Settings
 from turns.settle import AttemptOutcome, Settlement, SettleRequest, settle
 from turns.settlement import JoinPolicy
 from turns.status import TurnStatus
+from turns.stored_json import MAX_DEPTH
 
 pytestmark = pytest.mark.stack
 
@@ -60,6 +61,18 @@ async def test_an_open_turn_says_when_to_ask_again_and_an_ended_one_does_not(
     answer = await client.get(f"/v1/turns/{turn}")
     assert (answer.json()["status"], answer.json()["output"]) == ("SUCCEEDED", {"text": "hi"})
     assert "retry-after" not in answer.headers
+
+
+async def test_the_deepest_reply_that_a_handler_may_give_can_be_read(
+    client: AsyncClient, database: Database, settings: Settings
+) -> None:
+    deepest = nest("x", MAX_DEPTH)
+    turn = await submit(client)
+    await end(database, settings, "s", succeed(deepest))
+
+    assert (await client.get(f"/v1/turns/{turn}")).json()["output"] == deepest
+    assert (await client.get("/v1/sessions/s/messages")).json()["messages"][-1]["content"] == deepest
+    assert json.dumps(deepest, separators=(",", ":")) in (await client.get(f"/v1/turns/{turn}/events")).text
 
 
 async def test_a_failed_turn_shows_class_and_message_of_its_error(

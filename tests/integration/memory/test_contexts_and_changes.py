@@ -1,14 +1,17 @@
 """Contexts that live while they are used (H3), and what is told of changes (H4)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
+import pytest
 import redis.asyncio
 
 from memory.interface import MemoryChange
+from memory.item import MAX_BATCH, MAX_ITEMS, Write
 from memory.kinds import DAY, HOUR, MINUTE
 from memory.working import WorkingMemory
 from tests.integration.memory.room import Room
+from turns.memory_items import MAX_ITEMS as MAX_DURABLE_ITEMS
 
 
 async def take(changes: AsyncIterator[MemoryChange], many: int) -> list[tuple[str, str, str]]:
@@ -54,6 +57,29 @@ async def test_a_context_has_the_time_to_live_it_was_opened_with(room: Room, mem
     await room.pass_time(DAY - 60)
     await memory.get("a")
     assert (await memory.contexts())["long"] > 2 * DAY - 60
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["Redis has it all", "facts are read from Postgres"])
+@pytest.mark.parametrize("end", [lambda memory: memory.end_context("letter"), lambda memory: memory.invalidate()])
+async def test_the_fullest_memory_is_emptied(
+    room: Room, memory: WorkingMemory, end: Callable[[WorkingMemory], Awaitable[int]], whole: bool
+) -> None:
+    for start in range(0, MAX_ITEMS, MAX_BATCH):
+        several = range(start, start + MAX_BATCH)
+        await memory.set_many([Write(key=f"item {n}", value=n, context="letter", priority=6) for n in several])
+    for start in range(0, MAX_DURABLE_ITEMS, MAX_BATCH):
+        several = range(start, start + MAX_BATCH)
+        # Counted apart, so they have room where the others have none.
+        await memory.set_many([Write(key=f"{n}", value=n, kind="fact", context="letter") for n in several])
+    if not whole:
+        await room.cut_off().set("0", "anew", kind="fact", context="letter")
+
+    # A version that Redis does not have is known from the claim.
+    memory = memory if whole else await room.take_over()
+    assert await end(memory) == MAX_ITEMS + MAX_DURABLE_ITEMS
+
+    assert not await memory.find()
+    assert not [row for row in await room.rows() if row["content"] is not None]
 
 
 async def test_a_context_that_is_ended_takes_its_items_along(memory: WorkingMemory) -> None:

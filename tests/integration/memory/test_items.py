@@ -10,6 +10,7 @@ from redis.crc import key_slot
 from memory.item import MAX_ITEMS, MemoryFullError, Verdict, Write
 from memory.kinds import HOUR, MINUTE
 from memory.working import WorkingMemory
+from tests.factories import nest
 from tests.integration.memory.room import Room
 
 
@@ -295,6 +296,8 @@ async def test_a_value_of_a_hundred_kilobytes_is_kept_and_a_larger_one_refused(m
         ({"value": float("nan")}, "JSON"),
         ({"value": "\ud800"}, "surrogate"),
         ({"metadata": {"x": object()}}, "JSON"),
+        ({"value": nest(1, 201)}, "levels deep"),
+        ({"metadata": {"x": nest(1, 200)}}, "levels deep"),
         ({"priority": 0}, "1 to 10"),
         ({"priority": True}, "1 to 10"),
         ({"ttl": 0}, "ttl"),
