@@ -163,7 +163,8 @@ async def _show(settings: "Settings", turn_id: UUID) -> "tuple[FailedTurn, list[
             turn = await read_turn_of_any(database, turn_id)
             problem = f"{turn_id} is {turn.status}, not FAILED" if turn else f"there is no turn {turn_id}"
             raise CommandError(problem, ExitCode.NOT_FOUND)
-        return failed[0], await read_attempts(database, turn_id), await read_said(database, turn_id)
+        whose = failed[0].tenant_id
+        return failed[0], await read_attempts(database, whose, turn_id), await read_said(database, whose, turn_id)
 
 
 def _print_failed(failed: "Sequence[FailedTurn]") -> None:

@@ -37,6 +37,7 @@ from turns.archive import (
     read_page,
 )
 from turns.archive_months import MonthDetachedError, make_months, name_month
+from turns.archived_turns import TurnKey
 from turns.attempts import read_attempts
 from turns.cancel_reason import CancelReason
 from turns.cancellation import CanceledTurn, cancel_ahead
@@ -437,11 +438,11 @@ async def test_a_turn_reads_the_same_before_and_after(database: Database, settin
     await age(database)
     before = [
         await read_turn(database, "t", turn_id),
-        await read_turns(database, [turn_id]),
-        await read_standings(database, [turn_id]),
+        await read_turns(database, [TurnKey("t", turn_id)]),
+        await read_standings(database, [TurnKey("t", turn_id)]),
         await read_turn_of_any(database, turn_id),
-        await read_attempts(database, turn_id),
-        await read_said(database, turn_id),
+        await read_attempts(database, "t", turn_id),
+        await read_said(database, "t", turn_id),
     ]
     assert None not in before
 
@@ -450,11 +451,11 @@ async def test_a_turn_reads_the_same_before_and_after(database: Database, settin
     assert await in_table(database) == []
     assert before == [
         await read_turn(database, "t", turn_id),
-        await read_turns(database, [turn_id]),
-        await read_standings(database, [turn_id]),
+        await read_turns(database, [TurnKey("t", turn_id)]),
+        await read_standings(database, [TurnKey("t", turn_id)]),
         await read_turn_of_any(database, turn_id),
-        await read_attempts(database, turn_id),
-        await read_said(database, turn_id),
+        await read_attempts(database, "t", turn_id),
+        await read_said(database, "t", turn_id),
     ]
 
 
@@ -464,6 +465,43 @@ async def test_another_tenants_archived_turn_is_no_turn(database: Database, sett
     await archive(database)
 
     assert await read_turn(database, "another", turn_id) is None
+
+
+async def test_a_trace_is_without_another_tenants_turn_under_an_archived_id(
+    database: Database, settings: Settings
+) -> None:
+    parent, child = await start_child(database, settings)
+    await settle_as(database, settings, parent, TurnStatus.SUCCEEDED)
+    await age(database)
+    before = await read_trace(database, parent.trace_id)
+    await archive(database)
+    again = make_submission(settings.queue, "o", tenant_id="u", turn_id=parent.id)
+    await submit(database, [again], net_seconds=60)
+    theirs = await claim_head(database, settings, "o", tenant_id="u")
+    claim_of_it = ParentClaim(theirs.id, theirs.fence, "dig")
+    await submit(database, [make_submission(settings.queue, "dug", tenant_id="u", parent=claim_of_it)], net_seconds=60)
+
+    assert [span.id for span in before] == [parent.id, child]
+    assert await read_trace(database, parent.trace_id) == before
+    assert await find_trace(database, parent.id) == theirs.trace_id
+
+
+async def test_another_tenants_open_turn_under_a_parents_id_keeps_no_child(
+    database: Database, settings: Settings
+) -> None:
+    parent, child = await start_child(database, settings)
+    await settle_as(database, settings, parent, TurnStatus.SUCCEEDED)
+    await age(database)
+    wanted = ArchiveFilter(cutoff=await read_cutoff(database, 90 * DAY_SECONDS))
+    resting = (await read_page(database, wanted, "t", BEGINNING)).resting
+    await move(database, wanted, [one for one in resting if one.session_id == "parent"])
+    assert await in_table(database) == [child]
+    again = make_submission(settings.queue, "o", tenant_id="u", turn_id=parent.id)
+    await submit(database, [again], net_seconds=60)
+
+    await archive(database)
+
+    assert await in_table(database) == [parent.id]
 
 
 async def test_a_cancel_of_an_archived_turn_finds_it_ended(database: Database, settings: Settings) -> None:
