@@ -24,17 +24,26 @@ OF_TURN: LiteralString = f"""(
      WHERE a.id = %(id)s AND a.tenant_id = %(tenant)s AND NOT {IN_TABLE} ORDER BY a.ended_at DESC LIMIT 1) a"""
 """That turn in the archive, unless the tenant's table has one by now: what a client has chosen it may choose again."""
 
-READ_ARCHIVED: LiteralString = """
+# Each by a look of its own: of an id that was often used again, all that ever was under it is not read for the last.
+_NAMED: LiteralString = """unnest(%(tenants)s::text[], %(ids)s::uuid[]) w (tenant_id, id)
+ CROSS JOIN LATERAL (
+       SELECT n.* FROM archived_turns n WHERE n.id = w.id AND n.tenant_id = w.tenant_id ORDER BY n.ended_at DESC LIMIT 1) a"""
+
+READ_ARCHIVED: LiteralString = f"""
 SELECT t.*,
        (SELECT m.content FROM jsonb_populate_recordset(NULL::messages, a.messages) m
          WHERE m.role = 'assistant' AND m.kind = 'message' ORDER BY m.ordinal DESC LIMIT 1) AS output,
        (SELECT jsonb_build_object('tries', w.tries, 'delivered_at', w.delivered_at, 'next_try_at', w.due_at, 'error', w.error)
           FROM jsonb_populate_recordset(NULL::webhooks, a.webhooks) w WHERE w.generation = t.generation) AS webhook
-  FROM unnest(%(tenants)s::text[], %(ids)s::uuid[]) w (tenant_id, id)
- CROSS JOIN LATERAL (
-       SELECT n.* FROM archived_turns n WHERE n.id = w.id AND n.tenant_id = w.tenant_id ORDER BY n.ended_at DESC LIMIT 1) a
- CROSS JOIN LATERAL jsonb_populate_record(NULL::turns, a.turn) t
+  FROM {_NAMED} CROSS JOIN LATERAL jsonb_populate_record(NULL::turns, a.turn) t
 """
+
+READ_ARCHIVED_STANDINGS: LiteralString = f"""
+SELECT a.id, a.tenant_id, a.session_id, a.turn ->> 'status' AS status, (a.turn ->> 'attempt')::integer AS attempt,
+       (a.turn ->> 'fence')::bigint AS fence
+  FROM {_NAMED}
+"""
+"""What is asked of a turn while somebody waits for it: a thousand at once, whose replies may be a megabyte each."""
 
 EVERY_TURN: LiteralString = """(
     SELECT id, tenant_id, session_id, seq, queue, status, generation, attempt, trace_id, span_id, parent_span_id, parent_turn_id,
@@ -59,8 +68,17 @@ class TurnKey:
 
 async def read_archived(database: Database, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
     """Those of these turns that are in the archive: the columns of `turns`, `output` and `webhook`."""
+    return await _read(database, READ_ARCHIVED, wanted)
+
+
+async def read_archived_standings(database: Database, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
+    """The same: `id`, `tenant_id`, `session_id`, `status`, `attempt` and `fence`, and nothing that was said."""
+    return await _read(database, READ_ARCHIVED_STANDINGS, wanted)
+
+
+async def _read(database: Database, statement: LiteralString, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
     # Each once: a reply may be a megabyte, and many may wait for one.
     keys = list(dict.fromkeys(wanted))
     given = {"tenants": [key.tenant_id for key in keys], "ids": [key.id for key in keys]}
-    rows = await database.fetch(READ_ARCHIVED, given) if keys else []
+    rows = await database.fetch(statement, given) if keys else []
     return {TurnKey(row["tenant_id"], row["id"]): row for row in rows}

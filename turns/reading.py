@@ -16,7 +16,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 from sqlalchemy import ColumnElement, Select, func, literal_column, select, tuple_, union_all
 
-from turns.archived_turns import TurnKey, read_archived
+from turns.archived_turns import TurnKey, read_archived, read_archived_standings
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError, ListTooBroadError
 from turns.schema import messages, sessions, turns, webhooks
@@ -137,7 +137,7 @@ async def read_standings(database: Database, wanted: Sequence[TurnKey]) -> list[
     """Many turns at once, in this order; None where the tenant has no such turn."""
     rows = await database.fetch(_STANDINGS, {"ids": [key.id for key in wanted]})
     found = {_key(row): _standing(row) for row in rows}
-    archived = await read_archived(database, [key for key in wanted if key not in found])
+    archived = await read_archived_standings(database, [key for key in wanted if key not in found])
     found |= {key: _standing(row) for key, row in archived.items()}
     return [found.get(key) for key in wanted]
 

@@ -2,13 +2,14 @@
 
 import asyncio
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
 from uuid import UUID
 
 import psycopg
 import pytest
+from psycopg.rows import DictRow
 
 from ops import archive as archive_run
 from ops.archive import Archive
@@ -42,7 +43,7 @@ from turns.attempts import read_attempts
 from turns.cancel_reason import CancelReason
 from turns.cancellation import CanceledTurn, cancel_ahead
 from turns.claimed_turn import ClaimedTurn
-from turns.database import LOCK_TIMEOUT_SECONDS, Database, conninfo, number_placeholders
+from turns.database import LOCK_TIMEOUT_SECONDS, Database, Parameters, conninfo, number_placeholders
 from turns.errors import DatabaseUnavailableError
 from turns.history import read_history, read_version
 from turns.identifiers import TraceContext, start_trace
@@ -457,6 +458,25 @@ async def test_a_turn_reads_the_same_before_and_after(database: Database, settin
         await read_attempts(database, "t", turn_id),
         await read_said(database, "t", turn_id),
     ]
+
+
+async def test_how_it_stands_is_read_without_what_was_said_in_it(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn_id = await end_turn(database, settings)
+    await age(database)
+    await archive(database)
+    fetch, rows = database.fetch, list[DictRow]()
+
+    async def overheard(statement: LiteralString, parameters: Parameters) -> list[DictRow]:
+        rows.extend(found := await fetch(statement, parameters))
+        return found
+
+    monkeypatch.setattr(database, "fetch", overheard)
+    [standing] = await read_standings(database, [TurnKey("t", turn_id)])
+
+    assert standing is not None
+    assert rows == [asdict(standing)]
 
 
 async def test_another_tenants_archived_turn_is_no_turn(database: Database, settings: Settings) -> None:
