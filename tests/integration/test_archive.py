@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
@@ -54,7 +55,12 @@ from turns.settings import Settings
 from turns.status import TurnStatus
 from turns.submission import Accepted, ParentClaim, submit
 from turns.trace_tree import find_trace, read_trace
-from turns.webhooks import note_delivered, take
+from turns.webhooks import Choice, DueWebhook, note_delivered, take
+
+
+def take_all(due: Sequence[DueWebhook]) -> Choice:
+    return Choice(list(due), [])
+
 
 # --- what goes
 
@@ -303,7 +309,7 @@ async def test_a_turn_stays_until_its_webhook_is_delivered(database: Database, s
 
     assert await stays(database, Kept.WEBHOOK)
 
-    [owed] = await take(database, limit=10, stamp_seconds=60)
+    [owed] = (await take(database, take_all, look_at=10, stamp_seconds=60)).webhooks
     await note_delivered(database, owed)
     await archive(database)
     assert await in_archive(database) == [turn_id]
@@ -434,7 +440,7 @@ async def test_a_turn_reads_the_same_before_and_after(database: Database, settin
     turn_id = await end_turn(
         database, settings, content={"deep": [1, None]}, metadata={"a": None}, webhook_url="https://client.example/hook"
     )
-    [owed] = await take(database, limit=1, stamp_seconds=60)
+    [owed] = (await take(database, take_all, look_at=1, stamp_seconds=60)).webhooks
     await note_delivered(database, owed)
     await age(database)
     before = [
@@ -622,7 +628,7 @@ async def test_a_move_that_meets_a_lock_is_broken_off_and_changes_nothing(
 ) -> None:
     monkeypatch.setattr(archiving, "BOUNDS", archiving.BOUNDS.replace("1s", "50ms"))
     turn_id = await end_turn(database, settings, webhook_url="https://client.example/hook")
-    [owed] = await take(database, limit=1, stamp_seconds=60)
+    [owed] = (await take(database, take_all, look_at=1, stamp_seconds=60)).webhooks
     await note_delivered(database, owed)
     await age(database)
     wanted = ArchiveFilter(cutoff=await read_cutoff(database, 90 * DAY_SECONDS))
