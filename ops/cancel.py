@@ -70,18 +70,19 @@ async def _cancel(settings: "Settings", turn_id: UUID) -> "CanceledTurn":
     from ops.operator_access import cancel_hints, operator_database
     from turns.cancel_reason import CancelReason
     from turns.cancellation import cancel as cancel_turn
-    from turns.operator_reading import find_tenant
+    from turns.operator_reading import find_tenants
 
     canceled: CanceledTurn | None = None
     async with operator_database(settings) as database:
-        tenant_id = await find_tenant(database, turn_id)
-        if tenant_id is not None:
-            canceled = await cancel_turn(database, tenant_id, turn_id, CancelReason.USER)
-    if tenant_id is None or canceled is None:
+        # Of several tenants that have chosen this id, only the first can have a turn that is still to be cancelled.
+        tenants = await find_tenants(database, turn_id)
+        if tenants:
+            canceled = await cancel_turn(database, tenants[0], turn_id, CancelReason.USER)
+    if canceled is None:
         raise CommandError(f"there is no turn {turn_id}", ExitCode.NOT_FOUND)
     if canceled.requested:
         async with cancel_hints(settings) as hints:
-            await hints.tell(tenant_id, canceled.session_id, turn_id, canceled.status)
+            await hints.tell(tenants[0], canceled.session_id, turn_id, canceled.status)
     await _wake(settings, canceled.woken)
     return canceled
 

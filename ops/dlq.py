@@ -161,7 +161,8 @@ async def _show(settings: "Settings", turn_id: UUID) -> "tuple[FailedTurn, list[
         failed = await list_failed(database, FailedFilter(turn_ids=(turn_id,)), limit=1)
         if not failed:
             raise CommandError(await _why_not(database, turn_id), ExitCode.NOT_FOUND)
-        return failed[0], await read_attempts(database, turn_id), await read_said(database, turn_id)
+        whose = failed[0].tenant_id
+        return failed[0], await read_attempts(database, whose, turn_id), await read_said(database, whose, turn_id)
 
 
 async def _why_not(database: "Database", turn_id: UUID) -> str:

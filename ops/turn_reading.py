@@ -98,13 +98,16 @@ def show_turn(
             help="So long at most for it to end. The exit code is then 1 unless it has SUCCEEDED.",
         ),
     ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(show_default=False, help="Whose, if several tenants have chosen this id.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a turn and its attempts."""
     from ops.operator_access import load_settings, run
     from turns.status import TurnStatus
 
-    record, attempts, said = run(_read(load_settings(), turn, wait))
+    record, attempts, said = run(_read(load_settings(), turn, tenant, wait))
     document = as_document(record)
     if as_json:
         shown = {"messages": [asdict(message) for message in said]} if show_text else {}
@@ -173,17 +176,23 @@ async def _list(settings: "Settings", wanted: "OperatorFilter", limit: int) -> "
 
 
 async def _read(
-    settings: "Settings", turn_id: UUID, wait: float | None
+    settings: "Settings", turn_id: UUID, tenant: str | None, wait: float | None
 ) -> "tuple[TurnRecord, list[Attempt], list[Said]]":
     from ops.operator_access import operator_database
     from ops.turn_waiting import wait_until_ended
     from turns.attempts import read_attempts
-    from turns.operator_reading import read_said, read_turn_of_any
+    from turns.operator_reading import find_tenants, read_said
+    from turns.reading import read_turn
 
     async with operator_database(settings) as database:
+        tenants = await find_tenants(database, turn_id)
+        whose = tenant or next(iter(tenants), "")
+        for other in tenants:
+            if other != whose:
+                say(f"tenant {other} has a turn of this id, too (--tenant)")
 
         async def read() -> "TurnRecord":
-            record = await read_turn_of_any(database, turn_id)
+            record = await read_turn(database, whose, turn_id)
             if record is None:
                 raise CommandError(f"there is no turn {turn_id}", ExitCode.NOT_FOUND)
             return record
@@ -194,4 +203,4 @@ async def _read(
         if wait is not None:
             await wait_until_ended(look, wait)
         record = await read()
-        return record, await read_attempts(database, turn_id), await read_said(database, turn_id)
+        return record, await read_attempts(database, whose, turn_id), await read_said(database, whose, turn_id)

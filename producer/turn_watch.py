@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from turns.archived_turns import TurnKey
 from turns.batching import Batcher
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError
@@ -51,11 +52,11 @@ class TurnWatch:
         self._longest_pause = min(LONGEST_PAUSE_SECONDS, settings.stream_heartbeat_seconds)
         self._reader = EventReader(settings)
         self._hints = EventHints(settings)
-        self._standing: Batcher[UUID, Standing | None] = Batcher(
-            lambda turn_ids: read_standings(hot, turn_ids), limit=STANDINGS_BATCH
+        self._standing: Batcher[TurnKey, Standing | None] = Batcher(
+            lambda wanted: read_standings(hot, wanted), limit=STANDINGS_BATCH
         )
-        self._record: Batcher[UUID, TurnRecord | None] = Batcher(
-            lambda turn_ids: read_turns(cold, turn_ids), limit=RECORDS_BATCH
+        self._record: Batcher[TurnKey, TurnRecord | None] = Batcher(
+            lambda wanted: read_turns(cold, wanted), limit=RECORDS_BATCH
         )
         self._stopping = False
 
@@ -75,8 +76,7 @@ class TurnWatch:
 
         Shared like all the rest: after a restart a thousand clients come back at once.
         """
-        standing = await self._standing(turn_id)
-        return standing if standing is not None and standing.tenant_id == tenant_id else None
+        return await self._standing(TurnKey(tenant_id, turn_id))
 
     async def until_ended(self, turn: Standing, seconds: float) -> TurnRecord | None:
         """The turn, if it ends within `seconds`: the moment that it does, as long as Redis is there. Else None."""
@@ -84,7 +84,7 @@ class TurnWatch:
         looks = _Looks(self._longest_pause)
         with self._hints.listen(self._key(turn), only_ends=True) as listener:
             while True:
-                seen = await self._look(turn.id)
+                seen = await self._look(turn)
                 if isinstance(seen, _Ended):
                     return seen.record
                 left = deadline - time.monotonic()
@@ -116,7 +116,7 @@ class TurnWatch:
                     if not event.saying.kind.ends:
                         yield Told(event.saying.kind, event.saying.data, event.id)
                         continue
-                    while (seen := await self._look(turn.id)) is None and not self._stopping:
+                    while (seen := await self._look(turn)) is None and not self._stopping:
                         yield None
                         await looks.pause(listener)
                     for told in following.conclude(event, seen) if seen is not None else ():
@@ -137,7 +137,7 @@ class TurnWatch:
                 if heard and events is not None:
                     continue
                 # Nobody says anything any more: perhaps because the turn has ended without saying so.
-                seen = await self._look(turn.id)
+                seen = await self._look(turn)
                 if not isinstance(seen, _Ended):
                     following.expects_end = False
                 elif following.expects_end or events is None:
@@ -149,13 +149,14 @@ class TurnWatch:
                     looks.start_over()
                     await looks.pause(listener)
 
-    async def _look(self, turn_id: UUID) -> "Standing | _Ended | None":
+    async def _look(self, turn: Standing) -> "Standing | _Ended | None":
         """None: it can't be known now."""
         try:
-            standing = await self._standing(turn_id)
+            key = TurnKey(turn.tenant_id, turn.id)
+            standing = await self._standing(key)
             if standing is None or not standing.status.is_terminal:
                 return standing
-            record = await self._record(turn_id)
+            record = await self._record(key)
         except DatabaseUnavailableError:
             return None
         # A redrive may have come between the two.

@@ -70,7 +70,8 @@ WHY_NOT: LiteralString = f"""
               THEN '{Kept.DEAD_LETTER}'
          WHEN EXISTS (SELECT FROM webhooks w WHERE w.turn_id = t.id AND w.due_at IS NOT NULL) THEN '{Kept.WEBHOOK}'
          WHEN EXISTS (SELECT FROM turns p
-                       WHERE p.id = t.parent_turn_id AND (p.status || '') NOT IN ('SUCCEEDED', 'CANCELED'))
+                       WHERE p.id = t.parent_turn_id AND p.tenant_id = t.tenant_id
+                         AND (p.status || '') NOT IN ('SUCCEEDED', 'CANCELED'))
               THEN '{Kept.PARENT}' END
 """
 """Why turn `t` may not go; NULL if it may."""

@@ -1,10 +1,14 @@
-"""Turns in the archive, as they are read there: by their ids, when the table has no such turn.
+"""Turns in the archive, as they are read there: by tenant and id, when the table has no such turn of the tenant.
+
+Never by the id alone: clients choose ids, and one that is in the archive is free again, for every tenant. Whoever knew it could
+otherwise submit a turn under it and stand before the one whose it was.
 
 A row of the archive holds the rows of other tables as JSON, and becomes rows of them again as it is read. So what a reader gets
 is of the same shape from both, with an empty column where the table has got one since.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
@@ -12,20 +16,34 @@ from psycopg.rows import DictRow
 
 from turns.database import Database
 
-OF_TURN: LiteralString = """(
-    SELECT a.* FROM archived_turns a
-     WHERE a.id = %(id)s AND NOT EXISTS (SELECT FROM turns n WHERE n.id = %(id)s) ORDER BY a.ended_at DESC LIMIT 1) a"""
-"""The turn `%(id)s` in the archive, unless its id has come back since: what a client has chosen it may choose again."""
+IN_TABLE: LiteralString = "EXISTS (SELECT FROM turns n WHERE n.id = %(id)s AND n.tenant_id = %(tenant)s)"
+"""Whether the table has the turn `%(id)s` of `%(tenant)s`."""
 
-READ_ARCHIVED: LiteralString = """
-SELECT DISTINCT ON (a.id) t.*,
+OF_TURN: LiteralString = f"""(
+    SELECT a.* FROM archived_turns a
+     WHERE a.id = %(id)s AND a.tenant_id = %(tenant)s AND NOT {IN_TABLE} ORDER BY a.ended_at DESC LIMIT 1) a"""
+"""That turn in the archive, unless the tenant's table has one by now: what a client has chosen it may choose again."""
+
+# Each by a look of its own: of an id that was often used again, all that ever was under it is not read for the last.
+_NAMED: LiteralString = """unnest(%(tenants)s::text[], %(ids)s::uuid[]) w (tenant_id, id)
+ CROSS JOIN LATERAL (
+       SELECT n.* FROM archived_turns n WHERE n.id = w.id AND n.tenant_id = w.tenant_id ORDER BY n.ended_at DESC LIMIT 1) a"""
+
+READ_ARCHIVED: LiteralString = f"""
+SELECT t.*,
        (SELECT m.content FROM jsonb_populate_recordset(NULL::messages, a.messages) m
          WHERE m.role = 'assistant' AND m.kind = 'message' ORDER BY m.ordinal DESC LIMIT 1) AS output,
        (SELECT jsonb_build_object('tries', w.tries, 'delivered_at', w.delivered_at, 'next_try_at', w.due_at, 'error', w.error)
           FROM jsonb_populate_recordset(NULL::webhooks, a.webhooks) w WHERE w.generation = t.generation) AS webhook
-  FROM archived_turns a CROSS JOIN LATERAL jsonb_populate_record(NULL::turns, a.turn) t
- WHERE a.id = ANY (%(ids)s::uuid[]) ORDER BY a.id, a.ended_at DESC
+  FROM {_NAMED} CROSS JOIN LATERAL jsonb_populate_record(NULL::turns, a.turn) t
 """
+
+READ_ARCHIVED_STANDINGS: LiteralString = f"""
+SELECT a.id, a.tenant_id, a.session_id, a.turn ->> 'status' AS status, (a.turn ->> 'attempt')::integer AS attempt,
+       (a.turn ->> 'fence')::bigint AS fence
+  FROM {_NAMED}
+"""
+"""What is asked of a turn while somebody waits for it: a thousand at once, whose replies may be a megabyte each."""
 
 EVERY_TURN: LiteralString = """(
     SELECT id, tenant_id, session_id, seq, queue, status, generation, attempt, trace_id, span_id, parent_span_id, parent_turn_id,
@@ -40,7 +58,27 @@ EVERY_TURN: LiteralString = """(
 """Both, for whoever looks for turns by trace, by parent or by id, which each has an index for."""
 
 
-async def read_archived(database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, DictRow]:
+@dataclass(frozen=True, slots=True)
+class TurnKey:
+    """A turn as a client names it."""
+
+    tenant_id: str
+    id: UUID
+
+
+async def read_archived(database: Database, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
     """Those of these turns that are in the archive: the columns of `turns`, `output` and `webhook`."""
-    rows = await database.fetch(READ_ARCHIVED, {"ids": list(turn_ids)}) if turn_ids else []
-    return {row["id"]: row for row in rows}
+    return await _read(database, READ_ARCHIVED, wanted)
+
+
+async def read_archived_standings(database: Database, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
+    """The same: `id`, `tenant_id`, `session_id`, `status`, `attempt` and `fence`, and nothing that was said."""
+    return await _read(database, READ_ARCHIVED_STANDINGS, wanted)
+
+
+async def _read(database: Database, statement: LiteralString, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
+    # Each once: a reply may be a megabyte, and many may wait for one.
+    keys = list(dict.fromkeys(wanted))
+    given = {"tenants": [key.tenant_id for key in keys], "ids": [key.id for key in keys]}
+    rows = await database.fetch(statement, given) if keys else []
+    return {TurnKey(row["tenant_id"], row["id"]): row for row in rows}

@@ -5,12 +5,12 @@ from datetime import datetime
 from typing import LiteralString
 from uuid import UUID
 
-from turns.archived_turns import OF_TURN
+from turns.archived_turns import IN_TABLE, OF_TURN
 from turns.database import Database
 
 READ: LiteralString = f"""
 SELECT attempt, fence, generation, worker_id, started_at, finished_at, outcome, error_class, error
-  FROM turn_attempts WHERE turn_id = %(id)s
+  FROM turn_attempts WHERE turn_id = %(id)s AND {IN_TABLE}
 UNION ALL
 SELECT t.attempt, t.fence, t.generation, t.worker_id, t.started_at, t.finished_at, t.outcome, t.error_class, t.error
   FROM {OF_TURN} CROSS JOIN LATERAL jsonb_populate_recordset(NULL::turn_attempts, a.attempts) t
@@ -33,6 +33,6 @@ class Attempt:
     error: str | None
 
 
-async def read_attempts(database: Database, turn_id: UUID) -> list[Attempt]:
+async def read_attempts(database: Database, tenant_id: str, turn_id: UUID) -> list[Attempt]:
     """The ended attempts of a turn, of all its generations, in the order of their fences."""
-    return [Attempt(**row) for row in await database.fetch(READ, {"id": turn_id})]
+    return [Attempt(**row) for row in await database.fetch(READ, {"tenant": tenant_id, "id": turn_id})]

@@ -11,18 +11,21 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, select
 
-from turns.archived_turns import OF_TURN
+from turns.archived_turns import IN_TABLE, OF_TURN
 from turns.database import Database
 from turns.reading import TurnRecord, query_list, read_turn
 from turns.schema import sessions, turns
 from turns.status import TurnStatus
 
-FIND_TENANT: LiteralString = f"""
-SELECT tenant_id FROM turns WHERE id = %(id)s UNION ALL SELECT a.tenant_id FROM {OF_TURN}
+FIND_TENANTS: LiteralString = """
+SELECT tenant_id, NULL AS ended_at FROM turns WHERE id = %(id)s
+UNION ALL
+SELECT tenant_id, ended_at FROM archived_turns WHERE id = %(id)s
+ ORDER BY ended_at DESC NULLS FIRST
 """
 
 SAID: LiteralString = f"""
-SELECT ordinal, role, kind, content, created_at FROM messages WHERE turn_id = %(id)s
+SELECT ordinal, role, kind, content, created_at FROM messages WHERE turn_id = %(id)s AND {IN_TABLE}
 UNION ALL
 SELECT m.ordinal, m.role, m.kind, m.content, m.created_at
   FROM {OF_TURN} CROSS JOIN LATERAL jsonb_populate_recordset(NULL::messages, a.messages) m
@@ -74,21 +77,21 @@ async def list_turns_of_all(
     return [TurnRecord(**{**row, "status": TurnStatus(row["status"])}) for row in rows]
 
 
-async def find_tenant(database: Database, turn_id: UUID) -> str | None:
-    """Whose turn it is; None if there is no such turn."""
-    rows = await database.fetch(FIND_TENANT, {"id": turn_id})
-    return rows[0]["tenant_id"] if rows else None
+async def find_tenants(database: Database, turn_id: UUID) -> list[str]:
+    """Whose turn it is: the table's first, then whoever else has one of this id in the archive, the last that ended first."""
+    rows = await database.fetch(FIND_TENANTS, {"id": turn_id})
+    return list(dict.fromkeys(row["tenant_id"] for row in rows))
 
 
 async def read_turn_of_any(database: Database, turn_id: UUID) -> TurnRecord | None:
-    """One turn with its reply, whoever's it is."""
-    tenant_id = await find_tenant(database, turn_id)
-    return None if tenant_id is None else await read_turn(database, tenant_id, turn_id)
+    """One turn with its reply, whoever's it is: of several the first tenant's."""
+    tenants = await find_tenants(database, turn_id)
+    return await read_turn(database, tenants[0], turn_id) if tenants else None
 
 
-async def read_said(database: Database, turn_id: UUID) -> list[Said]:
+async def read_said(database: Database, tenant_id: str, turn_id: UUID) -> list[Said]:
     """All that was said in a turn, its partial replies included."""
-    return [Said(**row) for row in await database.fetch(SAID, {"id": turn_id})]
+    return [Said(**row) for row in await database.fetch(SAID, {"tenant": tenant_id, "id": turn_id})]
 
 
 async def read_statuses(database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, TurnStatus]:

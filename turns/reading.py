@@ -16,7 +16,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 from sqlalchemy import ColumnElement, Select, func, literal_column, select, tuple_, union_all
 
-from turns.archived_turns import read_archived
+from turns.archived_turns import TurnKey, read_archived, read_archived_standings
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError, ListTooBroadError
 from turns.schema import messages, sessions, turns, webhooks
@@ -133,22 +133,23 @@ class Standing:
     """Of its last claim; 0 if there was none."""
 
 
-async def read_standings(database: Database, turn_ids: Sequence[UUID]) -> list[Standing | None]:
-    """Many turns at once, in the order of their ids; None where there is none. Whose they are, the caller must look."""
-    rows = await database.fetch(_STANDINGS, {"ids": list(turn_ids)})
-    found = {row["id"]: _standing(row) for row in rows}
-    archived = await read_archived(database, [turn_id for turn_id in turn_ids if turn_id not in found])
-    found |= {turn_id: _standing(row) for turn_id, row in archived.items()}
-    return [found.get(turn_id) for turn_id in turn_ids]
+async def read_standings(database: Database, wanted: Sequence[TurnKey]) -> list[Standing | None]:
+    """Many turns at once, in this order; None where the tenant has no such turn."""
+    rows = await database.fetch(_STANDINGS, {"ids": [key.id for key in wanted]})
+    found = {_key(row): _standing(row) for row in rows}
+    archived = await read_archived_standings(database, [key for key in wanted if key not in found])
+    found |= {key: _standing(row) for key, row in archived.items()}
+    return [found.get(key) for key in wanted]
 
 
-async def read_turns(database: Database, turn_ids: Sequence[UUID]) -> list[TurnRecord | None]:
+async def read_turns(database: Database, wanted: Sequence[TurnKey]) -> list[TurnRecord | None]:
     """Many turns with their replies, as `read_standings`."""
-    rows = await database.query(select(*ROW, HALTED_BY, _OUTPUT, _WEBHOOK).where(turns.c.id.in_(turn_ids)))
-    found = {row["id"]: _record(row) for row in rows}
-    archived = await read_archived(database, [turn_id for turn_id in turn_ids if turn_id not in found])
-    found |= {turn_id: _record({**row, "halted_by": None}) for turn_id, row in archived.items()}
-    return [found.get(turn_id) for turn_id in turn_ids]
+    its = turns.c.id.in_([key.id for key in wanted])
+    rows = await database.query(select(*ROW, HALTED_BY, _OUTPUT, _WEBHOOK).where(its))
+    found = {_key(row): _record(row) for row in rows}
+    archived = await read_archived(database, [key for key in wanted if key not in found])
+    found |= {key: _record({**row, "halted_by": None}) for key, row in archived.items()}
+    return [found.get(key) for key in wanted]
 
 
 async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRecord | None:
@@ -157,9 +158,9 @@ async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRe
     rows = await database.query(statement)
     if rows:
         return _record(rows[0])
-    archived = (await read_archived(database, [turn_id])).get(turn_id)
-    mine = archived is not None and archived["tenant_id"] == tenant_id
-    return _record({**archived, "halted_by": None}) if archived is not None and mine else None
+    key = TurnKey(tenant_id, turn_id)
+    archived = (await read_archived(database, [key])).get(key)
+    return None if archived is None else _record({**archived, "halted_by": None})
 
 
 async def list_turns(
@@ -210,6 +211,10 @@ async def query_list(
 def _record(row: Mapping[str, Any]) -> TurnRecord:
     fields = {name: row[name] for name in TurnRecord.__dataclass_fields__}
     return TurnRecord(**{**fields, "status": TurnStatus(row["status"])})
+
+
+def _key(row: Mapping[str, Any]) -> TurnKey:
+    return TurnKey(row["tenant_id"], row["id"])
 
 
 def _standing(row: Mapping[str, Any]) -> Standing:

@@ -1,14 +1,15 @@
 """Completion webhooks on their way: the loop that runs beside the relay's, and never in it.
 
 Any number may run at once. A round takes what is due with SKIP LOCKED, for as many as there is room for, and each goes its way
-in a task of its own: a receiver that is slow holds up a place among CONCURRENT, never a wake-up. What does not arrive is due
-again after a backoff with full jitter, for about half a day; then it is given up with one ERROR line.
+in a task of its own: a receiver that is slow holds up its share of CONCURRENT places (`turns.webhook_shares`), never a wake-up.
+What does not arrive is due again after a backoff with full jitter, for about half a day; then it is given up with one ERROR line.
 """
 
 import asyncio
 import json
 import random
 import time
+from functools import partial
 
 import structlog
 
@@ -17,12 +18,16 @@ from turns.backoff import full_jitter
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError
 from turns.settings import Settings
-from turns.webhook_post import TOTAL_SECONDS, NotPostedError, WebhookPost
+from turns.webhook_post import RESOLVER_THREADS, TOTAL_SECONDS, NotPostedError, WebhookPost
+from turns.webhook_shares import WebhookShares
 from turns.webhook_signature import signed_headers
 from turns.webhook_url import is_allowed, parse_webhook_url
-from turns.webhooks import OwedWebhook
+from turns.webhooks import OwedWebhook, Taken
 
-CONCURRENT = 16
+CONCURRENT = RESOLVER_THREADS
+"""Each with a resolver of its own: no try waits for a thread that somebody else's name keeps, and fails for it."""
+LOOK_AT = 200
+"""The most that one look reads and puts off."""
 STAMP_SECONDS = 4 * TOTAL_SECONDS
 MAX_TRIES = 16
 BACKOFF_BASE_SECONDS = 5.0
@@ -42,16 +47,19 @@ class WebhookDelivery:
         self._database = database
         self._settings = settings
         self._post = post or WebhookPost()
+        self._shares = WebhookShares()
         self._under_way: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Rounds until `stopping`; an outage of Postgres ends a round, never the loop."""
+        self._stopping = stopping
         stopped = asyncio.create_task(stopping.wait())
         try:
             while not stopping.is_set():
-                full = await self._round_unless_away()
-                # With all places taken, the first that is free; else the tick.
-                waits = {stopped, *self._under_way} if full else {stopped}
+                more = await self._round_unless_away()
+                # Where somebody waits for a place, the first that is free; else the tick.
+                waits = {stopped, *self._under_way} if more else {stopped}
                 tick = self._settings.relay_tick_seconds
                 await asyncio.wait(waits, timeout=tick, return_when=asyncio.FIRST_COMPLETED)
             if self._under_way:
@@ -69,25 +77,46 @@ class WebhookDelivery:
             return False
 
     async def round(self) -> bool:
-        """Takes what is due and sends it on its way. True if all places are taken, so that more may be due."""
-        room = CONCURRENT - len(self._under_way)
-        if room and self._settings.webhook_hosts:
-            for webhook in await webhooks.take(self._database, limit=room, stamp_seconds=STAMP_SECONDS):
-                task = asyncio.create_task(self._deliver(webhook))
-                self._under_way.add(task)
-                task.add_done_callback(self._forget)
-        return len(self._under_way) >= CONCURRENT
+        """Takes what is due and sends it on its way. True if somebody waits for a place."""
+        if not self._settings.webhook_hosts:
+            return False
+        waiting, more = False, True
+        while more and (room := CONCURRENT - len(self._under_way)) and not self._stopping.is_set():
+            # At first few, because what there is no room for is locked for nothing.
+            look_at = LOOK_AT if waiting else min(LOOK_AT, 4 * room)
+            taken = await self._take(room, look_at)
+            waiting = waiting or taken.put_off > 0
+            # Those that were put off may have stood in front of others.
+            more = taken.put_off > 0 and taken.looked_at == look_at
+        return waiting or len(self._under_way) >= CONCURRENT
+
+    async def _take(self, room: int, look_at: int) -> Taken:
+        taken = await webhooks.take(
+            self._database, lambda due: self._shares.choose(due, room), look_at=look_at, stamp_seconds=STAMP_SECONDS
+        )
+        for webhook in taken.webhooks:
+            self._shares.begin(webhook)
+            task = asyncio.create_task(self._keep_place(webhook))
+            self._under_way.add(task)
+            task.add_done_callback(partial(self._forget, webhook))
+        return taken
 
     async def settled(self) -> None:
         """Waits for what is under way."""
         if self._under_way:
             await asyncio.wait(self._under_way)
 
-    def _forget(self, task: asyncio.Task[None]) -> None:
+    def _forget(self, webhook: OwedWebhook, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
+        self._shares.end(webhook)
         if not task.cancelled() and (error := task.exception()) is not None:
             # Its try is counted and its stamp stands, so it goes out again, and not for ever.
             log.error("webhook.failed", exc_info=error)
+
+    async def _keep_place(self, webhook: OwedWebhook) -> None:
+        await self._deliver(webhook)
+        # Its resolver may hang for longer than its try: so many threads as places, and others would wait for it.
+        await self._post.let_go(webhook.host)
 
     async def _deliver(self, webhook: OwedWebhook) -> None:
         about = {"turn_id": str(webhook.turn_id), "generation": webhook.generation, "tries": webhook.tries}

@@ -9,8 +9,10 @@ but its status. Python's own `asyncio` and `ssl`: an HTTP client would resolve, 
 import asyncio
 import socket
 import ssl
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from turns.errors import TurnstileError
 from turns.webhook_url import WebhookTarget, is_public
@@ -20,7 +22,8 @@ TOTAL_SECONDS = 15.0
 CONNECT_SECONDS = 5.0
 """For each of the addresses."""
 MAX_HEADER_BYTES = 16_384
-RESOLVER_THREADS = 4
+RESOLVER_THREADS = 64
+"""How many may post at once without that one waits for another's name."""
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
@@ -41,6 +44,7 @@ class WebhookPost:
     ) -> None:
         # Threads of its own: a resolver that hangs must not take up those that others wait for.
         self._threads = ThreadPoolExecutor(RESOLVER_THREADS, "webhook-resolver")
+        self._hanging: defaultdict[str, set[asyncio.Future[list[str]]]] = defaultdict(set)
         self._resolve = resolve or self._ask_resolver
         self._may_reach = may_reach
         self._tls = tls or ssl.create_default_context()
@@ -57,6 +61,11 @@ class WebhookPost:
                 return await self._post(addresses, target, _request(target, headers, body))
         except TimeoutError:
             raise NotPostedError("timeout") from None
+
+    async def let_go(self, host: str) -> None:
+        """Until no thread asks for this name any more whose post has timed out: nothing can stop it, and it is one of few."""
+        if hanging := self._hanging.get(host):
+            await asyncio.wait(hanging)
 
     async def _judged_addresses(self, target: WebhookTarget) -> Sequence[str]:
         try:
@@ -102,8 +111,21 @@ class WebhookPost:
         def ask() -> list[str]:
             return [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
-        return list(dict.fromkeys(found))
+        asking = asyncio.get_running_loop().run_in_executor(self._threads, ask)
+        try:
+            return list(dict.fromkeys(await asyncio.shield(asking)))
+        except asyncio.CancelledError:
+            self._hanging[host].add(asking)
+            asking.add_done_callback(partial(self._forget, host))
+            raise
+
+    def _forget(self, host: str, asking: asyncio.Future[list[str]]) -> None:
+        self._hanging[host].discard(asking)
+        if not self._hanging[host]:
+            del self._hanging[host]
+        if not asking.cancelled():
+            # Looked at, or asyncio says that nobody has.
+            asking.exception()
 
 
 def _request(target: WebhookTarget, headers: Mapping[str, str], body: bytes) -> bytes:

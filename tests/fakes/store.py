@@ -122,7 +122,7 @@ STATEMENTS: dict[str, Statement] = {
     history.VERSION: store_submit.version,
     history.SESSION_EXISTS: store_submit.session_exists,
     attempts.READ: store_submit.read_attempts,
-    operator_reading.FIND_TENANT: store_submit.find_tenant,
+    operator_reading.FIND_TENANTS: store_submit.find_tenants,
     operator_reading.STATUSES: store_submit.statuses,
 }
 

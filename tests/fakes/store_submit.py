@@ -237,16 +237,19 @@ def statuses(tables: Tables, parameters: Parameters) -> Rows:
     return [{"id": row["id"], "status": row["status"]} for row in read_generations(tables, parameters)]
 
 
-def find_tenant(tables: Tables, parameters: Parameters) -> Rows:
-    """`turns.operator_reading.FIND_TENANT`."""
+def find_tenants(tables: Tables, parameters: Parameters) -> Rows:
+    """`turns.operator_reading.FIND_TENANTS`. There is no archive here."""
     row = tables.turns.get(parameters["id"])
-    return [] if row is None else [{"tenant_id": row.tenant_id}]
+    return [] if row is None else [{"tenant_id": row.tenant_id, "ended_at": None}]
 
 
 def read_attempts(tables: Tables, parameters: Parameters) -> Rows:
     """`turns.attempts.READ`."""
     names = ("attempt", "fence", "generation", "worker_id", "outcome", "error_class", "error")
-    ended = sorted(tables.attempts.get(parameters["id"], ()), key=lambda row: row.fence)
+    turn = tables.turns.get(parameters["id"])
+    if turn is None or turn.tenant_id != parameters["tenant"]:
+        return []
+    ended = sorted(tables.attempts.get(turn.id, ()), key=lambda row: row.fence)
     return [
         {
             **columns(row, names),

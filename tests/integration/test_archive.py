@@ -2,13 +2,15 @@
 
 import asyncio
 import re
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
 from uuid import UUID
 
 import psycopg
 import pytest
+from psycopg.rows import DictRow
 
 from ops import archive as archive_run
 from ops.archive import Archive
@@ -37,11 +39,12 @@ from turns.archive import (
     read_page,
 )
 from turns.archive_months import MonthDetachedError, make_months, name_month
+from turns.archived_turns import TurnKey
 from turns.attempts import read_attempts
 from turns.cancel_reason import CancelReason
 from turns.cancellation import CanceledTurn, cancel_ahead
 from turns.claimed_turn import ClaimedTurn
-from turns.database import LOCK_TIMEOUT_SECONDS, Database, conninfo, number_placeholders
+from turns.database import LOCK_TIMEOUT_SECONDS, Database, Parameters, conninfo, number_placeholders
 from turns.errors import DatabaseUnavailableError
 from turns.history import read_history, read_version
 from turns.identifiers import TraceContext, start_trace
@@ -52,7 +55,12 @@ from turns.settings import Settings
 from turns.status import TurnStatus
 from turns.submission import Accepted, ParentClaim, submit
 from turns.trace_tree import find_trace, read_trace
-from turns.webhooks import note_delivered, take
+from turns.webhooks import Choice, DueWebhook, note_delivered, take
+
+
+def take_all(due: Sequence[DueWebhook]) -> Choice:
+    return Choice(list(due), [])
+
 
 # --- what goes
 
@@ -301,7 +309,7 @@ async def test_a_turn_stays_until_its_webhook_is_delivered(database: Database, s
 
     assert await stays(database, Kept.WEBHOOK)
 
-    [owed] = await take(database, limit=10, stamp_seconds=60)
+    [owed] = (await take(database, take_all, look_at=10, stamp_seconds=60)).webhooks
     await note_delivered(database, owed)
     await archive(database)
     assert await in_archive(database) == [turn_id]
@@ -432,16 +440,16 @@ async def test_a_turn_reads_the_same_before_and_after(database: Database, settin
     turn_id = await end_turn(
         database, settings, content={"deep": [1, None]}, metadata={"a": None}, webhook_url="https://client.example/hook"
     )
-    [owed] = await take(database, limit=1, stamp_seconds=60)
+    [owed] = (await take(database, take_all, look_at=1, stamp_seconds=60)).webhooks
     await note_delivered(database, owed)
     await age(database)
     before = [
         await read_turn(database, "t", turn_id),
-        await read_turns(database, [turn_id]),
-        await read_standings(database, [turn_id]),
+        await read_turns(database, [TurnKey("t", turn_id)]),
+        await read_standings(database, [TurnKey("t", turn_id)]),
         await read_turn_of_any(database, turn_id),
-        await read_attempts(database, turn_id),
-        await read_said(database, turn_id),
+        await read_attempts(database, "t", turn_id),
+        await read_said(database, "t", turn_id),
     ]
     assert None not in before
 
@@ -450,12 +458,31 @@ async def test_a_turn_reads_the_same_before_and_after(database: Database, settin
     assert await in_table(database) == []
     assert before == [
         await read_turn(database, "t", turn_id),
-        await read_turns(database, [turn_id]),
-        await read_standings(database, [turn_id]),
+        await read_turns(database, [TurnKey("t", turn_id)]),
+        await read_standings(database, [TurnKey("t", turn_id)]),
         await read_turn_of_any(database, turn_id),
-        await read_attempts(database, turn_id),
-        await read_said(database, turn_id),
+        await read_attempts(database, "t", turn_id),
+        await read_said(database, "t", turn_id),
     ]
+
+
+async def test_how_it_stands_is_read_without_what_was_said_in_it(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn_id = await end_turn(database, settings)
+    await age(database)
+    await archive(database)
+    fetch, rows = database.fetch, list[DictRow]()
+
+    async def overheard(statement: LiteralString, parameters: Parameters) -> list[DictRow]:
+        rows.extend(found := await fetch(statement, parameters))
+        return found
+
+    monkeypatch.setattr(database, "fetch", overheard)
+    [standing] = await read_standings(database, [TurnKey("t", turn_id)])
+
+    assert standing is not None
+    assert rows == [asdict(standing)]
 
 
 async def test_another_tenants_archived_turn_is_no_turn(database: Database, settings: Settings) -> None:
@@ -464,6 +491,43 @@ async def test_another_tenants_archived_turn_is_no_turn(database: Database, sett
     await archive(database)
 
     assert await read_turn(database, "another", turn_id) is None
+
+
+async def test_a_trace_is_without_another_tenants_turn_under_an_archived_id(
+    database: Database, settings: Settings
+) -> None:
+    parent, child = await start_child(database, settings)
+    await settle_as(database, settings, parent, TurnStatus.SUCCEEDED)
+    await age(database)
+    before = await read_trace(database, parent.trace_id)
+    await archive(database)
+    again = make_submission(settings.queue, "o", tenant_id="u", turn_id=parent.id)
+    await submit(database, [again], net_seconds=60)
+    theirs = await claim_head(database, settings, "o", tenant_id="u")
+    claim_of_it = ParentClaim(theirs.id, theirs.fence, "dig")
+    await submit(database, [make_submission(settings.queue, "dug", tenant_id="u", parent=claim_of_it)], net_seconds=60)
+
+    assert [span.id for span in before] == [parent.id, child]
+    assert await read_trace(database, parent.trace_id) == before
+    assert await find_trace(database, parent.id) == theirs.trace_id
+
+
+async def test_another_tenants_open_turn_under_a_parents_id_keeps_no_child(
+    database: Database, settings: Settings
+) -> None:
+    parent, child = await start_child(database, settings)
+    await settle_as(database, settings, parent, TurnStatus.SUCCEEDED)
+    await age(database)
+    wanted = ArchiveFilter(cutoff=await read_cutoff(database, 90 * DAY_SECONDS))
+    resting = (await read_page(database, wanted, "t", BEGINNING)).resting
+    await move(database, wanted, [one for one in resting if one.session_id == "parent"])
+    assert await in_table(database) == [child]
+    again = make_submission(settings.queue, "o", tenant_id="u", turn_id=parent.id)
+    await submit(database, [again], net_seconds=60)
+
+    await archive(database)
+
+    assert await in_table(database) == [parent.id]
 
 
 async def test_a_cancel_of_an_archived_turn_finds_it_ended(database: Database, settings: Settings) -> None:
@@ -564,7 +628,7 @@ async def test_a_move_that_meets_a_lock_is_broken_off_and_changes_nothing(
 ) -> None:
     monkeypatch.setattr(archiving, "BOUNDS", archiving.BOUNDS.replace("1s", "50ms"))
     turn_id = await end_turn(database, settings, webhook_url="https://client.example/hook")
-    [owed] = await take(database, limit=1, stamp_seconds=60)
+    [owed] = (await take(database, take_all, look_at=1, stamp_seconds=60)).webhooks
     await note_delivered(database, owed)
     await age(database)
     wanted = ArchiveFilter(cutoff=await read_cutoff(database, 90 * DAY_SECONDS))

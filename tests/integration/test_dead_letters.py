@@ -109,7 +109,7 @@ async def test_the_attempts_before_and_after_a_redrive_stay_on_record(database: 
     await revive_all(database, (failed.id, 1))
     await settle_one(database, settings, await claim_one(database, settings))
 
-    attempts = await read_attempts(database, failed.id)
+    attempts = await read_attempts(database, failed.tenant_id, failed.id)
 
     assert [(one.generation, one.attempt, one.outcome) for one in attempts] == [(1, 1, "failed"), (2, 1, "succeeded")]
 

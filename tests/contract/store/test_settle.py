@@ -57,7 +57,7 @@ async def test_a_success_writes_the_reply_and_the_attempt_and_owes_nothing(store
     assert (row["status"], row["send_at"], row["lease_until"]) == ("SUCCEEDED", None, None)
     assert await seconds_from_creation(store, turn.id, "finished_at") == 3
     assert await said(store, turn.id) == [("user", "hello"), ("assistant", {"say": "hi"})]
-    (attempt,) = await read_attempts(store.database, turn.id)
+    (attempt,) = await read_attempts(store.database, turn.tenant_id, turn.id)
     assert (attempt.attempt, attempt.outcome, attempt.worker_id) == (1, "succeeded", "worker-a")
     assert attempt.started_at is not None
     assert (attempt.finished_at - attempt.started_at).total_seconds() == 2

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.integration.archiving import age, end_turn, in_archive, in_table
+from tests.factories import make_submission
+from tests.integration.archiving import age, archive, end_turn, in_archive, in_table
 from tests.integration.ops.conftest import Turnstile
 from tests.probes import until
 from turns.database import Database
 from turns.settings import Settings
 from turns.status import TurnStatus
+from turns.submission import submit
 
 NOTHING: dict[str, Any] = {
     "sessions": 0, "turns": 0, "moves": 0, "longest_move_seconds": 0.0, "busy": 0, "broken_off": 0, "kept": {}, "months": {},
@@ -116,6 +118,29 @@ async def test_an_archived_turn_is_shown_with_its_attempts_and_what_was_said(
 
     assert await in_table(database) == []
     assert (after.code, json.loads(after.out)) == (0, json.loads(before.out))
+
+
+async def test_of_a_turn_id_that_two_tenants_have_chosen_status_shows_the_tables_and_says_whose_the_other_is(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    turn_id = await end_turn(database, settings, content="mine")
+    await age(database)
+    await archive(database)
+    theirs = make_submission(settings.queue, "o", "theirs", tenant_id="u", turn_id=turn_id)
+    await submit(database, [theirs], net_seconds=60)
+
+    first = await turnstile("status", str(turn_id), "--show-text", "--json")
+    other = await turnstile("status", str(turn_id), "--show-text", "--json", "--tenant", "t")
+
+    shown, hidden = json.loads(first.out), json.loads(other.out)
+    assert (shown["turn"]["tenant_id"], [said["content"] for said in shown["messages"]], shown["attempts"]) == (
+        "u",
+        ["theirs"],
+        [],
+    )
+    assert "tenant t has a turn of this id, too" in first.err
+    assert (hidden["turn"]["tenant_id"], [said["content"] for said in hidden["messages"]]) == ("t", ["mine", "re mine"])
+    assert len(hidden["attempts"]) == 1
 
 
 async def test_killed_in_mid_run_nothing_is_lost_or_doubled_and_the_next_run_does_the_rest(

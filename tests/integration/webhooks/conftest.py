@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.webhooks.receiver import HOST, Receiver, server_context
+from tests.integration.webhooks.receiver import HOST, SLOW_HOST, Receiver, server_context
 from turns.settings import Settings
 from turns.webhook_post import WebhookPost
 
@@ -21,7 +21,14 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     key = path.with_suffix(".key")
     command = [
         *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-        *("-days", "2", "-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST}"),
+        *(
+            "-days",
+            "2",
+            "-subj",
+            f"/CN={HOST}",
+            "-addext",
+            f"subjectAltName=DNS:{HOST},DNS:{SLOW_HOST},DNS:*.{SLOW_HOST}",
+        ),
         *("-keyout", str(key), "-out", str(path)),
     ]
     subprocess.run(command, check=True, capture_output=True)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HOST = "hooks.example.com"
+SLOW_HOST = "slow.example.com"
+"""The same certificate is good for it, and for whatever is below it."""
 
 
 @dataclass
