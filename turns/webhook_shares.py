@@ -1,8 +1,9 @@
 """Who may have how many of the places for webhooks under way, so that a slow receiver takes up its own and no others'.
 
 By host, because that is what is slow, and by tenant, because one tenant may name many hosts. What is due beyond a share is put
-off: it goes to the end of a line, whose members come back one by one. So however many one receiver is owed, few of them stand in
-front of the others', and they cost two hundred writes a second, a batch a look; and a receiver that is merely busy finds one due when a place is free.
+off: it goes to the end of a line, whose members come back one by one. So however many one receiver is owed, few of them stand
+in front of the others', and they cost two hundred writes a second, a batch a look; and a receiver that is merely busy finds one
+due when a place is free.
 """
 
 import time
