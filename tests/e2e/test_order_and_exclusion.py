@@ -17,7 +17,7 @@ both_kinds = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fi
 def settings(settings: Settings) -> Settings:
     """Nobody is lost here, and a machine that is short of cores must not make it look so."""
     unhurried = tuple(queue.model_copy(update={"visibility_seconds": 30.0}) for queue in settings.queues)
-    return settings.model_copy(update={"lease_seconds": 20.0, "queues": unhurried})
+    return settings.model_copy(update={"lease_seconds": 20.0, "net_seconds": 30.0, "queues": unhurried})
 
 
 @both_kinds
