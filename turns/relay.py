@@ -40,19 +40,16 @@ FULL_SCAN_EVERY_SECONDS = 60.0
 EVER_SECONDS = 1e9
 
 # A scheduled turn gets its place in the session when it falls due, so that it holds up nobody before (G14).
-# Lock order: sessions, then turns. SKIP LOCKED in both: a session that somebody sits on, if only in a psql, would keep each
-# round of each relay waiting here until its time-out, and with it all that is due to anybody. It is placed by a later round.
+# Lock order: sessions, then turns. SKIP LOCKED in both, and below the limit: a session that somebody sits on, if only in a psql,
+# would keep each round of each relay waiting here until its time-out, and with it all that is due to anybody; and many that are
+# due in it would be all that a round sees. Its turns are placed by a later one.
 PLACE_SCHEDULED: LiteralString = """
 WITH due AS MATERIALIZED (
-    SELECT id, tenant_id, session_id FROM turns
-     WHERE send_at <= now() AND seq IS NULL AND status = 'PENDING' ORDER BY send_at LIMIT %(limit)s
-), locked AS MATERIALIZED (
-    SELECT s.tenant_id, s.session_id FROM sessions s
-     WHERE (s.tenant_id, s.session_id) IN (SELECT tenant_id, session_id FROM due)
-     ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE SKIP LOCKED
+    SELECT t.id FROM turns t JOIN sessions s ON s.tenant_id = t.tenant_id AND s.session_id = t.session_id
+     WHERE t.send_at <= now() AND t.seq IS NULL AND t.status = 'PENDING' ORDER BY t.send_at LIMIT %(limit)s
+       FOR NO KEY UPDATE OF s SKIP LOCKED
 ), unplaced AS MATERIALIZED (
-    SELECT t.id, t.tenant_id, t.session_id, t.execute_at
-      FROM due JOIN locked USING (tenant_id, session_id) JOIN turns t ON t.id = due.id
+    SELECT t.id, t.tenant_id, t.session_id, t.execute_at FROM due JOIN turns t ON t.id = due.id
      WHERE t.seq IS NULL AND t.status = 'PENDING' ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), place AS (
     UPDATE sessions s SET last_seq = s.last_seq + u.many, updated_at = clock_timestamp()

@@ -20,7 +20,7 @@ from turns.identifiers import start_trace
 from turns.message import decode
 from turns.message_queue import MessageQueues
 from turns.redrive import revive
-from turns.relay import Relay
+from turns.relay import BATCH, Relay
 from turns.settings import Settings
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
@@ -469,6 +469,24 @@ async def test_a_session_that_somebody_holds_keeps_no_other_waiting(
     await relay.round()
     (message,) = await take(queues, settings)
     assert decode(message.body).session_id == "held"
+
+
+async def test_a_session_that_somebody_holds_keeps_no_other_waiting_however_many_are_due_in_it(
+    database: Database, settings: Settings, relay: Relay
+) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    many = [make_submission(settings.queue, "held", number, execute_at=later) for number in range(BATCH + 1)]
+    await submit(database, many, net_seconds=60.0)
+    await submit(database, [make_submission(settings.queue, "free", execute_at=later)], net_seconds=60.0)
+    await change(database, "execute_at = now() - interval '1 s', send_at = now() - interval '1 s'")
+    await change(database, "send_at = now() - interval '1 h' WHERE session_id = 'held'")
+    async with await psycopg.AsyncConnection.connect(settings.database_url) as somebody:
+        await somebody.execute("SELECT 1 FROM sessions WHERE session_id = 'held' FOR NO KEY UPDATE")
+
+        await relay.round()
+
+        found = await database.fetch("SELECT seq FROM turns WHERE session_id = 'free'", {})
+    assert [row["seq"] for row in found] == [1]
 
 
 # --- outages
