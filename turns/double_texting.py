@@ -55,8 +55,10 @@ SELECT h.id FROM session CROSS JOIN LATERAL ({OPEN_HEAD.format(of="session")}) h
 # looks again, and reads the inputs by a statement of its own.
 LOCK_LAST: LiteralString = """
 SELECT t.id, t.queue, t.status = 'PENDING' AND t.fence = 0 AND t.kind = 'turn' AS untouched,
-       (SELECT count(*) FROM messages m WHERE m.turn_id = t.id AND m.role = 'user') AS inputs
-  FROM turns t
+       said.inputs, said.input_bytes
+  FROM turns t CROSS JOIN LATERAL (
+       SELECT count(*) AS inputs, coalesce(sum(octet_length(m.content::text)), 0)::bigint AS input_bytes
+         FROM messages m WHERE m.turn_id = t.id AND m.role = 'user') said
  WHERE t.id = (SELECT h.id FROM turns h
                 WHERE h.tenant_id = %(tenant)s AND h.session_id = %(session)s
                   AND h.seq IS NOT NULL AND h.status IN ('PENDING', 'RUNNING') ORDER BY h.seq DESC LIMIT 1)
@@ -149,7 +151,11 @@ async def _look(connection: Connection, session: Parameters, on_busy: OnBusy, ha
                 return SessionState()
             return SessionState(
                 last=LastInLine(
-                    turn_id=last["id"], queue=last["queue"], untouched=last["untouched"], inputs=last["inputs"]
+                    turn_id=last["id"],
+                    queue=last["queue"],
+                    untouched=last["untouched"],
+                    inputs=last["inputs"],
+                    input_bytes=last["input_bytes"],
                 )
             )
         case OnBusy.INTERRUPT | OnBusy.ENQUEUE:

@@ -12,6 +12,9 @@ from uuid import UUID
 MAX_INPUTS = 100
 """Of one turn. What comes after them is a turn of its own: no handler is given a book, and no row is locked for ever."""
 
+MAX_INPUT_BYTES = 256 * 1024
+"""Of one turn's inputs as Postgres prints them; the one that passes it is the last. A claim reads fifty turns at a time."""
+
 
 class OnBusy(StrEnum):
     """What a client wants done if the session is busy."""
@@ -36,6 +39,8 @@ class LastInLine:
     """PENDING and never claimed."""
     inputs: int
     """How many things the user has said in it."""
+    input_bytes: int
+    """And how long they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,5 +94,7 @@ def _merge(last: LastInLine | None, queue: str) -> Decision:
     # Only into the last in line: into an earlier turn it would be answered before what was said before it. And only into
     # one that no handler has seen: the outside effects of an attempt, what it recorded, and the provider that knows it by
     # its idempotency key all belong to the input that it had.
-    mergeable = last is not None and last.untouched and last.queue == queue and last.inputs < MAX_INPUTS
-    return Merge(last.turn_id) if last is not None and mergeable else Record()
+    if last is None or not last.untouched or last.queue != queue:
+        return Record()
+    has_room = last.inputs < MAX_INPUTS and last.input_bytes < MAX_INPUT_BYTES
+    return Merge(last.turn_id) if has_room else Record()

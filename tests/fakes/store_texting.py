@@ -1,5 +1,6 @@
 """The fake store's submit with a policy (`turns.double_texting`)."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,6 +8,7 @@ from tests.fakes.store_rows import MessageRow, SubmissionRow
 from tests.fakes.store_submit import answer_of, stored
 from tests.fakes.store_tables import Tables
 from turns.status import TurnStatus
+from turns.stored_json import count_characters
 
 Parameters = Mapping[str, Any]
 Rows = list[dict[str, Any]]
@@ -49,8 +51,22 @@ def lock_last(tables: Tables, parameters: Parameters) -> Rows:
         return []
     row = session.open[-1]
     untouched = row.status is TurnStatus.PENDING and row.fence == 0 and row.kind == "turn"
-    inputs = sum(said.role == "user" for said in tables.messages.get(row.id, ()))
-    return [{"id": row.id, "queue": row.queue, "untouched": untouched, "inputs": inputs}]
+    inputs = [said.content for said in tables.messages.get(row.id, ()) if said.role == "user"]
+    input_bytes = sum(_printed_bytes(content) for content in inputs)
+    return [
+        {
+            "id": row.id,
+            "queue": row.queue,
+            "untouched": untouched,
+            "inputs": len(inputs),
+            "input_bytes": input_bytes,
+        }
+    ]
+
+
+def _printed_bytes(content: Any) -> int:
+    text = json.dumps(content, ensure_ascii=False)
+    return len(text.encode()) - len(text) + count_characters(text)
 
 
 def add_input(tables: Tables, parameters: Parameters) -> Rows:

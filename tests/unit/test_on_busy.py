@@ -4,13 +4,24 @@ from uuid import UUID
 
 import pytest
 
-from turns.on_busy import MAX_INPUTS, Decision, LastInLine, Merge, OnBusy, Record, Reject, SessionState, decide
+from turns.on_busy import (
+    MAX_INPUT_BYTES,
+    MAX_INPUTS,
+    Decision,
+    LastInLine,
+    Merge,
+    OnBusy,
+    Record,
+    Reject,
+    SessionState,
+    decide,
+)
 
 HEAD, LAST = UUID(int=1), UUID(int=2)
 
 
-def last(*, queue: str = "turns", untouched: bool = True, inputs: int = 1) -> LastInLine:
-    return LastInLine(turn_id=LAST, queue=queue, untouched=untouched, inputs=inputs)
+def last(*, queue: str = "turns", untouched: bool = True, inputs: int = 1, size: int = 9) -> LastInLine:
+    return LastInLine(turn_id=LAST, queue=queue, untouched=untouched, inputs=inputs, input_bytes=size)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +37,8 @@ def last(*, queue: str = "turns", untouched: bool = True, inputs: int = 1) -> La
         (OnBusy.MERGE, SessionState(last=last(queue="other")), Record()),
         (OnBusy.MERGE, SessionState(last=last(inputs=MAX_INPUTS - 1)), Merge(LAST)),
         (OnBusy.MERGE, SessionState(last=last(inputs=MAX_INPUTS)), Record()),
+        (OnBusy.MERGE, SessionState(last=last(size=MAX_INPUT_BYTES - 1)), Merge(LAST)),
+        (OnBusy.MERGE, SessionState(last=last(size=MAX_INPUT_BYTES)), Record()),
     ],
 )
 def test_what_becomes_of_a_message(on_busy: OnBusy, state: SessionState, decision: Decision) -> None:

@@ -28,7 +28,7 @@ from turns.cancellation import cancel
 from turns.claim import NoClaim
 from turns.double_texting import Texted, submit_on_busy
 from turns.errors import IdempotencyMismatchError, SessionBusyError, TurnIdTakenError
-from turns.on_busy import MAX_INPUTS, OnBusy
+from turns.on_busy import MAX_INPUT_BYTES, MAX_INPUTS, OnBusy
 from turns.settlement import Settlement
 from turns.submission import Accepted, Submission, idempotency_key
 
@@ -175,6 +175,15 @@ async def test_a_turn_takes_only_so_many_inputs(store: Stand) -> None:
     first = await submit_one(store, "0")
     for number in range(1, MAX_INPUTS):
         assert (await accepted(store, OnBusy.MERGE, str(number))).turn_id == first.turn_id
+
+    assert not (await accepted(store, OnBusy.MERGE, "one too many")).merged
+
+
+async def test_a_turn_takes_inputs_of_so_many_bytes_as_they_are_stored(store: Stand) -> None:
+    # Each of its numbers is five bytes on the way in, and sixty where it is read.
+    written_out = {"n": [1e60] * (MAX_INPUT_BYTES // 120)}
+    first = await submit_one(store, written_out)
+    assert (await accepted(store, OnBusy.MERGE, written_out)).turn_id == first.turn_id
 
     assert not (await accepted(store, OnBusy.MERGE, "one too many")).merged
 
