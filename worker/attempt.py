@@ -17,15 +17,12 @@ from turns.cancel_reason import CancelReason
 from worker.context import TurnContext
 from worker.endings import AttemptEnding
 from worker.handler import Handler, Turn
+from worker.handler_exits import EXITS, HandlerExitedError, begin_attempt
 from worker.outcome import Failed, Outcome, Stopped, StopReason, Succeeded, TimedOut, classify
 from worker.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean
 
 HAND_BACK_GRACE_SECONDS = 1.0
 """For a handler to end at a shutdown: short enough that its turn is handed back within two seconds."""
-
-
-class HandlerExitedError(Exception):
-    """The handler raised SystemExit or KeyboardInterrupt, which would end the process and all its other turns."""
 
 
 class Attempt:
@@ -105,10 +102,11 @@ class Attempt:
             running.exception()
 
     async def _call(self) -> Any:
+        begin_attempt()
         try:
             return await self._reply()
-        except (SystemExit, KeyboardInterrupt) as error:
-            raise HandlerExitedError(f"{type(error).__name__}: {error}") from error
+        except EXITS as error:
+            raise HandlerExitedError.from_exit(error) from error
 
     async def _reply(self) -> Any:
         if self._handler.is_generator:

@@ -19,6 +19,7 @@ from turns.identifiers import TraceContext
 from worker.children import Children
 from worker.emitting import Emitter
 from worker.handler import Child, Turn
+from worker.handler_exits import WithoutExits
 from worker.once import RecordedValues
 from worker.outage import Outlast
 
@@ -119,7 +120,7 @@ class TurnContext:
         if threading.get_ident() == self._loop_thread:
             call.close()
             raise RuntimeError("wait_for is for functions that run in a thread; an async function awaits")
-        waited_for = asyncio.run_coroutine_threadsafe(call, self._loop)
+        waited_for = asyncio.run_coroutine_threadsafe(WithoutExits(call), self._loop)
         self._awaited.add(waited_for)
         try:
             # Looked at after it was added: a cancellation either sees the call or is seen here.

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -22,6 +23,7 @@ from worker.attempt import Attempt
 from worker.context import TurnContext, turn_for_handler
 from worker.emitting import Emitter
 from worker.handler import Context, Handler, Retry, Snooze, Turn
+from worker.handler_exits import outlive_exits
 from worker.outcome import Failed, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
 
 CLAIMED = ClaimedTurn(
@@ -72,6 +74,10 @@ class Bench:
 
     def attempt(self, function: Callable[[Any, Any], Any], retry_on: tuple[type[BaseException], ...] = ()) -> Attempt:
         return Attempt(Handler(function, retry_on=retry_on), turn_for_handler(CLAIMED), self.context, self._threads)
+
+    async def outcome_of(self, function: Callable[[Any, Any], Any]) -> Outcome:
+        """Of an attempt that has all the time."""
+        return await self.attempt(function).run(LONG, LONG)
 
     async def stopped(self, attempt: Attempt, reason: StopReason, grace: float = LONG) -> Outcome:
         """The outcome of an attempt that is stopped once its handler has begun."""
@@ -204,6 +210,111 @@ async def test_a_handler_that_exits_fails_its_turn_and_not_its_worker(bench: Ben
         assert isinstance(outcome, Failed)
         assert type(error).__name__ in f"{outcome.error_class} {outcome.error}"
         assert not outcome.may_heal
+
+
+async def exit_process() -> None:
+    sys.exit("from below")
+
+
+async def gather(*_: Any) -> None:
+    await asyncio.gather(exit_process(), wait_forever())
+
+
+async def make_tasks(*_: Any) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(exit_process())
+        group.create_task(wait_forever())
+
+
+async def wait_for_later_task(*_: Any) -> None:
+    await asyncio.create_task(gather())
+
+
+def wait_in_thread(_: Turn, ctx: Context) -> None:
+    ctx.wait_for(exit_process())
+
+
+def wait_in_thread_of_its_own(_: Turn, ctx: Context) -> None:
+    # Which has not the context that the handler's thread was given.
+    with ThreadPoolExecutor(1) as own:
+        own.submit(ctx.wait_for, exit_process()).result()
+
+
+BELOW = [gather, make_tasks, wait_for_later_task, wait_in_thread, wait_in_thread_of_its_own]
+
+
+@pytest.mark.parametrize("function", BELOW)
+def test_an_exit_below_the_handlers_own_task_fails_its_turn_and_not_its_worker(function: Callable[..., Any]) -> None:
+    # On a loop of its own: what it is about ends the loop.
+    loop = asyncio.new_event_loop()
+    outlive_exits(loop)
+
+    async def make_bench() -> Bench:
+        return Bench(pool)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        bench = loop.run_until_complete(make_bench())
+        try:
+            outcome = loop.run_until_complete(bench.outcome_of(function))
+        except SystemExit:
+            pytest.fail("the loop has ended", pytrace=False)
+        finally:
+            # Or a thread that waits for a loop that has ended would keep the test.
+            bench.context.cancel(CancelReason.SHUTDOWN)
+    loop.close()
+
+    assert isinstance(outcome, Failed)
+    assert outcome.error_class in {"HandlerExitedError", "ExceptionGroup"}
+    assert not outcome.may_heal
+
+
+async def test_a_task_of_a_handlers_that_is_cancelled_before_it_begins_leaves_nothing_unawaited(
+    bench: Bench, recwarn: pytest.WarningsRecorder
+) -> None:
+    outlive_exits(asyncio.get_running_loop())
+
+    gc.collect()
+    recwarn.clear()
+
+    async def change_its_mind(*_: Any) -> str:
+        task = asyncio.create_task(wait_forever())
+        task.cancel()
+        await asyncio.wait({task})
+        return "never mind"
+
+    assert await bench.attempt(change_its_mind).run(LONG, LONG) == Succeeded("never mind")
+    gc.collect()
+    assert [str(one.message) for one in recwarn] == []
+
+
+async def test_a_library_may_look_at_a_handlers_tasks(bench: Bench) -> None:
+    # As anyio does, and with it many a client of a provider: which of its tasks have begun, and what they are called.
+    outlive_exits(asyncio.get_running_loop())
+
+    async def look(*_: Any) -> list[str]:
+        task = asyncio.create_task(wait_forever())
+        coroutine: Any = task.get_coro()
+        before = inspect.getcoroutinestate(coroutine)
+        await asyncio.get_running_loop().run_in_executor(None, int)
+        after = inspect.getcoroutinestate(coroutine)
+        task.cancel()
+        return [before, after, coroutine.__qualname__]
+
+    expected = [inspect.CORO_CREATED, inspect.CORO_SUSPENDED, "wait_forever"]
+    assert await bench.attempt(look).run(LONG, LONG) == Succeeded(expected)
+
+
+@pytest.mark.parametrize("unfit", [5, "text"])
+async def test_what_is_no_coroutine_makes_no_task(bench: Bench, unfit: Any) -> None:
+    outlive_exits(asyncio.get_running_loop())
+
+    async def make_task(*_: Any) -> None:
+        await asyncio.create_task(unfit)
+
+    for function in (make_task, lambda _, ctx: ctx.wait_for(unfit)):
+        outcome = await bench.attempt(function).run(LONG, LONG)
+        assert isinstance(outcome, Failed)
+        assert outcome.error_class == "TypeError"
 
 
 # --- it takes too long
