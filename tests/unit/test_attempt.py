@@ -1,6 +1,7 @@
 """An attempt: whatever the handler does, exactly one outcome comes of it."""
 
 import asyncio
+import concurrent.futures
 import gc
 import inspect
 import sys
@@ -14,7 +15,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.probes import until
+from tests.probes import until, wait_until
 from turns.cancel_reason import CancelReason
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import NOTHING_SAID
@@ -444,7 +445,51 @@ async def test_a_stop_that_comes_after_the_end_changes_nothing(bench: Bench) -> 
     attempt.stop(StopReason.CANCELED)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.parametrize("reason", StopReason)
+async def test_what_a_handler_returns_once_it_was_cancelled_is_no_answer(bench: Bench, reason: StopReason) -> None:
+    async def break_off(*_: Any) -> str:
+        bench.began.set()
+        try:
+            await wait_forever()
+        except asyncio.CancelledError:
+            return "as far as I had c"
+        return "never"
+
+    assert await bench.stopped(bench.attempt(break_off), reason) == Stopped(reason)
+
+
+@pytest.mark.parametrize("reason", StopReason)
+@pytest.mark.parametrize("look", [lambda ctx: ctx.cancelled, lambda ctx: ctx.cancel_reason], ids=["whether", "why"])
+async def test_what_a_thread_returns_once_it_has_seen_that_it_shall_stop_is_no_answer(
+    bench: Bench, reason: StopReason, look: Callable[[Context], object]
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    def break_off(_: Turn, ctx: Context) -> str:
+        loop.call_soon_threadsafe(bench.began.set)
+        while not look(ctx):
+            pass
+        return "as far as I had c"
+
+    assert await bench.stopped(bench.attempt(break_off), reason) == Stopped(reason)
+
+
+async def test_what_a_thread_returns_once_a_call_of_its_was_cancelled_is_no_answer(bench: Bench) -> None:
+    async def ask() -> None:
+        bench.began.set()
+        await wait_forever()
+
+    def break_off(_: Turn, ctx: Context) -> str:
+        try:
+            ctx.wait_for(ask())
+        except concurrent.futures.CancelledError:
+            return "as far as I had c"
+        return "never"
+
+    assert await bench.stopped(bench.attempt(break_off), StopReason.SHUTDOWN) == Stopped(StopReason.SHUTDOWN)
+
+
+NOT_TOLD = pytest.mark.parametrize(
     ("reason", "outcome"),
     [
         (StopReason.SHUTDOWN, Succeeded("just in time")),
@@ -452,30 +497,76 @@ async def test_a_stop_that_comes_after_the_end_changes_nothing(bench: Bench) -> 
         (StopReason.SUPERSEDED, Stopped(StopReason.SUPERSEDED)),
     ],
 )
-async def test_an_answer_on_the_way_out_counts_at_a_shutdown_only(
+
+
+@NOT_TOLD
+async def test_an_answer_in_the_moment_of_the_stop_counts_at_a_shutdown_only(
     bench: Bench, reason: StopReason, outcome: Outcome
 ) -> None:
     async def finish(*_: Any) -> str:
-        bench.began.set()
-        try:
-            await wait_forever()
-        except asyncio.CancelledError:
-            return "just in time"
-        return "never"
+        attempt.stop(reason)
+        return "just in time"
+
+    attempt = bench.attempt(finish)
+
+    assert await attempt.run(LONG, LONG) == outcome
+
+
+@NOT_TOLD
+async def test_an_answer_of_a_thread_that_never_looked_counts_at_a_shutdown_only(
+    bench: Bench, reason: StopReason, outcome: Outcome
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    def finish(_: Turn, ctx: Context) -> str:
+        assert not ctx.cancelled
+        loop.call_soon_threadsafe(bench.began.set)
+        # The test's own look, of which the context knows nothing.
+        while not bench.context._cancelled:
+            pass
+        return "just in time"
 
     assert await bench.stopped(bench.attempt(finish), reason) == outcome
 
 
-async def test_an_answer_of_a_thread_on_the_way_out_counts_at_a_shutdown_too(bench: Bench) -> None:
+def stopped_as_its_thread_returns(bench: Bench, monkeypatch: pytest.MonkeyPatch, reply: Any) -> Attempt:
+    """An attempt whose thread has returned while its loop was busy telling it to stop, and has heard of neither."""
+    release, cancel = threading.Event(), bench.context.cancel
     loop = asyncio.get_running_loop()
 
-    def finish(_: Turn, ctx: Context) -> str:
+    def answer(*_: Any) -> Any:
         loop.call_soon_threadsafe(bench.began.set)
-        while not ctx.cancelled:
-            pass
-        return "just in time"
+        release.wait(30)
+        return reply
 
-    assert await bench.stopped(bench.attempt(finish), StopReason.SHUTDOWN) == Succeeded("just in time")
+    attempt = bench.attempt(answer)
+
+    def cancel_and_hold_the_loop(reason: CancelReason) -> None:
+        cancel(reason)
+        release.set()
+        wait_until(lambda: attempt._job is not None and attempt._job.done())
+
+    monkeypatch.setattr(bench.context, "cancel", cancel_and_hold_the_loop)
+    return attempt
+
+
+async def test_an_answer_of_a_thread_that_its_loop_has_not_heard_of_counts_too(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = stopped_as_its_thread_returns(bench, monkeypatch, "just in time")
+
+    assert await bench.stopped(attempt, StopReason.SHUTDOWN) == Succeeded("just in time")
+
+
+async def test_a_coroutine_that_a_thread_returns_as_it_is_stopped_is_cancelled(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned = wait_forever()
+    attempt = stopped_as_its_thread_returns(bench, monkeypatch, returned)
+
+    assert await bench.stopped(attempt, StopReason.SHUTDOWN) == Stopped(StopReason.SHUTDOWN)
+    assert attempt.left_behind is None
+    returned.close()
 
 
 async def test_a_function_in_a_thread_that_ignores_its_cancellation_is_left_behind(bench: Bench) -> None:
