@@ -23,13 +23,12 @@ from pydantic import (
 )
 
 from producer.strict_json import MAX_NUMBER_CHARACTERS, escape_pointer
+from turns.durations import MAX_SECONDS
 from turns.errors import WebhookNotAllowedError
 from turns.on_busy import OnBusy
 from turns.webhook_url import MAX_URL_CHARACTERS, is_allowed, parse_webhook_url
 
 MAX_METADATA_BYTES = 4096
-MAX_SECONDS = 14 * 86_400
-"""SQS keeps a message for 14 days at most; nothing about a turn is meant to last longer."""
 
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 MAX_AHEAD = timedelta(days=366)

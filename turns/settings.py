@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from turns.durations import MAX_SECONDS
 from turns.errors import SettingsError, UnknownQueueError
 from turns.message import ID_PATTERN, ID_RULE, MAX_VISIBILITY_SECONDS, is_valid_id
 from turns.setting_checks import (
@@ -27,7 +28,7 @@ from turns.setting_checks import (
     parse_list,
 )
 
-Seconds = Annotated[float, Field(gt=0, le=14 * 86_400)]
+Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 

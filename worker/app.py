@@ -8,6 +8,7 @@ import secrets
 import socket
 import sys
 import time
+import traceback
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -34,6 +35,7 @@ from turns.webhook_delivery import WebhookDelivery
 from worker.consumer import Consumer
 from worker.emitting import Emission
 from worker.handler import Handler
+from worker.handler_exits import EXITS, outlive_exits
 from worker.handler_loading import load
 from worker.health import Health, serve_health
 from worker.heartbeat import Heartbeat
@@ -52,6 +54,9 @@ COLLECT_EVERY = 10_000
 """Objects that came and stayed, before the collector looks for cycles among them. Python's own 700 come with every twenty
 turns; what turns leave behind is nearly all gone without it."""
 
+EXIT_LOOP_ENDED = 1
+"""As where a part of the worker ended by itself."""
+
 log = structlog.get_logger("turnstile.worker")
 
 
@@ -60,12 +65,18 @@ def serve(settings: Settings) -> int:
     logs.configure(settings)
     handler = load(settings.handler or settings.find_queue(settings.queue).handler)
     loop = asyncio.new_event_loop()
+    outlive_exits(loop)
     try:
         status = loop.run_until_complete(_run(settings, handler))
     except TurnstileError:
         # It has not begun. What the connections have under way ends while there is a loop for it, and says nothing later.
         loop.run_until_complete(_end_tasks())
         raise
+    except EXITS as error:
+        # Out of a callback that a handler has left. The loop and its turns are gone: nobody may renew their leases any more.
+        where = "".join(traceback.format_tb(error.__traceback__)[-6:])
+        log.critical("worker.loop_ended", error_class=type(error).__name__, where=where)
+        status = EXIT_LOOP_ENDED
     # Not asyncio.run: it waits for every task that is left, and a handler that ignores its cancellation, in a task or in
     # a thread, must not keep the process. Neither must a long poll that was left behind.
     logging.shutdown()

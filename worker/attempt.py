@@ -17,15 +17,12 @@ from turns.cancel_reason import CancelReason
 from worker.context import TurnContext
 from worker.endings import AttemptEnding
 from worker.handler import Handler, Turn
+from worker.handler_exits import EXITS, HandlerExitedError, begin_attempt
 from worker.outcome import Failed, Outcome, Stopped, StopReason, Succeeded, TimedOut, classify
 from worker.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean
 
 HAND_BACK_GRACE_SECONDS = 1.0
 """For a handler to end at a shutdown: short enough that its turn is handed back within two seconds."""
-
-
-class HandlerExitedError(Exception):
-    """The handler raised SystemExit or KeyboardInterrupt, which would end the process and all its other turns."""
 
 
 class Attempt:
@@ -40,6 +37,7 @@ class Attempt:
         self._stopped: asyncio.Future[StopReason] = loop.create_future()
         self._told = CancelReason.TIMEOUT
         self._hurried: asyncio.Future[None] = loop.create_future()
+        self._interrupted = False
         self._job: concurrent.futures.Future[Any] | None = None
         self.left_behind: asyncio.Future[Any] | None = None
         """The run that ignored its cancellation, if it did: its slot is not free before it is done."""
@@ -83,16 +81,17 @@ class Attempt:
         if timed_out:
             return TimedOut(timeout_seconds)
         reason = self._stopped.result()
-        if reason is StopReason.SHUTDOWN and running.done() and not running.cancelled() and not running.exception():
-            # It came to its answer on the way out: handing it back would only throw the answer away.
+        told = self._interrupted or self._context.was_heard
+        answered = running.done() and not running.cancelled() and not running.exception()
+        if reason is StopReason.SHUTDOWN and answered and not told:
+            # It knew of nothing, and this is its whole answer: handing it back would only throw the answer away. What a handler
+            # returns once it was told may be torn off anywhere, and the turn runs elsewhere.
             return self._outcome(running)
         return Stopped(reason)
 
     async def _let_end(self, running: asyncio.Future[Any], grace_seconds: float) -> None:
-        # A thread can't be cancelled, only asked: its end, and perhaps its answer, is waited for. One that has not begun is
-        # taken back.
-        if self._job is None or self._job.done() or self._job.cancel():
-            running.cancel()
+        if self._can_be_interrupted():
+            self._interrupted = running.cancel()
         first: set[asyncio.Future[Any]] = {running, self._hurried}
         await asyncio.wait(first, timeout=grace_seconds, return_when=asyncio.FIRST_COMPLETED)
         if not running.done() and self._hurried.done():
@@ -104,11 +103,20 @@ class Attempt:
             # Looked at, or asyncio would print it, text and all, when it is forgotten.
             running.exception()
 
+    def _can_be_interrupted(self) -> bool:
+        # A thread can't be cancelled, only asked: its end, and perhaps its answer, is waited for. One that has not begun is
+        # taken back. One that has answered in this moment is left its answer, unless that is still to be awaited.
+        job = self._job
+        if job is None or job.cancel():
+            return True
+        return job.done() and job.exception() is None and isinstance(job.result(), Awaitable | AsyncGenerator)
+
     async def _call(self) -> Any:
+        begin_attempt()
         try:
             return await self._reply()
-        except (SystemExit, KeyboardInterrupt) as error:
-            raise HandlerExitedError(f"{type(error).__name__}: {error}") from error
+        except EXITS as error:
+            raise HandlerExitedError.from_exit(error) from error
 
     async def _reply(self) -> Any:
         if self._handler.is_generator:

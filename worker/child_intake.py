@@ -6,6 +6,7 @@ left to the relay without a word. Children that are started at the same time sha
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 
 import psycopg
@@ -37,7 +38,8 @@ class ChildIntake:
         self._database = database
         self._queues = queues
         self._batcher = Batcher(self._record_and_wake, limit=MAX_BATCH)
-        self._sending = Circuit(threshold=2)
+        # One each: a queue that was never made is no reason to leave the others' children to the relay.
+        self._circuits: defaultdict[str, Circuit] = defaultdict(lambda: Circuit(threshold=2))
 
     def find_queue(self, name: str) -> QueueSettings:
         """A declared queue. Raises UnknownQueueError."""
@@ -65,15 +67,12 @@ class ChildIntake:
 
     async def _record_and_wake(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
         answers = await self._record(submissions)
-        for queue in sorted({answer.queue for answer in answers if isinstance(answer, Accepted)}):
-            await self._wake(
-                queue,
-                [
-                    OutgoingMessage(WakeUp(one.tenant_id, answer.session_id, answer.turn_id), answer.trace.traceparent)
-                    for one, answer in zip(submissions, answers, strict=True)
-                    if isinstance(answer, Accepted) and answer.queue == queue
-                ],
-            )
+        by_queue: defaultdict[str, list[OutgoingMessage]] = defaultdict(list)
+        for one, answer in zip(submissions, answers, strict=True):
+            if isinstance(answer, Accepted):
+                wake_up = WakeUp(one.tenant_id, answer.session_id, answer.turn_id)
+                by_queue[answer.queue].append(OutgoingMessage(wake_up, answer.trace.traceparent))
+        await asyncio.gather(*(self._wake(queue, messages) for queue, messages in by_queue.items()))
         return answers
 
     async def _record(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
@@ -84,14 +83,15 @@ class ChildIntake:
             return await submit(self._database, submissions, net_seconds=self._settings.net_seconds)
 
     async def _wake(self, queue: str, messages: Sequence[OutgoingMessage]) -> None:
-        if not self._sending.allows(time.monotonic()):
+        circuit = self._circuits[queue]
+        if not circuit.allows(time.monotonic()):
             return
         try:
             async with asyncio.timeout(SEND_PATIENCE_SECONDS):
                 await self._queues.send(queue, messages)
         except (TimeoutError, QueueUnavailableError, UnknownQueueError) as error:
             # Each row's `send_at` has the wake-up too.
-            self._sending.failed(time.monotonic())
+            circuit.failed(time.monotonic())
             log.warning("worker.children_not_woken", queue=queue, turns=len(messages), error=str(error))
         else:
-            self._sending.succeeded()
+            circuit.succeeded()

@@ -4,7 +4,6 @@ A join ends its parent's attempt. When the children have ended, the handler runs
 recorded, the children it started it finds again, and the join gives it their results.
 """
 
-import math
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from turns.children import ChildState, KnownChild, is_joined, make_child_id, read_children, read_outputs, read_states
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
+from turns.durations import check_seconds
 from turns.identifiers import TraceContext, continue_trace
 from turns.message import ID_RULE, is_valid_id
 from turns.settlement import JoinPolicy
@@ -165,9 +165,7 @@ def _check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any] | None
 
 
 def _check_seconds(name: str, seconds: float | None) -> float | None:
-    if seconds is not None and not (0 < seconds < math.inf):
-        raise ValueError(f"{name} must be positive, got {seconds!r}")
-    return seconds
+    return None if seconds is None else check_seconds(name, seconds)
 
 
 def _check_attempts(many: int | None) -> int | None:

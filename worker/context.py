@@ -19,6 +19,7 @@ from turns.identifiers import TraceContext
 from worker.children import Children
 from worker.emitting import Emitter
 from worker.handler import Child, Turn
+from worker.handler_exits import WithoutExits
 from worker.once import RecordedValues
 from worker.outage import Outlast
 
@@ -70,6 +71,8 @@ class TurnContext:
         self._loop_thread = threading.get_ident()
         self._awaited: set[concurrent.futures.Future[Any]] = set()
         self._cancelled = False
+        self.was_heard = False
+        """Whether the handler has seen that it is to come to an end: it has looked, or a call that it waits for was cancelled."""
         self._cancel_reason: CancelReason | None = None
         self._values = values
         self._children = children
@@ -97,11 +100,16 @@ class TurnContext:
 
     @property
     def cancelled(self) -> bool:
-        return self._cancelled
+        # Looked at once: what is answered is what is noted, whatever another thread does meanwhile.
+        if cancelled := self._cancelled:
+            self.was_heard = True
+        return cancelled
 
     @property
     def cancel_reason(self) -> CancelReason | None:
-        return self._cancel_reason
+        if (reason := self._cancel_reason) is not None:
+            self.was_heard = True
+        return reason
 
     def start_clock(self, timeout_seconds: float) -> None:
         """The attempt's time begins now."""
@@ -113,13 +121,14 @@ class TurnContext:
         self._cancel_reason = reason
         self._cancelled = True
         for waited_for in list(self._awaited):
-            waited_for.cancel()
+            if waited_for.cancel():
+                self.was_heard = True
 
     def wait_for(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         if threading.get_ident() == self._loop_thread:
             call.close()
             raise RuntimeError("wait_for is for functions that run in a thread; an async function awaits")
-        waited_for = asyncio.run_coroutine_threadsafe(call, self._loop)
+        waited_for = asyncio.run_coroutine_threadsafe(WithoutExits(call), self._loop)
         self._awaited.add(waited_for)
         try:
             # Looked at after it was added: a cancellation either sees the call or is seen here.

@@ -11,6 +11,7 @@ does outside.
 """
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,7 @@ from uuid import UUID
 
 from memory.interface import Memory
 from turns.cancel_reason import CancelReason
+from turns.durations import check_seconds
 
 Answer = TypeVar("Answer")
 COMPENSATION = "compensation"
@@ -34,7 +36,7 @@ class Retry(Exception):  # noqa: N818 - reads as an instruction: `raise Retry(af
     def __init__(self, message: str = "", *, after: float | None = None) -> None:
         super().__init__(message)
         # Refused here, where the handler's author sees it, and not when the turn is to be settled.
-        self.after = None if after is None else float(after)
+        self.after = None if after is None else _check_wait(after)
 
 
 class Snooze(Exception):  # noqa: N818
@@ -42,7 +44,7 @@ class Snooze(Exception):  # noqa: N818
 
     def __init__(self, message: str = "", *, after: float) -> None:
         super().__init__(message)
-        self.after = float(after)
+        self.after = _check_wait(after)
 
 
 class Reject(Exception):  # noqa: N818
@@ -272,8 +274,9 @@ def handler(
     finally fails, as a turn of its own with its own retries. Its input is an object: `turn_id`, `session_id`, `generation`,
     `inputs`, `error_class` and `error` of the failed turn, and `values`, what that has recorded by `ctx.once`.
     """
-    if timeout is not None and timeout <= 0:
-        raise ValueError(f"timeout must be positive, got {timeout:g}")
+    if timeout is not None:
+        # Here, where its author sees it: a date beyond all dates would break off each turn that is claimed, over and over.
+        check_seconds("timeout", timeout)
     if max_attempts is not None and max_attempts < 1:
         raise ValueError(f"max_attempts must be at least 1, got {max_attempts}")
     if isinstance(on_failed, Handler) and on_failed.on_failed is not None:
@@ -283,6 +286,13 @@ def handler(
         raise ValueError(f"retry_on must be exception classes, got {unfit[0]!r}")
     undo = on_failed if on_failed is None or isinstance(on_failed, Handler) else Handler(on_failed)
     return lambda function: Handler(function, timeout, max_attempts, healing, undo)
+
+
+def _check_wait(after: float) -> float:
+    # A wait without end is one beyond the turn's expiry, and no wait below 0. But nan would be both and neither.
+    if math.isnan(seconds := float(after)):
+        raise ValueError("after must be a number of seconds, got nan")
+    return seconds
 
 
 def _leave_to_another_worker(turn: Any, ctx: Any) -> Any:

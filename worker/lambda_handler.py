@@ -26,6 +26,7 @@ from turns.settings import Settings, load
 from worker import handler_loading
 from worker.emitting import Emission
 from worker.handler import Handler
+from worker.handler_exits import outlive_exits
 from worker.lambda_event import read_event, report
 from worker.lambda_invocation import Container, Invocation, longest_attempt
 from worker.session_lock import SessionLock
@@ -60,6 +61,7 @@ class Function:
         self._settings = settings
         self._handler = handler
         self._loop = asyncio.new_event_loop()
+        outlive_exits(self._loop)
         self._queues = MessageQueues(settings)
         self._stack: AsyncExitStack | None = None
         self._container: Container | None = None

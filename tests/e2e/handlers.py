@@ -9,6 +9,8 @@ last of them in attempt `hang_in_attempt`.
 import asyncio
 import os
 import signal
+import sys
+import threading
 import time
 from typing import Any
 
@@ -78,6 +80,12 @@ async def _act(order: dict[str, Any], ctx: Context) -> Any:
         case "block":
             time.sleep(order["seconds"])  # noqa: ASYNC251 - that is the fault
             return "unblocked"
+        case "exit in a task":
+            await asyncio.gather(_exit(), asyncio.sleep(order.get("seconds", 0)))
+        case "end the loop":
+            asyncio.get_running_loop().call_soon(sys.exit, 0)
+            # As a handler in a thread is left that waits for the loop: Python does not end before it.
+            await asyncio.to_thread(threading.Event().wait)
         case "remember":
             remembered = await _remember(order, ctx)
             if order.get("die") and ctx.attempt == 1:
@@ -94,6 +102,10 @@ async def _act(order: dict[str, Any], ctx: Context) -> Any:
         case "history":
             return [remark.content for remark in await ctx.history(limit=order.get("limit", 20))]
     raise AssertionError(order)
+
+
+async def _exit() -> None:
+    sys.exit(2)
 
 
 async def _remember(order: dict[str, Any], ctx: Context) -> Any:

@@ -115,6 +115,34 @@ async def test_a_process_whose_loop_is_stuck_exits_and_its_turn_goes_on(
     await product.status_is(turn, "SUCCEEDED")
 
 
+async def test_a_process_whose_loop_was_ended_exits_and_its_turn_goes_on(
+    product: Product, start_worker: StartWorker
+) -> None:
+    ended = start_worker()
+    [turn] = await product.submit({"do": "end the loop"})
+
+    await until(lambda: ended.exit_code is not None)
+
+    assert ended.exit_code == 1
+    assert ended.said("worker.loop_ended")[0]["error_class"] == "SystemExit"
+    await product.fetch_nothing('UPDATE messages SET content = \'{"do": "echo"}\'')
+    start_worker()
+    await product.status_is(turn, "SUCCEEDED")
+
+
+async def test_a_handler_that_exits_below_its_own_task_fails_its_turn_only(
+    product: Product, start_worker: StartWorker
+) -> None:
+    worker = start_worker()
+    exits, after = await product.submit({"do": "exit in a task"}, {"do": "echo"})
+
+    await product.status_is(after, "SUCCEEDED")
+
+    row = await product.row(exits)
+    assert (row["status"], row["error_class"], row["crashes"]) == ("FAILED", "HandlerExitedError", 0)
+    assert worker.exit_code is None
+
+
 async def test_a_handler_that_ignores_its_timeout_is_left_behind(product: Product, start_worker: StartWorker) -> None:
     worker = start_worker()
 

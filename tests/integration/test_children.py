@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 from uuid import UUID, uuid4
 
@@ -10,10 +10,13 @@ import pytest
 
 from tests.factories import make_claim, make_submission, make_terms, nest
 from tests.integration.test_claim import expire_leases, submit_turns
+from tests.probes import until
 from turns.cancellation import CancelReason, cancel
 from turns.claim import claim
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
+from turns.durations import MAX_SECONDS
+from turns.envelope import OutgoingMessage
 from turns.errors import QueueUnavailableError, UnknownQueueError
 from turns.identifiers import start_trace
 from turns.joining import wake_joined, wake_parents
@@ -25,6 +28,7 @@ from turns.settle import Settled, SettleRequest, settle
 from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turns.status import TurnStatus
 from turns.submission import submit
+from worker import child_intake
 from worker.child_intake import ChildIntake
 from worker.children import MAX_CHILDREN, MAX_INPUT_CHARACTERS, Children
 from worker.endings import ClaimLost, JoinPending
@@ -218,6 +222,7 @@ async def test_a_child_may_stand_in_a_session_that_others_use(family: Family, pa
         {"content": ""}, {"content": 5}, {"content": {}}, {"content": {"x": {1}}}, {"content": None},
         {"content": "x" * (MAX_INPUT_CHARACTERS + 1)}, {"session": "no spaces"}, {"session": ""}, {"key": "#1"}, {"key": ""},
         {"max_attempts": 0}, {"timeout_seconds": 0}, {"expires_in_seconds": -1}, {"expires_in_seconds": float("nan")},
+        {"timeout_seconds": float("inf")}, {"timeout_seconds": MAX_SECONDS + 1}, {"expires_in_seconds": MAX_SECONDS + 1},
         {"metadata": {"x": "y" * 20_000}}, {"metadata": nest(1, 201)}, {"content": nest(1, 201)},
     ],
 )  # fmt: skip
@@ -249,6 +254,60 @@ async def test_while_sqs_is_away_children_are_started_and_it_is_asked_now_and_th
 
     assert len(await family.database.fetch("SELECT 1 FROM turns WHERE send_at IS NOT NULL", {})) == 10
     assert no_queues.asked < 10
+
+
+class OneSilentQueue:
+    """`silent` takes nothing before its gate is open, and then refuses; every other queue takes all."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.taken: list[UUID] = []
+
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> None:
+        if queue == "silent":
+            await self.gate.wait()
+            raise UnknownQueueError("silent")
+        self.taken += [message.wake_up.turn_id for message in messages]
+
+
+@pytest.fixture
+def one_silent() -> OneSilentQueue:
+    return OneSilentQueue()
+
+
+@pytest.fixture
+def with_silent(settings: Settings, database: Database, one_silent: OneSilentQueue) -> ChildIntake:
+    silent = QueueSettings(name="silent", visibility_seconds=4.0)
+    both = settings.model_copy(update={"queues": (*settings.queues, silent)})
+    return ChildIntake(both, database, cast("MessageQueues", one_silent))
+
+
+async def test_a_queue_that_is_missing_leaves_the_children_of_no_other_to_the_relay(
+    settings: Settings, one_silent: OneSilentQueue, with_silent: ChildIntake
+) -> None:
+    one_silent.gate.set()
+    for number in range(5):
+        await with_silent.accept(make_submission("silent", f"silent-{number}"))
+
+    child = await with_silent.accept(make_submission(settings.queue, "other"))
+
+    assert one_silent.taken == [child.turn_id]
+
+
+async def test_children_of_several_queues_are_sent_for_side_by_side(
+    settings: Settings, one_silent: OneSilentQueue, with_silent: ChildIntake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_intake, "SEND_PATIENCE_SECONDS", 60.0)
+    # The silent one first, and in one batch with the other: both wait when the first batch begins.
+    queues = ("silent", settings.queue)
+    started = [asyncio.create_task(with_silent.accept(make_submission(queue, queue))) for queue in queues]
+
+    await until(lambda: one_silent.taken)
+    one_silent.gate.set()
+    silent, other = await asyncio.gather(*started)
+
+    assert one_silent.taken == [other.turn_id]
+    assert silent.queue == "silent"
 
 
 # --- after a redrive

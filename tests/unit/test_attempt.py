@@ -1,7 +1,9 @@
 """An attempt: whatever the handler does, exactly one outcome comes of it."""
 
 import asyncio
+import concurrent.futures
 import gc
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -13,7 +15,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.probes import until
+from tests.probes import until, wait_until
 from turns.cancel_reason import CancelReason
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import NOTHING_SAID
@@ -22,6 +24,7 @@ from worker.attempt import Attempt
 from worker.context import TurnContext, turn_for_handler
 from worker.emitting import Emitter
 from worker.handler import Context, Handler, Retry, Snooze, Turn
+from worker.handler_exits import outlive_exits
 from worker.outcome import Failed, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
 
 CLAIMED = ClaimedTurn(
@@ -72,6 +75,10 @@ class Bench:
 
     def attempt(self, function: Callable[[Any, Any], Any], retry_on: tuple[type[BaseException], ...] = ()) -> Attempt:
         return Attempt(Handler(function, retry_on=retry_on), turn_for_handler(CLAIMED), self.context, self._threads)
+
+    async def outcome_of(self, function: Callable[[Any, Any], Any]) -> Outcome:
+        """Of an attempt that has all the time."""
+        return await self.attempt(function).run(LONG, LONG)
 
     async def stopped(self, attempt: Attempt, reason: StopReason, grace: float = LONG) -> Outcome:
         """The outcome of an attempt that is stopped once its handler has begun."""
@@ -206,6 +213,111 @@ async def test_a_handler_that_exits_fails_its_turn_and_not_its_worker(bench: Ben
         assert not outcome.may_heal
 
 
+async def exit_process() -> None:
+    sys.exit("from below")
+
+
+async def gather(*_: Any) -> None:
+    await asyncio.gather(exit_process(), wait_forever())
+
+
+async def make_tasks(*_: Any) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(exit_process())
+        group.create_task(wait_forever())
+
+
+async def wait_for_later_task(*_: Any) -> None:
+    await asyncio.create_task(gather())
+
+
+def wait_in_thread(_: Turn, ctx: Context) -> None:
+    ctx.wait_for(exit_process())
+
+
+def wait_in_thread_of_its_own(_: Turn, ctx: Context) -> None:
+    # Which has not the context that the handler's thread was given.
+    with ThreadPoolExecutor(1) as own:
+        own.submit(ctx.wait_for, exit_process()).result()
+
+
+BELOW = [gather, make_tasks, wait_for_later_task, wait_in_thread, wait_in_thread_of_its_own]
+
+
+@pytest.mark.parametrize("function", BELOW)
+def test_an_exit_below_the_handlers_own_task_fails_its_turn_and_not_its_worker(function: Callable[..., Any]) -> None:
+    # On a loop of its own: what it is about ends the loop.
+    loop = asyncio.new_event_loop()
+    outlive_exits(loop)
+
+    async def make_bench() -> Bench:
+        return Bench(pool)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        bench = loop.run_until_complete(make_bench())
+        try:
+            outcome = loop.run_until_complete(bench.outcome_of(function))
+        except SystemExit:
+            pytest.fail("the loop has ended", pytrace=False)
+        finally:
+            # Or a thread that waits for a loop that has ended would keep the test.
+            bench.context.cancel(CancelReason.SHUTDOWN)
+    loop.close()
+
+    assert isinstance(outcome, Failed)
+    assert outcome.error_class in {"HandlerExitedError", "ExceptionGroup"}
+    assert not outcome.may_heal
+
+
+async def test_a_task_of_a_handlers_that_is_cancelled_before_it_begins_leaves_nothing_unawaited(
+    bench: Bench, recwarn: pytest.WarningsRecorder
+) -> None:
+    outlive_exits(asyncio.get_running_loop())
+
+    gc.collect()
+    recwarn.clear()
+
+    async def change_its_mind(*_: Any) -> str:
+        task = asyncio.create_task(wait_forever())
+        task.cancel()
+        await asyncio.wait({task})
+        return "never mind"
+
+    assert await bench.attempt(change_its_mind).run(LONG, LONG) == Succeeded("never mind")
+    gc.collect()
+    assert [str(one.message) for one in recwarn] == []
+
+
+async def test_a_library_may_look_at_a_handlers_tasks(bench: Bench) -> None:
+    # As anyio does, and with it many a client of a provider: which of its tasks have begun, and what they are called.
+    outlive_exits(asyncio.get_running_loop())
+
+    async def look(*_: Any) -> list[str]:
+        task = asyncio.create_task(wait_forever())
+        coroutine: Any = task.get_coro()
+        before = inspect.getcoroutinestate(coroutine)
+        await asyncio.get_running_loop().run_in_executor(None, int)
+        after = inspect.getcoroutinestate(coroutine)
+        task.cancel()
+        return [before, after, coroutine.__qualname__]
+
+    expected = [inspect.CORO_CREATED, inspect.CORO_SUSPENDED, "wait_forever"]
+    assert await bench.attempt(look).run(LONG, LONG) == Succeeded(expected)
+
+
+@pytest.mark.parametrize("unfit", [5, "text"])
+async def test_what_is_no_coroutine_makes_no_task(bench: Bench, unfit: Any) -> None:
+    outlive_exits(asyncio.get_running_loop())
+
+    async def make_task(*_: Any) -> None:
+        await asyncio.create_task(unfit)
+
+    for function in (make_task, lambda _, ctx: ctx.wait_for(unfit)):
+        outcome = await bench.attempt(function).run(LONG, LONG)
+        assert isinstance(outcome, Failed)
+        assert outcome.error_class == "TypeError"
+
+
 # --- it takes too long
 
 
@@ -333,7 +445,51 @@ async def test_a_stop_that_comes_after_the_end_changes_nothing(bench: Bench) -> 
     attempt.stop(StopReason.CANCELED)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.parametrize("reason", StopReason)
+async def test_what_a_handler_returns_once_it_was_cancelled_is_no_answer(bench: Bench, reason: StopReason) -> None:
+    async def break_off(*_: Any) -> str:
+        bench.began.set()
+        try:
+            await wait_forever()
+        except asyncio.CancelledError:
+            return "as far as I had c"
+        return "never"
+
+    assert await bench.stopped(bench.attempt(break_off), reason) == Stopped(reason)
+
+
+@pytest.mark.parametrize("reason", StopReason)
+@pytest.mark.parametrize("look", [lambda ctx: ctx.cancelled, lambda ctx: ctx.cancel_reason], ids=["whether", "why"])
+async def test_what_a_thread_returns_once_it_has_seen_that_it_shall_stop_is_no_answer(
+    bench: Bench, reason: StopReason, look: Callable[[Context], object]
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    def break_off(_: Turn, ctx: Context) -> str:
+        loop.call_soon_threadsafe(bench.began.set)
+        while not look(ctx):
+            pass
+        return "as far as I had c"
+
+    assert await bench.stopped(bench.attempt(break_off), reason) == Stopped(reason)
+
+
+async def test_what_a_thread_returns_once_a_call_of_its_was_cancelled_is_no_answer(bench: Bench) -> None:
+    async def ask() -> None:
+        bench.began.set()
+        await wait_forever()
+
+    def break_off(_: Turn, ctx: Context) -> str:
+        try:
+            ctx.wait_for(ask())
+        except concurrent.futures.CancelledError:
+            return "as far as I had c"
+        return "never"
+
+    assert await bench.stopped(bench.attempt(break_off), StopReason.SHUTDOWN) == Stopped(StopReason.SHUTDOWN)
+
+
+NOT_TOLD = pytest.mark.parametrize(
     ("reason", "outcome"),
     [
         (StopReason.SHUTDOWN, Succeeded("just in time")),
@@ -341,30 +497,76 @@ async def test_a_stop_that_comes_after_the_end_changes_nothing(bench: Bench) -> 
         (StopReason.SUPERSEDED, Stopped(StopReason.SUPERSEDED)),
     ],
 )
-async def test_an_answer_on_the_way_out_counts_at_a_shutdown_only(
+
+
+@NOT_TOLD
+async def test_an_answer_in_the_moment_of_the_stop_counts_at_a_shutdown_only(
     bench: Bench, reason: StopReason, outcome: Outcome
 ) -> None:
     async def finish(*_: Any) -> str:
-        bench.began.set()
-        try:
-            await wait_forever()
-        except asyncio.CancelledError:
-            return "just in time"
-        return "never"
+        attempt.stop(reason)
+        return "just in time"
+
+    attempt = bench.attempt(finish)
+
+    assert await attempt.run(LONG, LONG) == outcome
+
+
+@NOT_TOLD
+async def test_an_answer_of_a_thread_that_never_looked_counts_at_a_shutdown_only(
+    bench: Bench, reason: StopReason, outcome: Outcome
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    def finish(_: Turn, ctx: Context) -> str:
+        assert not ctx.cancelled
+        loop.call_soon_threadsafe(bench.began.set)
+        # The test's own look, of which the context knows nothing.
+        while not bench.context._cancelled:
+            pass
+        return "just in time"
 
     assert await bench.stopped(bench.attempt(finish), reason) == outcome
 
 
-async def test_an_answer_of_a_thread_on_the_way_out_counts_at_a_shutdown_too(bench: Bench) -> None:
+def stopped_as_its_thread_returns(bench: Bench, monkeypatch: pytest.MonkeyPatch, reply: Any) -> Attempt:
+    """An attempt whose thread has returned while its loop was busy telling it to stop, and has heard of neither."""
+    release, cancel = threading.Event(), bench.context.cancel
     loop = asyncio.get_running_loop()
 
-    def finish(_: Turn, ctx: Context) -> str:
+    def answer(*_: Any) -> Any:
         loop.call_soon_threadsafe(bench.began.set)
-        while not ctx.cancelled:
-            pass
-        return "just in time"
+        release.wait(30)
+        return reply
 
-    assert await bench.stopped(bench.attempt(finish), StopReason.SHUTDOWN) == Succeeded("just in time")
+    attempt = bench.attempt(answer)
+
+    def cancel_and_hold_the_loop(reason: CancelReason) -> None:
+        cancel(reason)
+        release.set()
+        wait_until(lambda: attempt._job is not None and attempt._job.done())
+
+    monkeypatch.setattr(bench.context, "cancel", cancel_and_hold_the_loop)
+    return attempt
+
+
+async def test_an_answer_of_a_thread_that_its_loop_has_not_heard_of_counts_too(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = stopped_as_its_thread_returns(bench, monkeypatch, "just in time")
+
+    assert await bench.stopped(attempt, StopReason.SHUTDOWN) == Succeeded("just in time")
+
+
+async def test_a_coroutine_that_a_thread_returns_as_it_is_stopped_is_cancelled(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned = wait_forever()
+    attempt = stopped_as_its_thread_returns(bench, monkeypatch, returned)
+
+    assert await bench.stopped(attempt, StopReason.SHUTDOWN) == Stopped(StopReason.SHUTDOWN)
+    assert attempt.left_behind is None
+    returned.close()
 
 
 async def test_a_function_in_a_thread_that_ignores_its_cancellation_is_left_behind(bench: Bench) -> None:

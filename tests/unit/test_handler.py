@@ -1,5 +1,6 @@
 """What a user of Turnstile writes: options, the turn's input, and how the handler is found."""
 
+import math
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from turns.durations import MAX_SECONDS
 from turns.errors import SettingsError
 from worker.handler import Handler, Turn, handler
 from worker.handler_loading import load
@@ -104,11 +106,18 @@ def test_a_handler_that_cannot_be_had_is_refused_with_the_reason(module: str, at
 
 @pytest.mark.parametrize(
     "options",
-    [{"timeout": 0}, {"timeout": -1.5}, {"max_attempts": 0}, {"retry_on": ("ValueError",)}, {"retry_on": int}],
-)
+    [
+        {"timeout": 0}, {"timeout": -1.5}, {"timeout": math.inf}, {"timeout": math.nan}, {"timeout": MAX_SECONDS + 1},
+        {"max_attempts": 0}, {"retry_on": ("ValueError",)}, {"retry_on": int},
+    ],
+)  # fmt: skip
 def test_options_that_make_no_sense_are_refused_where_they_stand(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         handler(**options)
+
+
+def test_a_handler_may_take_as_long_as_any_setting_allows() -> None:
+    assert handler(timeout=MAX_SECONDS)(str.join).timeout == MAX_SECONDS
 
 
 def test_one_exception_that_may_heal_needs_no_tuple() -> None:

@@ -1,5 +1,7 @@
 """What a handler's exception means."""
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,7 +77,7 @@ def test_an_exception_that_cannot_say_what_it_is_fails_the_turn_all_the_same() -
     assert outcome.error_class == "UnprintableError"
 
 
-@pytest.mark.parametrize("after", ["soon", object()])
+@pytest.mark.parametrize("after", ["soon", object(), math.nan])
 def test_a_wait_that_is_no_number_is_refused_where_it_is_asked_for(after: object) -> None:
     with pytest.raises((TypeError, ValueError)):
         Retry(after=after)  # type: ignore[arg-type]
