@@ -2,7 +2,8 @@
 
 A child's id is made of its parent's id, the call's key and the parent's generation. So a handler that runs again, after a
 retry, a crash or a join, finds the children it has instead of starting them twice; after a redrive those that have failed
-get a successor. A child is recorded by `turns.submission.SUBMIT`, and only while its parent's claim holds.
+get a successor, and no redrive touches them from then on. A child is recorded by `turns.submission.SUBMIT`, and only while its
+parent's claim holds.
 """
 
 import hashlib
@@ -23,6 +24,17 @@ SELECT DISTINCT ON (t.child_key) t.child_key, t.id, t.session_id, t.status FROM 
  WHERE t.parent_turn_id = %(parent)s AND t.child_key IS NOT NULL
  ORDER BY t.child_key, t.created_at DESC, t.id DESC
 """
+
+HAS_SUCCESSOR: LiteralString = """(
+    t.child_key IS NOT NULL AND (
+        EXISTS (SELECT FROM turns n
+                 WHERE n.parent_turn_id = t.parent_turn_id AND n.child_key = t.child_key AND n.tenant_id = t.tenant_id
+                   AND (n.created_at, n.id) > (t.created_at, t.id))
+        OR EXISTS (SELECT FROM archived_turns a
+                    WHERE a.parent_turn_id = t.parent_turn_id AND a.turn ->> 'child_key' = t.child_key
+                      AND a.tenant_id = t.tenant_id AND (a.turn ->> 'created_at')::timestamptz > t.created_at)))
+"""
+"""Whether the parent of turn `t` has started its call anew since; never NULL. Run again as well, it would be done twice."""
 
 READ_STATES: LiteralString = """
 SELECT t.id, t.status, t.error_class, t.error FROM turns t

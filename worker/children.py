@@ -88,7 +88,7 @@ class Children:
         )
         known = (await self._read()).get(key)
         # Of an earlier generation, and not answered: the redrive is there to try it once more.
-        if known is not None and (known.id == child_id or known.status not in _LOST):
+        if known is not None and (known.id == child_id or not await self._is_still_lost(known)):
             return Child(known.id, known.session_id, key)
         await self._outlast(lambda: self._intake.accept(submission))
         return Child(child_id, session_id, key)
@@ -119,6 +119,13 @@ class Children:
             found = await self._outlast(lambda: read_children(self._database, self._turn.id))
             self._known = {key: child for key, child in found.items() if self._is_ours(key, child)}
         return self._known
+
+    async def _is_still_lost(self, known: KnownChild) -> bool:
+        if known.status not in _LOST:
+            return False
+        # It was read at this attempt's first call: an operator may have put the child itself back to work since.
+        states = await self._outlast(lambda: read_states(self._database, self._turn.id, [known.id]))
+        return known.id not in states or states[known.id].status in _LOST
 
     def _is_ours(self, key: str, child: KnownChild) -> bool:
         # An id that a client has chosen may be chosen again once its turn is archived, by another tenant, too; and the archive

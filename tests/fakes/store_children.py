@@ -56,6 +56,17 @@ def read_children(tables: Tables, parameters: Parameters) -> Rows:
     return [columns(row, ("child_key", "id", "session_id", "status")) for _, row in sorted(newest.items())]
 
 
+def has_successor(tables: Tables, row: TurnRow) -> bool:
+    """HAS_SUCCESSOR."""
+    if row.child_key is None or row.parent_turn_id is None:
+        return False
+    return any(
+        (one.child_key, one.tenant_id) == (row.child_key, row.tenant_id)
+        and (one.created_at, one.id) > (row.created_at, row.id)
+        for one in tables.children_of(row.parent_turn_id)
+    )
+
+
 def read_states(tables: Tables, parameters: Parameters) -> Rows:
     """READ_STATES."""
     found = [row for row in _rows(tables, parameters["ids"]) if row.parent_turn_id == parameters["parent"]]
