@@ -125,6 +125,8 @@ def why_not_again(halt: "Halt") -> str | None:
     """Why a FAILED turn may not run again, by any command; None if it may."""
     if halt.replaced:
         return "is FAILED, and its parent has started it anew since (see turnstile trace): run again, it would be done twice"
+    if halt.compensated:
+        return "is FAILED, and its compensation has not ended yet (see turnstile trace): it would undo the new run"
     return None
 
 

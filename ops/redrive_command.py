@@ -137,6 +137,7 @@ def as_document(survey: "Survey", result: "RedriveResult | None") -> dict[str, A
         "redrive_id": done.redrive_id,
         "revived": len(done.revived),
         "moved_on": done.moved_on,
+        "compensated": done.compensated,
         "sent": done.sent,
         "unsent": done.unsent,
         "undeclared": dict(done.undeclared),
@@ -157,6 +158,10 @@ def _question(survey: "Survey") -> str:
 
 
 def _explain(result: "RedriveResult") -> None:
+    if result.compensated:
+        say(
+            f"{result.compensated} turns were left alone: their compensation has not ended yet; redrive them when it has"
+        )
     if result.unsent:
         say(f"SQS did not take {result.unsent} wake-ups: the relay sends them, nothing is to be done")
     if result.unswept:

@@ -5,7 +5,7 @@ at the same time. It gets fresh budgets, a new trace (G24) and a place at the en
 said since then stays said. `ctx.idempotency_key` stays the old one.
 
 A turn that halts its session is left alone: it has a place to keep, and ways of its own (`turns.halting`). So is a child that
-its redriven parent has started anew.
+its redriven parent has started anew, and a turn whose compensation has not ended.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from turns.children import HAS_SUCCESSOR
+from turns.compensation import IS_BEING_COMPENSATED
 from turns.database import Database
 from turns.envelope import OutgoingMessage
 from turns.head import IS_FAILED
@@ -35,7 +36,7 @@ WITH wanted AS MATERIALIZED (
     SELECT t.id, t.tenant_id, t.session_id, t.seq, w.trace_id, w.span_id, w.expires_in
       FROM sessions_locked JOIN turns t USING (tenant_id, session_id) JOIN wanted w ON w.id = t.id
      WHERE {IS_FAILED} AND t.generation = w.generation AND halted_by IS DISTINCT FROM t.id
-       AND NOT {HAS_SUCCESSOR}
+       AND NOT {HAS_SUCCESSOR} AND NOT {IS_BEING_COMPENSATED}
      ORDER BY t.id FOR NO KEY UPDATE OF t
 ), place AS (
     UPDATE sessions s SET last_seq = s.last_seq + f.many, updated_at = clock_timestamp()
@@ -59,6 +60,10 @@ RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, t.gen
 READ_GENERATIONS: LiteralString = f"""
 SELECT t.id, t.generation, CASE WHEN {IS_FAILED} AND {HAS_SUCCESSOR} THEN '{REPLACED}' ELSE t.status END AS status
   FROM turns t WHERE t.id = ANY (%(ids)s::uuid[])
+"""
+
+FIND_COMPENSATED: LiteralString = f"""
+SELECT t.id FROM turns t WHERE t.id = ANY (%(ids)s::uuid[]) AND {IS_FAILED} AND {IS_BEING_COMPENSATED}
 """
 
 
@@ -104,3 +109,8 @@ async def read_generations(database: Database, turn_ids: Sequence[UUID]) -> dict
     """Generation and status (or REPLACED) of turns, for telling which dead letters their rows have outlived."""
     rows = await database.fetch(READ_GENERATIONS, {"ids": list(turn_ids)})
     return {row["id"]: (row["generation"], row["status"]) for row in rows}
+
+
+async def find_compensated(database: Database, turn_ids: Sequence[UUID]) -> set[UUID]:
+    """Which of these FAILED turns have a compensation that has not ended: no redrive takes them yet."""
+    return {row["id"] for row in await database.fetch(FIND_COMPENSATED, {"ids": list(turn_ids)})}

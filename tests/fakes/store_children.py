@@ -67,6 +67,23 @@ def has_successor(tables: Tables, row: TurnRow) -> bool:
     )
 
 
+def is_being_compensated(tables: Tables, row: TurnRow) -> bool:
+    """IS_BEING_COMPENSATED."""
+    return any(
+        (one.kind, one.tenant_id) == ("compensation", row.tenant_id) and one.status.is_open
+        for one in tables.children_of(row.id)
+    )
+
+
+def find_compensated(tables: Tables, parameters: Parameters) -> Rows:
+    """FIND_COMPENSATED."""
+    return [
+        {"id": row.id}
+        for row in _rows(tables, parameters["ids"])
+        if row.status is TurnStatus.FAILED and is_being_compensated(tables, row)
+    ]
+
+
 def read_states(tables: Tables, parameters: Parameters) -> Rows:
     """READ_STATES."""
     found = [row for row in _rows(tables, parameters["ids"]) if row.parent_turn_id == parameters["parent"]]

@@ -1,16 +1,17 @@
 """Redrive and retry of turns that others have come of, or that came of others: on both stores."""
 
+from dataclasses import replace
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from tests.contract.store.calls import FAILURE, NET_SECONDS, claimed, row_of, terms
-from tests.contract.store.test_children import child_of, end, parent_of
+from tests.contract.store.calls import FAILURE, NET_SECONDS, SUCCESS, claimed, row_of, terms
+from tests.contract.store.test_children import COMPENSATES, child_of, compensation_of, end, parent_of
 from tests.factories import make_submission
 from tests.fakes.store_stands import Stand
 from turns.claimed_turn import ClaimedTurn
 from turns.halting import read_halt, retry
 from turns.identifiers import start_trace
-from turns.redrive import REPLACED, read_generations, revive
+from turns.redrive import REPLACED, find_compensated, read_generations, revive
 from turns.submission import ParentClaim, submit
 
 # --- children that a redriven parent has started anew
@@ -70,3 +71,38 @@ async def test_a_child_with_a_successor_that_halts_its_session_is_not_retried(st
     assert resumed is None
     assert halt is not None
     assert (halt.halts, halt.replaced) == (True, True)
+
+
+# --- turns whose compensation has not ended
+
+
+async def test_a_turn_is_redriven_when_its_compensation_has_ended(store: Stand) -> None:
+    turn = await parent_of(store)
+    await end(store, turn, FAILURE, COMPENSATES)
+    [compensation] = await compensation_of(store, turn.id)
+
+    assert await revived(store, turn.id) == []
+    undoing = await claimed(store, session_id=compensation["session_id"])
+    assert await revived(store, turn.id) == []
+    assert await find_compensated(store.database, [turn.id, undoing.id, uuid4()]) == {turn.id}
+    await end(store, undoing, SUCCESS)
+
+    assert await find_compensated(store.database, [turn.id]) == set()
+    assert await revived(store, turn.id) == [turn.id]
+
+
+async def test_a_retry_waits_for_the_compensation(store: Stand) -> None:
+    turn = await parent_of(store)
+    await end(store, turn, FAILURE, replace(COMPENSATES, halt=True))
+    [compensation] = await compensation_of(store, turn.id)
+    given: dict[str, Any] = {"expires_in_seconds": 900, "requested_by": "who"}
+
+    assert await retry(store.database, turn.id, start_trace(1), **given) is None
+    before = await read_halt(store.database, turn.id)
+    await end(store, await claimed(store, session_id=compensation["session_id"]), SUCCESS)
+    after = await read_halt(store.database, turn.id)
+
+    assert before is not None
+    assert after is not None
+    assert (before.halts, before.compensated, after.halts, after.compensated) == (True, True, True, False)
+    assert await retry(store.database, turn.id, start_trace(1), **given) is not None

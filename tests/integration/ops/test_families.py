@@ -114,3 +114,31 @@ async def test_a_child_that_was_started_anew_is_no_dead_letter_and_the_commands_
     assert f"{child.turn_id} is FAILED, and its parent has started it anew since" in named.err
     done = json.loads(named.out)
     assert (done["matched"], done["revived"], done["letters"], done["swept"]) == (0, 0, {"outlived": 1}, 1)
+
+
+@pytest.mark.parametrize("halt", [False, True])
+async def test_a_turn_whose_compensation_has_not_ended_is_left_alone_and_the_commands_say_why(
+    turnstile: Turnstile, database: Database, settings: Settings, halt: bool
+) -> None:
+    fails = Settlement(
+        status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, error_class="Boom", fault=True, dead_letter=True
+    )
+    turn = make_submission(settings.queue, "s")
+    await submit(database, [turn], net_seconds=60.0)
+    request = SettleRequest(
+        turn=await _claim(database, settings, "s"), settlement=fails, more=False, next_claim_id=uuid4()
+    )
+    terms = replace(make_terms(settings, halt=halt), compensates=True, compensation_expires_seconds=60.0)
+    await settle(database, terms, [request], json.dumps)
+
+    ran = await turnstile(*(("retry", str(turn.turn_id)) if halt else ("redrive", "--json")), "--yes")
+
+    if halt:
+        assert ran.code == 1
+        assert f"{turn.turn_id} is FAILED, and its compensation has not ended yet" in ran.err
+    else:
+        done = json.loads(ran.out)
+        assert (ran.code, done["matched"], done["revived"], done["compensated"], done["moved_on"]) == (0, 1, 0, 1, 0)
+        assert "1 turns were left alone: their compensation has not ended yet" in ran.err
+    [row] = await database.fetch("SELECT status FROM turns WHERE kind = 'turn'", {})
+    assert row["status"] == "FAILED"
