@@ -13,7 +13,7 @@ from turns.children import ChildState, KnownChild, is_joined, make_child_id, rea
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.identifiers import TraceContext, continue_trace
-from turns.message import ID_RULE, is_valid_id
+from turns.message import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 from turns.settlement import JoinPolicy
 from turns.status import TurnStatus
 from turns.submission import ParentClaim, Submission
@@ -155,6 +155,8 @@ def _check_session(turn: ClaimedTurn, session: str) -> str:
         raise ValueError("a child in its parent's own session would wait behind its parent for ever")
     if not is_valid_id(session):
         raise ValueError(f"session must be {ID_RULE}, got {session!r:.150}")
+    if is_reserved_session(session):
+        raise ValueError(RESERVED_RULE)
     return session
 
 

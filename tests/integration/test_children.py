@@ -204,6 +204,11 @@ async def test_a_child_in_its_parents_session_is_refused(family: Family, parent:
         await family.start(family.run(parent), session=PARENT)
 
 
+async def test_a_child_in_the_session_of_a_compensation_is_refused(family: Family, parent: ClaimedTurn) -> None:
+    with pytest.raises(ValueError, match="is for compensations"):
+        await family.start(family.run(parent), session=f"compensation:{uuid4()}")
+
+
 async def test_a_child_may_stand_in_a_session_that_others_use(family: Family, parent: ClaimedTurn) -> None:
     await submit_turns(family.database, family.settings, "other", session_id="other")
 
