@@ -25,17 +25,6 @@ SELECT DISTINCT ON (t.child_key) t.child_key, t.id, t.session_id, t.status FROM 
  ORDER BY t.child_key, t.created_at DESC, t.id DESC
 """
 
-HAS_SUCCESSOR: LiteralString = """(
-    t.child_key IS NOT NULL AND (
-        EXISTS (SELECT FROM turns n
-                 WHERE n.parent_turn_id = t.parent_turn_id AND n.child_key = t.child_key AND n.tenant_id = t.tenant_id
-                   AND (n.created_at, n.id) > (t.created_at, t.id))
-        OR EXISTS (SELECT FROM archived_turns a
-                    WHERE a.parent_turn_id = t.parent_turn_id AND a.turn ->> 'child_key' = t.child_key
-                      AND a.tenant_id = t.tenant_id AND (a.turn ->> 'created_at')::timestamptz > t.created_at)))
-"""
-"""Whether the parent of turn `t` has started its call anew since; never NULL. Run again as well, it would be done twice."""
-
 READ_STATES: LiteralString = """
 SELECT t.id, t.status, t.error_class, t.error FROM turns t
  WHERE t.id = ANY (%(ids)s::uuid[]) AND t.parent_turn_id = %(parent)s

@@ -17,11 +17,10 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from turns.children import HAS_SUCCESSOR
 from turns.compensation import IS_BEING_COMPENSATED
 from turns.database import Connection, Database
 from turns.envelope import OutgoingMessage
-from turns.head import IS_FAILED, WAKE_HEAD
+from turns.head import HAS_SUCCESSOR, IS_FAILED, WAKE_HEAD
 from turns.identifiers import TraceContext
 from turns.message import WakeUp
 from turns.redrive_record import RECORD
