@@ -21,7 +21,7 @@ class Verdict(StrEnum):
     STILL_DEAD = "still_dead"
     """Its turn is FAILED: a redrive may bring it back."""
     OUTLIVED = "outlived"
-    """Its row has moved on: redriven, answered or cancelled since."""
+    """Its row has moved on: redriven, answered or cancelled since, or a child whose call has a successor."""
     MOVED_BY_SQS = "moved_by_sqs"
     """An ordinary wake-up that SQS (or somebody) put here. Its row is not FAILED, so it was only a hint."""
     MALFORMED = "malformed"

@@ -41,6 +41,8 @@ def _let_go_on(turn_id: UUID, way: "WayOn", *, dry_run: bool, yes: bool, as_json
     halt = run(_read(settings, turn_id))
     if not halt.halts:
         raise CommandError(_refusal(halt))
+    if way is WayOn.RETRY and (reason := why_not_again(halt)):
+        raise CommandError(f"{halt.id} {reason}; nothing was changed")
     if way is WayOn.RETRY:
         # Before the question: its new budgets are the queue's. A skip works whatever became of the queue.
         settings.find_queue(halt.queue)
@@ -117,6 +119,15 @@ def as_document(halt: "Halt", way: "WayOn", resumed: "Resumed | None") -> dict[s
         "waiting": halt.waiting,
         "woken": resumed.woken[1].wake_up.turn_id if resumed and resumed.woken else None,
     }
+
+
+def why_not_again(halt: "Halt") -> str | None:
+    """Why a FAILED turn may not run again, by any command; None if it may."""
+    if halt.replaced:
+        return "is FAILED, and its parent has started it anew since (see turnstile trace): run again, it would be done twice"
+    if halt.compensated:
+        return "is FAILED, and its compensation has not ended yet (see turnstile trace): it would undo the new run"
+    return None
 
 
 def _refusal(halt: "Halt") -> str:

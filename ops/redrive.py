@@ -26,7 +26,7 @@ from turns.dead_letters import FailedFilter, list_failed
 from turns.errors import QueueUnavailableError, UnknownQueueError
 from turns.identifiers import start_trace
 from turns.message_queue import MessageQueues
-from turns.redrive import Revived, revive
+from turns.redrive import Revived, find_compensated, revive
 from turns.redrive_record import RedriveRecord, begin
 from turns.settings import Settings
 
@@ -62,6 +62,8 @@ class RedriveResult:
     revived: list[UUID] = field(default_factory=list)
     moved_on: int = 0
     """Not FAILED any more when their turn came: another redrive was quicker."""
+    compensated: int = 0
+    """Left alone: their compensation has not ended yet. They stay dead letters."""
     sent: int = 0
     unsent: int = 0
     """Revived, but SQS did not take the wake-up: the relay sends it by `send_at`."""
@@ -156,6 +158,8 @@ class Redrive:
 
     async def revive(self, batch: Sequence[Candidate], result: RedriveResult) -> list[Revived]:
         """Puts a batch back to PENDING, under new traces; returns those that this redrive won."""
+        # Asked first: between the commit of a revive and its record nothing more should come.
+        compensated = await find_compensated(self._database, [candidate.id for candidate in batch])
         revived = await revive(
             self._database,
             [(candidate.id, candidate.generation) for candidate in batch],
@@ -164,7 +168,9 @@ class Redrive:
             net_seconds=self._settings.net_seconds,
         )
         result.revived += [one.message.wake_up.turn_id for one in revived]
-        result.moved_on += len(batch) - len(revived)
+        compensated -= {one.message.wake_up.turn_id for one in revived}
+        result.compensated += len(compensated)
+        result.moved_on += len(batch) - len(revived) - len(compensated)
         return revived
 
     async def send(self, revived: Sequence[Revived], result: RedriveResult) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from ops.confirmation import confirm
 from ops.exit_codes import CommandError, ExitCode
+from ops.halted_session import why_not_again
 from ops.output import AsJson, print_fields, print_json, progress, say, short_time
 
 if TYPE_CHECKING:
@@ -112,6 +113,9 @@ async def _report_others(database: "Database", named: Sequence[UUID], survey: "S
     statuses = await read_statuses(database, list(others))
     for turn_id, status in statuses.items():
         halt = await read_halt(database, turn_id)
+        if halt is not None and (reason := why_not_again(halt)):
+            say(f"{turn_id} {reason}; left as it is")
+            continue
         why = " and halts its session, see turnstile retry and skip" if halt is not None and halt.halts else ""
         say(f"{turn_id} is {status}{why}: left as it is")
     unknown = sorted(map(str, others - statuses.keys()))
@@ -133,6 +137,7 @@ def as_document(survey: "Survey", result: "RedriveResult | None") -> dict[str, A
         "redrive_id": done.redrive_id,
         "revived": len(done.revived),
         "moved_on": done.moved_on,
+        "compensated": done.compensated,
         "sent": done.sent,
         "unsent": done.unsent,
         "undeclared": dict(done.undeclared),
@@ -153,6 +158,10 @@ def _question(survey: "Survey") -> str:
 
 
 def _explain(result: "RedriveResult") -> None:
+    if result.compensated:
+        say(
+            f"{result.compensated} turns were left alone: their compensation has not ended yet; redrive them when it has"
+        )
     if result.unsent:
         say(f"SQS did not take {result.unsent} wake-ups: the relay sends them, nothing is to be done")
     if result.unswept:

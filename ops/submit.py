@@ -138,9 +138,9 @@ def _read_standard_input() -> str:
 
 def _check(session: str, idempotency_key: str | None) -> None:
     # Before anything is sent: HTTP has no way to say what a header or a path may not hold.
-    from ops.submit_checks import check_id, check_key
+    from ops.submit_checks import check_key, check_session
 
-    check_id("the session", session)
+    check_session(session)
     if idempotency_key is not None:
         check_key(idempotency_key)
 

@@ -5,13 +5,20 @@ from typing import Any
 
 from ops.exit_codes import CommandError, ExitCode
 from producer.turn_request import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
-from turns.message import ID_RULE, is_valid_id
+from turns.message import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 
 
 def check_id(name: str, value: Any) -> None:
     """Raises CommandError, without the value, unless it may name a tenant or a session."""
     if not isinstance(value, str) or not is_valid_id(value):
         raise CommandError(f"{name} must be {ID_RULE}", ExitCode.USAGE)
+
+
+def check_session(session_id: Any) -> None:
+    """Raises CommandError unless a client may put turns into a session of that name."""
+    check_id("the session", session_id)
+    if is_reserved_session(session_id):
+        raise CommandError(RESERVED_RULE, ExitCode.USAGE)
 
 
 def check_key(key: Any) -> None:

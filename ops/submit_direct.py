@@ -16,7 +16,7 @@ import psycopg
 
 from ops.exit_codes import CommandError, ExitCode
 from ops.output import Report
-from ops.submit_checks import check_id, check_key
+from ops.submit_checks import check_id, check_key, check_session
 from producer.strict_json import NotJsonError, RefusedJsonError, parse
 from producer.turn_request import (
     InvalidRequestError,
@@ -77,7 +77,7 @@ def read_lines(lines: Sequence[bytes], settings: Settings, tenant_id: str, key_p
 def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str, Any], key: Any) -> Submission:
     """Validates one submission as the API does. Raises CommandError."""
     check_id("the tenant", tenant_id)
-    check_id("the session", session_id)
+    check_session(session_id)
     if key is not None:
         check_key(key)
     try:

@@ -40,7 +40,7 @@ from producer.wake_up_sending import WakeUpSending
 from turns.cancel_hints import CancelHints
 from turns.database import Database
 from turns.history import read_version, session_exists
-from turns.message import ID_PATTERN
+from turns.message import ID_PATTERN, RESERVED_RULE, is_reserved_session
 from turns.message_queue import MessageQueues
 from turns.reading import Position, TurnFilter, list_turns, read_turn
 from turns.settings import Settings
@@ -146,6 +146,8 @@ async def submit_turn(
 
     With `Prefer: wait=10` the answer waits: 200 with the turn if it has ended by then, else 202 as ever.
     """
+    if is_reserved_session(session_id):
+        raise invalid_parameters(Fault(detail=RESERVED_RULE, parameter="session_id"))
     body = await read_json(request, behind.settings.max_body_bytes)
     wanted = read_turn_request(body, datetime.now(UTC))
     accepted = await behind.intake.accept(tenant, session_id, wanted, key=idempotency_key, traceparent=traceparent)

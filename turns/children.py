@@ -2,7 +2,8 @@
 
 A child's id is made of its parent's id, the call's key and the parent's generation. So a handler that runs again, after a
 retry, a crash or a join, finds the children it has instead of starting them twice; after a redrive those that have failed
-get a successor. A child is recorded by `turns.submission.SUBMIT`, and only while its parent's claim holds.
+get a successor, and no redrive touches them from then on. A child is recorded by `turns.submission.SUBMIT`, and only while its
+parent's claim holds.
 """
 
 import hashlib

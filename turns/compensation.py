@@ -17,6 +17,12 @@ _ID: LiteralString = """
 """
 """Of the form of a UUIDv7, and beside the failed turn's in the order of ids. 72 bits of the digest."""
 
+IS_BEING_COMPENSATED: LiteralString = """EXISTS (
+    SELECT FROM turns c WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND c.tenant_id = t.tenant_id
+                          AND (c.status || '') IN ('PENDING', 'RUNNING'))
+"""
+"""Whether a compensation of turn `t`, of whichever generation, has not ended: it would undo what a new run does."""
+
 COMPENSATE: LiteralString = f"""
 compensation AS MATERIALIZED (
     SELECT {_ID} AS id, substr(digest.text, 17, 16) AS span_id, t.id AS parent_turn_id, t.tenant_id, t.session_id, t.queue,

@@ -5,10 +5,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, exists, or_, select
+from sqlalchemy import Select, exists, or_, select, text
 
 from turns.database import Database
+from turns.head import HAS_SUCCESSOR
 from turns.schema import sessions, turns
+
+_T = turns.alias("t")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,29 +49,29 @@ async def list_failed(
 ) -> list[FailedTurn]:
     """The FAILED turns that match, oldest first, `limit` of them from behind `after`.
 
-    Without the ones that were not worth a dead letter (G27), unless they are named, and without those that halt their
-    session: they are not given up yet.
+    Without the ones that were not worth a dead letter (G27), unless they are named, without those that halt their
+    session, which are not given up yet, and without children that their parent has started anew.
     """
     names = FailedTurn.__dataclass_fields__
-    statement: Select[Any] = select(*(turns.c[name] for name in names)).where(turns.c.status == "FAILED")
+    statement: Select[Any] = select(*(_T.c[name] for name in names)).where(_T.c.status == "FAILED")
     halts = exists().where(
-        sessions.c.halted_by == turns.c.id,
-        sessions.c.tenant_id == turns.c.tenant_id,
-        sessions.c.session_id == turns.c.session_id,
+        sessions.c.halted_by == _T.c.id,
+        sessions.c.tenant_id == _T.c.tenant_id,
+        sessions.c.session_id == _T.c.session_id,
     )
-    statement = statement.where(~halts)
+    statement = statement.where(~halts, text(f"NOT {HAS_SUCCESSOR}"))
     if wanted.queue is not None:
-        statement = statement.where(turns.c.queue == wanted.queue)
+        statement = statement.where(_T.c.queue == wanted.queue)
     if wanted.turn_ids:
-        statement = statement.where(turns.c.id.in_(wanted.turn_ids))
+        statement = statement.where(_T.c.id.in_(wanted.turn_ids))
     else:
         # A FAILED row's `send_at` is that of a dead letter which is still to be sent.
-        statement = statement.where(or_(turns.c.dead_lettered_at.is_not(None), turns.c.send_at.is_not(None)))
+        statement = statement.where(or_(_T.c.dead_lettered_at.is_not(None), _T.c.send_at.is_not(None)))
     if wanted.error_class is not None:
-        statement = statement.where(turns.c.error_class == wanted.error_class)
+        statement = statement.where(_T.c.error_class == wanted.error_class)
     if wanted.tenant_id is not None:
-        statement = statement.where(turns.c.tenant_id == wanted.tenant_id)
+        statement = statement.where(_T.c.tenant_id == wanted.tenant_id)
     if after is not None:
-        statement = statement.where(turns.c.id > after)
-    rows = await database.query(statement.order_by(turns.c.id).limit(limit))
+        statement = statement.where(_T.c.id > after)
+    rows = await database.query(statement.order_by(_T.c.id).limit(limit))
     return [FailedTurn(**row) for row in rows]

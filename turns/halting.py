@@ -17,17 +17,19 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from turns.compensation import IS_BEING_COMPENSATED
 from turns.database import Connection, Database
 from turns.envelope import OutgoingMessage
-from turns.head import IS_FAILED, WAKE_HEAD
+from turns.head import HAS_SUCCESSOR, IS_FAILED, WAKE_HEAD
 from turns.identifiers import TraceContext
 from turns.message import WakeUp
 from turns.redrive_record import RECORD
 from turns.status import TurnStatus
 
-READ_HALT: LiteralString = """
+READ_HALT: LiteralString = f"""
 SELECT t.id, t.tenant_id, t.session_id, t.queue, t.status, t.generation, t.error_class, t.finished_at,
-       coalesce(s.halted_by = t.id, false) AS halts,
+       coalesce(s.halted_by = t.id, false) AS halts, {IS_FAILED} AND {HAS_SUCCESSOR} AS replaced,
+       {IS_FAILED} AND {IS_BEING_COMPENSATED} AS compensated,
        (SELECT count(*) FROM turns w WHERE w.tenant_id = t.tenant_id AND w.session_id = t.session_id
                                        AND w.seq IS NOT NULL AND w.status IN ('PENDING', 'RUNNING')) AS waiting
   FROM turns t LEFT JOIN sessions s USING (tenant_id, session_id) WHERE t.id = %(id)s
@@ -46,7 +48,7 @@ UPDATE turns t
        expires_at = clock_timestamp() + make_interval(secs => %(expires)s), started_at = NULL, finished_at = NULL,
        error_class = NULL, error = NULL, dead_lettered_at = NULL, cancel_requested_at = NULL, cancel_reason = NULL,
        trace_id = %(trace)s, span_id = %(span)s, parent_span_id = NULL
- WHERE t.id = %(id)s AND {IS_FAILED}
+ WHERE t.id = %(id)s AND {IS_FAILED} AND NOT {HAS_SUCCESSOR} AND NOT {IS_BEING_COMPENSATED}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id
 """
 
@@ -80,6 +82,10 @@ class Halt:
     error_class: str | None
     finished_at: datetime | None
     halts: bool
+    replaced: bool
+    """A child that FAILED, and that its redriven parent has started anew: only to be skipped."""
+    compensated: bool
+    """It FAILED, and a compensation of it has not ended."""
     waiting: int
     """Open turns of its session."""
 
@@ -101,7 +107,8 @@ async def read_halt(database: Database, turn_id: UUID) -> Halt | None:
 async def retry(
     database: Database, turn_id: UUID, trace: TraceContext, *, expires_in_seconds: float, requested_by: str
 ) -> Resumed | None:
-    """Puts the turn back to PENDING in its old place; None, and nothing was changed, if it halts no session (any more).
+    """Puts the turn back to PENDING in its old place; None, and nothing was changed, if it halts no session (any more) or may not
+    run again (see `Halt`).
 
     The wake-up is the caller's to send; if it never does, the relay does.
     """

@@ -35,6 +35,15 @@ def is_valid_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
+def is_reserved_session(session_id: str) -> bool:
+    """Whether nobody but a settle may put turns there: a compensation is born as the first turn of its session, or not at all."""
+    return session_id.startswith("compensation:")
+
+
+RESERVED_RULE = "a session whose name begins with compensation: is for compensations"
+"""The rule, for people."""
+
+
 @dataclass(frozen=True, slots=True)
 class WakeUp:
     """One message's body. The turn is named for logs and redrive; nothing is decided from it."""

@@ -4,7 +4,8 @@ A compare-and-set on the row: FAILED of generation g becomes PENDING of generati
 at the same time. It gets fresh budgets, a new trace (G24) and a place at the end of its session: what the conversation has
 said since then stays said. `ctx.idempotency_key` stays the old one.
 
-A turn that halts its session is left alone: it has a place to keep, and ways of its own (`turns.halting`).
+A turn that halts its session is left alone: it has a place to keep, and ways of its own (`turns.halting`). So is a child that
+its redriven parent has started anew, and a turn whose compensation has not ended.
 """
 
 from collections.abc import Sequence
@@ -12,11 +13,15 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 from uuid import UUID
 
+from turns.compensation import IS_BEING_COMPENSATED
 from turns.database import Database
 from turns.envelope import OutgoingMessage
-from turns.head import IS_FAILED
+from turns.head import HAS_SUCCESSOR, IS_FAILED
 from turns.identifiers import TraceContext
 from turns.message import WakeUp
+
+REPLACED: LiteralString = "REPLACED"
+"""In place of FAILED, of a child that has a successor: nobody will put it back to work. No status of the table."""
 
 REVIVE: LiteralString = f"""
 WITH wanted AS MATERIALIZED (
@@ -30,6 +35,7 @@ WITH wanted AS MATERIALIZED (
     SELECT t.id, t.tenant_id, t.session_id, t.seq, w.trace_id, w.span_id, w.expires_in
       FROM sessions_locked JOIN turns t USING (tenant_id, session_id) JOIN wanted w ON w.id = t.id
      WHERE {IS_FAILED} AND t.generation = w.generation AND halted_by IS DISTINCT FROM t.id
+       AND NOT {HAS_SUCCESSOR} AND NOT {IS_BEING_COMPENSATED}
      ORDER BY t.id FOR NO KEY UPDATE OF t
 ), place AS (
     UPDATE sessions s SET last_seq = s.last_seq + f.many, updated_at = clock_timestamp()
@@ -50,8 +56,13 @@ UPDATE turns t
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, t.generation
 """
 
-READ_GENERATIONS: LiteralString = """
-SELECT t.id, t.generation, t.status FROM turns t WHERE t.id = ANY (%(ids)s::uuid[])
+READ_GENERATIONS: LiteralString = f"""
+SELECT t.id, t.generation, CASE WHEN {IS_FAILED} AND {HAS_SUCCESSOR} THEN '{REPLACED}' ELSE t.status END AS status
+  FROM turns t WHERE t.id = ANY (%(ids)s::uuid[])
+"""
+
+FIND_COMPENSATED: LiteralString = f"""
+SELECT t.id FROM turns t WHERE t.id = ANY (%(ids)s::uuid[]) AND {IS_FAILED} AND {IS_BEING_COMPENSATED}
 """
 
 
@@ -94,6 +105,11 @@ def _revived(row: Any) -> Revived:
 
 
 async def read_generations(database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, tuple[int, str]]:
-    """Generation and status of turns, for telling which dead letters their rows have outlived."""
+    """Generation and status (or REPLACED) of turns, for telling which dead letters their rows have outlived."""
     rows = await database.fetch(READ_GENERATIONS, {"ids": list(turn_ids)})
     return {row["id"]: (row["generation"], row["status"]) for row in rows}
+
+
+async def find_compensated(database: Database, turn_ids: Sequence[UUID]) -> set[UUID]:
+    """Which of these FAILED turns have a compensation that has not ended: no redrive takes them yet."""
+    return {row["id"] for row in await database.fetch(FIND_COMPENSATED, {"ids": list(turn_ids)})}

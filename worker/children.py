@@ -13,7 +13,7 @@ from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.durations import check_seconds
 from turns.identifiers import TraceContext, continue_trace
-from turns.message import ID_RULE, is_valid_id
+from turns.message import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 from turns.settlement import JoinPolicy
 from turns.status import TurnStatus
 from turns.submission import ParentClaim, Submission
@@ -88,7 +88,7 @@ class Children:
         )
         known = (await self._read()).get(key)
         # Of an earlier generation, and not answered: the redrive is there to try it once more.
-        if known is not None and (known.id == child_id or known.status not in _LOST):
+        if known is not None and (known.id == child_id or not await self._is_still_lost(known)):
             return Child(known.id, known.session_id, key)
         await self._outlast(lambda: self._intake.accept(submission))
         return Child(child_id, session_id, key)
@@ -120,6 +120,13 @@ class Children:
             self._known = {key: child for key, child in found.items() if self._is_ours(key, child)}
         return self._known
 
+    async def _is_still_lost(self, known: KnownChild) -> bool:
+        if known.status not in _LOST:
+            return False
+        # It was read at this attempt's first call: an operator may have put the child itself back to work since.
+        states = await self._outlast(lambda: read_states(self._database, self._turn.id, [known.id]))
+        return known.id not in states or states[known.id].status in _LOST
+
     def _is_ours(self, key: str, child: KnownChild) -> bool:
         # An id that a client has chosen may be chosen again once its turn is archived, by another tenant, too; and the archive
         # takes a turn before its children, whose sessions may go on.
@@ -148,6 +155,8 @@ def _check_session(turn: ClaimedTurn, session: str) -> str:
         raise ValueError("a child in its parent's own session would wait behind its parent for ever")
     if not is_valid_id(session):
         raise ValueError(f"session must be {ID_RULE}, got {session!r:.150}")
+    if is_reserved_session(session):
+        raise ValueError(RESERVED_RULE)
     return session
 
 

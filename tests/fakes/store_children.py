@@ -56,6 +56,34 @@ def read_children(tables: Tables, parameters: Parameters) -> Rows:
     return [columns(row, ("child_key", "id", "session_id", "status")) for _, row in sorted(newest.items())]
 
 
+def has_successor(tables: Tables, row: TurnRow) -> bool:
+    """HAS_SUCCESSOR."""
+    if row.child_key is None or row.parent_turn_id is None:
+        return False
+    return any(
+        (one.child_key, one.tenant_id) == (row.child_key, row.tenant_id)
+        and (one.created_at, one.id) > (row.created_at, row.id)
+        for one in tables.children_of(row.parent_turn_id)
+    )
+
+
+def is_being_compensated(tables: Tables, row: TurnRow) -> bool:
+    """IS_BEING_COMPENSATED."""
+    return any(
+        (one.kind, one.tenant_id) == ("compensation", row.tenant_id) and one.status.is_open
+        for one in tables.children_of(row.id)
+    )
+
+
+def find_compensated(tables: Tables, parameters: Parameters) -> Rows:
+    """FIND_COMPENSATED."""
+    return [
+        {"id": row.id}
+        for row in _rows(tables, parameters["ids"])
+        if row.status is TurnStatus.FAILED and is_being_compensated(tables, row)
+    ]
+
+
 def read_states(tables: Tables, parameters: Parameters) -> Rows:
     """READ_STATES."""
     found = [row for row in _rows(tables, parameters["ids"]) if row.parent_turn_id == parameters["parent"]]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tests.fakes.store_children import has_successor, is_being_compensated
 from tests.fakes.store_clock import interval
 from tests.fakes.store_relay import halts
 from tests.fakes.store_rows import TurnRow, columns
@@ -30,6 +31,8 @@ def read_halt(tables: Tables, parameters: Parameters) -> Rows:
         "status": row.status.value,
         "finished_at": tables.to_datetime(row.finished_at),
         "halts": halts(tables, row),
+        "replaced": row.status is TurnStatus.FAILED and has_successor(tables, row),
+        "compensated": row.status is TurnStatus.FAILED and is_being_compensated(tables, row),
         "waiting": len(tables.sessions[row.tenant_id, row.session_id].open),
     }
     return [answer]
@@ -46,7 +49,7 @@ def lock_halted(tables: Tables, parameters: Parameters) -> Rows:
 def retry(tables: Tables, parameters: Parameters) -> Rows:
     """RETRY."""
     row = _failed(tables, parameters)
-    if row is None:
+    if row is None or has_successor(tables, row) or is_being_compensated(tables, row):
         return []
     now = tables.now()
     tables.update_turn(

@@ -6,6 +6,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from tests.fakes.store_children import has_successor, is_being_compensated
 from tests.fakes.store_clock import interval
 from tests.fakes.store_rows import Instant, TurnRow, by_id, columns
 from tests.fakes.store_submit import is_failed
@@ -200,7 +201,10 @@ def revive(tables: Tables, parameters: Parameters) -> Rows:
     failed = [
         (tables.turns[turn_id], trace_id, span_id, expires_in)
         for turn_id, generation, trace_id, span_id, expires_in in asked
-        if is_failed(tables.turns.get(turn_id), generation) and not halts(tables, tables.turns[turn_id])
+        if is_failed(tables.turns.get(turn_id), generation)
+        and not halts(tables, tables.turns[turn_id])
+        and not has_successor(tables, tables.turns[turn_id])
+        and not is_being_compensated(tables, tables.turns[turn_id])
     ]
     answers: Rows = []
     for row, trace_id, span_id, expires_in in sorted(failed, key=lambda one: (one[0].seq or 0, by_id(one[0]))):

@@ -7,11 +7,12 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from tests.fakes.store_children import holds
+from tests.fakes.store_children import has_successor, holds
 from tests.fakes.store_clock import interval
 from tests.fakes.store_rows import ChosenIdRow, Instant, MessageRow, SessionRow, SubmissionRow, TurnRow, columns, jsonb
 from tests.fakes.store_tables import Tables
 from turns import forgetting
+from turns.redrive import REPLACED
 from turns.status import TurnStatus
 
 Parameters = Mapping[str, Any]
@@ -229,12 +230,20 @@ def session_exists(tables: Tables, parameters: Parameters) -> Rows:
 def read_generations(tables: Tables, parameters: Parameters) -> Rows:
     """READ_GENERATIONS."""
     found = [tables.turns[turn_id] for turn_id in dict.fromkeys(parameters["ids"]) if turn_id in tables.turns]
-    return [{"id": row.id, "generation": row.generation, "status": row.status.value} for row in found]
+    return [
+        {
+            "id": row.id,
+            "generation": row.generation,
+            "status": REPLACED if row.status is TurnStatus.FAILED and has_successor(tables, row) else row.status.value,
+        }
+        for row in found
+    ]
 
 
 def statuses(tables: Tables, parameters: Parameters) -> Rows:
     """`turns.operator_reading.STATUSES`."""
-    return [{"id": row["id"], "status": row["status"]} for row in read_generations(tables, parameters)]
+    found = [tables.turns[turn_id] for turn_id in dict.fromkeys(parameters["ids"]) if turn_id in tables.turns]
+    return [{"id": row.id, "status": row.status.value} for row in found]
 
 
 def find_tenants(tables: Tables, parameters: Parameters) -> Rows:

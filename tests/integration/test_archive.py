@@ -317,7 +317,9 @@ async def test_a_turn_stays_until_its_webhook_is_delivered(database: Database, s
     assert row["webhooks"][0]["delivered_at"] is not None
 
 
-async def start_child(database: Database, settings: Settings) -> tuple[ClaimedTurn, UUID]:
+async def start_child(
+    database: Database, settings: Settings, status: TurnStatus = TurnStatus.SUCCEEDED
+) -> tuple[ClaimedTurn, UUID]:
     """A RUNNING parent in the session `parent`, and its ended child in a session of its own."""
     parent = make_submission(settings.queue, "parent")
     await submit(database, [parent], net_seconds=60)
@@ -327,7 +329,7 @@ async def start_child(database: Database, settings: Settings) -> tuple[ClaimedTu
         make_submission(settings.queue, "child"), parent=ParentClaim(running.id, running.fence, "dig"), trace=trace
     )
     await submit(database, [child], net_seconds=60)
-    await settle_as(database, settings, await claim_head(database, settings, "child"), TurnStatus.SUCCEEDED)
+    await settle_as(database, settings, await claim_head(database, settings, "child"), status)
     return running, child.turn_id
 
 
@@ -559,6 +561,22 @@ async def test_a_trace_is_whole_whatever_of_it_is_archived(database: Database, s
         assert (await move(database, ArchiveFilter(cutoff=cutoff), [one])).turns == 1
         assert await read_trace(database, trace_id) == before
     assert await find_trace(database, child) == trace_id
+
+
+async def test_a_child_stays_replaced_when_its_successor_has_gone(database: Database, settings: Settings) -> None:
+    parent, child = await start_child(database, settings, TurnStatus.FAILED)
+    await settle_as(database, settings, parent, TurnStatus.FAILED)
+    await redrive(database, parent.id)
+    again = await claim_head(database, settings, "parent")
+    anew = make_submission(settings.queue, "anew", parent=ParentClaim(again.id, again.fence, "dig"))
+    await submit(database, [anew], net_seconds=60)
+    await settle_as(database, settings, await claim_head(database, settings, "anew"), TurnStatus.SUCCEEDED)
+    await settle_as(database, settings, again, TurnStatus.SUCCEEDED)
+    await age(database)
+    await archive(database)
+    assert await in_table(database) == [child]
+
+    assert await redrive(database, child) == 0
 
 
 # --- runs

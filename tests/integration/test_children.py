@@ -208,6 +208,11 @@ async def test_a_child_in_its_parents_session_is_refused(family: Family, parent:
         await family.start(family.run(parent), session=PARENT)
 
 
+async def test_a_child_in_the_session_of_a_compensation_is_refused(family: Family, parent: ClaimedTurn) -> None:
+    with pytest.raises(ValueError, match="is for compensations"):
+        await family.start(family.run(parent), session=f"compensation:{uuid4()}")
+
+
 async def test_a_child_may_stand_in_a_session_that_others_use(family: Family, parent: ClaimedTurn) -> None:
     await submit_turns(family.database, family.settings, "other", session_id="other")
 
@@ -328,6 +333,31 @@ async def test_a_redriven_parent_keeps_what_succeeded_and_starts_anew_what_did_n
     assert (later[0], later[2]) == (good, slow)
     assert later[1].id != bad.id
     assert await family.start(family.run(redriven), key="bad") == later[1]
+
+
+async def test_what_was_started_anew_is_not_redriven_as_well(family: Family, parent: ClaimedTurn) -> None:
+    bad = await family.start(family.run(parent), key="bad")
+    await family.end(bad, FAILURE)
+    await family.settle(parent, FAILURE)
+    successor = await family.start(family.run(await family.redrive(parent)), key="bad")
+
+    revived = await revive(
+        family.database, [(bad.id, 1)], [start_trace(2)], expires_in_seconds=[900.0], net_seconds=60.0
+    )
+
+    assert revived == []
+    assert ((await family.row(bad.id))["status"], (await family.row(successor.id))["status"]) == ("FAILED", "PENDING")
+
+
+async def test_a_child_that_was_redriven_in_mid_run_is_not_started_anew(family: Family, parent: ClaimedTurn) -> None:
+    bad = await family.start(family.run(parent), key="bad")
+    await family.end(bad, FAILURE)
+    await family.settle(parent, FAILURE)
+    run = family.run(await family.redrive(parent))
+    await family.start(run, key="before")
+    await revive(family.database, [(bad.id, 1)], [start_trace(2)], expires_in_seconds=[900.0], net_seconds=60.0)
+
+    assert await family.start(run, key="bad") == bad
 
 
 async def test_a_retry_keeps_a_child_that_failed(family: Family, parent: ClaimedTurn) -> None:

@@ -53,6 +53,7 @@ def turnstile(*arguments: str, **environment: str) -> "subprocess.CompletedProce
         ["cancel", "--tenant", "acme"],
         ["submit"],
         ["submit", "alice"],
+        ["submit", "compensation:alice", "hello"],
         ["submit", "alice", "hello", "--metadata", "[1]"],
         ["submit", "alice", "hello", "--wait=-1"],
         ["status", NOBODY, "--wait", "-1"],

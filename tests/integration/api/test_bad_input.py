@@ -11,6 +11,7 @@ import pytest
 from httpx import AsyncClient
 
 from tests.integration.api.expectations import expect_problem
+from turns.message import RESERVED_RULE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -132,6 +133,22 @@ HEADERS = {
 async def test_a_bad_header(offline: AsyncClient, headers: dict[str, Any], status: int, kind: str) -> None:
     answer = await offline.post("/v1/sessions/s/turns", content=request(), headers=headers)
     expect_problem(answer, status, kind)
+
+
+async def test_the_session_of_a_compensation_takes_no_turns_of_clients(offline: AsyncClient) -> None:
+    answer = await offline.post(f"/v1/sessions/compensation:{uuid4()}/turns", content=request(), headers=JSON)
+
+    expect_problem(answer, 422, "invalid-parameter")
+    [error] = answer.json()["errors"]
+    assert error == {"parameter": "session_id", "detail": RESERVED_RULE}
+
+
+@pytest.mark.parametrize(("method", "rest"), [("GET", "turns"), ("GET", "messages"), ("POST", "cancel")])
+async def test_it_is_read_and_cancelled_like_any(offline: AsyncClient, method: str, rest: str) -> None:
+    answer = await offline.request(method, f"/v1/sessions/compensation:{uuid4()}/{rest}")
+
+    # Past the checks: there is no database here.
+    expect_problem(answer, 503, "unavailable")
 
 
 @pytest.mark.parametrize("session", ["a b", "%00", "é", "x" * 129, "a%0A", "a%25", "%F0%9F%98%80", "a,b"])

@@ -8,10 +8,12 @@ import pytest
 
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.ops.conftest import Turnstile
+from tests.integration.ops.dead_turns import send_dead_letters
 from turns.claim import claim
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.identifiers import TraceContext
+from turns.message_queue import MessageQueues
 from turns.settings import Settings
 from turns.settle import SettleRequest, settle
 from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
@@ -85,3 +87,58 @@ async def test_a_parent_that_waits_is_not_ill(
     document = json.loads((await turnstile("doctor", "--json", "--settle", "0.1", **more)).out)
 
     assert [one["code"] for one in document["findings"] if one.get("turn_id") == str(family[0])] == []
+
+
+async def test_a_child_that_was_started_anew_is_no_dead_letter_and_the_commands_say_why(
+    turnstile: Turnstile, database: Database, settings: Settings, queues: MessageQueues
+) -> None:
+    fails = Settlement(
+        status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, error_class="Boom", fault=True, dead_letter=True
+    )
+    parent = make_submission(settings.queue, "parent")
+    await submit(database, [parent], net_seconds=60.0)
+    turn = await _claim(database, settings, "parent")
+    child = _child_of(turn, settings)
+    await submit(database, [child], net_seconds=60.0)
+    await _settle(database, settings, await _claim(database, settings, "child"), fails)
+    await _settle(database, settings, turn, fails)
+    await send_dead_letters(database, queues, settings)
+    await turnstile("redrive", "--turn", str(parent.turn_id), "--yes")
+    await submit(database, [_child_of(await _claim(database, settings, "parent"), settings)], net_seconds=60.0)
+
+    shown = await turnstile("dlq", "show", str(child.turn_id))
+    named = await turnstile("redrive", "--turn", str(child.turn_id), "--yes", "--json")
+
+    assert (shown.code, shown.out) == (3, "")
+    assert f"{child.turn_id} is FAILED, and its parent has started it anew since" in shown.err
+    assert f"{child.turn_id} is FAILED, and its parent has started it anew since" in named.err
+    done = json.loads(named.out)
+    assert (done["matched"], done["revived"], done["letters"], done["swept"]) == (0, 0, {"outlived": 1}, 1)
+
+
+@pytest.mark.parametrize("halt", [False, True])
+async def test_a_turn_whose_compensation_has_not_ended_is_left_alone_and_the_commands_say_why(
+    turnstile: Turnstile, database: Database, settings: Settings, halt: bool
+) -> None:
+    fails = Settlement(
+        status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, error_class="Boom", fault=True, dead_letter=True
+    )
+    turn = make_submission(settings.queue, "s")
+    await submit(database, [turn], net_seconds=60.0)
+    request = SettleRequest(
+        turn=await _claim(database, settings, "s"), settlement=fails, more=False, next_claim_id=uuid4()
+    )
+    terms = replace(make_terms(settings, halt=halt), compensates=True, compensation_expires_seconds=60.0)
+    await settle(database, terms, [request], json.dumps)
+
+    ran = await turnstile(*(("retry", str(turn.turn_id)) if halt else ("redrive", "--json")), "--yes")
+
+    if halt:
+        assert ran.code == 1
+        assert f"{turn.turn_id} is FAILED, and its compensation has not ended yet" in ran.err
+    else:
+        done = json.loads(ran.out)
+        assert (ran.code, done["matched"], done["revived"], done["compensated"], done["moved_on"]) == (0, 1, 0, 1, 0)
+        assert "1 turns were left alone: their compensation has not ended yet" in ran.err
+    [row] = await database.fetch("SELECT status FROM turns WHERE kind = 'turn'", {})
+    assert row["status"] == "FAILED"
