@@ -4,6 +4,7 @@ import asyncio
 import json
 from uuid import uuid4
 
+from tests.conftest import LEASE_SECONDS
 from tests.factories import make_claim, make_submission, make_terms
 from tests.probes import until
 from turns.claim import ClaimedTurn, EndedAtClaim, NoClaim, claim
@@ -37,6 +38,13 @@ async def settle_one(
 
 
 async def expire_leases(database: Database) -> None:
+    """Whoever claims now takes over: the server has been up for a lease, without which nobody does."""
+    statement = f"SELECT pg_postmaster_start_time() < now() - interval '{LEASE_SECONDS} s' AS up"
+
+    async def is_up() -> bool:
+        return bool((await database.fetch(statement, {}))[0]["up"])
+
+    await until(is_up)
     await database.fetch("UPDATE turns SET lease_until = now() - interval '1 s' WHERE status = 'RUNNING'", {})
 
 

@@ -9,7 +9,6 @@ from structlog.testing import capture_logs
 
 from tests.integration.processing import message_about, processing
 from tests.integration.test_claim import claim_one, expire_leases, submit_turns
-from tests.probes import until
 from turns.claim import CLAIM
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError
@@ -35,16 +34,6 @@ class LosingClaims:
         return rows
 
 
-async def up_for_a_lease(database: Database, settings: Settings) -> None:
-    """Before that nobody takes over."""
-    statement = "SELECT pg_postmaster_start_time() < now() - make_interval(secs => %(lease)s) AS up"
-
-    async def up() -> bool:
-        return bool((await database.fetch(statement, {"lease": settings.lease_seconds}))[0]["up"])
-
-    await until(up)
-
-
 @pytest.mark.parametrize("on_failure", ["dead_letter", "halt"])
 async def test_an_end_at_the_claim_is_reported_though_its_answer_is_lost(
     database: Database, settings: Settings, on_failure: str
@@ -55,7 +44,6 @@ async def test_an_end_at_the_claim_is_reported_though_its_answer_is_lost(
     await claim_one(database, settings)
     await expire_leases(database)
     await database.fetch("UPDATE turns SET expires_at = now() - interval '1 s' WHERE status = 'RUNNING'", {})
-    await up_for_a_lease(database, settings)
     losing, lock = LosingClaims(database), SessionLock(settings)
 
     with processing(settings, cast("Database", losing), lock, "worker-b") as processor, capture_logs() as said:
