@@ -38,7 +38,7 @@ everybody from reading a turn."""
 DATABASE_WAIT_SECONDS = 1.5
 """For a connection. A submit waits twice at most before it answers 503."""
 
-LOCK_TIMEOUT_SECONDS = 2
+ROW_WAIT_SECONDS = 2
 """For a row that somebody holds. So long a session can keep others from being taken in, once."""
 
 GRACE_SECONDS = 15
@@ -181,7 +181,7 @@ async def _open_databases(settings: Settings, stack: AsyncExitStack) -> tuple[Da
             pinned=pinned,
             wait_seconds=DATABASE_WAIT_SECONDS,
             statement_timeout_seconds=seconds,
-            lock_timeout_seconds=LOCK_TIMEOUT_SECONDS,
+            lock_timeout_seconds=ROW_WAIT_SECONDS,
         )
 
     hot = await stack.enter_async_context(database("turnstile-api", HOT_CONNECTIONS, pinned=True))

@@ -150,7 +150,7 @@ class Intake:
         return accepted
 
     async def _commit(self, submission: Submission, on_busy: OnBusy) -> Accepted | SubmissionRefusedError:
-        session = (submission.tenant_id, submission.session_id)
+        session = _session_of(submission)
         if on_busy is OnBusy.ENQUEUE:
             answer = None if session in self._held else await self._batcher(submission)
             return await self._record_alone(submission) if answer is None else answer
@@ -172,18 +172,18 @@ class Intake:
             if len(submissions) > 1:
                 return [await self._record_unless_held(submission) for submission in submissions]
             [held] = submissions
-            self._held.add((held.tenant_id, held.session_id))
+            self._held.add(_session_of(held))
             log.warning("api.session_held", tenant_id=held.tenant_id, session_id=held.session_id)
             return [None]
 
     async def _record_unless_held(self, submission: Submission) -> Accepted | SubmissionRefusedError | None:
-        if (submission.tenant_id, submission.session_id) in self._held:
+        if _session_of(submission) in self._held:
             return None
         [answer] = await self._record([submission])
         return answer
 
     async def _record_alone(self, submission: Submission) -> Accepted | SubmissionRefusedError:
-        session = (submission.tenant_id, submission.session_id)
+        session = _session_of(submission)
         async with self._gate.enter(session):
             [answer] = await self._submit([submission])
         self._held.discard(session)
@@ -218,6 +218,10 @@ class Intake:
             if again:
                 await asyncio.sleep(RETRY_PAUSE_SECONDS)
             again = True
+
+
+def _session_of(submission: Submission) -> Session:
+    return submission.tenant_id, submission.session_id
 
 
 def _key(key: str | None, turn_id: UUID | None) -> str | None:

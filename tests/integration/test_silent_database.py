@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.integration.api.cable import Cable, cable_to
 from tests.integration.api.test_outages import at_port
@@ -13,10 +14,12 @@ from tests.integration.test_heartbeat import Beating
 from tests.probes import until
 from turns import database as database_module
 from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
+from turns.database import Database, conninfo
 from turns.errors import DatabaseUnavailableError
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
+from turns.silent_server import ANSWER_SECONDS, BoundedAsyncConnection, BoundedConnection
+from worker.heartbeat import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.stack
 
@@ -42,11 +45,28 @@ async def test_a_statement_that_is_not_answered_is_an_outage(cabled: Settings, c
         await silent.ping()
         cable.silent = True
 
-        async with asyncio.timeout(HANGS_SECONDS):
-            with pytest.raises(DatabaseUnavailableError):
+        with capture_logs() as logs, pytest.raises(DatabaseUnavailableError):
+            async with asyncio.timeout(HANGS_SECONDS):
                 await silent.ping()
 
     assert silent.unbroken_seconds() < HANGS_SECONDS
+    assert [line["seconds"] for line in logs if line["event"] == "database.silent"] == [2 * 0.5 + ANSWER_SECONDS]
+
+
+async def test_answers_that_come_in_time_keep_the_connection(settings: Settings) -> None:
+    """However long they take together."""
+    given = conninfo(settings.database_url, "test")
+    async with await BoundedAsyncConnection.connect(given, autocommit=True) as connection:
+        connection.patience_seconds = 1.0
+        for _ in range(4):
+            await connection.execute("SELECT pg_sleep(0.4)")
+
+
+def test_so_they_do_for_a_thread(settings: Settings) -> None:
+    with BoundedConnection.connect(conninfo(settings.database_url, "test"), autocommit=True) as connection:
+        connection.patience_seconds = 1.0
+        for _ in range(4):
+            connection.execute("SELECT pg_sleep(0.4)")
 
 
 async def test_a_pipeline_that_is_not_answered_is_an_outage(
@@ -98,7 +118,10 @@ async def test_the_heartbeat_goes_on_though_the_database_is_silent(
         cable.silent = True
         beats = beating.beats
 
-        await until(lambda: beating.beats >= beats + 2, within=HANGS_SECONDS)
+        with capture_logs() as logs:
+            await until(lambda: beating.beats >= beats + 2, within=HANGS_SECONDS)
     finally:
         cable.silent = False
         await asyncio.to_thread(beating.heartbeat.stop, 5.0)
+
+    assert {line["seconds"] for line in logs if line["event"] == "database.silent"} == {PATIENCE_SECONDS}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import psycopg
 import pytest
 from httpx import AsyncClient
+from structlog.testing import capture_logs
 
 from producer import intake
 from producer.intake import MOST_UNDER_WAY, Intake
@@ -58,6 +59,21 @@ async def test_a_session_is_taken_in_again_when_nobody_holds_it_any_more(
     assert await asyncio.gather(*(post(client, "held") for _ in range(3))) == [202] * 3
     rows = await database.fetch("SELECT seq FROM turns WHERE session_id = 'held' ORDER BY seq", {})
     assert [row["seq"] for row in rows] == [1, 2, 3, 4, 5]
+
+
+async def test_a_session_that_was_held_is_batched_again_when_one_of_its_turns_has_passed(
+    settings: Settings, client: AsyncClient
+) -> None:
+    assert await post(client, "held") == 202
+    with capture_logs() as logs:
+        for _ in range(2):
+            with psycopg.connect(settings.database_url) as somebody:
+                somebody.execute(HOLD)
+                assert await post(client, "held") == 503
+            assert await post(client, "held") == 202
+
+    # Only a batch that meets it says so.
+    assert [line["event"] for line in logs].count("api.session_held") == 2
 
 
 async def test_a_lost_call_that_commits_while_the_next_waits_for_it_is_found(

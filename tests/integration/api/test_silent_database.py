@@ -1,15 +1,18 @@
 """A Postgres that takes what it is told and never answers: each client is answered."""
 
 import asyncio
+from uuid import UUID
 
 import pytest
 from structlog.testing import capture_logs
 
+from producer.turn_watch import TurnWatch
 from tests.integration.api.cable import Cable
 from tests.integration.api.conftest import Connect
 from tests.integration.api.test_outages import at_port, cabled, database_cable, expect_unavailable
 from tests.probes import until
 from turns import database as database_module
+from turns.reading import Standing
 from turns.settings import Settings
 
 pytestmark = pytest.mark.stack
@@ -53,4 +56,25 @@ async def test_a_wait_ends_in_time_though_the_database_is_silent(
 
     assert answer.status_code == 202
     # Nothing had been given up yet: it was the wait that was over.
+    assert not [line for line in logs if line["event"] == "database.silent"]
+
+
+async def test_a_wait_that_has_begun_ends_in_time_though_the_database_falls_silent(
+    settings: Settings, database_cable: Cable, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = TurnWatch.find
+
+    async def find_and_fall_silent(self: TurnWatch, tenant_id: str, turn_id: UUID) -> Standing | None:
+        found = await find(self, tenant_id, turn_id)
+        database_cable.silent = True
+        return found
+
+    monkeypatch.setattr(TurnWatch, "find", find_and_fall_silent)
+    url = at_port(settings.database_url, database_cable.port)
+    async with connect(settings.model_copy(update={"database_url": url})) as client:
+        with capture_logs() as logs:
+            answer = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers={"Prefer": "wait=2"})
+
+    assert database_cable.silent
+    assert answer.status_code == 202
     assert not [line for line in logs if line["event"] == "database.silent"]
