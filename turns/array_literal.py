@@ -15,12 +15,17 @@ def array_literal(values: Sequence[object]) -> str:
 
 
 def _element(value: object) -> str:
+    if isinstance(value, str):
+        if "\\" in value or '"' in value:
+            value = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{value}"'
     match value:
         case None:
             return "NULL"
-        case str():
-            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        case UUID() | int() | float():
+        case UUID():
+            # Without its dashes, which Postgres does not need and Python has to put in.
+            return value.hex
+        case int() | float():
             return str(value)
         case bytes():
             return f'"\\\\x{value.hex()}"'

@@ -13,9 +13,10 @@ skipped, and a due head that was skipped is answered "look again", never "nothin
 clock. An answer that got lost is found again by `claim_id`, also one that said that the head was ended instead.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import repeat
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -157,6 +158,11 @@ class ClaimRequest:
     claim_id: UUID
     again: bool = False
     """It was asked before, and no answer came."""
+
+    def asked(self) -> Iterator["ClaimRequest"]:
+        """How it is to be asked: the first time, and then again and again."""
+        yield self
+        yield from repeat(replace(self, again=True))
 
 
 @dataclass(frozen=True, slots=True)

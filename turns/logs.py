@@ -6,7 +6,11 @@ Never message text, never a receipt handle, never a key: lines carry ids, counts
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import orjson
@@ -21,6 +25,9 @@ from turns.settings import Settings
 _process: dict[str, str] = {}
 """What stands in every line of this process, whichever thread writes it."""
 
+# One variable for all of it, because a turn has four lines: structlog has one for each name, and gathers them for each line.
+_bound: ContextVar[Mapping[str, Any]] = ContextVar("bound", default=MappingProxyType({}))
+
 
 def configure(settings: Settings) -> None:
     """Sets up structlog for this process; the standard library's loggers (uvicorn, boto3) join the same stream.
@@ -30,11 +37,10 @@ def configure(settings: Settings) -> None:
     as_json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[Any] = [
+        # A handler's own.
         structlog.contextvars.merge_contextvars,
-        _identify,
         structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _scrub,
+        _complete,
     ]
     ending: list[Any]
     factory: Any
@@ -93,8 +99,18 @@ def _learn_task(metadata_uri: str) -> None:
         structlog.get_logger("turnstile.logs").warning("logs.no_task_id", error=str(error))
 
 
-def _identify(_: "WrappedLogger", __: str, event: "EventDict") -> "EventDict":
-    return {**_process, **event}
+def bind(**ids: Any) -> None:
+    """From now on these stand in every line of this context, a task's or a thread's."""
+    _bound.set({**_bound.get(), **ids})
+
+
+def _complete(_: "WrappedLogger", __: str, event: "EventDict") -> "EventDict":
+    error = event.get("error")
+    if isinstance(error, str):
+        # Postgres quotes the row's values in the DETAIL of its errors: only the first line of an error is ours to log.
+        event["error"] = error.partition("\n")[0][:500]
+    now = datetime.now(UTC).isoformat()
+    return {**_process, **_bound.get(), **event, "timestamp": f"{now[:-6]}Z"}
 
 
 def _render(_: "WrappedLogger", __: str, event: "EventDict") -> bytes:
@@ -108,11 +124,3 @@ def _render(_: "WrappedLogger", __: str, event: "EventDict") -> bytes:
 def _decode(_: "WrappedLogger", __: str, line: Any) -> str:
     """For the standard library, whose handlers write text."""
     return line.decode() if isinstance(line, bytes) else str(line)
-
-
-def _scrub(_: "WrappedLogger", __: str, event: "EventDict") -> "EventDict":
-    # Postgres quotes the row's values in the DETAIL of its errors: only the first line of an error is ours to log.
-    error = event.get("error")
-    if isinstance(error, str):
-        event["error"] = error.partition("\n")[0][:500]
-    return event

@@ -21,6 +21,7 @@ from redis.retry import Retry
 from turns.blocking_redis_cluster import BlockingCluster
 from turns.errors import CertificateRefusedError
 from turns.redis_cluster import Cluster
+from turns.redis_pipeline import PipeliningRedis
 from turns.redis_pools import frugal
 from turns.redis_urls import RedisKind, RedisUrl, read
 
@@ -62,7 +63,7 @@ def connect(url: str, timeout_seconds: float, *, max_connections: int | None = N
             pool = frugal(redis.asyncio.BlockingConnectionPool).from_url(url, **waiting, **options)
         case _:
             assert_never(found.kind)
-    return redis.asyncio.Redis.from_pool(pool)
+    return PipeliningRedis.from_pool(pool)
 
 
 def connect_blocking(url: str, timeout_seconds: float) -> redis.Redis:
@@ -181,4 +182,4 @@ def _behind_sentinels(
         pool = frugal(_BlockingSentinelPool)(
             connection_class=connection, max_connections=max_connections, timeout=timeout_seconds, **given
         )
-    return redis.asyncio.Redis.from_pool(pool)
+    return PipeliningRedis.from_pool(pool)

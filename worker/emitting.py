@@ -119,7 +119,7 @@ class Emitter:
         self._overflown = False
         self._parting = asyncio.Event()
         self._patience_ends = 0.0
-        self._gathered.append(Saying(EventKind.STATUS, encode({"status": TurnStatus.RUNNING, "attempt": turn.attempt})))
+        self._gathered.append(Saying.of(EventKind.STATUS, {"status": TurnStatus.RUNNING, "attempt": turn.attempt}))
         self._opening = self._loop.call_later(OPENING_SECONDS, self._open)
 
     @property
@@ -179,7 +179,7 @@ class Emitter:
                 self._wake()
 
     def _part(self, kind: EventKind, data: dict[str, Any]) -> None:
-        self._say(Saying(kind, encode(data)), last=True)
+        self._say(Saying.of(kind, data), last=True)
         self._parting.set()
         self._patience_ends = self._loop.time() + PARTING_SECONDS
 

@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from memory.working import WorkingMemory
+from turns import logs
 from turns.claimed_turn import ClaimedTurn
 from turns.settings import QueueSettings, Settings
 from worker.attempt import Attempt
@@ -76,7 +77,7 @@ class Handling:
             children=Children(turn, self._with.database, self._outlast, self._child_intake),
         )
         attempt = Attempt(handler, turn_for_handler(turn), context, self._with.threads)
-        structlog.contextvars.bind_contextvars(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
+        logs.bind(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
         hold.turns += 1
         hold.worked_since_look = True
         if hold.turns == 1 and turn.attempt == 1:

@@ -81,7 +81,7 @@ class Function:
         self._loop.close()
 
     async def _answer(self, event: Any, request_id: str, ends_at: float, seconds: float) -> dict[str, Any]:
-        structlog.contextvars.bind_contextvars(request_id=request_id)
+        logs.bind(request_id=request_id)
         address = await self._queues.find(self._settings.queue)
         deliveries = read_event(event, address)
         # By the wall clock: the monotonic one may have stood still while the container was frozen.

@@ -10,14 +10,13 @@ the turn back.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import replace
 from functools import partial
-from itertools import chain, repeat
 from typing import Any, TypeVar, assert_never
 from uuid import uuid4
 
 import structlog
 
+from turns import logs
 from turns.batching import Batcher
 from turns.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, NoClaim, claim
 from turns.claimed_turn import ClaimedTurn
@@ -82,9 +81,7 @@ class Processor:
         if wake_up is None:
             return None
         # Every line of this hold says what it is about; `_handle` says so anew for each turn of a drain.
-        structlog.contextvars.bind_contextvars(
-            turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id
-        )
+        logs.bind(turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id)
         if not await self._cap.enter(wake_up):
             await self._delivery.delete(message)
             return None
@@ -171,8 +168,7 @@ class Processor:
             request = ClaimRequest(
                 tenant_id=hold.wake_up.tenant_id, session_id=hold.wake_up.session_id, claim_id=uuid4()
             )
-            asked = chain([request], repeat(replace(request, again=True)))
-            found = await self._outlast(partial(self._ask, asked))
+            found = await self._outlast(partial(self._ask, request.asked()))
             match found:
                 case EndedAtClaim():
                     report_ended(found, halts=self._terms.halt)

@@ -57,7 +57,8 @@ class Settling:
         jitter = random.random()  # noqa: S311 - not a secret
         left = turn.expires_in_seconds - elapsed_seconds
         settlement = decide(outcome, turn, policy, seconds_left=left, jitter=jitter)
-        return settlement and replace(settlement, partial=clean_partial(said))
+        partial = clean_partial(said)
+        return settlement if settlement is None or partial is None else replace(settlement, partial=partial)
 
     async def settle(self, turn: ClaimedTurn, settlement: Settlement, *, more: bool) -> Settled | Superseded:
         """Commits it, over any outage; with `more` the session's next turn is claimed in the same round trip.

@@ -70,9 +70,7 @@ class Journal:
 @contextmanager
 def journal(log: Journal) -> Iterator[None]:
     """While it lasts, every module of the product logs there."""
-    structlog = SimpleNamespace(
-        get_logger=lambda *_: log, contextvars=SimpleNamespace(bind_contextvars=lambda **_: None)
-    )
+    structlog = SimpleNamespace(get_logger=lambda *_: log)
     with ExitStack() as stack:
         for name, module in list(sys.modules.items()):
             if not name.startswith(PACKAGES):

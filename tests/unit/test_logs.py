@@ -17,6 +17,7 @@ from turns.settings import QueueSettings, Settings
 
 SETUP = """
 import logging, structlog
+from turns import logs
 from turns.logs import configure
 from turns.settings import QueueSettings, Settings
 configure(Settings(log_format={log_format!r}, log_level={log_level!r}, queues=(QueueSettings(name="turns"),)))
@@ -46,9 +47,32 @@ def test_a_line_is_json_with_its_event_its_level_its_time_and_its_fields() -> No
 
 
 def test_what_is_bound_for_the_task_stands_in_each_line() -> None:
-    event = event_of("structlog.contextvars.bind_contextvars(trace_id='abc'); log.info('x')")
+    event = event_of("logs.bind(trace_id='abc', attempt=1); logs.bind(attempt=2); log.info('x')")
 
-    assert event["trace_id"] == "abc"
+    assert (event["trace_id"], event["attempt"]) == ("abc", 2)
+
+
+def test_what_a_handler_has_bound_by_structlog_stands_in_its_lines() -> None:
+    event = event_of("structlog.contextvars.bind_contextvars(customer='c-1'); log.info('x')")
+
+    assert event["customer"] == "c-1"
+
+
+def test_what_one_task_has_bound_is_not_said_of_another() -> None:
+    line = """
+import asyncio
+async def one(name):
+    logs.bind(name=name)
+    await asyncio.sleep(0)
+    log.info('x')
+async def both():
+    await asyncio.gather(one('a'), one('b'))
+    log.info('after')
+asyncio.run(both())
+"""
+    names = [json.loads(text).get("name") for text in lines_of(line)]
+
+    assert names == ["a", "b", None]
 
 
 def test_a_text_that_is_no_unicode_and_a_number_without_bounds_are_logged_all_the_same() -> None:
