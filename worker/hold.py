@@ -28,6 +28,8 @@ class Hold:
     worked_since_look: bool = False
     deletion: "asyncio.Task[None] | None" = None
     """Of its message, once that is not needed any more."""
+    visited: bool = False
+    """Another wake-up of its session has come to this worker since it last looked."""
     unlocked: bool = False
     exhausted: bool = False
     """It must end for a reason of its own: superseded, or a handler that was left behind."""
@@ -42,3 +44,35 @@ class Hold:
         if self.exhausted or now - self.started_at >= settings.hold_seconds:
             return False
         return not wanted or self.turns < settings.hold_turns
+
+
+class Holds:
+    """The sessions that this worker has in its hands, each until it begins to give its lock back.
+
+    Who comes for one of them finds it busy without asking Redis, and leaves word here instead of the mark beside the lock. A
+    session with many turns in the queue has a wake-up for each, and all of them come while it is held.
+    """
+
+    def __init__(self) -> None:
+        self._by_session: dict[tuple[str, str], Hold] = {}
+
+    def visit(self, wake_up: WakeUp) -> bool:
+        """Whether its session is held here. The hold looks at the session once more then, before it lets go."""
+        hold = self._by_session.get((wake_up.tenant_id, wake_up.session_id))
+        if hold is not None:
+            hold.visited = True
+        return hold is not None
+
+    def keep(self, hold: Hold) -> None:
+        """It has its session, or has it still."""
+        self._by_session[_session(hold)] = hold
+
+    def drop(self, hold: Hold) -> None:
+        """From here on Redis is asked. Before the lock is given back, or who comes meanwhile would leave word with nobody."""
+        # Without Redis there may be two holds of a session; the claim decides, and the later one is the one that is found here.
+        if self._by_session.get(_session(hold)) is hold:
+            del self._by_session[_session(hold)]
+
+
+def _session(hold: Hold) -> tuple[str, str]:
+    return hold.wake_up.tenant_id, hold.wake_up.session_id

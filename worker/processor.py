@@ -30,7 +30,7 @@ from worker.delivery import Delivery
 from worker.dwell import Dwell
 from worker.handling import Handled, Handling
 from worker.heartbeat import Held
-from worker.hold import Hold
+from worker.hold import Hold, Holds
 from worker.outage import outlast
 from worker.parents import ParentWaking
 from worker.report import report_ended, report_settled
@@ -71,6 +71,7 @@ class Processor:
         self._handling = Handling(settings, self._queue, with_, self._outlast)
         self._cap = TenantCap(settings.tenant_slots, with_.database, with_.nudge_relay, self._outlast)
         self._parents = ParentWaking(with_.database, with_.nudge_relay)
+        self._holds = Holds()
 
     async def process(self, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
         """Does all that one message asks for. Returns a handler that ignored its cancellation and still runs, if any.
@@ -98,9 +99,11 @@ class Processor:
             await self._delivery.delete(message)
             return None
         self._with.heartbeat.take(hold.held)
+        self._holds.keep(hold)
         try:
             left_behind = await self._work(hold)
         finally:
+            self._holds.drop(hold)
             hold.held.keeps_lock = False
             self._with.heartbeat.drop(hold.held)
             # Only if something went wrong on the way; a lock that is not ours any more is left alone (R3).
@@ -124,7 +127,7 @@ class Processor:
     async def _lock(self, wake_up: WakeUp, message: ReceivedMessage) -> Hold | None:
         lock = name_lock(self._settings, wake_up.tenant_id, wake_up.session_id, f"{self._with.worker_id}:{uuid4().hex}")
         began = time.monotonic()
-        guard = await self._with.lock.acquire(lock)
+        guard = Guard.BUSY if self._holds.visit(wake_up) else await self._with.lock.acquire(lock)
         waited = round(time.monotonic() - began, 4)
         log.info("session.lock", result=guard.as_told, seconds=waited)
         match guard:
@@ -232,7 +235,7 @@ class Processor:
     async def _unlock(self, hold: Hold) -> bool:
         """Gives the session back; True if it must be looked at once more before."""
         while True:
-            released = await self._release(hold)
+            released = Release.LOOK_AGAIN if hold.visited else await self._release(hold)
             # Without a lock, or where it was gone for a while, there may have been no mark; and a lost answer may have taken
             # one with it. A turn that was committed while the last settle was under way has had a wake-up that found the
             # session RUNNING, so after such a stretch of work the session is looked at once more. Once: with Redis away
@@ -240,16 +243,19 @@ class Processor:
             again = hold.held.mark_lost or released is Release.LOOK_AGAIN
             if released in (Release.LOST, Release.UNKNOWN):
                 again = again or hold.worked_since_look
-            hold.worked_since_look = hold.held.mark_lost = False
+            hold.worked_since_look = hold.held.mark_lost = hold.visited = False
             if not again:
                 hold.unlocked = True
                 return False
             if self._may_go_on(hold):
                 hold.held.keeps_lock = True
+                self._holds.keep(hold)
                 return True
+            self._holds.drop(hold)
             await self._leave_to_others(hold)
 
     async def _release(self, hold: Hold) -> Release:
+        self._holds.drop(hold)
         if hold.lock is None:
             return Release.LOST
         hold.held.keeps_lock = False
