@@ -27,14 +27,35 @@ class BoundedAsyncConnection(psycopg.AsyncConnection[DictRow]):
     """Waits for each answer for `patience_seconds` at most; then the call fails with OperationalError, like any broken one."""
 
     patience_seconds = 30.0
+    _waits_until: float | None = None
+    _watch: asyncio.TimerHandle | None = None
 
     async def wait(self, *asked: Any, **how: Any) -> Any:
         """As psycopg's, which each round trip goes through."""
-        watch = asyncio.get_running_loop().call_later(self.patience_seconds, _hang_up, self, self.patience_seconds)
+        loop = asyncio.get_running_loop()
+        self._waits_until = until = loop.time() + self.patience_seconds
+        # One timer for many waits: a turn has several, and each would set one that is taken back a millisecond later.
+        if self._watch is None or self._watch.when() > until:
+            self._look_at(until)
         try:
             return await super().wait(*asked, **how)
         finally:
-            watch.cancel()
+            self._waits_until = None
+
+    def _look_at(self, when: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = asyncio.get_running_loop().call_at(when, self._look)
+
+    def _look(self) -> None:
+        looked_at, self._watch = self._watch, None
+        until = self._waits_until
+        if until is None or looked_at is None:
+            return
+        if until > looked_at.when():
+            self._look_at(until)
+        else:
+            _hang_up(self, self.patience_seconds)
 
 
 class BoundedConnection(psycopg.Connection[DictRow]):
