@@ -127,6 +127,8 @@ def why_not_again(halt: "Halt") -> str | None:
         return "is FAILED, and its parent has started it anew since (see turnstile trace): run again, it would be done twice"
     if halt.compensated:
         return "is FAILED, and its compensation has not ended yet (see turnstile trace): it would undo the new run"
+    if halt.overtaken:
+        return "is FAILED, and the turn that it compensates was put back to work since: it would undo the new run"
     return None
 
 

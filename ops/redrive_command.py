@@ -160,7 +160,8 @@ def _question(survey: "Survey") -> str:
 def _explain(result: "RedriveResult") -> None:
     if result.compensated:
         say(
-            f"{result.compensated} turns were left alone: their compensation has not ended yet; redrive them when it has"
+            f"{result.compensated} turns were left alone: their compensation has not ended yet (redrive them when it has), "
+            "or they are compensations of turns that were put back to work"
         )
     if result.unsent:
         say(f"SQS did not take {result.unsent} wake-ups: the relay sends them, nothing is to be done")

@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from tests.fakes.store_children import has_successor, is_being_compensated
+from tests.fakes.store_children import has_successor, is_being_compensated, is_overtaken, is_preceded
 from tests.fakes.store_clock import interval
 from tests.fakes.store_rows import Instant, TurnRow, by_id, columns
 from tests.fakes.store_submit import is_failed
@@ -205,7 +205,10 @@ def revive(tables: Tables, parameters: Parameters) -> Rows:
         and not halts(tables, tables.turns[turn_id])
         and not has_successor(tables, tables.turns[turn_id])
         and not is_being_compensated(tables, tables.turns[turn_id])
+        and not is_overtaken(tables, tables.turns[turn_id])
     ]
+    rows = [one[0] for one in failed]
+    failed = [one for one in failed if not is_preceded(one[0], rows)]
     answers: Rows = []
     for row, trace_id, span_id, expires_in in sorted(failed, key=lambda one: (one[0].seq or 0, by_id(one[0]))):
         session = tables.sessions[row.tenant_id, row.session_id]
