@@ -123,7 +123,7 @@ def put_net(tables: Tables, parameters: Parameters) -> Rows:
         row = tables.turns.get(turn_id)
         if row is None or row.status is not PENDING or row.send_at != tables.from_datetime(stamp):
             continue
-        net = max(parameters["net"], 2 * tables.dwell(row.queue)) * 2 ** min(row.sends, 10)
+        net = max(parameters["net"], 2 * tables.dwell(row.queue, parameters["seen"])) * 2 ** min(row.sends, 10)
         tables.update_turn(row, sends=row.sends + 1, send_at=now + interval(min(MAX_NET_SECONDS, net)))
     return []
 
