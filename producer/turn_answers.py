@@ -142,9 +142,10 @@ class SessionMessage(BaseModel):
 
 
 class MessagePage(BaseModel):
-    """The last messages of a session's answered turns, oldest first."""
+    """The last messages of a session's answered turns, oldest first. `next_cursor` is that of the page before them, or null."""
 
     messages: list[SessionMessage]
+    next_cursor: str | None
 
 
 def links(turn_id: UUID, session_id: str) -> TurnLinks:
