@@ -43,7 +43,7 @@ from turns.database import Database
 from turns.history import read_version, session_exists
 from turns.message import ID_PATTERN, RESERVED_RULE, is_reserved_session
 from turns.message_queue import MessageQueues
-from turns.reading import TurnFilter, list_turns, read_turn
+from turns.reading import TurnFilter, list_page, read_turn
 from turns.settings import Settings
 from turns.status import TurnStatus
 
@@ -206,7 +206,7 @@ async def get_turns(
 ) -> TurnPage:
     """The tenant's turns, newest first, without their replies.
 
-    A filter that few turns meet, among very many, is refused as too broad: list a session's turns, or ask without it.
+    A page of a filter that few turns meet may be short, or empty, and have a next one: follow `next_cursor` until it is null.
     """
     return await _page(behind, TurnFilter(tenant_id=tenant, status=_status(status), queue=queue), limit, cursor)
 
@@ -260,10 +260,9 @@ async def get_readiness(behind: Behind) -> Readiness:
 
 async def _page(behind: Backend, wanted: TurnFilter, limit: int, cursor: str | None) -> TurnPage:
     before = None if cursor is None else _place(page_cursor.decode, cursor)
-    records = await list_turns(behind.lists, wanted, limit=limit + 1, before=before)
-    shown = records[:limit]
-    following = page_cursor.encode(shown[-1].created_at, shown[-1].id) if len(records) > limit else None
-    return TurnPage(turns=[summary(record) for record in shown], next_cursor=following)
+    shown, following = await list_page(behind.lists, wanted, limit=limit, before=before)
+    cursor = None if following is None else page_cursor.encode(*following)
+    return TurnPage(turns=[summary(record) for record in shown], next_cursor=cursor)
 
 
 def _place(decode: Callable[[str], Place], cursor: str) -> Place:

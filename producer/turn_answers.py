@@ -106,7 +106,7 @@ class TurnDetail(TurnSummary):
 
 
 class TurnPage(BaseModel):
-    """Some turns, newest first. `next_cursor` is null on the last page."""
+    """Some turns, newest first. `next_cursor` is null on the last page, and on no other, however few turns that has."""
 
     turns: list[TurnSummary]
     next_cursor: str | None
