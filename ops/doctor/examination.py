@@ -143,6 +143,7 @@ class Examination:
                 await self._try("clock", self._look_at_clock, database)
                 await self._try("schema", self._look_at_schema, database)
                 if any(one.code == "schema-missing" for one in self._found):
+                    await self._try("locks", self._look_at_redis)
                     return
                 for symptom in Symptom:
                     await self._try(symptom.value, self._look_for, database, symptom)
