@@ -19,11 +19,13 @@ from memory.history_entry import MAX_CONTENT_BYTES, Entry, to_message, to_text
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import NOTHING_SAID, HistoryVersion, Message, StoredMessage
 from turns.database import Database
-from turns.history import read_contents, read_history, read_history_as_text
+from turns.history import read_contents, read_history, read_history_as_text, read_history_page
 from turns.settings import Settings
 
 PAUSES_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.2)
 """Between looks at an entry that somebody else is building: half a second in all, then Postgres is asked directly."""
+PAGE_BYTES = 4 * 1024 * 1024
+"""Of a page's contents, as JSON. A hundred messages may be a hundred megabytes, for each client that asks."""
 
 Flight = asyncio.Task[Entry]
 
@@ -50,15 +52,43 @@ class History:
         """The last `limit` messages of the session as of `version`, oldest first. Raises DatabaseUnavailableError."""
         if version == NOTHING_SAID:
             return []
-        if append := self._appends.get((tenant_id, session_id)):
-            # It makes the very entry that is looked for.
-            await asyncio.wait({append})
         entry = await self._find(tenant_id, session_id, version, limit)
         if entry is not None and entry.reaches(limit):
             messages = await self._with_contents(entry.messages[:limit])
             if messages is not None:
                 return messages
         return await read_history(self._database, tenant_id, session_id, limit=limit, before_seq=version.seq + 1)
+
+    async def read_page(
+        self,
+        tenant_id: str,
+        session_id: str,
+        version: HistoryVersion,
+        limit: int,
+        before: tuple[int, int] | None = None,
+    ) -> tuple[list[Message], bool]:
+        """The same before a place (`seq`, ordinal), as far as PAGE_BYTES reach; and whether there are messages before them."""
+        if version == NOTHING_SAID:
+            return [], False
+        # One more tells whether anything is left.
+        entry = None if before else await self._find(tenant_id, session_id, version, limit + 1)
+        if entry is not None and entry.reaches(limit):
+            shown = entry.messages[:limit]
+            # Of what was left in the table, nobody knows here how much it is.
+            texts = [one.text for one in shown if one.text is not None]
+            messages = None
+            if len(texts) == len(shown) and sum(len(text.encode()) for text in texts) <= PAGE_BYTES:
+                messages = await self._with_contents(shown)
+            if messages is not None:
+                return messages, not entry.whole or len(entry.messages) > limit
+        return await read_history_page(
+            self._database,
+            tenant_id,
+            session_id,
+            limit=limit,
+            before=before or (version.seq + 1, 0),
+            max_bytes=PAGE_BYTES,
+        )
 
     async def append(self, turn: ClaimedTurn, reply: StoredMessage | None) -> None:
         """Adds what was said in a turn that is SUCCEEDED by now. Never raises: without it the next reader asks Postgres.
@@ -83,6 +113,9 @@ class History:
             del self._appends[session]
 
     async def _find(self, tenant_id: str, session_id: str, version: HistoryVersion, limit: int) -> Entry | None:
+        if append := self._appends.get((tenant_id, session_id)):
+            # It makes the very entry that is looked for.
+            await asyncio.wait({append})
         key = (tenant_id, session_id, version)
         for pause in (*PAUSES_SECONDS, None):
             if flight := self._flights.get(key):

@@ -25,12 +25,12 @@ log = structlog.get_logger("turnstile.memory")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryHealth:
-    """The memory's Redis as it answered just now."""
+    """The memory's Redis as it answered just now; 0 for what it does not tell."""
 
     response_seconds: float
     used_bytes: int
     max_bytes: int
-    """0: no limit is set, and nothing is watched."""
+    """0: no limit is set, or none is told, and nothing is watched."""
     clients: int
     operations: int
     """Commands since its start."""
@@ -87,14 +87,15 @@ class MemoryWatch:
             return None
         return MemoryHealth(
             response_seconds=time.monotonic() - began,
-            used_bytes=facts["used_memory"],
-            max_bytes=facts["maxmemory"],
-            clients=facts["connected_clients"],
-            operations=facts["total_commands_processed"],
-            hits=facts["keyspace_hits"],
-            misses=facts["keyspace_misses"],
-            evicted=facts["evicted_keys"],
-            expired=facts["expired_keys"],
+            # Managed ones leave out what is the provider's own affair.
+            used_bytes=facts.get("used_memory", 0),
+            max_bytes=facts.get("maxmemory", 0),
+            clients=facts.get("connected_clients", 0),
+            operations=facts.get("total_commands_processed", 0),
+            hits=facts.get("keyspace_hits", 0),
+            misses=facts.get("keyspace_misses", 0),
+            evicted=facts.get("evicted_keys", 0),
+            expired=facts.get("expired_keys", 0),
         )
 
     def _note(self, now: Pressure, health: MemoryHealth) -> None:

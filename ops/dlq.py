@@ -166,7 +166,7 @@ async def _show(settings: "Settings", turn_id: UUID) -> "tuple[FailedTurn, list[
 
 
 async def _why_not(database: "Database", turn_id: UUID) -> str:
-    from ops.halted_session import why_not_again
+    from ops.halted_session import find_archived, why_not_again
     from turns.halting import read_halt
     from turns.operator_reading import read_statuses, read_turn_of_any
     from turns.status import TurnStatus
@@ -182,7 +182,7 @@ async def _why_not(database: "Database", turn_id: UUID) -> str:
             f"turnstile retry {turn_id} or turnstile skip {turn_id}"
         )
     if turn_id not in await read_statuses(database, [turn_id]):
-        return f"{turn_id} is FAILED and in the archive: it can't be put back to work; see turnstile status {turn_id}"
+        return await find_archived(database, turn_id) or f"there is no turn {turn_id}"
     halt = await read_halt(database, turn_id)
     if halt is not None and (reason := why_not_again(halt)):
         return f"{turn_id} {reason}"

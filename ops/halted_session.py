@@ -11,6 +11,7 @@ from ops.exit_codes import CommandError, ExitCode
 from ops.output import AsJson, print_fields, print_json, say, short_time
 
 if TYPE_CHECKING:
+    from turns.database import Database
     from turns.halting import Halt, Resumed, WayOn
     from turns.settings import Settings
 
@@ -64,6 +65,9 @@ async def _read(settings: "Settings", turn_id: UUID) -> "Halt":
 
     async with operator_database(settings) as database:
         halt = await read_halt(database, turn_id)
+        archived = await find_archived(database, turn_id) if halt is None else None
+    if archived is not None:
+        raise CommandError(f"{archived}; nothing was changed")
     if halt is None:
         raise CommandError(f"there is no turn {turn_id}; nothing was changed", ExitCode.NOT_FOUND)
     return halt
@@ -127,7 +131,19 @@ def why_not_again(halt: "Halt") -> str | None:
         return "is FAILED, and its parent has started it anew since (see turnstile trace): run again, it would be done twice"
     if halt.compensated:
         return "is FAILED, and its compensation has not ended yet (see turnstile trace): it would undo the new run"
+    if halt.overtaken:
+        return "is FAILED, and the turn that it compensates was put back to work since: it would undo the new run"
     return None
+
+
+async def find_archived(database: "Database", turn_id: UUID) -> str | None:
+    """What is said of a turn that the table has no more, to whoever wants it to run; None if the archive does not have it."""
+    from turns.operator_reading import read_turn_of_any
+
+    turn = await read_turn_of_any(database, turn_id)
+    if turn is None:
+        return None
+    return f"{turn_id} is {turn.status} and in the archive: it can't run again; see turnstile status {turn_id}"
 
 
 def _refusal(halt: "Halt") -> str:

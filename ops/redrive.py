@@ -42,6 +42,7 @@ class Candidate:
     id: UUID
     generation: int
     queue: str
+    kind: str = "turn"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,7 +64,8 @@ class RedriveResult:
     moved_on: int = 0
     """Not FAILED any more when their turn came: another redrive was quicker."""
     compensated: int = 0
-    """Left alone: their compensation has not ended yet. They stay dead letters."""
+    """Left alone: their compensation has not ended yet, or is redriven with them; or they are compensations, and their turn has
+    gone back to work. They stay dead letters."""
     sent: int = 0
     unsent: int = 0
     """Revived, but SQS did not take the wake-up: the relay sends it by `send_at`."""
@@ -84,7 +86,7 @@ async def find_candidates(database: Database, wanted: FailedFilter, *, limit: in
     while (room := PAGE if limit is None else min(PAGE, limit - len(found.candidates))) > 0:
         page = await list_failed(database, wanted, limit=room, after=after)
         for turn in page:
-            found.candidates.append(Candidate(turn.id, turn.generation, turn.queue))
+            found.candidates.append(Candidate(turn.id, turn.generation, turn.queue, turn.kind))
             found.by_error_class[turn.error_class or "unknown"] += 1
             found.oldest = min(found.oldest or turn.finished_at, turn.finished_at)
             found.newest = max(found.newest or turn.finished_at, turn.finished_at)
@@ -144,6 +146,8 @@ class Redrive:
         rate: float | None,
         report: Report,
     ) -> None:
+        # In whichever portions: a turn waits for its compensation, and once it had gone first there would be none any more.
+        candidates = sorted(candidates, key=lambda candidate: candidate.kind != "compensation")
         started = time.monotonic()
         size = BATCH if rate is None else max(1, min(BATCH, math.ceil(rate)))
         for start in range(0, len(candidates), size):

@@ -8,7 +8,7 @@ import typer
 
 from ops.confirmation import confirm
 from ops.exit_codes import CommandError, ExitCode
-from ops.halted_session import why_not_again
+from ops.halted_session import find_archived, why_not_again
 from ops.output import AsJson, print_fields, print_json, progress, say, short_time
 
 if TYPE_CHECKING:
@@ -118,7 +118,12 @@ async def _report_others(database: "Database", named: Sequence[UUID], survey: "S
             continue
         why = " and halts its session, see turnstile retry and skip" if halt is not None and halt.halts else ""
         say(f"{turn_id} is {status}{why}: left as it is")
-    unknown = sorted(map(str, others - statuses.keys()))
+    unknown: list[str] = []
+    for turn_id in sorted(others - statuses.keys(), key=str):
+        if (archived := await find_archived(database, turn_id)) is None:
+            unknown.append(str(turn_id))
+        else:
+            say(f"{archived}; left as it is")
     if unknown:
         raise CommandError(f"there is no turn {', '.join(unknown)}; nothing was changed", ExitCode.NOT_FOUND)
 
@@ -160,7 +165,8 @@ def _question(survey: "Survey") -> str:
 def _explain(result: "RedriveResult") -> None:
     if result.compensated:
         say(
-            f"{result.compensated} turns were left alone: their compensation has not ended yet; redrive them when it has"
+            f"{result.compensated} turns were left alone: their compensation has not ended yet (redrive them when it has), "
+            "or they are compensations of turns that were put back to work"
         )
     if result.unsent:
         say(f"SQS did not take {result.unsent} wake-ups: the relay sends them, nothing is to be done")

@@ -31,6 +31,7 @@ from turns.identifiers import start_trace, uuid7
 from turns.message import WakeUp
 from turns.message_queue import MessageQueues
 from turns.on_busy import OnBusy
+from turns.registry import seen_seconds
 from turns.settings import Settings
 from turns.submission import Accepted, Submission, idempotency_key, submit, turn_id_key
 
@@ -125,7 +126,7 @@ async def submit_all(
     result = DirectResult()
     for start in range(0, len(submissions), BATCH):
         batch = submissions[start : start + BATCH]
-        answers = await _record(database, batch, settings.net_seconds)
+        answers = await _record(database, batch, settings)
         taken: list[tuple[Submission, Accepted]] = []
         for submission, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Accepted):
@@ -140,16 +141,16 @@ async def submit_all(
 
 
 async def _record(
-    database: Database, batch: Sequence[Submission], net_seconds: float
+    database: Database, batch: Sequence[Submission], settings: Settings
 ) -> Sequence[Accepted | SubmissionRefusedError]:
     try:
-        return await submit(database, batch, net_seconds=net_seconds)
+        return await submit(database, batch, net_seconds=settings.net_seconds, seen_seconds=seen_seconds(settings))
     except (psycopg.DataError, psycopg.IntegrityError) as error:
         if len(batch) == 1:
             # Without the error's text: it quotes what was said.
             return [SubmissionRefusedError(f"the database refuses this content ({error.sqlstate})")]
     # One by one and in order, so that a bad one fails alone.
-    return [answer for one in batch for answer in await _record(database, [one], net_seconds)]
+    return [answer for one in batch for answer in await _record(database, [one], settings)]
 
 
 async def _send(queues: MessageQueues, taken: Sequence[tuple[Submission, Accepted]]) -> int:

@@ -1,8 +1,9 @@
 """The routes: HTTP in, HTTP out. What a request means is decided elsewhere."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, cast
+from typing import Annotated, TypeVar, cast
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -42,10 +43,11 @@ from turns.database import Database
 from turns.history import read_version, session_exists
 from turns.message import ID_PATTERN, RESERVED_RULE, is_reserved_session
 from turns.message_queue import MessageQueues
-from turns.reading import Position, TurnFilter, list_turns, read_turn
+from turns.reading import TurnFilter, list_page, read_turn
 from turns.settings import Settings
 from turns.status import TurnStatus
 
+Place = TypeVar("Place")
 STATUS_SPELLINGS = [*TurnStatus, "CANCELLED"]
 
 
@@ -94,6 +96,9 @@ Limit = Annotated[int, Query(ge=1, le=100, description="How many at most.")]
 Cursor = Annotated[
     str | None,
     Query(pattern=page_cursor.PATTERN, description="`next_cursor` of the page before.", max_length=page_cursor.LENGTH),
+]
+MessageCursor = Annotated[
+    str | None, Query(pattern=page_cursor.MESSAGE_PATTERN, description="`next_cursor` of the page behind.")
 ]
 QueueName = Annotated[str | None, Query(pattern=rf"^{ID_PATTERN}$", description="Only turns of this queue.")]
 StatusText = Annotated[
@@ -201,7 +206,7 @@ async def get_turns(
 ) -> TurnPage:
     """The tenant's turns, newest first, without their replies.
 
-    A filter that few turns meet, among very many, is refused as too broad: list a session's turns, or ask without it.
+    A page of a filter that few turns meet may be short, or empty, and have a next one: follow `next_cursor` until it is null.
     """
     return await _page(behind, TurnFilter(tenant_id=tenant, status=_status(status), queue=queue), limit, cursor)
 
@@ -226,13 +231,17 @@ async def get_session_turns(
 
 
 @v1.get("/sessions/{session_id}/messages", tags=["sessions"], summary="Read the history", responses=problems(404, 422))
-async def get_session_messages(behind: Behind, tenant: Tenant, session_id: SessionId, limit: Limit = 20) -> MessagePage:
-    """What was said in the session's answered turns: the last messages, oldest first."""
+async def get_session_messages(
+    behind: Behind, tenant: Tenant, session_id: SessionId, limit: Limit = 20, cursor: MessageCursor = None
+) -> MessagePage:
+    """What was said in the session's answered turns: the last messages, oldest first. Large ones make a page shorter."""
+    before = None if cursor is None else _place(page_cursor.decode_message, cursor)
     version = await read_version(behind.hot, tenant, session_id)
     if version is None:
         raise no_session()
-    messages = await behind.history.read(tenant, session_id, version, limit)
-    return MessagePage(messages=[said(message) for message in messages])
+    shown, more = await behind.history.read_page(tenant, session_id, version, limit, before)
+    following = page_cursor.encode_message(shown[0].seq, shown[0].ordinal) if more else None
+    return MessagePage(messages=[said(message) for message in shown], next_cursor=following)
 
 
 @health.get("/healthz", summary="Is the process alive?")
@@ -250,17 +259,15 @@ async def get_readiness(behind: Behind) -> Readiness:
 
 
 async def _page(behind: Backend, wanted: TurnFilter, limit: int, cursor: str | None) -> TurnPage:
-    before = None if cursor is None else _place(cursor)
-    # One more than is shown tells whether there is a next page.
-    records = await list_turns(behind.lists, wanted, limit=limit + 1, before=before)
-    shown = records[:limit]
-    following = page_cursor.encode(shown[-1].created_at, shown[-1].id) if len(records) > limit else None
-    return TurnPage(turns=[summary(record) for record in shown], next_cursor=following)
+    before = None if cursor is None else _place(page_cursor.decode, cursor)
+    shown, following = await list_page(behind.lists, wanted, limit=limit, before=before)
+    cursor = None if following is None else page_cursor.encode(*following)
+    return TurnPage(turns=[summary(record) for record in shown], next_cursor=cursor)
 
 
-def _place(cursor: str) -> Position:
+def _place(decode: Callable[[str], Place], cursor: str) -> Place:
     try:
-        return page_cursor.decode(cursor)
+        return decode(cursor)
     except ValueError as error:
         raise invalid_parameters(Fault(detail=str(error), parameter="cursor")) from None
 

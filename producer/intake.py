@@ -31,6 +31,7 @@ from turns.errors import (
 from turns.identifiers import continue_trace, uuid7
 from turns.message import WakeUp
 from turns.on_busy import OnBusy
+from turns.registry import seen_seconds
 from turns.settings import Settings
 from turns.submission import Accepted, Submission, idempotency_key, submit, turn_id_key
 
@@ -154,10 +155,10 @@ class Intake:
         if on_busy is OnBusy.ENQUEUE:
             answer = None if session in self._held else await self._batcher(submission)
             return await self._record_alone(submission) if answer is None else answer
-        net_seconds = self._settings.net_seconds
+        terms = {"net_seconds": self._settings.net_seconds, "seen_seconds": seen_seconds(self._settings)}
         async with self._gate.enter(session):
             texted = await self._persist(
-                lambda: submit_on_busy(self._database, submission, on_busy, net_seconds=net_seconds), alone=True
+                lambda: submit_on_busy(self._database, submission, on_busy, **terms), alone=True
             )
         # After the commit: whoever hears a hint finds the request, or the end, on the row.
         await self._hints.publish(texted.asked)
@@ -190,10 +191,8 @@ class Intake:
         return answer
 
     async def _submit(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
-        net_seconds = self._settings.net_seconds
-        return await self._persist(
-            lambda: submit(self._database, submissions, net_seconds=net_seconds), alone=len(submissions) == 1
-        )
+        terms = {"net_seconds": self._settings.net_seconds, "seen_seconds": seen_seconds(self._settings)}
+        return await self._persist(lambda: submit(self._database, submissions, **terms), alone=len(submissions) == 1)
 
     async def _persist(self, call: Callable[[], Awaitable[Answer]], *, alone: bool) -> Answer:
         begun = time.monotonic()

@@ -16,6 +16,13 @@ PATTERN = r"^1[A-Za-z0-9_-]{32}$"
 LENGTH = 33
 _CURSOR = re.compile(PATTERN)
 _FIELDS = struct.Struct(">q16s")
+
+# Of a session's messages: `seq` and ordinal. 12 bytes fill 16 characters.
+MESSAGE_PATTERN = r"^2[A-Za-z0-9_-]{16}$"
+MESSAGE_LENGTH = 17
+_MESSAGE_CURSOR = re.compile(MESSAGE_PATTERN)
+_MESSAGE_FIELDS = struct.Struct(">qi")
+_END_OF_SESSION = 2**62
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 # No turn is older than the epoch or younger than this; Postgres would refuse some of the times beyond.
@@ -36,3 +43,18 @@ def decode(cursor: str) -> tuple[datetime, UUID]:
     if not 0 <= microseconds < _END:
         raise ValueError("not a cursor of this API")
     return _EPOCH + microseconds * _MICROSECOND, UUID(bytes=turn_id)
+
+
+def encode_message(seq: int, ordinal: int) -> str:
+    """The cursor of the page that ends before this message of a session."""
+    return "2" + urlsafe_b64encode(_MESSAGE_FIELDS.pack(seq, ordinal)).decode()
+
+
+def decode_message(cursor: str) -> tuple[int, int]:
+    """The message before which the page ends. Raises ValueError for anything that `encode_message` could not have written."""
+    if len(cursor) != MESSAGE_LENGTH or _MESSAGE_CURSOR.match(cursor) is None:
+        raise ValueError("not a cursor of this API")
+    seq, ordinal = _MESSAGE_FIELDS.unpack(urlsafe_b64decode(cursor[1:]))
+    if not (0 <= seq < _END_OF_SESSION and ordinal >= 0):
+        raise ValueError("not a cursor of this API")
+    return seq, ordinal

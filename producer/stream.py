@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 import structlog
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from producer.api import Backend, Behind, Tenant, TurnIdText
 from producer.openapi import problems
@@ -75,7 +75,6 @@ class EventStream(Response):
         self._on_disconnect = on_disconnect
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         telling = asyncio.create_task(self._tell(send))
         leaving = asyncio.create_task(_until_gone(receive))
         try:
@@ -94,21 +93,29 @@ class EventStream(Response):
         """Whether the reader took it all. One that takes nothing more, as a machine that vanished, has left as well."""
         sent_at = time.monotonic()
         async with aclosing(self._telling) as telling:
+            # What an answer before this one has left in the buffers may be in the way of the first line.
+            start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+            if not await _was_taken(send, start):
+                return False
             async for told in telling:
                 now = time.monotonic()
                 if told is None and now - sent_at < self._heartbeat_seconds:
                     continue
-                if not await _was_taken(send, encode(told), more=True):
+                if not await _was_taken(send, _body(encode(told), more=True)):
                     return False
                 sent_at = now
         # Waits for what was sent before, as each does: a long reply is one event.
-        return await _was_taken(send, b"", more=False)
+        return await _was_taken(send, _body(b"", more=False))
 
 
-async def _was_taken(send: Send, body: bytes, *, more: bool) -> bool:
+def _body(body: bytes, *, more: bool) -> Message:
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+async def _was_taken(send: Send, message: Message) -> bool:
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            await send({"type": "http.response.body", "body": body, "more_body": more})
+            await send(message)
     except TimeoutError:
         # Not finished: the server closes the connection, the kernel gives up what is still to be sent (see `producer/app.py`),
         # and the client may resume.

@@ -106,7 +106,7 @@ class TurnDetail(TurnSummary):
 
 
 class TurnPage(BaseModel):
-    """Some turns, newest first. `next_cursor` is null on the last page."""
+    """Some turns, newest first. `next_cursor` is null on the last page, and on no other, however few turns that has."""
 
     turns: list[TurnSummary]
     next_cursor: str | None
@@ -142,9 +142,10 @@ class SessionMessage(BaseModel):
 
 
 class MessagePage(BaseModel):
-    """The last messages of a session's answered turns, oldest first."""
+    """The last messages of a session's answered turns, oldest first. `next_cursor` is that of the page before them, or null."""
 
     messages: list[SessionMessage]
+    next_cursor: str | None
 
 
 def links(turn_id: UUID, session_id: str) -> TurnLinks:

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from producer.strict_json import MAX_NUMBER_CHARACTERS, escape_pointer
-from turns.durations import MAX_SECONDS
+from turns.durations import MAX_ATTEMPTS, MAX_SECONDS
 from turns.errors import WebhookNotAllowedError
 from turns.on_busy import OnBusy
 from turns.webhook_url import MAX_URL_CHARACTERS, is_allowed, parse_webhook_url
@@ -127,7 +127,9 @@ class TurnRequest(BaseModel):
         WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
         Field(description="Not before this time, with its zone, 366 days ahead at most. In the past: at once."),
     ] = None
-    max_attempts: Annotated[int | None, Field(ge=1, le=100, description="The queue's own when left out.")] = None
+    max_attempts: Annotated[int | None, Field(ge=1, le=MAX_ATTEMPTS, description="The queue's own when left out.")] = (
+        None
+    )
     timeout_seconds: Annotated[Seconds | None, Field(description="Of one attempt; the queue's when left out.")] = None
     expires_in_seconds: Annotated[
         Seconds | None,

@@ -33,6 +33,7 @@ class FailedTurn:
     session_id: str
     seq: int | None
     queue: str
+    kind: str
     attempt: int
     crashes: int
     generation: int

@@ -50,7 +50,7 @@ _COLUMNS: LiteralString = """
 _WAITS: LiteralString = """
 WITH waits AS MATERIALIZED (
     SELECT w.queue, 2 * least(max(w.dwell_seconds), 900) AS seconds FROM workers w
-     WHERE w.seen_at > now() - interval '30 s' GROUP BY w.queue
+     WHERE w.seen_at > now() - make_interval(secs => %(seen)s) GROUP BY w.queue
 )
 """
 

@@ -23,6 +23,7 @@ from turns.database import Connection, Database, Parameters
 from turns.errors import IdempotencyMismatchError, SessionBusyError, TurnIdTakenError
 from turns.head import OPEN_HEAD
 from turns.on_busy import LastInLine, Merge, OnBusy, Record, Reject, SessionState, decide
+from turns.registry import SEEN_SECONDS
 from turns.submission import (
     ANSWER,
     READ_SUBMISSIONS,
@@ -91,7 +92,14 @@ class Texted:
     """CANCELED at once."""
 
 
-async def submit_on_busy(database: Database, submission: Submission, on_busy: OnBusy, *, net_seconds: float) -> Texted:
+async def submit_on_busy(
+    database: Database,
+    submission: Submission,
+    on_busy: OnBusy,
+    *,
+    net_seconds: float,
+    seen_seconds: float = SEEN_SECONDS,
+) -> Texted:
     """Submits one turn as `on_busy` says.
 
     Raises IdempotencyMismatchError or TurnIdTakenError (nothing was done), or DatabaseUnavailableError, after which it
@@ -119,7 +127,7 @@ async def submit_on_busy(database: Database, submission: Submission, on_busy: On
                 if interrupting:
                     who = (submission.tenant_id, submission.session_id)
                     canceled, asked = await cancel_open(connection, *who, CancelReason.SUPERSEDED, scheduled=False)
-                row = await _record(connection, submission, net_seconds)
+                row = await _record(connection, submission, net_seconds, seen_seconds)
                 kept = row["answer"]
                 answer = _answer(kept, wake=row["wake"])
             case decision:
@@ -172,9 +180,11 @@ async def _add_input(connection: Connection, turn_id: UUID, submission: Submissi
     return answer
 
 
-async def _record(connection: Connection, submission: Submission, net_seconds: float) -> DictRow:
+async def _record(connection: Connection, submission: Submission, net_seconds: float, seen_seconds: float) -> DictRow:
     # Without its key, which this transaction has taken already.
-    row = await _first(connection, SUBMIT, submit_parameters([replace(submission, key=None)], net_seconds))
+    row = await _first(
+        connection, SUBMIT, submit_parameters([replace(submission, key=None)], net_seconds, seen_seconds)
+    )
     if row is None:
         # Undoes what was cancelled for it, too.
         raise TurnIdTakenError(submission.turn_id)

@@ -1,7 +1,9 @@
-"""How long anything may take that somebody asks for. Pure; a handler's module imports it, so it imports nothing."""
+"""How long anything may take that somebody asks for, and how often be tried. Pure, and of no imports: handlers import it."""
 
 MAX_SECONDS = 14 * 86_400
 """SQS keeps a message for 14 days at most; nothing about a turn is meant to last longer."""
+
+MAX_ATTEMPTS = 100
 
 
 def check_seconds(name: str, seconds: float) -> float:
@@ -10,3 +12,11 @@ def check_seconds(name: str, seconds: float) -> float:
     if not 0 < seconds <= MAX_SECONDS:
         raise ValueError(f"{name} must be more than 0 and at most {MAX_SECONDS:,} seconds, got {seconds!r}")
     return seconds
+
+
+def check_attempts(many: int) -> int:
+    """A count, and no other number. Raises ValueError."""
+    # With nan no comparison would ever end the retries.
+    if not isinstance(many, int) or isinstance(many, bool) or not 1 <= many <= MAX_ATTEMPTS:
+        raise ValueError(f"max_attempts must be a whole number from 1 to {MAX_ATTEMPTS}, got {many!r}")
+    return many

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from turns.compensation import IS_BEING_COMPENSATED
+from turns.compensation import IS_BEING_COMPENSATED, IS_OVERTAKEN
 from turns.database import Connection, Database
 from turns.envelope import OutgoingMessage
 from turns.head import HAS_SUCCESSOR, IS_FAILED, WAKE_HEAD
@@ -29,15 +29,26 @@ from turns.status import TurnStatus
 READ_HALT: LiteralString = f"""
 SELECT t.id, t.tenant_id, t.session_id, t.queue, t.status, t.generation, t.error_class, t.finished_at,
        coalesce(s.halted_by = t.id, false) AS halts, {IS_FAILED} AND {HAS_SUCCESSOR} AS replaced,
-       {IS_FAILED} AND {IS_BEING_COMPENSATED} AS compensated,
+       {IS_FAILED} AND {IS_BEING_COMPENSATED} AS compensated, {IS_FAILED} AND {IS_OVERTAKEN} AS overtaken,
        (SELECT count(*) FROM turns w WHERE w.tenant_id = t.tenant_id AND w.session_id = t.session_id
                                        AND w.seq IS NOT NULL AND w.status IN ('PENDING', 'RUNNING')) AS waiting
   FROM turns t LEFT JOIN sessions s USING (tenant_id, session_id) WHERE t.id = %(id)s
 """
 
+# Of a compensation the turn's session as well, as a redrive does: what one of them does to the pair, the other sees.
 LOCK_HALTED: LiteralString = """
-SELECT s.tenant_id, s.session_id, t.queue FROM turns t JOIN sessions s USING (tenant_id, session_id)
- WHERE t.id = %(id)s AND s.halted_by = t.id FOR NO KEY UPDATE OF s
+WITH locked AS MATERIALIZED (
+    SELECT s.tenant_id, s.session_id, s.halted_by
+      FROM sessions s
+     WHERE (s.tenant_id, s.session_id) IN (
+           SELECT t.tenant_id, t.session_id FROM turns t WHERE t.id = %(id)s
+            UNION
+           SELECT p.tenant_id, p.session_id FROM turns t JOIN turns p ON p.id = t.parent_turn_id AND p.tenant_id = t.tenant_id
+            WHERE t.id = %(id)s AND t.kind = 'compensation')
+     ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE
+)
+SELECT s.tenant_id, s.session_id, t.queue FROM turns t JOIN locked s USING (tenant_id, session_id)
+ WHERE t.id = %(id)s AND s.halted_by = t.id
 """
 
 # Fresh budgets and a new generation, as a redrive gives them; the place stays the old one.
@@ -48,7 +59,7 @@ UPDATE turns t
        expires_at = clock_timestamp() + make_interval(secs => %(expires)s), started_at = NULL, finished_at = NULL,
        error_class = NULL, error = NULL, dead_lettered_at = NULL, cancel_requested_at = NULL, cancel_reason = NULL,
        trace_id = %(trace)s, span_id = %(span)s, parent_span_id = NULL
- WHERE t.id = %(id)s AND {IS_FAILED} AND NOT {HAS_SUCCESSOR} AND NOT {IS_BEING_COMPENSATED}
+ WHERE t.id = %(id)s AND {IS_FAILED} AND NOT {HAS_SUCCESSOR} AND NOT {IS_BEING_COMPENSATED} AND NOT {IS_OVERTAKEN}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id
 """
 
@@ -86,6 +97,8 @@ class Halt:
     """A child that FAILED, and that its redriven parent has started anew: only to be skipped."""
     compensated: bool
     """It FAILED, and a compensation of it has not ended."""
+    overtaken: bool
+    """A compensation that FAILED, and whose turn is FAILED no more."""
     waiting: int
     """Open turns of its session."""
 

@@ -16,6 +16,22 @@ SELECT m.turn_id, t.seq, m.ordinal, m.role, m.content, m.created_at
  ORDER BY t.seq DESC, m.ordinal DESC LIMIT %(limit)s
 """
 
+# Counted in bytes here, so that what is beyond them is read by nobody. The one row more tells whether something is left, and with
+# `seq` bounded alone as well, the walk begins in the index where the page does.
+HISTORY_PAGE: LiteralString = """
+SELECT p.turn_id, p.seq, p.ordinal, p.role, p.content, p.created_at, p.found
+  FROM (SELECT h.*, count(*) OVER () AS found, row_number() OVER newest AS place,
+               sum(octet_length(h.content::text)) OVER newest AS bytes
+          FROM (SELECT m.turn_id, t.seq, m.ordinal, m.role, m.content, m.created_at
+                  FROM turns t JOIN messages m ON m.turn_id = t.id AND m.kind = 'message'
+                 WHERE t.tenant_id = %(tenant)s AND t.session_id = %(session)s AND t.seq <= %(seq)s
+                   AND (t.seq, m.ordinal) < (%(seq)s, %(ordinal)s) AND t.status = 'SUCCEEDED'
+                 ORDER BY t.seq DESC, m.ordinal DESC LIMIT %(limit)s + 1) h
+        WINDOW newest AS (ORDER BY h.seq DESC, h.ordinal DESC ROWS UNBOUNDED PRECEDING)) p
+ WHERE p.place <= %(limit)s AND (p.bytes <= %(max_bytes)s OR p.place = 1)
+ ORDER BY p.seq DESC, p.ordinal DESC
+"""
+
 # The inner query's LIMIT also keeps the planner from writing each text out twice.
 HISTORY_AS_TEXT: LiteralString = """
 SELECT h.turn_id, h.seq, h.ordinal, h.role, h.created_at,
@@ -60,6 +76,25 @@ async def read_history(
     parameters = {"tenant": tenant_id, "session": session_id, "limit": limit, "before": before_seq}
     rows = await database.fetch(HISTORY, parameters)
     return [Message(**row) for row in reversed(rows)]
+
+
+async def read_history_page(
+    database: Database, tenant_id: str, session_id: str, *, limit: int, before: tuple[int, int], max_bytes: int
+) -> tuple[list[Message], bool]:
+    """The last messages before the place `before` (`seq`, ordinal), oldest first: at most `limit`, and of at most `max_bytes` as
+    JSON if they are more than one. And whether there are any before them."""
+    seq, ordinal = before
+    parameters = {
+        "tenant": tenant_id,
+        "session": session_id,
+        "seq": seq,
+        "ordinal": ordinal,
+        "limit": limit,
+        "max_bytes": max_bytes,
+    }
+    rows = await database.fetch(HISTORY_PAGE, parameters)
+    more = bool(rows) and rows[0]["found"] > len(rows)
+    return [Message(**{name: row[name] for name in Message.__dataclass_fields__}) for row in reversed(rows)], more
 
 
 async def read_history_as_text(

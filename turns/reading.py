@@ -24,6 +24,10 @@ from turns.status import TurnStatus
 
 _OUT_OF_TIME = "57014"
 
+REACH = 10_000
+"""Turns that one page of a list looks through: a fraction of the time that it may take, also where they come from the disk."""
+_UNINDEXED = (TurnStatus.SUCCEEDED, TurnStatus.CANCELED)
+
 Position = tuple[datetime, UUID]
 """Where a listing stands: creation time and id of its last turn. Not the id alone: clients may choose theirs."""
 
@@ -178,6 +182,42 @@ async def list_turns(
     return [_record(row) for row in await query_list(database, terms, wanted.status, order, limit)]
 
 
+async def list_page(
+    database: Database, wanted: TurnFilter, *, limit: int, before: Position | None = None
+) -> tuple[list[TurnRecord], Position | None]:
+    """As `list_turns`, and behind which turn the next page begins; None if there is none.
+
+    For what has ended, or for a queue, no index is kept, because the hot path would pay for it. Such a page looks through REACH
+    turns at most: it may have fewer than `limit`, or none, and still a next one.
+    """
+    if wanted.session_id is not None or not (wanted.status in _UNINDEXED or (wanted.queue and wanted.status is None)):
+        found = await list_turns(database, wanted, limit=limit + 1, before=before)
+        return found[:limit], _position(found[limit - 1]) if len(found) > limit else None
+    near = select(turns.c.id, turns.c.created_at, turns.c.status, turns.c.queue).where(
+        turns.c.tenant_id == wanted.tenant_id,
+        *(() if before is None else (tuple_(turns.c.created_at, turns.c.id) < tuple_(*before),)),
+    )
+    near = near.order_by(turns.c.created_at.desc(), turns.c.id.desc())
+    reached = near.limit(REACH).subquery()
+    ids = select(reached.c.id).order_by(reached.c.created_at.desc(), reached.c.id.desc()).limit(limit + 1)
+    if wanted.status is not None:
+        ids = ids.where(reached.c.status == wanted.status.value)
+    if wanted.queue is not None:
+        ids = ids.where(reached.c.queue == wanted.queue)
+    statement = select(*ROW, HALTED_BY, *UNREAD).where(turns.c.id.in_(ids))
+    rows = await _query(database, statement.order_by(turns.c.created_at.desc(), turns.c.id.desc()))
+    found = [_record(row) for row in rows]
+    if len(found) > limit:
+        return found[:limit], _position(found[limit - 1])
+    place = near.with_only_columns(turns.c.created_at, turns.c.id).offset(REACH - 1).limit(1)
+    ends = await _query(database, place)
+    if not ends:
+        return found, None
+    # What was submitted since has moved the end this way: what is behind it comes with the next page.
+    end = (ends[0]["created_at"], ends[0]["id"])
+    return [record for record in found if _position(record) >= end], end
+
+
 async def query_list(
     database: Database,
     terms: Sequence[ColumnElement[bool]],
@@ -200,6 +240,10 @@ async def query_list(
         statement = statement.where(turns.c.id.in_(union_all(placed, scheduled)))
     else:
         statement = statement.where(*terms, *(() if status is None else (turns.c.status == status.value,)))
+    return await _query(database, statement)
+
+
+async def _query(database: Database, statement: Select[Any]) -> list[DictRow]:
     try:
         return await database.query(statement)
     except DatabaseUnavailableError as error:
@@ -211,6 +255,10 @@ async def query_list(
 def _record(row: Mapping[str, Any]) -> TurnRecord:
     fields = {name: row[name] for name in TurnRecord.__dataclass_fields__}
     return TurnRecord(**{**fields, "status": TurnStatus(row["status"])})
+
+
+def _position(record: TurnRecord) -> Position:
+    return record.created_at, record.id
 
 
 def _key(row: Mapping[str, Any]) -> TurnKey:

@@ -141,5 +141,8 @@ def split(client: Any, commands: Sequence[Command]) -> tuple[dict[str, tuple[Any
 
 def combine(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """INFO of all nodes as one: the memory of the fullest, because it is the first to run out; the sum of all else."""
-    fullest = max(facts, key=lambda one: one["used_memory"] / (one["maxmemory"] or float("inf")))
-    return {name: fullest[name] for name in _FULLEST} | {name: sum(one[name] for one in facts) for name in _SUMS}
+    fullest = max(facts, key=lambda one: one.get("used_memory", 0) / (one.get("maxmemory") or float("inf")))
+    # Managed ones do not tell everything.
+    return {name: fullest.get(name, 0) for name in _FULLEST} | {
+        name: sum(one.get(name, 0) for one in facts) for name in _SUMS
+    }

@@ -6,6 +6,9 @@ said since then stays said. `ctx.idempotency_key` stays the old one.
 
 A turn that halts its session is left alone: it has a place to keep, and ways of its own (`turns.halting`). So is a child that
 its redriven parent has started anew, and a turn whose compensation has not ended.
+
+A compensation that FAILED may be redriven itself, while its turn is FAILED. Of both in one batch it goes first, alone: it undoes
+what the turn would do. Two redrives can't see each other's uncommitted rows, so each locks the other's row as well.
 """
 
 from collections.abc import Sequence
@@ -13,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 from uuid import UUID
 
-from turns.compensation import IS_BEING_COMPENSATED
+from turns.compensation import IS_BEING_COMPENSATED, IS_OVERTAKEN
 from turns.database import Database
 from turns.envelope import OutgoingMessage
 from turns.head import HAS_SUCCESSOR, IS_FAILED
@@ -27,24 +30,43 @@ REVIVE: LiteralString = f"""
 WITH wanted AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(generations)s::int[], %(traces)s::text[], %(spans)s::text[],
                          %(expires)s::float8[]) w (id, generation, trace_id, span_id, expires_in)
+), kin AS MATERIALIZED (
+    SELECT c.id, c.tenant_id, NULL AS session_id FROM wanted w JOIN turns t ON t.id = w.id AND {IS_FAILED}
+      JOIN turns c ON c.parent_turn_id = t.id AND c.kind = 'compensation' AND c.tenant_id = t.tenant_id
+     UNION
+    SELECT p.id, p.tenant_id, p.session_id FROM wanted w JOIN turns t ON t.id = w.id AND {IS_FAILED}
+      JOIN turns p ON p.id = t.parent_turn_id AND t.kind = 'compensation' AND p.tenant_id = t.tenant_id
+     UNION
+    SELECT t.id, t.tenant_id, t.session_id FROM wanted w JOIN turns t ON t.id = w.id AND {IS_FAILED}
 ), sessions_locked AS MATERIALIZED (
     SELECT s.tenant_id, s.session_id, s.halted_by FROM sessions s
-     WHERE (s.tenant_id, s.session_id) IN (SELECT t.tenant_id, t.session_id FROM turns t JOIN wanted USING (id))
+     WHERE (s.tenant_id, s.session_id) IN (SELECT tenant_id, session_id FROM kin)
      ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE
+), turns_locked AS MATERIALIZED (
+    SELECT t.id, t.kind, t.parent_turn_id, t.status FROM (SELECT DISTINCT id FROM kin) k JOIN turns t ON t.id = k.id
+     WHERE (SELECT count(*) FROM sessions_locked) > 0
+     ORDER BY t.id FOR NO KEY UPDATE OF t
 ), failed AS MATERIALIZED (
-    SELECT t.id, t.tenant_id, t.session_id, t.seq, w.trace_id, w.span_id, w.expires_in
+    SELECT t.id, t.tenant_id, t.session_id, t.seq, t.kind, t.parent_turn_id, w.trace_id, w.span_id, w.expires_in
       FROM sessions_locked JOIN turns t USING (tenant_id, session_id) JOIN wanted w ON w.id = t.id
      WHERE {IS_FAILED} AND t.generation = w.generation AND halted_by IS DISTINCT FROM t.id
-       AND NOT {HAS_SUCCESSOR} AND NOT {IS_BEING_COMPENSATED}
+       AND NOT {HAS_SUCCESSOR} AND NOT {IS_OVERTAKEN} AND NOT EXISTS (
+           SELECT FROM turns_locked k
+            WHERE (k.id = t.id AND k.status <> 'FAILED')
+               OR (k.parent_turn_id = t.id AND k.kind = 'compensation' AND k.status IN ('PENDING', 'RUNNING'))
+               OR (t.kind = 'compensation' AND k.id = t.parent_turn_id AND k.status <> 'FAILED'))
      ORDER BY t.id FOR NO KEY UPDATE OF t
+), going AS MATERIALIZED (
+    SELECT f.* FROM failed f
+     WHERE NOT EXISTS (SELECT FROM failed c WHERE c.parent_turn_id = f.id AND c.kind = 'compensation')
 ), place AS (
     UPDATE sessions s SET last_seq = s.last_seq + f.many, updated_at = clock_timestamp()
-      FROM (SELECT tenant_id, session_id, count(*) AS many FROM failed GROUP BY 1, 2) f
+      FROM (SELECT tenant_id, session_id, count(*) AS many FROM going GROUP BY 1, 2) f
      WHERE s.tenant_id = f.tenant_id AND s.session_id = f.session_id
     RETURNING s.tenant_id, s.session_id, s.last_seq - f.many AS before
 ), numbered AS MATERIALIZED (
     SELECT f.*, p.before + row_number() OVER (PARTITION BY tenant_id, session_id ORDER BY f.seq) AS new_seq
-      FROM failed f JOIN place p USING (tenant_id, session_id)
+      FROM going f JOIN place p USING (tenant_id, session_id)
 )
 UPDATE turns t
    SET status = 'PENDING', seq = n.new_seq, generation = t.generation + 1, attempt = 0, failures = 0, crashes = 0,
@@ -62,7 +84,10 @@ SELECT t.id, t.generation, CASE WHEN {IS_FAILED} AND {HAS_SUCCESSOR} THEN '{REPL
 """
 
 FIND_COMPENSATED: LiteralString = f"""
-SELECT t.id FROM turns t WHERE t.id = ANY (%(ids)s::uuid[]) AND {IS_FAILED} AND {IS_BEING_COMPENSATED}
+SELECT t.id FROM turns t
+ WHERE t.id = ANY (%(ids)s::uuid[]) AND {IS_FAILED} AND ({IS_BEING_COMPENSATED} OR {IS_OVERTAKEN} OR EXISTS (
+       SELECT FROM turns c WHERE c.id = ANY (%(ids)s::uuid[]) AND c.parent_turn_id = t.id AND c.tenant_id = t.tenant_id
+                             AND c.kind = 'compensation' AND (c.status || '') = 'FAILED'))
 """
 
 
@@ -111,5 +136,6 @@ async def read_generations(database: Database, turn_ids: Sequence[UUID]) -> dict
 
 
 async def find_compensated(database: Database, turn_ids: Sequence[UUID]) -> set[UUID]:
-    """Which of these FAILED turns have a compensation that has not ended: no redrive takes them yet."""
+    """Which of these FAILED turns a redrive of them all leaves alone: those with a compensation that has not ended, or is among
+    them; and compensations whose turn is FAILED no more."""
     return {row["id"] for row in await database.fetch(FIND_COMPENSATED, {"ids": list(turn_ids)})}

@@ -5,6 +5,11 @@ from typing import Any, LiteralString
 
 import psycopg
 
+from turns.settings import Settings
+
+SEEN_SECONDS = 40.0
+"""By the default settings, see `seen_seconds`."""
+
 ANNOUNCE: LiteralString = """
 INSERT INTO workers AS w (worker_id, queue, host, pid, slots, busy, dwell_seconds, draining)
 VALUES (%(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(slots)s, %(busy)s, %(dwell_seconds)s, %(draining)s)
@@ -30,6 +35,11 @@ class WorkerRecord:
     busy: int
     dwell_seconds: float
     draining: bool
+
+
+def seen_seconds(settings: Settings) -> float:
+    """For how long after it was seen a worker counts as alive: it is seen with its heartbeats, which may be a lease apart."""
+    return settings.lease_seconds + settings.heartbeat
 
 
 def announce(connection: psycopg.Connection[Any], record: WorkerRecord) -> None:

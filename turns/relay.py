@@ -27,6 +27,7 @@ from turns.identifiers import TraceContext
 from turns.joining import wake_joined
 from turns.memory_items import prune_items
 from turns.message import WakeUp
+from turns.registry import seen_seconds
 from turns.settings import Settings
 from turns.status import TurnStatus
 from turns.submission import DWELL, forget_submissions
@@ -268,6 +269,7 @@ class Relay:
             "ids": [row.id for row in stamped],
             "stamps": [row.send_at for row in stamped],
             "net": self._settings.net_seconds,
+            "seen": seen_seconds(self._settings),
         }
         await self._database.fetch(PUT_NET, parameters)
         log.debug("relay.sent", queue=queue, messages=len(sent))

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from turns.durations import MAX_SECONDS
+from turns.durations import MAX_ATTEMPTS, MAX_SECONDS
 from turns.errors import SettingsError, UnknownQueueError
 from turns.message import ID_PATTERN, ID_RULE, MAX_VISIBILITY_SECONDS, is_valid_id
 from turns.setting_checks import (
@@ -45,7 +45,7 @@ class QueueSettings(BaseModel):
     """Name or URL of its dead-letter queue; `<name>-dlq` (`.fifo` kept) when left out."""
     handler: str | None = None
     """`module:function`, for workers that are not told otherwise."""
-    max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
+    max_attempts: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = 5
     max_crashes: Annotated[int, Field(ge=1, le=100)] = 3
     on_failure: Literal["dead_letter", "halt"] = "dead_letter"
     """Whether a FAILED turn is dead-lettered and passed over, or halts its session until a person decides (G9)."""

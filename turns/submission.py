@@ -30,13 +30,14 @@ from turns.forgetting import AT_ONCE, FORGET, OLDER
 from turns.head import IS_RUNNING
 from turns.identifiers import TraceContext
 from turns.message import ID_RULE, is_valid_id
+from turns.registry import SEEN_SECONDS
 
 DWELL: LiteralString = """
     (SELECT least(coalesce(max(w.dwell_seconds), 0), 900) FROM workers w
-      WHERE w.queue = {queue} AND w.seen_at > now() - interval '30 s')
+      WHERE w.queue = {queue} AND w.seen_at > now() - make_interval(secs => %(seen)s))
 """
-"""How long turns of a queue wait at present, as its workers see it. A net shorter than that would
-send in vain; one of hours would not be a net."""
+"""How long turns of a queue wait at present, as its workers see it, those that were seen in the last `%(seen)s` seconds. A net
+shorter than that would send in vain; one of hours would not be a net."""
 
 ANSWER: LiteralString = """jsonb_build_object('id', {of}.id, 'session_id', {of}.session_id, 'queue', {of}.queue,
         'execute_at', {of}.{execute_at}, 'expires_at', {of}.expires_at, 'created_at', {of}.created_at,
@@ -196,14 +197,14 @@ def turn_id_key(turn_id: UUID) -> str:
 
 
 async def submit(
-    database: Database, submissions: Sequence[Submission], *, net_seconds: float
+    database: Database, submissions: Sequence[Submission], *, net_seconds: float, seen_seconds: float = SEEN_SECONDS
 ) -> list[Accepted | SubmissionRefusedError]:
     """Records many turns; answers in the order of `submissions`. A refusal is returned, so that it fails alone.
 
     Raises DatabaseUnavailableError, after which it may be called again with the same submissions: what the lost call
     had committed is found by its turn id and answered as created.
     """
-    rows = await database.fetch(SUBMIT, submit_parameters(submissions, net_seconds))
+    rows = await database.fetch(SUBMIT, submit_parameters(submissions, net_seconds, seen_seconds))
     created = {row["ord"]: row for row in rows}
     others = [place for place in range(len(submissions)) if place not in created]
     stored = await _read(database, submissions, others) if others else {}
@@ -261,7 +262,7 @@ def accepted(answer: Mapping[str, Any], *, replayed: bool, wake: bool) -> Accept
     )
 
 
-def submit_parameters(submissions: Sequence[Submission], net_seconds: float) -> dict[str, Any]:
+def submit_parameters(submissions: Sequence[Submission], net_seconds: float, seen_seconds: float) -> dict[str, Any]:
     """The parameters of SUBMIT."""
     return {
         "ords": list(range(len(submissions))),
@@ -290,4 +291,5 @@ def submit_parameters(submissions: Sequence[Submission], net_seconds: float) -> 
             None if (parent := submission.parent) is None else parent.child_key for submission in submissions
         ],
         "net": net_seconds,
+        "seen": seen_seconds,
     }

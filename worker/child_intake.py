@@ -19,6 +19,7 @@ from turns.envelope import OutgoingMessage
 from turns.errors import ParentSupersededError, QueueUnavailableError, SubmissionRefusedError, UnknownQueueError
 from turns.message import WakeUp
 from turns.message_queue import MessageQueues
+from turns.registry import seen_seconds
 from turns.settings import QueueSettings, Settings
 from turns.submission import Accepted, Submission, submit
 from worker.endings import ClaimLost
@@ -76,11 +77,12 @@ class ChildIntake:
         return answers
 
     async def _record(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
+        terms = {"net_seconds": self._settings.net_seconds, "seen_seconds": seen_seconds(self._settings)}
         try:
-            return await submit(self._database, submissions, net_seconds=self._settings.net_seconds)
+            return await submit(self._database, submissions, **terms)
         except psycopg.errors.UniqueViolation:
             # A superseded claim of the same parent has started the same child in this moment. It is there by now.
-            return await submit(self._database, submissions, net_seconds=self._settings.net_seconds)
+            return await submit(self._database, submissions, **terms)
 
     async def _wake(self, queue: str, messages: Sequence[OutgoingMessage]) -> None:
         circuit = self._circuits[queue]

@@ -11,7 +11,7 @@ from typing import Any
 from turns.children import ChildState, KnownChild, is_joined, make_child_id, read_children, read_outputs, read_states
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
-from turns.durations import check_seconds
+from turns.durations import check_attempts, check_seconds
 from turns.identifiers import TraceContext, continue_trace
 from turns.message import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 from turns.settlement import JoinPolicy
@@ -178,6 +178,4 @@ def _check_seconds(name: str, seconds: float | None) -> float | None:
 
 
 def _check_attempts(many: int | None) -> int | None:
-    if many is not None and not 1 <= many <= 100:
-        raise ValueError(f"max_attempts must be 1 to 100, got {many!r}")
-    return many
+    return None if many is None else check_attempts(many)

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from memory.interface import Memory
 from turns.cancel_reason import CancelReason
-from turns.durations import check_seconds
+from turns.durations import check_attempts, check_seconds
 
 Answer = TypeVar("Answer")
 COMPENSATION = "compensation"
@@ -277,8 +277,8 @@ def handler(
     if timeout is not None:
         # Here, where its author sees it: a date beyond all dates would break off each turn that is claimed, over and over.
         check_seconds("timeout", timeout)
-    if max_attempts is not None and max_attempts < 1:
-        raise ValueError(f"max_attempts must be at least 1, got {max_attempts}")
+    if max_attempts is not None:
+        check_attempts(max_attempts)
     if isinstance(on_failed, Handler) and on_failed.on_failed is not None:
         raise ValueError("a compensation has no compensation: on_failed may not have an on_failed")
     healing = retry_on if isinstance(retry_on, tuple) else (retry_on,)

@@ -33,6 +33,7 @@ from turns.identifiers import uuid7
 from turns.message_queue import MessageQueues
 from turns.operator_reading import read_statuses
 from turns.redrive import read_generations
+from turns.registry import seen_seconds
 from turns.settings import Settings
 from worker.lock_inspection import LockInspector, LocksUnreadableError
 from worker.tenant_cap import PUT_OFF_SECONDS
@@ -64,7 +65,7 @@ class Graces:
             stuck=3 * settings.net_seconds + margin,
             # What is not later than this is owed in good order, however short the nets are: a stamp, or the longest put-off.
             soon=max(settings.net_seconds, settings.relay_stamp_seconds, 2 * PUT_OFF_SECONDS),
-            silent=settings.lease_seconds + settings.heartbeat + margin,
+            silent=seen_seconds(settings) + margin,
         )
 
 
@@ -142,6 +143,7 @@ class Examination:
                 await self._try("clock", self._look_at_clock, database)
                 await self._try("schema", self._look_at_schema, database)
                 if any(one.code == "schema-missing" for one in self._found):
+                    await self._try("locks", self._look_at_redis)
                     return
                 for symptom in Symptom:
                     await self._try(symptom.value, self._look_for, database, symptom)
@@ -179,6 +181,7 @@ class Examination:
             "stuck": self._graces.stuck,
             "soon": self._graces.soon,
             "net": self.settings.net_seconds,
+            "seen": seen_seconds(self.settings),
             "queues": list(declared),
             "max_crashes": [queue.max_crashes for queue in declared.values()],
             "newer_than": uuid7(max(0, milliseconds - int(self._scope.recent_hours * 3_600_000)), 0),

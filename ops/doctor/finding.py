@@ -70,7 +70,9 @@ CATALOGUE: dict[str, Kind] = {
     "more-than-listed": Kind(
         _WARNING, "there are more of these than one visit looks at", "repair, and look again", transient=False
     ),
-    "schema-missing": Kind(_ERROR, "the database has no tables", "run turnstile migrate", transient=False),
+    "schema-missing": Kind(
+        _ERROR, "the database has no tables", "run turnstile migrate", transient=False, blinding=True
+    ),
     "schema-revision": Kind(
         _ERROR, "the tables are of another version than this program", "run turnstile migrate", transient=False
     ),

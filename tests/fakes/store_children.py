@@ -75,12 +75,25 @@ def is_being_compensated(tables: Tables, row: TurnRow) -> bool:
     )
 
 
+def is_overtaken(tables: Tables, row: TurnRow) -> bool:
+    """IS_OVERTAKEN."""
+    if row.kind != "compensation" or row.parent_turn_id is None:
+        return False
+    return tables.turns[row.parent_turn_id].status is not TurnStatus.FAILED
+
+
+def is_preceded(row: TurnRow, others: Iterable[TurnRow]) -> bool:
+    """Whether a compensation of the turn is among those that are redriven with it."""
+    return any((one.kind, one.parent_turn_id) == ("compensation", row.id) for one in others)
+
+
 def find_compensated(tables: Tables, parameters: Parameters) -> Rows:
     """FIND_COMPENSATED."""
+    failed = [row for row in _rows(tables, parameters["ids"]) if row.status is TurnStatus.FAILED]
     return [
         {"id": row.id}
-        for row in _rows(tables, parameters["ids"])
-        if row.status is TurnStatus.FAILED and is_being_compensated(tables, row)
+        for row in failed
+        if is_being_compensated(tables, row) or is_overtaken(tables, row) or is_preceded(row, failed)
     ]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.fakes.store_children import has_successor, is_being_compensated
+from tests.fakes.store_children import has_successor, is_being_compensated, is_overtaken
 from tests.fakes.store_clock import interval
 from tests.fakes.store_relay import halts
 from tests.fakes.store_rows import TurnRow, columns
@@ -33,6 +33,7 @@ def read_halt(tables: Tables, parameters: Parameters) -> Rows:
         "halts": halts(tables, row),
         "replaced": row.status is TurnStatus.FAILED and has_successor(tables, row),
         "compensated": row.status is TurnStatus.FAILED and is_being_compensated(tables, row),
+        "overtaken": row.status is TurnStatus.FAILED and is_overtaken(tables, row),
         "waiting": len(tables.sessions[row.tenant_id, row.session_id].open),
     }
     return [answer]
@@ -49,7 +50,7 @@ def lock_halted(tables: Tables, parameters: Parameters) -> Rows:
 def retry(tables: Tables, parameters: Parameters) -> Rows:
     """RETRY."""
     row = _failed(tables, parameters)
-    if row is None or has_successor(tables, row) or is_being_compensated(tables, row):
+    if row is None or has_successor(tables, row) or is_being_compensated(tables, row) or is_overtaken(tables, row):
         return []
     now = tables.now()
     tables.update_turn(

@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from tests.fakes.store_children import has_successor, is_being_compensated
+from tests.fakes.store_children import has_successor, is_being_compensated, is_overtaken, is_preceded
 from tests.fakes.store_clock import interval
 from tests.fakes.store_rows import Instant, TurnRow, by_id, columns
 from tests.fakes.store_submit import is_failed
@@ -123,7 +123,7 @@ def put_net(tables: Tables, parameters: Parameters) -> Rows:
         row = tables.turns.get(turn_id)
         if row is None or row.status is not PENDING or row.send_at != tables.from_datetime(stamp):
             continue
-        net = max(parameters["net"], 2 * tables.dwell(row.queue)) * 2 ** min(row.sends, 10)
+        net = max(parameters["net"], 2 * tables.dwell(row.queue, parameters["seen"])) * 2 ** min(row.sends, 10)
         tables.update_turn(row, sends=row.sends + 1, send_at=now + interval(min(MAX_NET_SECONDS, net)))
     return []
 
@@ -205,7 +205,10 @@ def revive(tables: Tables, parameters: Parameters) -> Rows:
         and not halts(tables, tables.turns[turn_id])
         and not has_successor(tables, tables.turns[turn_id])
         and not is_being_compensated(tables, tables.turns[turn_id])
+        and not is_overtaken(tables, tables.turns[turn_id])
     ]
+    rows = [one[0] for one in failed]
+    failed = [one for one in failed if not is_preceded(one[0], rows)]
     answers: Rows = []
     for row, trace_id, span_id, expires_in in sorted(failed, key=lambda one: (one[0].seq or 0, by_id(one[0]))):
         session = tables.sessions[row.tenant_id, row.session_id]

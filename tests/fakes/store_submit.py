@@ -43,7 +43,7 @@ def submit(tables: Tables, parameters: Parameters) -> Rows:
         fence = one["parent_fences"]
         if taken or (fence is not None and not holds(tables, one["parents"], fence)):
             continue
-        row = _record(tables, one, parameters["net"])
+        row = _record(tables, one, parameters["net"], parameters["seen"])
         if row is not None:
             answer, wake = answer_of(tables, row), row.status is TurnStatus.PENDING
             answers.append({"ord": one["ords"], "answer": answer, "wake": wake})
@@ -55,11 +55,11 @@ def stored(content: Any) -> Any:
     return jsonb(json.dumps(content.obj))
 
 
-def _record(tables: Tables, asked: dict[str, Any], net_seconds: float) -> TurnRow | None:
+def _record(tables: Tables, asked: dict[str, Any], net_seconds: float, seen_seconds: float) -> TurnRow | None:
     now = tables.now()
     execute_at = tables.from_datetime(asked["execute_ats"])
     later = execute_at if execute_at is not None and execute_at > now else None
-    net = interval(max(net_seconds, 2 * tables.dwell(asked["queues"])))
+    net = interval(max(net_seconds, 2 * tables.dwell(asked["queues"], seen_seconds)))
     row = TurnRow(
         id=asked["ids"],
         tenant_id=asked["tenants"],

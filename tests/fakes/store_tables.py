@@ -17,7 +17,7 @@ from psycopg import errors
 
 from tests.chaos.checker.tables import Change
 from tests.fakes.store_audit import is_audited, make_change
-from tests.fakes.store_clock import MICROSECOND, SECOND
+from tests.fakes.store_clock import MICROSECOND, SECOND, interval
 from tests.fakes.store_constraints import check_birth, check_row, check_transition
 from tests.fakes.store_rows import (
     AttemptRow,
@@ -34,7 +34,6 @@ from tests.fakes.store_rows import (
 )
 from turns.status import TurnStatus
 
-DWELL_COUNTS_FOR = 30 * SECOND
 MAX_DWELL_SECONDS = 900.0
 
 INDEXED = frozenset({"status", "seq", "send_at", "lease_until", "joining"})
@@ -89,9 +88,9 @@ class Tables:
         """As psycopg would send it."""
         return None if moment is None else (moment - self._origin) // MICROSECOND
 
-    def dwell(self, queue: str) -> float:
+    def dwell(self, queue: str, seen_seconds: float) -> float:
         """`turns.submission.DWELL`, in seconds."""
-        alive = self.now() - DWELL_COUNTS_FOR
+        alive = self.now() - interval(seen_seconds)
         waits = [row.dwell_seconds for row in self.workers.values() if row.queue == queue and row.seen_at > alive]
         return min(max(waits, default=0.0), MAX_DWELL_SECONDS)
 

@@ -226,7 +226,8 @@ async def test_a_child_may_stand_in_a_session_that_others_use(family: Family, pa
     [
         {"content": ""}, {"content": 5}, {"content": {}}, {"content": {"x": {1}}}, {"content": None},
         {"content": "x" * (MAX_INPUT_CHARACTERS + 1)}, {"session": "no spaces"}, {"session": ""}, {"key": "#1"}, {"key": ""},
-        {"max_attempts": 0}, {"timeout_seconds": 0}, {"expires_in_seconds": -1}, {"expires_in_seconds": float("nan")},
+        {"max_attempts": 0}, {"max_attempts": 1.5}, {"max_attempts": True},
+        {"timeout_seconds": 0}, {"expires_in_seconds": -1}, {"expires_in_seconds": float("nan")},
         {"timeout_seconds": float("inf")}, {"timeout_seconds": MAX_SECONDS + 1}, {"expires_in_seconds": MAX_SECONDS + 1},
         {"metadata": {"x": "y" * 20_000}}, {"metadata": nest(1, 201)}, {"content": nest(1, 201)},
     ],

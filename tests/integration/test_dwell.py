@@ -1,17 +1,23 @@
 """How long turns wait in the queue decides how long the net of a wake-up is; neither may be made long by something old."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
+from ops.submit_direct import submit_all
 from tests.factories import make_submission
 from tests.integration.test_claim import claim_one, settle_one, submit_turns
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.identifiers import start_trace
+from turns.message_queue import MessageQueues
 from turns.redrive import revive
+from turns.relay import Relay
 from turns.settings import Settings
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
 from turns.submission import submit
+from worker.child_intake import ChildIntake
 
 FAILURE = Settlement(
     status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="x", dead_letter=True
@@ -57,3 +63,49 @@ async def test_the_net_of_a_submit_is_twice_the_dwell_within_bounds(
 
     [row] = await database.fetch("SELECT extract(epoch FROM send_at - created_at)::float8 AS net FROM turns", {})
     assert row["net"] == pytest.approx(net_seconds, abs=1.0)
+
+
+LONG = 120.0
+"""A lease of which a worker may be silent for forty seconds between two beats."""
+
+
+@pytest.fixture
+async def seen_a_minute_ago(database: Database, settings: Settings) -> None:
+    await database.fetch(
+        "INSERT INTO workers (worker_id, queue, host, pid, slots, dwell_seconds, seen_at)"
+        " VALUES ('w', %(q)s, 'h', 1, 1, 300, now() - interval '60 s')",
+        {"q": settings.queue},
+    )
+
+
+async def by_submit_direct(database: Database, queues: MessageQueues, settings: Settings) -> None:
+    await submit_all(database, queues, settings, [make_submission(settings.queue)])
+
+
+async def by_relay(database: Database, queues: MessageQueues, settings: Settings) -> None:
+    await submit(database, [make_submission(settings.queue)], net_seconds=0.0)
+    await Relay(database, queues, settings).round()
+
+
+async def by_parent(database: Database, queues: MessageQueues, settings: Settings) -> None:
+    await ChildIntake(settings, database, queues).accept(make_submission(settings.queue))
+
+
+@pytest.mark.stack
+@pytest.mark.usefixtures("seen_a_minute_ago")
+@pytest.mark.parametrize(("lease_seconds", "net_seconds"), [(30.0, 60.0), (LONG, 600.0)])
+@pytest.mark.parametrize("way", [by_submit_direct, by_relay, by_parent])
+async def test_a_worker_with_a_long_lease_counts_between_its_heartbeats(
+    database: Database,
+    queues: MessageQueues,
+    settings: Settings,
+    way: Callable[[Database, MessageQueues, Settings], Awaitable[None]],
+    lease_seconds: float,
+    net_seconds: float,
+) -> None:
+    leased = {"lease_seconds": lease_seconds, "heartbeat_seconds": None, "net_seconds": 60.0}
+
+    await way(database, queues, settings.model_copy(update=leased))
+
+    [row] = await database.fetch("SELECT extract(epoch FROM send_at - now())::float8 AS net FROM turns", {})
+    assert row["net"] == pytest.approx(net_seconds, abs=5.0)

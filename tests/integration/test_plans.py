@@ -15,7 +15,7 @@ from turns.children import READ_CHILDREN
 from turns.claim import CLAIM, READ_CLAIMS, READ_ENDED
 from turns.compensation import COMPENSATE_FAILED
 from turns.database import conninfo, number_placeholders
-from turns.history import VERSION
+from turns.history import HISTORY_PAGE, VERSION
 from turns.joining import WAKE_JOINED, WAKE_PARENTS
 from turns.operator_reading import OperatorFilter, list_turns_of_all
 from turns.put_off import PUT_OFF
@@ -185,6 +185,14 @@ async def test_a_list_of_what_is_open_is_not_looked_for_among_what_has_ended(
         text = "\n".join(line for (line,) in plan)
         assert {index for index in indexes if index in text} == indexes, text
         assert "turns_tenant_created" not in text, text
+
+
+def test_a_page_of_a_history_is_read_from_its_place_backwards(settings: Settings) -> None:
+    text = explain(settings, HISTORY_PAGE)
+
+    assert "Index Scan Backward using turns_session_seq on turns t" in text
+    assert re.search(r"Index Cond: .*session_id = .* AND \(seq <= ", text), text
+    assert "Seq Scan" not in text
 
 
 def test_children_are_found_by_their_parent(settings: Settings) -> None:

@@ -31,6 +31,7 @@ from turns.on_busy import OnBusy
 from turns.put_off import PutOff, put_off
 from turns.recorded_values import record_value
 from turns.redrive import read_generations, revive
+from turns.registry import SEEN_SECONDS
 from turns.relay import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE, WAKE_EXPIRED
 from turns.settle import Settled, SettleRequest, settle
 from turns.settlement import JoinPolicy
@@ -409,7 +410,7 @@ class StoreMachine(RuleBasedStateMachine):
         """A while ago, perhaps: the turns may have moved on."""
         rows = recent(self._taken, which)
         ids = [row["id"] for row in rows]
-        nets = {"ids": ids, "stamps": [row["send_at"] for row in rows], "net": NET_SECONDS}
+        nets = {"ids": ids, "stamps": [row["send_at"] for row in rows], "net": NET_SECONDS, "seen": SEEN_SECONDS}
         letters = {"ids": ids, "generations": [row["generation"] for row in rows]}
         self.pair.ask(lambda stand: stand.database.fetch(PUT_NET, nets))
         self.pair.ask(lambda stand: stand.database.fetch(DEAD_LETTERED, letters))

@@ -59,3 +59,38 @@ async def test_the_last_word_waits_no_longer_for_its_reader_than_any_other(monke
         await EventStream(said(), 15.0, note)({"type": "http"}, never, send)
 
     assert left.is_set()
+
+
+async def test_a_reader_that_takes_nothing_from_the_start_is_one_that_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another answer has left in the connection's buffers may be in the way of the very first line."""
+    monkeypatch.setattr(stream, "PATIENCE_SECONDS", 0.01)
+    left = asyncio.Event()
+
+    async def send(message: Any) -> None:
+        await never()
+
+    async def note() -> None:
+        left.set()
+
+    async with asyncio.timeout(10):
+        await EventStream(silence(), 0.0, note)({"type": "http"}, never, send)
+
+    assert left.is_set()
+
+
+async def test_a_reader_that_leaves_before_the_start_is_waited_for_no_longer() -> None:
+    left = asyncio.Event()
+
+    async def send(message: Any) -> None:
+        await never()
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def note() -> None:
+        left.set()
+
+    async with asyncio.timeout(10):
+        await EventStream(silence(), 15.0, note)({"type": "http"}, receive, send)
+
+    assert left.is_set()

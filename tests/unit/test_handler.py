@@ -108,7 +108,8 @@ def test_a_handler_that_cannot_be_had_is_refused_with_the_reason(module: str, at
     "options",
     [
         {"timeout": 0}, {"timeout": -1.5}, {"timeout": math.inf}, {"timeout": math.nan}, {"timeout": MAX_SECONDS + 1},
-        {"max_attempts": 0}, {"retry_on": ("ValueError",)}, {"retry_on": int},
+        {"max_attempts": 0}, {"max_attempts": 101}, {"max_attempts": math.nan}, {"max_attempts": 2.0}, {"max_attempts": True},
+        {"max_attempts": "3"}, {"retry_on": ("ValueError",)}, {"retry_on": int},
     ],
 )  # fmt: skip
 def test_options_that_make_no_sense_are_refused_where_they_stand(options: dict[str, Any]) -> None:
@@ -118,6 +119,10 @@ def test_options_that_make_no_sense_are_refused_where_they_stand(options: dict[s
 
 def test_a_handler_may_take_as_long_as_any_setting_allows() -> None:
     assert handler(timeout=MAX_SECONDS)(str.join).timeout == MAX_SECONDS
+
+
+def test_a_handler_may_have_as_many_attempts_as_a_submit() -> None:
+    assert handler(max_attempts=100)(str.join).max_attempts == 100
 
 
 def test_one_exception_that_may_heal_needs_no_tuple() -> None:

@@ -93,3 +93,9 @@ def test_the_memory_of_several_is_that_of_the_fullest_and_the_rest_their_sum() -
     both = combine([one | {"used_memory": 50, "maxmemory": 100}, one | {"used_memory": 90, "maxmemory": 0}])
 
     assert both == dict.fromkeys(one, 4) | {"used_memory": 50, "maxmemory": 100}
+
+
+def test_of_several_that_do_not_tell_their_limit_no_limit_is_known() -> None:
+    both = combine([{"used_memory": 50, "keyspace_hits": 2}, {"used_memory": 90}])
+
+    assert (both["used_memory"], both["maxmemory"], both["keyspace_hits"], both["expired_keys"]) == (50, 0, 2, 0)

@@ -106,3 +106,53 @@ async def test_a_retry_waits_for_the_compensation(store: Stand) -> None:
     assert after is not None
     assert (before.halts, before.compensated, after.halts, after.compensated) == (True, True, True, False)
     assert await retry(store.database, turn.id, start_trace(1), **given) is not None
+
+
+# --- compensations that FAILED themselves
+
+
+async def failed_pair(store: Stand, by: Any = None) -> tuple[UUID, UUID]:
+    """A turn that FAILED, and its compensation, which did too."""
+    turn = await parent_of(store)
+    await end(store, turn, FAILURE, COMPENSATES)
+    [compensation] = await compensation_of(store, turn.id)
+    await end(store, await claimed(store, session_id=compensation["session_id"]), FAILURE, by)
+    return turn.id, compensation["id"]
+
+
+async def test_of_a_turn_and_its_compensation_in_one_batch_the_compensation_goes_back_to_work(store: Stand) -> None:
+    turn, compensation = await failed_pair(store)
+
+    assert await find_compensated(store.database, [turn]) == set()
+    assert await find_compensated(store.database, [turn, compensation]) == {turn}
+    assert await revived(store, turn, compensation) == [compensation]
+
+
+async def test_a_compensation_goes_back_to_work_only_while_its_turn_is_failed(store: Stand) -> None:
+    turn, compensation = await failed_pair(store)
+    assert await revived(store, turn) == [turn]
+
+    assert await find_compensated(store.database, [compensation]) == {compensation}
+    assert await revived(store, compensation) == []
+    running = await claim_parent(store)
+    assert await revived(store, compensation) == []
+    await end(store, running, FAILURE)
+
+    assert await find_compensated(store.database, [compensation]) == set()
+    assert await revived(store, compensation) == [compensation]
+
+
+async def test_a_compensation_that_halts_its_session_is_not_retried_once_its_turn_is_at_work(store: Stand) -> None:
+    turn, compensation = await failed_pair(store, terms(halt=True))
+    given: dict[str, Any] = {"expires_in_seconds": 900, "requested_by": "who"}
+    assert await revived(store, turn, compensation) == [turn]
+
+    assert await retry(store.database, compensation, start_trace(1), **given) is None
+    at_work = await read_halt(store.database, compensation)
+    await end(store, await claim_parent(store), FAILURE)
+    failed = await read_halt(store.database, compensation)
+
+    assert at_work is not None
+    assert failed is not None
+    assert (at_work.halts, at_work.overtaken, failed.halts, failed.overtaken) == (True, True, True, False)
+    assert await retry(store.database, compensation, start_trace(1), **given) is not None

@@ -27,6 +27,7 @@ from turns.forgetting import AT_ONCE
 from turns.identifiers import start_trace
 from turns.memory_items import prune_items
 from turns.redrive import revive
+from turns.registry import SEEN_SECONDS
 from turns.relay import DEAD_LETTERED, MAX_NET_SECONDS, PLACE_SCHEDULED, PUT_NET, TAKE_DUE, WAKE_EXPIRED
 from turns.submission import forget_submissions, idempotency_key, submit
 
@@ -49,6 +50,7 @@ async def put_net(store: Stand, *rows: dict[str, Any]) -> None:
         "ids": [row["id"] for row in rows],
         "stamps": [row["send_at"] for row in rows],
         "net": NET_SECONDS,
+        "seen": SEEN_SECONDS,
     }
     await store.database.fetch(PUT_NET, parameters)
 

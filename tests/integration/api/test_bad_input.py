@@ -230,7 +230,7 @@ async def test_a_body_that_is_no_object_is_told_so_in_the_clients_words(offline:
     [
         ("GET", "/v1/turns?statsu=failed"),
         ("GET", "/v1/sessions/s/turns?queue=turns"),
-        ("GET", "/v1/sessions/s/messages?cursor=x"),
+        ("GET", "/v1/sessions/s/messages?since=x"),
         ("GET", "/v1/turns/01a1fe82-8365-7ecd-a9b7-f8ccb112d48c?wiat=1"),
         ("GET", "/v1/turns/01a1fe82-8365-7ecd-a9b7-f8ccb112d48c/events?after=1"),
         ("POST", "/v1/turns/01a1fe82-8365-7ecd-a9b7-f8ccb112d48c/cancel?reason=x"),

@@ -160,7 +160,7 @@ async def test_the_history_is_what_was_said_in_answered_turns(
 async def test_a_session_without_an_answer_yet_has_an_empty_history(client: AsyncClient) -> None:
     await submit(client)
     answer = await client.get("/v1/sessions/s/messages")
-    assert (answer.status_code, answer.json()) == (200, {"messages": []})
+    assert (answer.status_code, answer.json()) == (200, {"messages": [], "next_cursor": None})
 
 
 async def test_the_history_is_never_older_than_the_last_answer(

@@ -143,3 +143,23 @@ async def test_the_usual_queue_is_the_only_one_declared(settings: Settings, conn
     async with connect(elsewhere) as client:
         answer = await client.post("/v1/sessions/s/turns", json={"input": "x"})
     assert answer.json()["queue"] == settings.queues[0].name
+
+
+@pytest.mark.parametrize("on_busy", ["enqueue", "interrupt"])
+@pytest.mark.parametrize(("lease_seconds", "net_seconds"), [(30.0, 60.0), (120.0, 600.0)])
+async def test_a_worker_with_a_long_lease_counts_between_its_heartbeats(
+    connect: Connect, settings: Settings, database: Database, on_busy: str, lease_seconds: float, net_seconds: float
+) -> None:
+    await database.fetch(
+        "INSERT INTO workers (worker_id, queue, host, pid, slots, dwell_seconds, seen_at)"
+        " VALUES ('w', %(q)s, 'h', 1, 1, 300, now() - interval '60 s')",
+        {"q": settings.queue},
+    )
+    leased = {"lease_seconds": lease_seconds, "heartbeat_seconds": None, "net_seconds": 60.0}
+
+    async with connect(settings.model_copy(update=leased)) as client:
+        answer = await client.post("/v1/sessions/s/turns", json={"input": "hello", "on_busy": on_busy})
+
+    assert answer.status_code == 202
+    [row] = await database.fetch("SELECT extract(epoch FROM send_at - created_at)::float8 AS net FROM turns", {})
+    assert row["net"] == pytest.approx(net_seconds, abs=1.0)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import redis.asyncio
@@ -88,6 +89,31 @@ async def test_the_health_check_says_how_redis_is(watch: MemoryWatch) -> None:
     assert health.used_bytes > 0
     assert health.clients > 0
     assert health.used_ratio is None
+
+
+@pytest.mark.parametrize("untold", ["maxmemory", "keyspace_hits", "evicted_keys", "connected_clients", "used_memory"])
+async def test_what_a_managed_redis_does_not_tell_counts_as_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], untold: str
+) -> None:
+    watch = MemoryWatch(settings)
+    ask = watch._redis.info
+
+    async def tell() -> dict[str, Any]:
+        return {name: fact for name, fact in (await ask()).items() if name != untold}
+
+    monkeypatch.setattr(watch._redis, "info", tell)
+    stopping = asyncio.Event()
+    running = asyncio.create_task(watch.run(stopping, every_seconds=0.001))
+    try:
+        await until(lambda: watch.health is not None or running.done())
+    finally:
+        stopping.set()
+        await running
+        await watch.close()
+
+    assert watch.health is not None
+    assert watch.health.used_ratio is None
+    assert "memory.watch_failed" not in capsys.readouterr().out
 
 
 async def test_a_redis_that_is_away_has_no_health_and_changes_no_level(watch: MemoryWatch, stack: Stack) -> None:

@@ -233,3 +233,19 @@ async def test_the_dead_letters_say_of_an_archived_turn_where_it_can_be_seen(
     assert f"{turn_id} is FAILED and in the archive" in ran.err
     assert f"turnstile status {turn_id}" in ran.err
     assert "turnstile redrive" not in ran.err
+
+
+@pytest.mark.parametrize(("command", "code"), [("retry", 1), ("skip", 1), ("redrive", 0)])
+async def test_of_an_archived_turn_it_is_said_that_it_can_not_run_again(
+    turnstile: Turnstile, database: Database, settings: Settings, command: str, code: int
+) -> None:
+    turn_id = await end_turn(database, settings, status=TurnStatus.FAILED)
+    await age(database)
+    await archive(database, failed=True)
+
+    ran = await turnstile(*((command, str(turn_id)) if code else (command, "--turn", str(turn_id))), "--yes")
+
+    assert ran.code == code
+    assert f"{turn_id} is FAILED and in the archive: it can't run again; see turnstile status {turn_id}" in ran.err
+    assert "there is no turn" not in ran.err
+    assert await in_archive(database) == [turn_id]

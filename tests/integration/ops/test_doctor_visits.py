@@ -140,9 +140,12 @@ async def test_a_repair_without_sqs_owes_what_it_could_not_send(
 async def test_missing_tables_and_other_revisions_are_found(doctor: Doctor, turnstile: Turnstile) -> None:
     await turnstile("migrate", "--down", "--revision", "base", "--yes")
     empty = await doctor()
+    both = await doctor(REDIS_URL="redis://127.0.0.1:1/0")
     await turnstile("migrate")
 
-    assert (empty.code, empty.codes) == (5, ["schema-missing"])
+    # No turn, worker or letter was looked at.
+    assert (empty.code, empty.codes, empty.document["complete"]) == (4, ["schema-missing"], False)
+    assert sorted(both.codes) == ["redis-unreachable", "schema-missing"]
     assert (await doctor()).code == 0
 
 

@@ -1,19 +1,23 @@
 """What an operator sees of turns that other turns have brought about."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
 
+from ops.redrive import Candidate, Redrive, RedriveResult
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.ops.conftest import Turnstile
 from tests.integration.ops.dead_turns import send_dead_letters
 from turns.claim import claim
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
+from turns.dead_letters import FailedFilter
 from turns.identifiers import TraceContext
 from turns.message_queue import MessageQueues
+from turns.redrive import Revived
 from turns.settings import Settings
 from turns.settle import SettleRequest, settle
 from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
@@ -142,3 +146,32 @@ async def test_a_turn_whose_compensation_has_not_ended_is_left_alone_and_the_com
         assert "1 turns were left alone: their compensation has not ended yet" in ran.err
     [row] = await database.fetch("SELECT status FROM turns WHERE kind = 'turn'", {})
     assert row["status"] == "FAILED"
+
+
+class OneByOne(Redrive):
+    """A redrive whose portions are of one turn each, whatever the rate."""
+
+    async def revive(self, batch: Sequence[Candidate], result: RedriveResult) -> list[Revived]:
+        return [revived for one in batch for revived in await super(OneByOne, self).revive([one], result)]
+
+
+@pytest.mark.parametrize("kind", [Redrive, OneByOne], ids=["in one portion", "in portions of one"])
+async def test_a_redrive_brings_back_a_failed_compensation_and_not_its_turn(
+    database: Database, queues: MessageQueues, settings: Settings, kind: type[Redrive]
+) -> None:
+    fails = Settlement(
+        status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, error_class="Boom", fault=True, dead_letter=True
+    )
+    await submit(database, [make_submission(settings.queue, "s")], net_seconds=60.0)
+    request = SettleRequest(
+        turn=await _claim(database, settings, "s"), settlement=fails, more=False, next_claim_id=uuid4()
+    )
+    terms = replace(make_terms(settings), compensates=True, compensation_expires_seconds=60.0)
+    await settle(database, terms, [request], json.dumps)
+    [undoing] = await database.fetch("SELECT id, session_id FROM turns WHERE kind = 'compensation'", {})
+    await _settle(database, settings, await _claim(database, settings, undoing["session_id"]), fails)
+
+    redrive = kind(database, queues, settings, requested_by="ada@test")
+    result = await redrive.run(FailedFilter(), await redrive.survey(FailedFilter()))
+
+    assert (result.revived, result.compensated, result.moved_on) == ([undoing["id"]], 1, 0)
