@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from secrets import token_hex
 from typing import Any, TypeVar, assert_never
 from uuid import uuid4
 
@@ -126,9 +125,7 @@ class Processor:
     # --- lock
 
     async def _lock(self, wake_up: WakeUp, message: ReceivedMessage) -> Hold | None:
-        lock = name_lock(
-            self._settings, wake_up.tenant_id, wake_up.session_id, f"{self._with.worker_id}:{token_hex(16)}"
-        )
+        lock = name_lock(self._settings, wake_up.tenant_id, wake_up.session_id, f"{self._with.worker_id}:{uuid4().hex}")
         began = time.monotonic()
         guard = Guard.BUSY if self._holds.visit(wake_up) else await self._with.lock.acquire(lock)
         waited = round(time.monotonic() - began, 4)
