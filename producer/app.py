@@ -23,6 +23,7 @@ from producer.turn_watch import TurnWatch
 from producer.wake_up_sending import WakeUpSending
 from turns import logs
 from turns.cancel_hints import CancelHints
+from turns.collector import spare_collector
 from turns.database import STATEMENT_TIMEOUT_SECONDS, Database
 from turns.errors import AddressUnusableError
 from turns.message_queue import MessageQueues
@@ -118,6 +119,7 @@ def serve(settings: Settings) -> None:
     app = create_app(settings)
     sockets = _listen(settings.api_host, settings.api_port)
     server = _Server(server_config(settings, app), lambda: app.state.backend.watch.stop())
+    spare_collector()
     asyncio.run(server.serve(sockets))
 
 
