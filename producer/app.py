@@ -7,10 +7,12 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from socket import AF_INET6, AI_PASSIVE, IPPROTO_TCP, SOCK_STREAM, create_server, getaddrinfo, socket
+from typing import Any
 
 import structlog
 import uvicorn
 from fastapi import Depends, FastAPI
+from starlette.types import Receive, Scope, Send
 
 from memory.history import History
 from producer import api, cancel_routes, openapi, problems, stream
@@ -19,6 +21,7 @@ from producer.intake import Intake
 from producer.parameters import refuse_unknown_parameters
 from producer.readiness import report_queues
 from producer.response_headers import ResponseHeaders
+from producer.submit_shortcut import SubmitShortcut
 from producer.turn_watch import TurnWatch
 from producer.wake_up_sending import WakeUpSending
 from turns import logs
@@ -95,7 +98,7 @@ def create_app(settings: Settings) -> FastAPI:
             yield
 
     # No redirects to the path without a slash: a POST would come again, as another request.
-    app = FastAPI(
+    app = _Application(
         title="Turnstile", version="1", description=DESCRIPTION.strip(), lifespan=lifespan, redirect_slashes=False
     )
     for routes in (api.v1, cancel_routes.v1, stream.v1):
@@ -192,6 +195,21 @@ async def _open_databases(settings: Settings, stack: AsyncExitStack) -> tuple[Da
         database("turnstile-api-lists", LIST_CONNECTIONS, seconds=LIST_TIMEOUT_SECONDS)
     )
     return hot, cold, lists
+
+
+class _Application(FastAPI):
+    def __init__(self, **described: Any) -> None:
+        super().__init__(**described)
+        self._shortcut = SubmitShortcut(self.state)
+        # As far out as for all others.
+        self._submit = ResponseHeaders(problems.LastResort(self._shortcut))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # In front of everything that FastAPI does for a request. It does none of it for these.
+        if scope["type"] == "http" and self._shortcut.takes(scope):
+            await self._submit(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 class _Server(uvicorn.Server):
