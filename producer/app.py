@@ -18,6 +18,7 @@ from memory.history import History
 from producer import api, cancel_routes, openapi, problems, stream
 from producer.auth import ApiKeys
 from producer.intake import Intake
+from producer.joined_writes import JoinedWrites
 from producer.parameters import refuse_unknown_parameters
 from producer.readiness import report_queues
 from producer.response_headers import ResponseHeaders
@@ -130,6 +131,7 @@ def server_config(settings: Settings, app: FastAPI) -> uvicorn.Config:
     """How uvicorn serves the application."""
     return uvicorn.Config(
         app,
+        http=JoinedWrites,
         host=settings.api_host,
         port=settings.api_port,
         log_config=None,
