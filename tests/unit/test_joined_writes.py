@@ -1,16 +1,15 @@
-"""What an answer is written in, over uvicorn's own protocol and a transport that keeps a list."""
+"""What an answer is written in, as the API is served, on a transport that keeps a list."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import uvicorn
 from starlette.responses import PlainTextResponse, StreamingResponse
-from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
-from producer.joined_writes import JoinedWrites
+from producer.app import server_config
 from tests.probes import until
+from turns.settings import Settings
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: api\r\n\r\n"
 
@@ -30,9 +29,11 @@ class ListingTransport(asyncio.Transport):
         return "closed" in self.done
 
 
-def ask(app: ASGIApp, request: bytes = REQUEST) -> tuple[JoinedWrites, ListingTransport]:
-    config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False)
-    protocol, transport = JoinedWrites(config, ServerState(), {}), ListingTransport()
+def ask(app: Any, request: bytes = REQUEST) -> tuple[Any, ListingTransport]:
+    config = server_config(Settings(), app)
+    config.load()
+    protocol: Any = config.http_protocol_class
+    protocol, transport = protocol(config, ServerState(), {}), ListingTransport()
     protocol.connection_made(transport)
     protocol.data_received(request)
     return protocol, transport
