@@ -17,7 +17,7 @@ from producer.intake import Intake
 from producer.openapi import SUBMIT_BODY, problems
 from producer.problems import Fault, Kind, ProblemError, invalid_parameters, refuse_unauthorized
 from producer.readiness import Readiness, check_database, check_queues
-from producer.request_body import read_json
+from producer.submit_request import submitted_headers, take_in
 from producer.turn_answers import (
     MessagePage,
     SubmittedTurn,
@@ -33,7 +33,6 @@ from producer.turn_request import (
     IDEMPOTENCY_KEY_PATTERN,
     MAX_IDEMPOTENCY_KEY_CHARACTERS,
     parse_uuid,
-    read_turn_request,
 )
 from producer.turn_watch import TurnWatch
 from producer.waiting import wait_for_end, wanted_wait
@@ -41,7 +40,7 @@ from producer.wake_up_sending import WakeUpSending
 from turns.cancel_hints import CancelHints
 from turns.database import Database
 from turns.history import read_version, session_exists
-from turns.message import ID_PATTERN, RESERVED_RULE, is_reserved_session
+from turns.message import ID_PATTERN
 from turns.message_queue import MessageQueues
 from turns.reading import TurnFilter, list_page, read_turn
 from turns.settings import Settings
@@ -151,17 +150,9 @@ async def submit_turn(
 
     With `Prefer: wait=10` the answer waits: 200 with the turn if it has ended by then, else 202 as ever.
     """
-    if is_reserved_session(session_id):
-        raise invalid_parameters(Fault(detail=RESERVED_RULE, parameter="session_id"))
-    body = await read_json(request, behind.settings.max_body_bytes)
-    wanted = read_turn_request(body, datetime.now(UTC))
-    accepted = await behind.intake.accept(tenant, session_id, wanted, key=idempotency_key, traceparent=traceparent)
-    headers = {
-        "Location": f"/v1/turns/{accepted.turn_id}",
-        "Retry-After": "1",
-        "traceparent": accepted.trace.traceparent,
-        **({"Idempotency-Replayed": "true"} if accepted.replayed else {}),
-    }
+    # An ordinary submit does not come here: `producer/submit_shortcut.py` answers it, with the same two calls.
+    accepted = await take_in(behind.intake, tenant, session_id, request, key=idempotency_key, traceparent=traceparent)
+    headers = submitted_headers(accepted)
     seconds = wanted_wait(prefer, behind.settings.max_wait_seconds)
     if seconds is not None:
         headers["Preference-Applied"] = f"wait={seconds}"

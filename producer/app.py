@@ -7,22 +7,27 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from socket import AF_INET6, AI_PASSIVE, IPPROTO_TCP, SOCK_STREAM, create_server, getaddrinfo, socket
+from typing import Any
 
 import structlog
 import uvicorn
 from fastapi import Depends, FastAPI
+from starlette.types import Receive, Scope, Send
 
 from memory.history import History
 from producer import api, cancel_routes, openapi, problems, stream
 from producer.auth import ApiKeys
 from producer.intake import Intake
+from producer.joined_writes import JoinedWrites
 from producer.parameters import refuse_unknown_parameters
 from producer.readiness import report_queues
 from producer.response_headers import ResponseHeaders
+from producer.submit_shortcut import SubmitShortcut
 from producer.turn_watch import TurnWatch
 from producer.wake_up_sending import WakeUpSending
 from turns import logs
 from turns.cancel_hints import CancelHints
+from turns.collector import spare_collector
 from turns.database import STATEMENT_TIMEOUT_SECONDS, Database
 from turns.errors import AddressUnusableError
 from turns.message_queue import MessageQueues
@@ -94,7 +99,7 @@ def create_app(settings: Settings) -> FastAPI:
             yield
 
     # No redirects to the path without a slash: a POST would come again, as another request.
-    app = FastAPI(
+    app = _Application(
         title="Turnstile", version="1", description=DESCRIPTION.strip(), lifespan=lifespan, redirect_slashes=False
     )
     for routes in (api.v1, cancel_routes.v1, stream.v1):
@@ -118,6 +123,7 @@ def serve(settings: Settings) -> None:
     app = create_app(settings)
     sockets = _listen(settings.api_host, settings.api_port)
     server = _Server(server_config(settings, app), lambda: app.state.backend.watch.stop())
+    spare_collector()
     asyncio.run(server.serve(sockets))
 
 
@@ -125,6 +131,7 @@ def server_config(settings: Settings, app: FastAPI) -> uvicorn.Config:
     """How uvicorn serves the application."""
     return uvicorn.Config(
         app,
+        http=JoinedWrites,
         host=settings.api_host,
         port=settings.api_port,
         log_config=None,
@@ -190,6 +197,21 @@ async def _open_databases(settings: Settings, stack: AsyncExitStack) -> tuple[Da
         database("turnstile-api-lists", LIST_CONNECTIONS, seconds=LIST_TIMEOUT_SECONDS)
     )
     return hot, cold, lists
+
+
+class _Application(FastAPI):
+    def __init__(self, **described: Any) -> None:
+        super().__init__(**described)
+        self._shortcut = SubmitShortcut(self.state)
+        # As far out as for all others.
+        self._submit = ResponseHeaders(problems.LastResort(self._shortcut))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # In front of everything that FastAPI does for a request. It does none of it for these.
+        if scope["type"] == "http" and self._shortcut.takes(scope):
+            await self._submit(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 class _Server(uvicorn.Server):

@@ -66,6 +66,7 @@ class Intake:
     """Submits turns for the API. One per process."""
 
     def __init__(self, settings: Settings, database: Database, sending: WakeUpSending, hints: CancelHints) -> None:
+        self.max_body_bytes = settings.max_body_bytes
         self._settings = settings
         self._database = database
         self._sending = sending
@@ -86,9 +87,11 @@ class Intake:
         DatabaseUnavailableError (nothing was done, or it can't be known: a repeat with the same key finds out).
         """
         queue = self._settings.find_queue(self._usual_queue() if request.queue is None else request.queue)
-        trace = continue_trace(traceparent, secrets.randbits(192))
+        # One call of the system for both: each lets go of the interpreter's lock, and may wait long to have it back.
+        random_bits = secrets.randbits(192 + 74)
+        trace = continue_trace(traceparent, random_bits & (1 << 192) - 1)
         submission = Submission(
-            turn_id=request.turn_id or uuid7(time.time_ns() // 1_000_000, secrets.randbits(74)),
+            turn_id=request.turn_id or uuid7(time.time_ns() // 1_000_000, random_bits >> 192),
             tenant_id=tenant_id,
             session_id=session_id,
             queue=queue.name,

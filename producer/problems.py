@@ -135,10 +135,18 @@ def install(app: FastAPI) -> None:
 
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
+    return respond(translate(error, request.url.path))
+
+
+def translate(error: Exception, path: str) -> ProblemError:
+    """What an error of a route means to the client. One that nobody expected is raised again."""
     if isinstance(error, DatabaseUnavailableError):
-        log.warning("api.database_away", path=request.url.path, error=str(error))
-    translate = next(_TRANSLATIONS[each] for each in type(error).__mro__ if each in _TRANSLATIONS)
-    return respond(translate(error))
+        log.warning("api.database_away", path=path, error=str(error))
+    for kind in type(error).__mro__:
+        if kind in _TRANSLATIONS:
+            problem: ProblemError = _TRANSLATIONS[kind](error)
+            return problem
+    raise error
 
 
 def _of_http(error: HTTPException) -> ProblemError:

@@ -1,9 +1,10 @@
 """Headers of every answer: conversations are nobody's to cache, and JSON is never to be taken for anything else."""
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+_RAW = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_NAMES = frozenset(name for name, _ in _RAW)
 
 
 class ResponseHeaders:
@@ -19,7 +20,7 @@ class ResponseHeaders:
 
         async def add(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
+                message["headers"] = [header for header in message["headers"] if header[0] not in _NAMES] + _RAW
             await send(message)
 
         await self._app(scope, receive, add)

@@ -47,18 +47,17 @@ def parse(data: bytes) -> Any:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise NotJsonError(f"not UTF-8 at byte {error.start}") from None
-    _refuse_depth(text)
+    if text.startswith("\ufeff"):
+        raise NotJsonError("Unexpected UTF-8 BOM (decode using utf-8-sig) at line 1, column 1")
+    if text.count("{") + text.count("[") > MAX_DEPTH:
+        _refuse_depth(text)
     try:
-        value = json.loads(
-            text,
-            parse_int=_parse_int,
-            parse_float=_parse_float,
-            parse_constant=_refuse_constant,
-            object_pairs_hook=_parse_object,
-        )
+        value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise NotJsonError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
-    _refuse_unstorable(value, None)
+    if "\\u" in text:
+        # Only an escape can say what text in UTF-8 can't, and a raw U+0000 is no JSON.
+        _refuse_unstorable(value, None)
     return value
 
 
@@ -137,3 +136,12 @@ def _spell(way: _Way) -> str:
 def escape_pointer(key: str) -> str:
     """A key as one step of a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")
+
+
+# Made once: `json.loads` makes a decoder for each text that it is given these for.
+_DECODER = json.JSONDecoder(
+    parse_int=_parse_int,
+    parse_float=_parse_float,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_parse_object,
+)

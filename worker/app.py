@@ -1,7 +1,6 @@
 """The worker process: everything is made here, in order, and ended in reverse."""
 
 import asyncio
-import gc
 import logging
 import os
 import secrets
@@ -22,6 +21,7 @@ from memory.watch import MemoryWatch
 from turns import logs
 from turns.backlog import tell_backlog
 from turns.cancel_hints import listen
+from turns.collector import spare_collector
 from turns.database import Database
 from turns.envelope import QueueAddress, ReceivedMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError, TurnstileError
@@ -49,10 +49,6 @@ from worker.workbench import Workbench
 
 DATABASE_CONNECTIONS = 6
 """Few, whatever the number of slots: claims and settles of all slots share theirs (G20: caps protect the database)."""
-
-COLLECT_EVERY = 10_000
-"""Objects that came and stayed, before the collector looks for cycles among them. Python's own 700 come with every twenty
-turns; what turns leave behind is nearly all gone without it."""
 
 EXIT_LOOP_ENDED = 1
 """As where a part of the worker ended by itself."""
@@ -83,13 +79,6 @@ def serve(settings: Settings) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
-
-
-def _spare_collector() -> None:
-    # The modules and everything made so far stay to the end; going through them again and again finds nothing.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(COLLECT_EVERY)
 
 
 async def _end_tasks() -> None:
@@ -212,7 +201,7 @@ class _Worker:
             if self.settings.webhook_hosts:
                 delivery = WebhookDelivery(self.database, self.settings)
                 tasks.add(asyncio.create_task(delivery.run(relay_stop), name="webhooks"))
-        _spare_collector()
+        spare_collector()
         log.info("worker.started", queue=self.settings.queue, slots=self.consumer.slots)
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         broken = [task for task in done if task is not stopped and task.exception() is not None]

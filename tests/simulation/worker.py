@@ -182,7 +182,7 @@ def worker_parts(backing: Backing) -> Iterator[None]:
         "socket": SimpleNamespace(gethostname=lambda: "host"),
         "os": SimpleNamespace(getpid=lambda: loop.current.process.pid),
         # A process does it once. Here each life would keep for good what the lives before it have left.
-        "_spare_collector": lambda: None,
+        "spare_collector": lambda: None,
     }
     with ExitStack() as stack:
         for name, part in parts.items():
