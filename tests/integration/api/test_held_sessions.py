@@ -82,17 +82,17 @@ async def test_a_lost_call_that_commits_while_the_next_waits_for_it_is_found(
     """The connection broke, the server went on: its turn is there when the repeat wants to insert the same."""
     calls = 0
 
-    async def torn(database: Database, submissions: Sequence[Submission], *, net_seconds: float) -> object:
+    async def torn(database: Database, submissions: Sequence[Submission], **terms: float) -> object:
         nonlocal calls
         calls += 1
         match calls:
             case 1:
-                await submit(database, submissions, net_seconds=net_seconds)
+                await submit(database, submissions, **terms)
                 raise DatabaseUnavailableError("the answer is lost")
             case 2:
                 raise psycopg.errors.UniqueViolation("turns_pkey")
             case _:
-                return await submit(database, submissions, net_seconds=net_seconds)
+                return await submit(database, submissions, **terms)
 
     monkeypatch.setattr(intake, "submit", torn)
 

@@ -1,0 +1,64 @@
+"""`python -m bench.instructions`: how many instructions a turn of `ours` takes, counted by valgrind's callgrind.
+
+On a shared machine the same program takes half as long again from one minute to the next; what it executes stays as it is. So
+this tells whether a change of a few hundredths is one. It says nothing of what waits, nor of the kernel, and valgrind makes
+everything so slow that batches are fuller than in a drain: compare with another count, and with nothing else.
+
+Two drains, and the difference between them: so the start does not count. Needs valgrind, which `make bench` does not.
+"""
+
+import argparse
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from bench.contenders import OURS, OURS_LEAN, Contender
+from bench.running import run
+from bench.stage import ROOT, Stage, open_stage, tidy_up_when_terminated
+
+FEW, MANY = 100, 500
+WAIT_SECONDS = 600.0
+END_SECONDS = 60.0
+
+_TOTAL = re.compile(r"^(?:totals|summary): (\d+)", re.MULTILINE)
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
+    parser.add_argument("--lean", action="store_true", help="with the lean SQS transport")
+    parser.add_argument("--out", type=Path, default=ROOT / ".bench" / "instructions")
+    told = parser.parse_args()
+    if shutil.which("valgrind") is None:
+        sys.exit("bench.instructions: there is no valgrind here")
+    contender = OURS_LEAN if told.lean else OURS
+    tidy_up_when_terminated()
+    told.out.mkdir(parents=True, exist_ok=True)
+    with open_stage(told.out) as stage:
+        few, many = (_count(stage, contender, turns, told.out / f"{turns}-turns") for turns in (FEW, MANY))
+    print(f"{contender.name}: {(many - few) / (MANY - FEW) / 1000:,.0f} thousand instructions a turn")
+
+
+def _count(stage: Stage, contender: Contender, turns: int, out: Path) -> int:
+    counted = [
+        # The order of sets, and so what is executed, would be another in each process; and Redis would count as silent.
+        *("env", "PYTHONHASHSEED=0", "TURNSTILE_REDIS_TIMEOUT_SECONDS=30"),
+        *("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"),
+    ]
+    with stage.room("instructions") as room:
+        stage.sqs.send_all(room.queue_url, contender.fill(room, turns))
+        with run(stage, room, contender, slots=64, wrapped=counted) as running:
+            running.require("through", lambda: running.handled() >= turns, WAIT_SECONDS)
+            running.require("at the end", lambda: stage.sqs.counts(room.queue).left == 0, END_SECONDS)
+            # It writes what it has counted when what it looks at has ended.
+            running.process.terminate()
+            running.process.wait(END_SECONDS)
+    found = _TOTAL.search(out.read_text())
+    if found is None:
+        sys.exit(f"bench.instructions: callgrind has left no total in {out}")
+    return int(found[1])
+
+
+if __name__ == "__main__":
+    main()
