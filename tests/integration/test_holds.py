@@ -158,3 +158,31 @@ async def test_other_sessions_are_none_of_its_business(settings: Settings, datab
         await holding
 
     assert lock.asked == [Guard.LOCKED] * 3
+
+
+async def test_word_is_not_left_with_a_hold_that_may_not_go_on(
+    settings: Settings, database: Database, lock: Counting
+) -> None:
+    # Each wake-up that it owes to others comes back here, and with word left for each it would never end.
+    await submit_turns(database, settings, "one")
+    at_its_end = settings.model_copy(update={"hold_seconds": 0.0})
+    owed: list[int] = []
+
+    async def answer(turn: Turn, _: Any) -> Any:
+        await processor.process(message_about(uuid4()))
+        return turn.input
+
+    with processing(at_its_end, database, cast("Any", lock), "w", Handler(answer)) as processor:
+        leave_to_others = processor._leave_to_others
+
+        async def meanwhile(hold: Any) -> None:
+            owed.append(len(lock.asked))
+            if len(owed) <= 2:
+                await processor.process(message_about(uuid4()))
+            await leave_to_others(hold)
+
+        processor._leave_to_others = meanwhile  # type: ignore[method-assign]
+        await processor.process(message_about(uuid4()))
+
+    assert lock.asked == [Guard.LOCKED, Guard.BUSY, Guard.BUSY]
+    assert lock.released == [Release.LOOK_AGAIN, Release.LOOK_AGAIN, Release.RELEASED]
