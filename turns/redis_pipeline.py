@@ -8,11 +8,11 @@ a cluster carries out, so whoever fills it knows of neither.
 from collections.abc import Sequence
 from typing import Any
 
-import hiredis
 import redis.asyncio
-from redis.exceptions import DataError, ResponseError
+from redis.exceptions import ResponseError
 
 from turns.redis_batch import Batch, Command, settle
+from turns.redis_pools import pack
 
 
 class PipeliningRedis(redis.asyncio.Redis):
@@ -31,7 +31,7 @@ class PipeliningRedis(redis.asyncio.Redis):
         """
         if not commands:
             return []
-        packed = list(map(_pack, commands))
+        packed = [pack(*command) for command in commands]
         pool: Any = self.connection_pool
         connection = await pool.get_connection()
         try:
@@ -54,11 +54,3 @@ async def _read(connection: Any) -> Any:
         return await connection.read_response()
     except ResponseError as error:
         return error
-
-
-def _pack(command: Command) -> bytes:
-    try:
-        packed: bytes = hiredis.pack_command(command)
-    except TypeError as error:
-        raise DataError(str(error)) from error
-    return packed

@@ -76,13 +76,18 @@ def frugal(pool: type[ConnectionPool]) -> Any:
     return Frugal
 
 
-def _pack(name: str | bytes, *arguments: Any) -> list[bytes]:
-    # A name may be several words, as in CLIENT SETINFO; Redis wants them apart.
-    words = name.encode().split() if isinstance(name, str) else name.split()
+def pack(*words: Any) -> bytes:
+    """One command. Raises DataError for what can't be said to Redis."""
     try:
-        return [hiredis.pack_command((*words, *arguments))]
+        packed: bytes = hiredis.pack_command(words)
     except TypeError as error:
         raise DataError(str(error)) from error
+    return packed
+
+
+def _pack(name: str | bytes, *arguments: Any) -> list[bytes]:
+    # A name may be several words, as in CLIENT SETINFO; Redis wants them apart.
+    return [pack(*(name.encode().split() if isinstance(name, str) else name.split()), *arguments)]
 
 
 async def _send(connection: Any, command: bytes | Iterable[bytes], check_health: bool = True) -> None:
