@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 from structlog.testing import capture_logs
 
@@ -60,6 +61,19 @@ async def test_answers_that_come_in_time_keep_the_connection(settings: Settings)
         connection.patience_seconds = 1.0
         for _ in range(4):
             await connection.execute("SELECT pg_sleep(0.4)")
+
+
+async def test_a_patience_that_is_less_than_before_counts_from_the_next_question_on(settings: Settings) -> None:
+    # As after a pool has set a new connection up.
+    given = conninfo(settings.database_url, "test")
+    async with await BoundedAsyncConnection.connect(given, autocommit=True) as connection:
+        connection.patience_seconds = 2 * HANGS_SECONDS
+        await connection.execute("SET statement_timeout = 0")
+        connection.patience_seconds = 1.0
+
+        async with asyncio.timeout(HANGS_SECONDS):
+            with pytest.raises(psycopg.OperationalError):
+                await connection.execute("SELECT pg_sleep(300)")
 
 
 def test_so_they_do_for_a_thread(settings: Settings) -> None:
