@@ -44,6 +44,7 @@ from worker.processor import Processor
 from worker.scale_in_protection import Terms, protect_while_busy
 from worker.session_lock import SessionLock
 from worker.shutdown import Shutdown, drain
+from worker.slots import Slots
 from worker.watchdog import Watchdog
 from worker.workbench import Workbench
 
@@ -147,6 +148,7 @@ class _Worker:
         self.memory = ItemCache(settings, lambda: self.memory_watch.pressure)
         self.relay = Relay(database, queues, settings)
         self.threads = ThreadPoolExecutor(settings.concurrency, "handler")
+        self.slots = Slots(settings.concurrency)
         self.processor = Processor(
             settings,
             Workbench(
@@ -161,6 +163,7 @@ class _Worker:
                 worker_id=self.worker_id,
                 fifo=address.fifo,
                 threads=self.threads,
+                slots=self.slots,
                 is_full=lambda: self.consumer.full,
                 nudge_relay=self.relay.nudge,
                 stopping=shutdown.stopping,
@@ -168,7 +171,7 @@ class _Worker:
             ),
         )
         self.consumer = Consumer(
-            queues, settings.queue, settings.concurrency, self._process, shutdown.stopping, pollers=settings.pollers
+            queues, settings.queue, self.slots, self._process, shutdown.stopping, pollers=settings.pollers
         )
 
     async def run(self, stack: AsyncExitStack) -> int:
@@ -202,7 +205,7 @@ class _Worker:
                 delivery = WebhookDelivery(self.database, self.settings)
                 tasks.add(asyncio.create_task(delivery.run(relay_stop), name="webhooks"))
         spare_collector()
-        log.info("worker.started", queue=self.settings.queue, slots=self.consumer.slots)
+        log.info("worker.started", queue=self.settings.queue, slots=self.slots.count)
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         broken = [task for task in done if task is not stopped and task.exception() is not None]
         for task in broken:
@@ -232,8 +235,9 @@ class _Worker:
             queue=self.settings.queue,
             host=socket.gethostname(),
             pid=os.getpid(),
-            slots=self.consumer.slots,
-            busy=self.consumer.busy,
+            slots=self.slots.count,
+            # Turns that were taken in ahead have no slot yet.
+            busy=min(self.slots.count, self.consumer.busy),
             dwell_seconds=self.processor.dwell.seconds(time.monotonic()),
             draining=self.shutdown.stopping.is_set(),
         )

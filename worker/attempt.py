@@ -54,8 +54,7 @@ class Attempt:
     async def turn_at(self, gate: asyncio.Semaphore) -> AsyncIterator[None]:
         """Waits for the gate, or until it is stopped: `run` then returns at once."""
         waiting = asyncio.ensure_future(gate.acquire())
-        first: set[asyncio.Future[Any]] = {waiting, self._stopped}
-        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        await self.wait_for(waiting)
         entered = waiting.done()
         waiting.cancel()
         try:
@@ -63,6 +62,11 @@ class Attempt:
         finally:
             if entered:
                 gate.release()
+
+    async def wait_for(self, other: asyncio.Future[Any], most_seconds: float | None = None) -> None:
+        """Waits until `other` is done, or it is stopped, or the time is over."""
+        first: set[asyncio.Future[Any]] = {other, self._stopped}
+        await asyncio.wait(first, timeout=most_seconds, return_when=asyncio.FIRST_COMPLETED)
 
     async def run(self, timeout_seconds: float, cancel_grace_seconds: float) -> Outcome:
         """Runs the handler to an outcome. Takes no longer than both durations together, unless the loop is blocked.

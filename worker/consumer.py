@@ -1,4 +1,4 @@
-"""The consumer: a long poll, only into free slots, and a task for each message it brings.
+"""The consumer: a long poll, only for turns that find a slot or soon will, and a task for each message it brings.
 
 Nothing that a message holds and nothing that a handler does may end the poll: a worker that looks healthy and is deaf is
 the failure that operators of queue workers report most. `deaf_for` is what the health check goes by.
@@ -20,6 +20,7 @@ from turns.backoff import full_jitter
 from turns.envelope import ReceivedMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turns.message_queue import BATCH, MessageQueues
+from worker.slots import Slots
 
 BACKOFF_BASE_SECONDS = 0.25
 BACKOFF_CAP_SECONDS = 5.0
@@ -30,13 +31,13 @@ Process = Callable[[ReceivedMessage], Awaitable["asyncio.Future[Any] | None"]]
 
 
 class Consumer:
-    """Receives for `slots` turns at a time. `process` answers one message."""
+    """Receives for as many turns at a time as there are slots, and what is taken in ahead. `process` answers one message."""
 
     def __init__(
         self,
         queues: MessageQueues,
         queue: str,
-        slots: int,
+        slots: Slots,
         process: Process,
         stopping: asyncio.Event,
         *,
@@ -47,13 +48,14 @@ class Consumer:
         self._queue = queue
         self._process = process
         self._stopping = stopping
-        self._free = slots
+        self._slots = slots
+        self._free = slots.count
         self._room = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._left_behind: set[asyncio.Future[Any]] = set()
         self._returned_at = time.monotonic()
         self._has_received = False
-        self.slots = slots
+        slots.tell(self._look_for_room)
 
     @property
     def busy(self) -> int:
@@ -63,11 +65,12 @@ class Consumer:
     @property
     def full(self) -> bool:
         """Whether all slots are taken, so that whoever comes has to wait. Those that a poll is filling are not."""
-        return len(self._tasks) + len(self._left_behind) >= self.slots
+        return len(self._tasks) + len(self._left_behind) >= self._slots.count
 
     @property
     def free(self) -> int:
-        """Slots that a poll may fill; less than all while handlers run that ignored their cancellation."""
+        """Slots that a poll may fill; less than all while handlers run that ignored their cancellation, and less than none
+        while turns are taken in ahead."""
         return self._free
 
     def deaf_for(self) -> float:
@@ -77,7 +80,7 @@ class Consumer:
         Slots that handlers keep after their cancellation are not work: with all slots lost to them, the worker is deaf.
         """
         # Not by the free slots: a poll that is under way, and may hang, has taken some of them.
-        if self.full and self.slots > len(self._left_behind):
+        if self.full and self._slots.count > len(self._left_behind):
             return 0.0
         return time.monotonic() - self._returned_at
 
@@ -125,8 +128,8 @@ class Consumer:
             task.cancel()
 
     async def _reserve(self) -> int:
-        """Takes up to ten free slots for one poll; 0 when stopping."""
-        while self._free <= 0:
+        """Takes room for up to ten turns for one poll; 0 when stopping."""
+        while not self._has_room():
             self._room.clear()
             waits = [asyncio.ensure_future(self._room.wait()), asyncio.ensure_future(self._stopping.wait())]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -136,9 +139,17 @@ class Consumer:
                 return 0
             # Until now there was nothing to receive for: that was not deafness.
             self._returned_at = time.monotonic()
-        most = min(BATCH, self._free)
+        most = min(BATCH, self._free + self._slots.ahead())
         self._free -= most
         return most
+
+    def _has_room(self) -> bool:
+        # Ahead of the slots a poll is for ten: nobody stands idle for want of it, and it costs what a poll for one does.
+        return self._free > 0 or self._free + self._slots.ahead() >= BATCH
+
+    def _look_for_room(self) -> None:
+        if self._has_room():
+            self._room.set()
 
     def _begin(self, message: ReceivedMessage) -> None:
         task = asyncio.create_task(self._serve(message))
@@ -167,7 +178,7 @@ class Consumer:
             if not left_behind.cancelled():
                 left_behind.exception()  # looked at, so that asyncio does not complain of it
         self._free += 1
-        self._room.set()
+        self._look_for_room()
 
     async def _give_back(self, messages: list[ReceivedMessage]) -> None:
         if not messages:

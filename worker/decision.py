@@ -65,8 +65,8 @@ def _after_stop(reason: StopReason) -> Settlement | None:
     match reason:
         case StopReason.CANCELED:
             return Settlement(status=TurnStatus.CANCELED, outcome=AttemptOutcome.CANCELED)
-        case StopReason.SHUTDOWN:
-            # A shutdown costs a turn no attempt: it is the worker that failed, not the turn.
+        case StopReason.SHUTDOWN | StopReason.NO_SLOT:
+            # This costs a turn no attempt: it is the worker that failed, not the turn.
             return Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RELEASED, refund=True)
         case StopReason.SUPERSEDED:
             return None

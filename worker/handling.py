@@ -20,8 +20,12 @@ from worker.dwell import Dwell
 from worker.hold import Hold
 from worker.once import RecordedValues
 from worker.outage import Outlast
-from worker.outcome import Outcome, StopReason
+from worker.outcome import Outcome, Stopped, StopReason
 from worker.workbench import Workbench
+
+MOST_WAIT_SECONDS = 1.0
+"""For a slot. Turns are taken in ahead by the pace of the last second; one that has waited for so long will hardly find one soon,
+and another worker may have a slot that is free."""
 
 log = structlog.get_logger("turnstile.handler")
 
@@ -92,14 +96,44 @@ class Handling:
         log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes)
         try:
             if not turn.crashes:
-                outcome = await attempt.run(timeout, grace)
+                outcome = await self._run_in_slot(attempt, context, timeout)
             else:
                 async with attempt.turn_at(self._suspects):
                     context.start_clock(timeout)
                     hold.held.renew_until = time.monotonic() + reach
-                    outcome = await attempt.run(timeout, grace)
+                    outcome = await self._run_in_slot(attempt, context, timeout)
             hold.emitter.handler_ended()
+            # What is handed back for want of a slot must not be claimed by the same hold again.
+            hold.exhausted |= outcome == Stopped(StopReason.NO_SLOT)
             return Handled(outcome, context.said_so_far, attempt.left_behind)
         finally:
             del self._attempts[attempt]
             hold.exhausted |= attempt.left_behind is not None
+
+    async def _run_in_slot(self, attempt: Attempt, context: TurnContext, timeout: float) -> Outcome:
+        slots = self._with.slots
+        if not (has_slot := slots.take()):
+            has_slot = await self._wait_for_slot(attempt)
+            context.start_clock(timeout)
+        if not has_slot:
+            attempt.stop(StopReason.NO_SLOT)
+        try:
+            # Without a slot it has been stopped, for that or for something else, and returns at once.
+            return await attempt.run(timeout, self._settings.cancel_grace_seconds)
+        finally:
+            if attempt.left_behind is not None:
+                attempt.left_behind.add_done_callback(lambda _: slots.give_back())
+            elif has_slot:
+                slots.give_back()
+
+    async def _wait_for_slot(self, attempt: Attempt) -> bool:
+        slots = self._with.slots
+        place = slots.stand_in_line()
+        try:
+            await attempt.wait_for(place, MOST_WAIT_SECONDS)
+        except BaseException:
+            if slots.leave(place):
+                # Cancelled in the very moment in which the slot had come.
+                slots.give_back()
+            raise
+        return slots.leave(place)

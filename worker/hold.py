@@ -32,7 +32,7 @@ class Hold:
     """Another wake-up of its session has come to this worker since it last looked."""
     unlocked: bool = False
     exhausted: bool = False
-    """It must end for a reason of its own: superseded, or a handler that was left behind."""
+    """It must end for a reason of its own: superseded, a handler that was left behind, or no slot for its turn."""
 
     def may_go_on(self, settings: Settings, now: float, *, wanted: bool) -> bool:
         """Whether it may claim another turn. `wanted`: the next wake-up that comes would find no slot.

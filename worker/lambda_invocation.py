@@ -34,6 +34,7 @@ from worker.own_thread import in_own_thread
 from worker.processor import Processor
 from worker.session_lock import SessionLock
 from worker.shutdown import Shutdown, drain
+from worker.slots import Slots
 from worker.watchdog import Watchdog
 from worker.workbench import Workbench
 
@@ -111,6 +112,7 @@ class Invocation:
                 worker_id=container.worker_id,
                 fifo=container.address.fifo,
                 threads=self._threads,
+                slots=Slots(container.settings.concurrency),
                 # A batch is what it is: nobody comes later, and each hold ends for the sake of the invocation's end.
                 is_full=lambda: True,
                 # The relay is a service of its own: a function has no later.

@@ -26,6 +26,8 @@ class StopReason(StrEnum):
     """The process must go; the turn is handed back."""
     SUPERSEDED = "superseded"
     """The lease was refused: another worker has the turn."""
+    NO_SLOT = "no_slot"
+    """It has not begun: no handler has made room for it. The turn is handed back."""
 
     @property
     def told(self) -> CancelReason:
@@ -37,6 +39,8 @@ _TOLD = {
     StopReason.CANCELED: CancelReason.USER,
     StopReason.SHUTDOWN: CancelReason.SHUTDOWN,
     StopReason.SUPERSEDED: CancelReason.SUPERSEDED,
+    # Nobody is told: no handler is running.
+    StopReason.NO_SLOT: CancelReason.SHUTDOWN,
 }
 
 

@@ -14,6 +14,7 @@ from worker.emitting import Emission
 from worker.handler import Handler
 from worker.heartbeat import Heartbeat
 from worker.session_lock import SessionLock
+from worker.slots import Slots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class Workbench:
     fifo: bool
     """The queue's kind, known from the queue."""
     threads: Executor
+    slots: Slots
     is_full: Callable[[], bool]
     """Whether all slots are taken."""
     nudge_relay: Callable[[], None]

@@ -103,6 +103,14 @@ def _full_tenant(stage: Stage) -> None:
     stage.submit("b", "answer")
 
 
+def _taken_in_ahead(stage: Stage) -> None:
+    # Many that end at once, and by their pace more are taken in than there are slots for those that take a while.
+    for number in range(40):
+        stage.submit(f"quick-{number}", "answer")
+    for number in range(10):
+        stage.submit(f"slow-{number}", "slow")
+
+
 def _locked_row(stage: Stage) -> None:
     [turn] = stage.submit("a", "answer")
     stage.lock_row(turn)
@@ -183,6 +191,7 @@ STORIES: dict[str, Story] = {
     "moved back": Story(prepare=_moved),
     "busy": Story(prepare=_busy),
     "full tenant": Story(prepare=_full_tenant, options={"tenant_slots": 1}),
+    "taken in ahead": Story(prepare=_taken_in_ahead, options={"concurrency": 4}),
     "locked row": Story(prepare=_locked_row),
     "next row locked": Story(prepare=_next_locked, options={"hold_turns": 1, "concurrency": 1}),
     "foreign head": Story(prepare=_foreign, other_queue=True),

@@ -17,8 +17,10 @@ from turns.message import WakeUp
 from turns.settings import Settings
 from worker.emitting import Emission
 from worker.handler import Handler
+from worker.heartbeat import Held
 from worker.processor import Processor
 from worker.session_lock import SessionLock
+from worker.slots import Slots
 from worker.workbench import Workbench
 
 ECHO = Handler(lambda turn, _: turn.input)
@@ -48,8 +50,11 @@ def processing(
     emission: Emission | None = None,
     queues: Any = None,
     fifo: bool = False,
+    slots: Slots | None = None,
+    taken: list[Held] | None = None,
 ) -> Iterator[Processor]:
-    """A processor without a heartbeat, whose handler answers at once."""
+    """A processor without a heartbeat, whose handler answers at once. What that would keep alive is added to `taken`."""
+    held = [] if taken is None else taken
     with ThreadPoolExecutor(1) as threads:
         yield Processor(
             settings,
@@ -59,12 +64,13 @@ def processing(
                 lock=lock,
                 history=History(settings, database),
                 memory=ItemCache(settings),
-                heartbeat=cast("Any", SimpleNamespace(take=lambda _: None, drop=lambda _: None)),
+                heartbeat=cast("Any", SimpleNamespace(take=held.append, drop=lambda _: None)),
                 handler=handler,
                 emission=emission or Emission(settings, cast("Any", Deaf())),
                 worker_id=worker_id,
                 fifo=fifo,
                 threads=threads,
+                slots=slots or Slots(64),
                 is_full=lambda: False,
                 nudge_relay=lambda: None,
                 stopping=asyncio.Event(),

@@ -21,6 +21,7 @@ from turns.message_queue import MessageQueues
 from turns.settings import QueueSettings
 from turns.sqs_transport import POLL
 from worker.consumer import Consumer
+from worker.slots import Slots
 
 Given = dict[str, str]
 both = pytest.mark.parametrize("transport_name", ["boto3", "lean"])
@@ -120,7 +121,7 @@ async def test_a_consumer_goes_on_polling_while_its_credentials_can_not_be_refre
         declared = QueueSettings(name="turns", sqs=url, dlq=f"{url}-dlq")
         queues = MessageQueues(settings_for(sqs.address, transport_name).model_copy(update={"queues": (declared,)}))
         stopping = asyncio.Event()
-        running = asyncio.create_task(Consumer(queues, "turns", 4, process, stopping).run())
+        running = asyncio.create_task(Consumer(queues, "turns", Slots(4), process, stopping).run())
         await until(lambda: sqs.requests or running.done())
         stopping.set()
 

@@ -17,6 +17,7 @@ from turns.message import WakeUp
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
 from worker.consumer import Consumer
+from worker.slots import Slots
 
 Served = Callable[[ReceivedMessage], Awaitable["asyncio.Future[Any] | None"]]
 
@@ -70,9 +71,10 @@ class Rig:
         await self.release.wait()
 
     @asynccontextmanager
-    async def consuming(self, slots: int, process: Served) -> AsyncIterator[Consumer]:
+    async def consuming(self, slots: int | Slots, process: Served) -> AsyncIterator[Consumer]:
         """Polls while the block runs, and ends in good order."""
-        consumer = Consumer(self.watched, self.settings.queue, slots, process, self.stopping)  # type: ignore[arg-type]
+        made = Slots(slots) if isinstance(slots, int) else slots
+        consumer = Consumer(self.watched, self.settings.queue, made, process, self.stopping)  # type: ignore[arg-type]
         polling = asyncio.create_task(consumer.run())
         try:
             yield consumer
@@ -152,6 +154,60 @@ async def test_a_handler_that_was_left_behind_keeps_its_slot_until_it_ends(rig: 
         runaway.set_result(None)
 
         await until(lambda: len(rig.received) == 2)
+
+
+# --- ahead of the slots
+
+
+class Paced(Slots):
+    """Slots whose pace is what the test says."""
+
+    def __init__(self, count: int, ahead: int) -> None:
+        super().__init__(count)
+        self.told_ahead = ahead
+
+    def ahead(self) -> int:
+        return self.told_ahead
+
+
+async def test_a_poll_for_a_free_slot_is_for_what_will_soon_be_free_as_well(rig: Rig) -> None:
+    await rig.send(5)
+    async with rig.consuming(Paced(2, ahead=3), rig.work_until_released):
+        await until(lambda: len(rig.received) == 5)
+
+    assert rig.watched.most[0] == 5
+
+
+async def test_beyond_its_slots_it_polls_for_whole_batches_only(rig: Rig) -> None:
+    await rig.send(40)
+    async with rig.consuming(Paced(10, ahead=25), rig.work_until_released) as consumer:
+        await until(lambda: len(rig.received) == 30)
+        assert (consumer.free, rig.watched.polls) == (-20, 3)
+
+    assert set(rig.watched.most) == {10}
+
+
+async def test_an_end_that_quickens_the_pace_makes_room(rig: Rig) -> None:
+    await rig.send(20)
+    slots = Paced(10, ahead=9)
+    async with rig.consuming(slots, rig.work_until_released):
+        await until(lambda: len(rig.received) == 10)
+        slots.take()
+        slots.told_ahead = 10
+        slots.give_back()
+
+        await until(lambda: len(rig.received) == 20)
+
+
+async def test_nothing_is_received_ahead_of_handlers_that_take_their_time(rig: Rig) -> None:
+    await rig.send(3)
+    slots = Slots(2)
+    async with rig.consuming(slots, rig.work_until_released) as consumer:
+        await until(lambda: len(rig.received) == 2)
+        slots.take()
+        slots.give_back()
+
+        assert (consumer.free, consumer._has_room()) == (0, False)
 
 
 # --- nothing ends the poll
@@ -326,7 +382,7 @@ async def test_a_stop_begins_no_other_poll(rig: Rig) -> None:
 
 async def test_a_stop_is_heeded_while_all_slots_are_busy(rig: Rig) -> None:
     await rig.send(1)
-    consumer = Consumer(rig.queues, rig.settings.queue, 1, rig.work_until_released, rig.stopping)  # type: ignore[arg-type]
+    consumer = Consumer(rig.queues, rig.settings.queue, Slots(1), rig.work_until_released, rig.stopping)  # type: ignore[arg-type]
     polling = asyncio.create_task(consumer.run())
     await until(lambda: rig.received)
 

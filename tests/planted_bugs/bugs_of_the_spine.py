@@ -169,6 +169,12 @@ BUGS: tuple[PlantedBug, ...] = (
         options=run("relay-sigkill", clients=12, workers=1, tenant_slots=2),
     ),
     PlantedBug(
+        name="slots-not-counted",
+        plant=in_code.slots_not_counted,
+        invariant="I23",
+        options=run("relay-sigkill", clients=80, workers=1, lanes=1, pause_seconds=0.02, tenant_slots=None),
+    ),
+    PlantedBug(
         name="accepted-without-commit",
         plant=in_code.accepted_without_commit,
         invariant="I1",

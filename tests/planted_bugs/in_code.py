@@ -15,6 +15,7 @@ import worker.delivery
 import worker.heartbeat
 import worker.processor
 import worker.settling
+import worker.slots
 import worker.tenant_slots
 from tests.planted_bugs.patching import replace
 from turns.database import Database
@@ -234,3 +235,9 @@ def tenant_cap_not_kept() -> None:
         return enter
 
     replace(worker.tenant_slots.TenantSlots, "enter", open_door)
+
+
+def slots_not_counted() -> None:
+    """What was taken in ahead does not wait for a slot, and as much is taken in ahead as there are slots."""
+    replace(worker.slots.Slots, "take", lambda _: lambda self: True)
+    replace(worker.slots.Slots, "ahead", lambda _: lambda self: self.count)

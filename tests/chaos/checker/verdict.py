@@ -21,8 +21,8 @@ from tests.chaos.checker.logs import processes_sound, reports_true
 from tests.chaos.checker.order import exclusion, order_in_sessions
 from tests.chaos.checker.progress import nobody_forgotten, progress
 from tests.chaos.checker.recorded import done_once
+from tests.chaos.checker.shares import slots_kept, tenant_share
 from tests.chaos.checker.streams import streams
-from tests.chaos.checker.tenant_share import tenant_share
 from tests.chaos.checker.transitions import transitions
 from tests.chaos.checker.vanishing_memory import vanishing_memory
 from tests.chaos.checker.violation import Violation
@@ -66,6 +66,7 @@ RULES: tuple[Rule, ...] = (
     vanishing_memory,
     conversations,
     tenant_share,
+    slots_kept,
     processes_sound,
 )
 

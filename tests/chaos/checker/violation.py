@@ -8,7 +8,7 @@ class Violation:
     """A conviction. The turn's story (`story.tell`) is the proof."""
 
     invariant: str
-    """"I1" to "I22", or "LOGS"."""
+    """"I1" to "I23", or "LOGS"."""
     claim: str
     """One line: what was seen, and what should have been."""
     turn_id: str | None = None

@@ -1,4 +1,6 @@
-"""I22: a tenant that had more of a worker's slots than its cap is convicted."""
+"""I22: a tenant that had more of a worker's slots than its cap is convicted. I23: a worker that ran more handlers than it has
+slots for is.
+"""
 
 from tests.chaos.checker import check
 from tests.chaos.checker.evidence import Evidence
@@ -11,7 +13,7 @@ def two_at_once() -> Scene:
 
 
 def shares(evidence: Evidence) -> list[str]:
-    return [violation.claim for violation in check(evidence) if violation.invariant == "I22"]
+    return [violation.claim for violation in check(evidence) if violation.invariant in ("I22", "I23")]
 
 
 def test_two_of_a_tenant_at_once_where_one_may() -> None:
@@ -34,3 +36,13 @@ def test_one_after_the_other() -> None:
 
 def test_without_a_cap_nobody_counts() -> None:
     assert shares(two_at_once().rest()) == []
+
+
+def test_more_at_once_than_the_worker_has_slots() -> None:
+    evidence = two_at_once().rest(slots=1)
+
+    assert_convicts(evidence, "I23", "ran as number 2 in process 7, which has 1 slots", turn_id="b")
+
+
+def test_as_many_at_once_as_the_worker_has_slots() -> None:
+    assert shares(two_at_once().rest(slots=2)) == []

@@ -1,0 +1,211 @@
+"""A turn that was taken in ahead: it is claimed, and its handler begins when another one has ended, or it is handed back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.factories import make_submission
+from tests.integration.processing import message_about, processing
+from tests.probes import until
+from turns.cancel_reason import CancelReason
+from turns.database import Database
+from turns.settings import Settings
+from turns.submission import submit
+from worker import handling
+from worker.handler import Handler, Turn
+from worker.heartbeat import Held
+from worker.outcome import StopReason
+from worker.processor import Processor
+from worker.session_lock import SessionLock
+from worker.slots import Slots
+
+FOR_EVER = 600.0
+DEAF = "deaf"
+
+
+class Room:
+    """A worker with one slot, and handlers that run until they are let go; that of DEAF although it is cancelled."""
+
+    processor: Processor
+
+    def __init__(self, settings: Settings, database: Database, slots: Slots) -> None:
+        self.slots = slots
+        self.began: list[str] = []
+        self.deadlines: list[datetime] = []
+        self.held: list[Held] = []
+        self.let_go = asyncio.Event()
+        self._settings = settings
+        self._database = database
+        self._going_on: list[asyncio.Task[Any]] = []
+
+    async def handle(self, turn: Turn, ctx: Any) -> str:
+        self.began.append(turn.session_id)
+        self.deadlines.append(ctx.deadline)
+        while not self.let_go.is_set():
+            try:
+                await self.let_go.wait()
+            except asyncio.CancelledError:
+                if turn.session_id != DEAF:
+                    raise
+        return "done"
+
+    async def begin(self, session_id: str, *contents: str, **fields: Any) -> UUID:
+        """Submits to a session, and has its first turn worked on; its id."""
+        wanted = [make_submission(self._settings.queue, session_id, one, **fields) for one in contents or ("hello",)]
+        await submit(self._database, wanted, net_seconds=FOR_EVER)
+        message = message_about(wanted[0].turn_id, session_id)
+        self._going_on.append(asyncio.create_task(self.processor.process(message)))
+        return wanted[0].turn_id
+
+    async def in_line(self, session_id: str, *contents: str, **fields: Any) -> UUID:
+        """The same, of a session whose turn finds no slot; returns when it is claimed and waits."""
+        turn_id = await self.begin(session_id, *contents, **fields)
+        await until(lambda: self.slots._line)
+        assert (await self.row(turn_id))["status"] == "RUNNING"
+        return turn_id
+
+    async def ended(self, turn_id: UUID) -> str | None:
+        """Its status, once it has ended."""
+        status = str((await self.row(turn_id))["status"])
+        return status if status not in ("PENDING", "RUNNING") else None
+
+    async def handed_back(self, turn_id: UUID) -> bool:
+        row = await self.row(turn_id)
+        return row["status"] == "PENDING" and bool(row["outcomes"])
+
+    async def abandon_last(self) -> None:
+        """Cancels what was begun last."""
+        last = self._going_on.pop()
+        last.cancel()
+        await asyncio.wait({last})
+
+    async def row(self, turn_id: UUID) -> dict[str, Any]:
+        found = await self._database.fetch(
+            "SELECT t.status, t.failures, t.send_at <= now() AS due, array(SELECT outcome FROM turn_attempts a"
+            " WHERE a.turn_id = t.id ORDER BY fence)::text[] AS outcomes FROM turns t WHERE id = %(id)s",
+            {"id": turn_id},
+        )
+        return dict(found[0])
+
+    async def through(self) -> None:
+        """Returns when nothing is worked on any more."""
+        await asyncio.wait_for(asyncio.gather(*self._going_on), 30)
+
+
+@pytest.fixture
+async def room(settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
+    monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", FOR_EVER)
+    settings = settings.model_copy(update={"cancel_grace_seconds": 0.05})
+    lock = SessionLock(settings)
+    slots = Slots(1)
+    room = Room(settings, database, slots)
+    with processing(
+        settings, database, lock, "w", Handler(room.handle), slots=slots, taken=room.held
+    ) as room.processor:
+        yield room
+        room.let_go.set()
+        await room.through()
+    assert slots.take(), "a slot was lost"
+    await lock.close()
+
+
+async def test_its_handler_begins_when_the_one_before_it_has_ended(room: Room) -> None:
+    await room.begin("a")
+    await until(lambda: room.began == ["a"])
+    waiting = await room.in_line("b")
+    assert room.began == ["a"]
+
+    room.let_go.set()
+    await room.through()
+
+    assert room.began == ["a", "b"]
+    assert (await room.row(waiting))["outcomes"] == ["succeeded"]
+
+
+async def test_one_that_waits_for_too_long_is_handed_back_free_of_charge(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", 0.5)
+    await room.begin("a")
+    await until(lambda: room.began == ["a"])
+
+    waiting = await room.in_line("b", "one", "two")
+    # Somebody has come for the second turn, so the hold has reason to look at its session once more.
+    await room.processor.process(message_about(waiting, "b"))
+    await until(lambda: room.handed_back(waiting))
+    room.let_go.set()
+    await room.through()
+    row = await room.row(waiting)
+    assert (row["failures"], row["due"], row["outcomes"]) == (0, True, ["released"])
+    assert room.began == ["a"]
+
+
+async def test_one_that_is_cancelled_meanwhile_never_begins(room: Room) -> None:
+    await room.begin("a")
+    await until(lambda: room.began == ["a"])
+    waiting = await room.in_line("b")
+    stop = room.held[-1].stop
+    assert stop is not None
+
+    stop(StopReason.CANCELED, CancelReason.USER)
+
+    assert await until(lambda: room.ended(waiting)) == "CANCELED"
+    room.let_go.set()
+    await room.through()
+    assert room.began == ["a"]
+
+
+async def test_at_a_shutdown_it_is_handed_back_like_one_that_runs(room: Room) -> None:
+    running = await room.begin("a")
+    await until(lambda: room.began == ["a"])
+    waiting = await room.in_line("b")
+
+    room.processor.hand_back()
+    await room.through()
+
+    assert [(await room.row(one))["outcomes"] for one in (running, waiting)] == [["released"], ["released"]]
+    assert room.began == ["a"]
+
+
+async def test_one_that_is_abandoned_while_it_waits_takes_no_slot_with_it(room: Room) -> None:
+    assert room.slots.take()
+    await room.in_line("a")
+
+    # In one step of the loop: the slot comes, and nobody is there for it any more.
+    room.slots.give_back()
+    await room.abandon_last()
+
+    assert room.slots.take()
+    room.slots.give_back()
+
+
+async def test_a_handler_that_was_left_behind_keeps_its_slot(room: Room) -> None:
+    deaf = await room.begin(DEAF)
+    await until(lambda: room.began == [DEAF])
+    stop = room.held[-1].stop
+    assert stop is not None
+    stop(StopReason.CANCELED, CancelReason.USER)
+    assert await until(lambda: room.ended(deaf)) == "CANCELED"
+
+    await room.in_line("b")
+    assert room.began == [DEAF]
+
+    room.let_go.set()
+    await room.through()
+    assert room.began == [DEAF, "b"]
+
+
+async def test_the_time_of_its_attempt_begins_when_it_has_its_slot(room: Room) -> None:
+    await room.begin("a")
+    await until(lambda: room.began == ["a"])
+    await room.in_line("b", timeout_seconds=60)
+    before = datetime.now(UTC)
+
+    room.let_go.set()
+    await room.through()
+
+    assert room.deadlines[-1] >= before + timedelta(seconds=60)
