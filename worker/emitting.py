@@ -20,7 +20,6 @@ from turns.settings import Settings
 from turns.settlement import Settlement
 from turns.status import TurnStatus
 from turns.turn_event import EventKind, Saying, TurnEvent, name_stream, numbered, pieces
-from worker.openings import Openings
 from worker.reply import MAX_REPLY_CHARACTERS, clean, encode
 
 MAX_EVENT_BYTES = 65_536
@@ -31,6 +30,10 @@ MAX_GATHERED = 1000
 
 PACE_SECONDS = 0.05
 """Between two appends of one turn: nobody reads faster, and a slow model's tokens share round trips, too."""
+
+OPENING_SECONDS = 0.02
+"""How long the news that an attempt has begun waits for something to be said. That of a handler that takes no time goes
+out together with its end: one append instead of two."""
 
 RETRY_SECONDS = 0.5
 PARTING_SECONDS = 5.0
@@ -61,12 +64,11 @@ class Emission:
         self._writer = writer
         # In the order of their beginning: a dict, as everywhere where the order of a set would be that of addresses.
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._openings = Openings()
 
     def begin(self, turn: ClaimedTurn) -> "Emitter":
         """For an attempt that begins now. Called on the event loop."""
         key = name_stream(self._prefix, turn.tenant_id, turn.session_id, turn.id)
-        return Emitter(turn, key, self._cap, self._writer.append, self._spawn, self._openings.add)
+        return Emitter(turn, key, self._cap, self._writer.append, self._spawn)
 
     async def close(self) -> None:
         """Lets out what was settled a moment ago, within a bound, and closes the connections."""
@@ -92,7 +94,6 @@ class Emitter:
         cap: int,
         append: Callable[[Append], Awaitable[Appended]],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        open_later: Callable[[Callable[[], None]], object],
     ) -> None:
         self._turn = turn
         self._key = key
@@ -119,8 +120,7 @@ class Emitter:
         self._parting = asyncio.Event()
         self._patience_ends = 0.0
         self._gathered.append(Saying.of(EventKind.STATUS, {"status": TurnStatus.RUNNING, "attempt": turn.attempt}))
-        self._handler_ended = False
-        open_later(self._open)
+        self._opening = self._loop.call_later(OPENING_SECONDS, self._open)
 
     @property
     def text(self) -> str:
@@ -142,7 +142,7 @@ class Emitter:
 
     def handler_ended(self) -> None:
         """If it has not been said yet that the attempt has begun, it is said together with what becomes of it."""
-        self._handler_ended = True
+        self._opening.cancel()
 
     def settled(self, status: TurnStatus, settlement: Settlement) -> None:
         """The attempt's end is committed; what it says from here on is not heard."""
@@ -175,7 +175,7 @@ class Emitter:
 
     def _open(self) -> None:
         with self._lock:
-            if self._gathered and not self._silent and not self._handler_ended:
+            if self._gathered and not self._silent:
                 self._wake()
 
     def _part(self, kind: EventKind, data: dict[str, Any]) -> None:

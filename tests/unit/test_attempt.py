@@ -25,7 +25,6 @@ from worker.context import TurnContext, turn_for_handler
 from worker.emitting import Emitter
 from worker.handler import Context, Handler, Retry, Snooze, Turn
 from worker.handler_exits import outlive_exits
-from worker.openings import Openings
 from worker.outcome import Failed, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
 
 CLAIMED = ClaimedTurn(
@@ -54,7 +53,7 @@ class Bench:
         self.began = asyncio.Event()
         self.appended: list[Append] = []
         self._speaking: set[asyncio.Task[None]] = set()
-        emitter = Emitter(CLAIMED, "k", 100, self._append, self._spawn, Openings().add)
+        emitter = Emitter(CLAIMED, "k", 100, self._append, self._spawn)
         nothing = cast("Any", None)
         self.context = TurnContext(
             CLAIMED,

@@ -16,8 +16,7 @@ from turns.events import Append, Appended
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
 from turns.turn_event import EventKind, TurnEvent
-from worker.emitting import MAX_EVENT_BYTES, MAX_GATHERED, Emitter
-from worker.openings import OPENING_SECONDS, Openings
+from worker.emitting import MAX_EVENT_BYTES, MAX_GATHERED, OPENING_SECONDS, Emitter
 from worker.reply import MAX_REPLY_CHARACTERS, UnfitReplyError
 
 
@@ -70,7 +69,7 @@ class Bench:
     def __init__(self, cap: int = 100) -> None:
         self.redis = Redis()
         self.tasks: set[asyncio.Task[None]] = set()
-        self.emitter = Emitter(CLAIMED, "key", cap, self.redis.append, self._spawn, Openings().add)
+        self.emitter = Emitter(CLAIMED, "key", cap, self.redis.append, self._spawn)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self.tasks.add(asyncio.create_task(work))
