@@ -7,7 +7,6 @@ import json
 import logging
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -36,22 +35,16 @@ def configure(settings: Settings) -> None:
     """
     as_json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
-    shared: list[Any] = [
-        # A handler's own.
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        _complete,
-    ]
-    ending: list[Any]
+    ending: Any
     factory: Any
     if as_json:
-        ending = [structlog.processors.format_exc_info, _render]
+        ending = _render
         factory = structlog.BytesLoggerFactory(cast("Any", _Stream(sys.stderr.buffer)))
     else:
-        ending = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        ending = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
         factory = structlog.PrintLoggerFactory(cast("Any", _Stream(sys.stderr)))
     structlog.configure(
-        processors=[*shared, *ending],
+        processors=[_complete, ending],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=factory,
         cache_logger_on_first_use=True,
@@ -59,8 +52,8 @@ def configure(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending, _decode],
+            foreign_pre_chain=[_complete],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, ending, _decode],
         )
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
@@ -79,12 +72,16 @@ class _Stream:
         self._file = file
 
     def write(self, line: Any) -> None:
-        with suppress(OSError, ValueError):
+        try:
             self._file.write(line)
+        except (OSError, ValueError):
+            return
 
     def flush(self) -> None:
-        with suppress(OSError, ValueError):
+        try:
             self._file.flush()
+        except (OSError, ValueError):
+            return
 
 
 def identify(**ids: str) -> None:
@@ -104,16 +101,22 @@ def bind(**ids: Any) -> None:
     _bound.set({**_bound.get(), **ids})
 
 
-def _complete(_: "WrappedLogger", __: str, event: "EventDict") -> "EventDict":
+def _complete(logger: "WrappedLogger", method: str, event: "EventDict") -> "EventDict":
+    # What a handler has bound by structlog's own means.
+    structlog.contextvars.merge_contextvars(logger, method, event)
+    structlog.processors.add_log_level(logger, method, event)
     error = event.get("error")
     if isinstance(error, str):
         # Postgres quotes the row's values in the DETAIL of its errors: only the first line of an error is ours to log.
         event["error"] = error.partition("\n")[0][:500]
-    now = datetime.now(UTC).isoformat()
-    return {**_process, **_bound.get(), **event, "timestamp": f"{now[:-6]}Z"}
+    # By orjson: isoformat() is five times as much work, a fifth of a whole line.
+    timestamp = orjson.dumps(datetime.now(UTC), option=orjson.OPT_UTC_Z)[1:-1].decode()
+    return {**_process, **_bound.get(), **event, "timestamp": timestamp}
 
 
-def _render(_: "WrappedLogger", __: str, event: "EventDict") -> bytes:
+def _render(logger: "WrappedLogger", method: str, event: "EventDict") -> bytes:
+    if "exc_info" in event:
+        event = structlog.processors.format_exc_info(logger, method, event)
     try:
         return orjson.dumps(event, default=str)
     except TypeError:

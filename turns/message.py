@@ -21,6 +21,7 @@ ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ : -"
 """The pattern, for people."""
 
 _ID = re.compile(ID_PATTERN)
+_decode_json = json.JSONDecoder().decode
 
 MAX_VISIBILITY_SECONDS = 12 * 3600
 """SQS refuses to keep a message invisible for longer than 12 h in all."""
@@ -66,7 +67,7 @@ def decode(body: str) -> WakeUp:
     if len(body) > MAX_BODY_CHARACTERS:
         raise MalformedMessageError(f"body has {len(body)} characters, more than {MAX_BODY_CHARACTERS}")
     try:
-        fields = json.loads(body)
+        fields = _decode_json(body)
     except (ValueError, RecursionError):
         raise MalformedMessageError("body is not JSON") from None
     if not isinstance(fields, dict):

@@ -12,7 +12,7 @@ import redis.asyncio
 from redis.exceptions import ResponseError
 
 from turns.redis_batch import Batch, Command, settle
-from turns.redis_pools import pack
+from turns.redis_pools import pack, read_answers
 
 
 class PipeliningRedis(redis.asyncio.Redis):
@@ -38,19 +38,12 @@ class PipeliningRedis(redis.asyncio.Redis):
             # All of it is read before any of it is looked at: what is left behind would be taken for the next batch's answers.
             # A connection whose sending or reading breaks off is closed by redis-py, whatever broke it off.
             await connection.send_packed_command(packed)
-            answers = [await _read(connection) for _ in commands]
+            answers = await read_answers(connection, len(commands))
         finally:
             await pool.release(connection)
-        understood = [self._understand(name, answer) for (name, *_), answer in zip(commands, answers, strict=True)]
+        readings = {name: self.response_callbacks.get(name) for name in {command[0] for command in commands}}
+        understood = [
+            answer if (reading := readings[name]) is None or isinstance(answer, ResponseError) else reading(answer)
+            for (name, *_), answer in zip(commands, answers, strict=True)
+        ]
         return settle(understood, raise_on_error)
-
-    def _understand(self, name: str, answer: Any) -> Any:
-        reading = None if isinstance(answer, ResponseError) else self.response_callbacks.get(name)
-        return reading(answer) if reading else answer
-
-
-async def _read(connection: Any) -> Any:
-    try:
-        return await connection.read_response()
-    except ResponseError as error:
-        return error

@@ -24,7 +24,7 @@ import hiredis
 from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis.asyncio import ConnectionPool
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import DataError, RedisError
+from redis.exceptions import DataError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.maint_notifications import MaintNotificationsConfig
 
@@ -122,3 +122,21 @@ async def _read(connection: Any, wait: Callable[..., Awaitable[Any]], *arguments
     if isinstance(answer, RedisError):
         raise answer
     return answer
+
+
+async def read_answers(connection: Any, count: int) -> list[Any]:
+    """The next answers, refusals among them: what comes together is taken without a call for each."""
+    answers: list[Any] = []
+    reader = connection._parser._reader  # noqa: SLF001 - as above
+    while len(answers) < count:
+        answer = reader.gets()
+        if answer is NOT_ENOUGH_DATA:
+            try:
+                answer = await connection.read_response()
+            except ResponseError as error:
+                answer = error
+        elif isinstance(answer, RedisConnectionError):
+            await connection.disconnect(nowait=True)
+            raise answer
+        answers.append(answer)
+    return answers

@@ -123,6 +123,9 @@ class Answered:
     async def read(self, **options: Any) -> Any:
         return await redis_pools._read(self, self._wait, **options)
 
+    async def read_response(self) -> Any:
+        return await self.read()
+
     async def _wait(self, **_: Any) -> str:
         self.waits += 1
         return "waited for"
@@ -160,6 +163,25 @@ async def test_an_answer_that_means_the_end_of_the_connection_ends_it() -> None:
 
     with pytest.raises(RedisConnectionError):
         await connection.read()
+
+    assert connection.disconnected
+
+
+async def test_the_answers_of_a_batch_are_taken_as_far_as_they_have_come_and_the_rest_is_waited_for() -> None:
+    connection = Answered(b":1\r\n-ERR no such thing\r\n$5\r\nhal")
+
+    first, refused, last = await redis_pools.read_answers(connection, 3)
+
+    assert (first, last) == (1, "waited for")
+    assert isinstance(refused, ResponseError)
+    assert connection.waits == 1
+
+
+async def test_an_answer_within_a_batch_that_means_the_end_of_the_connection_ends_it() -> None:
+    connection = Answered(b":1\r\n-ERR max number of clients reached\r\n:2\r\n")
+
+    with pytest.raises(RedisConnectionError):
+        await redis_pools.read_answers(connection, 3)
 
     assert connection.disconnected
 
