@@ -8,6 +8,7 @@ Two drains, and the difference between them: so the start does not count. Needs 
 """
 
 import argparse
+import compileall
 import re
 import shutil
 import sys
@@ -34,6 +35,8 @@ def main() -> None:
         sys.exit("bench.instructions: there is no valgrind here")
     contender = OURS_LEAN if told.lean else OURS
     tidy_up_when_terminated()
+    # Or the first drain of a fresh checkout would compile the modules, and the difference say too little.
+    compileall.compile_dir(ROOT, rx=re.compile(r"/\."), quiet=1)
     told.out.mkdir(parents=True, exist_ok=True)
     with open_stage(told.out) as stage:
         few, many = (_count(stage, contender, turns, told.out / f"{turns}-turns") for turns in (FEW, MANY))

@@ -16,6 +16,7 @@ def array_literal(values: Sequence[object]) -> str:
     """`{"a","b",NULL}`. Raises TypeError for what is no text, bytes, truth, number, UUID or aware time: none is guessed."""
     kinds = set(map(type, values))
     if kinds == {str}:
+        # Texts without a quote or backslash of their own, as nearly all are, need nothing but the quotes between them.
         joined = '","'.join(values)  # type: ignore[arg-type]
         if "\\" not in joined and joined.count('"') == 2 * (len(values) - 1):
             return '{"' + joined + '"}'
