@@ -36,12 +36,10 @@ def write_between(page: Path, begin: str, end: str, said: str) -> None:
 def tell(surroundings: Surroundings, found: Iterable[tuple[Experiment, Samples]]) -> str:
     """A run as Markdown."""
     found = list(found)
-    rounds = max((sample.round for _, samples in found for sample in samples.all), default=0) + 1
     packages = ", ".join(f"{name} {version}" for name, version in surroundings.packages.items())
     servers = ", ".join(f"{name} {version}" for name, version in surroundings.servers.items())
-    medians = f"medians of {rounds} rounds" if rounds > 1 else "one round"
     head = [
-        f"{surroundings.date}, revision {surroundings.revision}, `{surroundings.command}`, {medians}.",
+        f"{surroundings.date}, revision {surroundings.revision}, `{surroundings.command}`, {_tell_rounds(found)}.",
         f"{surroundings.machine}. Python {surroundings.python}, {servers}; {packages}.",
     ]
     findings = [one for experiment, samples in found for one in experiment.judge(samples)]
@@ -49,6 +47,15 @@ def tell(surroundings: Surroundings, found: Iterable[tuple[Experiment, Samples]]
     for experiment, samples in found:
         blocks += [f"### {experiment.name}", f"{_capital(experiment.measures)}.", tell_samples(experiment, samples)]
     return "\n\n".join(blocks)
+
+
+def _tell_rounds(found: Iterable[tuple[Experiment, Samples]]) -> str:
+    # Results of several runs may lie in one folder: where one experiment went on for longer, that is said.
+    counts = {max((sample.round for sample in samples.all), default=0) + 1 for _, samples in found}
+    if counts <= {1}:
+        return "one round"
+    few, many = min(counts), max(counts)
+    return f"medians of {many} rounds" if few == many else f"medians of {few} to {many} rounds"
 
 
 def tell_findings(findings: Iterable[Finding]) -> str:

@@ -11,6 +11,7 @@ from bench.experiment import Column, Experiment, Sample, Samples, at_least, at_m
 from bench.plans import write_plan
 from bench.profiling import of_the_product, parse_stack, part, tell
 from bench.rendering import BEGIN, END, render, tell_samples
+from bench.rendering import tell as tell_run
 from bench.results import Surroundings, write_samples, write_surroundings
 from bench.svg import PANEL_HEIGHT, TOP, Panel, bars, distributions, panels
 
@@ -74,6 +75,19 @@ def test_a_run_is_written_between_the_markers_of_the_page(tmp_path: Path) -> Non
     assert text.count("### drain") == 1
     assert "![drain](plots/drain.svg)" in text
     assert (tmp_path / "plots" / "drain.svg").exists()
+
+
+def test_where_experiments_have_had_more_or_fewer_rounds_it_is_said() -> None:
+    from bench.experiments import ALL
+
+    def rounds(count: int) -> Samples:
+        return Samples([Sample(contender="ours", round=number) for number in range(count)])
+
+    surroundings = Surroundings(command="c", date="d", machine="m", python="p", revision="r")
+
+    assert "`c`, one round." in tell_run(surroundings, [(ALL[0], rounds(1))])
+    assert "`c`, medians of 2 rounds." in tell_run(surroundings, [(ALL[0], rounds(2)), (ALL[1], rounds(2))])
+    assert "`c`, medians of 2 to 5 rounds." in tell_run(surroundings, [(ALL[0], rounds(2)), (ALL[1], rounds(5))])
 
 
 def test_the_plans_of_a_run_stand_below_its_tables_in_their_order(tmp_path: Path) -> None:
