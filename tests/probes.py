@@ -36,3 +36,8 @@ async def let_the_loop_turn(times: int) -> None:
     """Lets everybody else come so many steps further: for what must hold at whichever step it strikes."""
     for _ in range(times):
         await asyncio.sleep(0)
+
+
+def stand_still(seconds: float) -> None:
+    """Stops the thread, and the loop with it, as a handler that computes does."""
+    time.sleep(seconds)

@@ -64,7 +64,7 @@ class Consumer:
 
     @property
     def full(self) -> bool:
-        """Whether all slots are taken, so that whoever comes has to wait. Those that a poll is filling are not."""
+        """Whether as much is in hand as there are slots, so that whoever comes may have to wait. What a poll may bring is not."""
         return len(self._tasks) + len(self._left_behind) >= self._slots.count
 
     @property
@@ -129,7 +129,7 @@ class Consumer:
 
     async def _reserve(self) -> int:
         """Takes room for up to ten turns for one poll; 0 when stopping."""
-        while not self._has_room():
+        while not (most := self._find_room()):
             self._room.clear()
             waits = [asyncio.ensure_future(self._room.wait()), asyncio.ensure_future(self._stopping.wait())]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -139,16 +139,17 @@ class Consumer:
                 return 0
             # Until now there was nothing to receive for: that was not deafness.
             self._returned_at = time.monotonic()
-        most = min(BATCH, self._free + self._slots.ahead())
         self._free -= most
         return most
 
-    def _has_room(self) -> bool:
+    def _find_room(self) -> int:
+        # What may come ahead changes by itself, as time goes on: it is asked once.
+        room = self._free + self._slots.ahead()
         # Ahead of the slots a poll is for ten: nobody stands idle for want of it, and it costs what a poll for one does.
-        return self._free > 0 or self._free + self._slots.ahead() >= BATCH
+        return min(BATCH, room) if self._free > 0 or room >= BATCH else 0
 
     def _look_for_room(self) -> None:
-        if self._has_room():
+        if self._find_room():
             self._room.set()
 
     def _begin(self, message: ReceivedMessage) -> None:

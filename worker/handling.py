@@ -21,11 +21,12 @@ from worker.hold import Hold
 from worker.once import RecordedValues
 from worker.outage import Outlast
 from worker.outcome import Outcome, Stopped, StopReason
+from worker.slots import QUICK_SECONDS
 from worker.workbench import Workbench
 
-MOST_WAIT_SECONDS = 1.0
-"""For a slot. Turns are taken in ahead by the pace of the last second; one that has waited for so long will hardly find one soon,
-and another worker may have a slot that is free."""
+MOST_WAIT_SECONDS = QUICK_SECONDS
+"""For a slot. Turns are taken in ahead of handlers that take no longer than this; where none has ended for so long the pace has
+broken off, and another worker may have a slot that is free."""
 
 log = structlog.get_logger("turnstile.handler")
 
@@ -96,12 +97,12 @@ class Handling:
         log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes)
         try:
             if not turn.crashes:
-                outcome = await self._run_in_slot(attempt, context, timeout)
+                outcome = await self._run_in_slot(attempt, context, hold, timeout)
             else:
                 async with attempt.turn_at(self._suspects):
                     context.start_clock(timeout)
                     hold.held.renew_until = time.monotonic() + reach
-                    outcome = await self._run_in_slot(attempt, context, timeout)
+                    outcome = await self._run_in_slot(attempt, context, hold, timeout)
             hold.emitter.handler_ended()
             # What is handed back for want of a slot must not be claimed by the same hold again.
             hold.exhausted |= outcome == Stopped(StopReason.NO_SLOT)
@@ -110,13 +111,14 @@ class Handling:
             del self._attempts[attempt]
             hold.exhausted |= attempt.left_behind is not None
 
-    async def _run_in_slot(self, attempt: Attempt, context: TurnContext, timeout: float) -> Outcome:
+    async def _run_in_slot(self, attempt: Attempt, context: TurnContext, hold: Hold, timeout: float) -> Outcome:
         slots = self._with.slots
         if not (has_slot := slots.take()):
             has_slot = await self._wait_for_slot(attempt)
             context.start_clock(timeout)
         if not has_slot:
             attempt.stop(StopReason.NO_SLOT)
+        began = time.monotonic()
         try:
             # Without a slot it has been stopped, for that or for something else, and returns at once.
             return await attempt.run(timeout, self._settings.cancel_grace_seconds)
@@ -124,16 +126,26 @@ class Handling:
             if attempt.left_behind is not None:
                 attempt.left_behind.add_done_callback(lambda _: slots.give_back())
             elif has_slot:
-                slots.give_back()
+                # A hold that goes on keeps its place among the turns in hand: only its first turn says that one comes free.
+                slots.give_back(time.monotonic() - began if hold.turns == 1 else math.inf)
 
     async def _wait_for_slot(self, attempt: Attempt) -> bool:
         slots = self._with.slots
         place = slots.stand_in_line()
         try:
-            await attempt.wait_for(place, MOST_WAIT_SECONDS)
+            await attempt.wait_for(place, MOST_WAIT_SECONDS / 2)
+            # In halves: after a loop that stood still, this wait is over before handlers that are over as well can say so.
+            if not place.done():
+                await attempt.wait_for(place, MOST_WAIT_SECONDS / 2)
         except BaseException:
             if slots.leave(place):
                 # Cancelled in the very moment in which the slot had come.
                 slots.give_back()
             raise
-        return slots.leave(place)
+        if not slots.leave(place):
+            return False
+        if self._with.stopping.is_set():
+            # It has not begun, and in a worker that is to stop none begins any more; the next in the line goes the same way.
+            slots.give_back()
+            return False
+        return True

@@ -48,7 +48,7 @@ Answer = TypeVar("Answer")
 
 
 class Processor:
-    """Answers the turns of one queue. `process` may run as often at a time as the worker has slots."""
+    """Answers the turns of one queue. `process` runs as often at a time as the worker has slots, and half as often again."""
 
     def __init__(self, settings: Settings, with_: Workbench) -> None:
         self._settings = settings
@@ -84,6 +84,7 @@ class Processor:
         # Every line of this hold says what it is about; `_handle` says so anew for each turn of a drain.
         logs.bind(turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id)
         if not await self._cap.enter(wake_up):
+            self._with.slots.turn_away()
             await self._delivery.delete(message)
             return None
         left_behind: asyncio.Future[Any] | None = None

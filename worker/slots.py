@@ -6,6 +6,7 @@ in ahead: as many as handlers will have ended by the time that they are claimed,
 """
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -13,8 +14,10 @@ from collections.abc import Callable
 AHEAD_SECONDS = 0.1
 """About what it takes from the end of one handler to the begin of the next, under load."""
 PACE_SECONDS = 1.0
-"""What the pace is taken from. Ends that are rarer than one in AHEAD_SECONDS, as those of turns that talk to a model, are none:
-nothing is taken in ahead of them, and a turn waits where any worker can have it."""
+"""What the pace is taken from. Ends that are rarer than one in AHEAD_SECONDS are none: nothing is taken in ahead of them."""
+QUICK_SECONDS = 3.0
+"""A handler that took longer says nothing of the pace. Slow ones that began together end together, and then none for long; what
+was taken in ahead of the next would wait for as long in a full worker, while another may be idle."""
 
 
 class Slots:
@@ -26,15 +29,23 @@ class Slots:
         self._line: deque[asyncio.Future[None]] = deque()
         self._ends: deque[float] = deque()
         self._told: Callable[[], None] = lambda: None
+        self._turned_away_at = -math.inf
 
     def ahead(self) -> int:
         """How many more turns than there are slots may be in hand: half as many at most."""
-        self._forget(time.monotonic() - PACE_SECONDS)
+        now = time.monotonic()
+        if now - self._turned_away_at < PACE_SECONDS:
+            return 0
+        self._forget(now - PACE_SECONDS)
         return min(self.count // 2, int(len(self._ends) * AHEAD_SECONDS / PACE_SECONDS))
 
     def tell(self, told: Callable[[], None]) -> None:
-        """Calls `told` whenever a handler has ended."""
+        """Calls `told` whenever a slot was given back."""
         self._told = told
+
+    def turn_away(self) -> None:
+        """A session was put off: its tenant has its share, and what came ahead would be put off as well, at the poll's speed."""
+        self._turned_away_at = time.monotonic()
 
     def take(self) -> bool:
         """Takes a slot, if one is free. To be given back."""
@@ -53,11 +64,12 @@ class Slots:
         """Gives up a place in the line. Whether a slot had come of it before: that is taken, then."""
         return not place.cancel()
 
-    def give_back(self) -> None:
-        """A handler has ended: its slot is the next one's in the line."""
-        now = time.monotonic()
-        self._forget(now - PACE_SECONDS)
-        self._ends.append(now)
+    def give_back(self, ran_seconds: float = math.inf) -> None:
+        """A slot is free: the next one's in the line. `ran_seconds` by a handler whose place in hand will be free as well."""
+        if ran_seconds <= QUICK_SECONDS:
+            now = time.monotonic()
+            self._forget(now - PACE_SECONDS)
+            self._ends.append(now)
         self._free += 1
         while self._line and self._free:
             place = self._line.popleft()

@@ -35,7 +35,7 @@ class Workbench:
     threads: Executor
     slots: Slots
     is_full: Callable[[], bool]
-    """Whether all slots are taken."""
+    """Whether as many turns are in hand as there are slots."""
     nudge_relay: Callable[[], None]
     stopping: asyncio.Event
     """Set: no more turns are begun."""

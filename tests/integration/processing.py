@@ -52,6 +52,7 @@ def processing(
     fifo: bool = False,
     slots: Slots | None = None,
     taken: list[Held] | None = None,
+    stopping: asyncio.Event | None = None,
 ) -> Iterator[Processor]:
     """A processor without a heartbeat, whose handler answers at once. What that would keep alive is added to `taken`."""
     held = [] if taken is None else taken
@@ -73,7 +74,7 @@ def processing(
                 slots=slots or Slots(64),
                 is_full=lambda: False,
                 nudge_relay=lambda: None,
-                stopping=asyncio.Event(),
+                stopping=stopping or asyncio.Event(),
                 given_up=asyncio.Event(),
             ),
         )

@@ -165,9 +165,10 @@ class Paced(Slots):
     def __init__(self, count: int, ahead: int) -> None:
         super().__init__(count)
         self.told_ahead = ahead
+        self.fading: list[int] = []
 
     def ahead(self) -> int:
-        return self.told_ahead
+        return self.fading.pop() if self.fading else self.told_ahead
 
 
 async def test_a_poll_for_a_free_slot_is_for_what_will_soon_be_free_as_well(rig: Rig) -> None:
@@ -194,7 +195,7 @@ async def test_an_end_that_quickens_the_pace_makes_room(rig: Rig) -> None:
         await until(lambda: len(rig.received) == 10)
         slots.take()
         slots.told_ahead = 10
-        slots.give_back()
+        slots.give_back(0.1)
 
         await until(lambda: len(rig.received) == 20)
 
@@ -205,9 +206,27 @@ async def test_nothing_is_received_ahead_of_handlers_that_take_their_time(rig: R
     async with rig.consuming(slots, rig.work_until_released) as consumer:
         await until(lambda: len(rig.received) == 2)
         slots.take()
-        slots.give_back()
+        slots.give_back(0.1)
 
-        assert (consumer.free, consumer._has_room()) == (0, False)
+        assert (consumer.free, consumer._find_room()) == (0, 0)
+
+
+async def test_room_that_is_gone_a_moment_later_ends_no_poll(rig: Rig) -> None:
+    await rig.send(20)
+    slots = Paced(10, ahead=0)
+    async with rig.consuming(slots, rig.work_until_released) as consumer:
+        await until(lambda: len(rig.received) == 10)
+        # The process may stand still between any two looks at the clock.
+        slots.fading = [10, 10]
+        slots.take()
+        slots.give_back(0.1)
+        await until(lambda: len(rig.received) == 20)
+        assert consumer.free == -10
+        rig.release.set()
+        await rig.send(1)
+        await until(lambda: len(rig.received) == 21)
+
+    assert rig.watched.most[:2] == [10, 10]
 
 
 # --- nothing ends the poll

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
-from tests.probes import until
+from tests.probes import stand_still, until
 from turns.cancel_reason import CancelReason
 from turns.database import Database
 from turns.settings import Settings
@@ -21,7 +22,7 @@ from worker.heartbeat import Held
 from worker.outcome import StopReason
 from worker.processor import Processor
 from worker.session_lock import SessionLock
-from worker.slots import Slots
+from worker.slots import QUICK_SECONDS, Slots
 
 FOR_EVER = 600.0
 DEAF = "deaf"
@@ -38,6 +39,7 @@ class Room:
         self.deadlines: list[datetime] = []
         self.held: list[Held] = []
         self.let_go = asyncio.Event()
+        self.stopping = asyncio.Event()
         self._settings = settings
         self._database = database
         self._going_on: list[asyncio.Task[Any]] = []
@@ -104,7 +106,7 @@ async def room(settings: Settings, database: Database, monkeypatch: pytest.Monke
     slots = Slots(1)
     room = Room(settings, database, slots)
     with processing(
-        settings, database, lock, "w", Handler(room.handle), slots=slots, taken=room.held
+        settings, database, lock, "w", Handler(room.handle), slots=slots, taken=room.held, stopping=room.stopping
     ) as room.processor:
         yield room
         room.let_go.set()
@@ -169,6 +171,74 @@ async def test_at_a_shutdown_it_is_handed_back_like_one_that_runs(room: Room) ->
 
     assert [(await room.row(one))["outcomes"] for one in (running, waiting)] == [["released"], ["released"]]
     assert room.began == ["a"]
+
+
+async def test_once_the_worker_is_to_stop_it_does_not_begin_any_more(room: Room) -> None:
+    await room.begin("a")
+    await until(lambda: room.began == ["a"])
+    waiting = [await room.in_line("b"), await room.begin("c")]
+    await until(lambda: len(room.slots._line) == 2)
+
+    room.stopping.set()
+    room.let_go.set()
+    await room.through()
+
+    assert room.began == ["a"]
+    assert [(await room.row(one))["outcomes"] for one in waiting] == [["released"], ["released"]]
+
+
+async def test_a_loop_that_stood_still_hands_nothing_back_that_has_a_slot_by_then(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", 2.0)
+    await room.begin("a")
+    await until(lambda: room.began == ["a"])
+    waiting = await room.in_line("b")
+    loop = asyncio.get_running_loop()
+    loop.call_later(1.5, room.let_go.set)
+
+    # Both the handler's end and the end of the wait are due when it goes on.
+    stand_still(2.2)
+    await room.through()
+
+    assert (await room.row(waiting))["outcomes"] == ["succeeded"]
+
+
+async def test_the_turns_of_a_hold_that_goes_on_say_nothing_of_places_that_come_free(room: Room) -> None:
+    room.let_go.set()
+    quick: list[float] = []
+    give_back = room.slots.give_back
+    room.slots.give_back = lambda ran_seconds=inf: (quick.append(ran_seconds), give_back(ran_seconds))[1]  # type: ignore[method-assign]
+
+    await room.begin("a", "one", "two", "three")
+    await room.through()
+
+    assert [one < QUICK_SECONDS for one in quick] == [True, False, False]
+
+
+async def test_after_a_session_was_put_off_nothing_is_taken_in_ahead(settings: Settings, database: Database) -> None:
+    slots, lock = Slots(64), SessionLock(settings)
+    capped = settings.model_copy(update={"tenant_slots": 1})
+    going_on = asyncio.Event()
+
+    async def wait(*_: Any) -> None:
+        await going_on.wait()
+
+    wanted = [make_submission(settings.queue, session) for session in ("a", "b")]
+    await submit(database, wanted, net_seconds=FOR_EVER)
+    for _ in range(200):
+        slots.take()
+        slots.give_back(0.1)
+    assert slots.ahead() > 0
+    with processing(capped, database, lock, "w", Handler(wait), slots=slots) as processor:
+        first = asyncio.create_task(processor.process(message_about(wanted[0].turn_id, "a")))
+        await until(lambda: slots._free < 64)
+        await processor.process(message_about(wanted[1].turn_id, "b"))
+
+        assert slots._turned_away_at > 0
+        going_on.set()
+        await first
+    await lock.close()
 
 
 async def test_one_that_is_abandoned_while_it_waits_takes_no_slot_with_it(room: Room) -> None:

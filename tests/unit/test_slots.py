@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from worker.slots import Slots
+from worker.slots import PACE_SECONDS, QUICK_SECONDS, Slots
 
 
 class Clock:
@@ -24,10 +24,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-def end(slots: Slots, times: int) -> None:
+def end(slots: Slots, times: int, ran_seconds: float = 0.2) -> None:
     for _ in range(times):
         assert slots.take()
-        slots.give_back()
+        slots.give_back(ran_seconds)
 
 
 # --- taking and giving back
@@ -113,6 +113,36 @@ def test_it_is_half_of_the_slots_at_most(clock: Clock, count: int, most: int) ->
     end(slots, 10_000)
 
     assert slots.ahead() == most
+
+
+def test_nothing_is_taken_in_ahead_of_handlers_that_take_their_time_though_they_end_together(clock: Clock) -> None:
+    slots = Slots(64)
+
+    end(slots, 64, ran_seconds=QUICK_SECONDS + 0.1)
+
+    assert slots.ahead() == 0
+
+
+def test_a_slot_whose_turn_keeps_its_place_in_hand_makes_no_room(clock: Clock) -> None:
+    slots = Slots(64)
+
+    for _ in range(64):
+        slots.take()
+        slots.give_back()
+
+    assert slots.ahead() == 0
+
+
+def test_for_a_while_after_a_session_was_put_off_nothing_is_taken_in_ahead(clock: Clock) -> None:
+    slots = Slots(64)
+    end(slots, 200)
+
+    slots.turn_away()
+    assert slots.ahead() == 0
+    clock.now += PACE_SECONDS + 0.1
+    end(slots, 200)
+
+    assert slots.ahead() == 20
 
 
 def test_what_has_ended_longer_ago_than_a_second_does_not_count(clock: Clock) -> None:
