@@ -236,8 +236,7 @@ class _Worker:
             host=socket.gethostname(),
             pid=os.getpid(),
             slots=self.slots.count,
-            # Turns that were taken in ahead have no slot yet.
-            busy=min(self.slots.count, self.consumer.busy),
+            busy=self.consumer.busy_slots,
             dwell_seconds=self.processor.dwell.seconds(time.monotonic()),
             draining=self.shutdown.stopping.is_set(),
         )

@@ -63,6 +63,11 @@ class Consumer:
         return len(self._tasks)
 
     @property
+    def busy_slots(self) -> int:
+        """The same, as far as there are slots for them: what was taken in ahead has none yet."""
+        return min(self._slots.count, len(self._tasks))
+
+    @property
     def full(self) -> bool:
         """Whether as much is in hand as there are slots, so that whoever comes may have to wait. What a poll may bring is not."""
         return len(self._tasks) + len(self._left_behind) >= self._slots.count

@@ -114,8 +114,10 @@ class Handling:
     async def _run_in_slot(self, attempt: Attempt, context: TurnContext, hold: Hold, timeout: float) -> Outcome:
         slots = self._with.slots
         if not (has_slot := slots.take()):
+            since = time.monotonic()
             has_slot = await self._wait_for_slot(attempt)
             context.start_clock(timeout)
+            hold.held.renew_until += time.monotonic() - since
         if not has_slot:
             attempt.stop(StopReason.NO_SLOT)
         began = time.monotonic()

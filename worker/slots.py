@@ -34,9 +34,10 @@ class Slots:
     def ahead(self) -> int:
         """How many more turns than there are slots may be in hand: half as many at most."""
         now = time.monotonic()
+        while self._ends and self._ends[0] < now - PACE_SECONDS:
+            self._ends.popleft()
         if now - self._turned_away_at < PACE_SECONDS:
             return 0
-        self._forget(now - PACE_SECONDS)
         return min(self.count // 2, int(len(self._ends) * AHEAD_SECONDS / PACE_SECONDS))
 
     def tell(self, told: Callable[[], None]) -> None:
@@ -67,9 +68,7 @@ class Slots:
     def give_back(self, ran_seconds: float = math.inf) -> None:
         """A slot is free: the next one's in the line. `ran_seconds` by a handler whose place in hand will be free as well."""
         if ran_seconds <= QUICK_SECONDS:
-            now = time.monotonic()
-            self._forget(now - PACE_SECONDS)
-            self._ends.append(now)
+            self._ends.append(time.monotonic())
         self._free += 1
         while self._line and self._free:
             place = self._line.popleft()
@@ -77,7 +76,3 @@ class Slots:
                 self._free -= 1
                 place.set_result(None)
         self._told()
-
-    def _forget(self, before: float) -> None:
-        while self._ends and self._ends[0] < before:
-            self._ends.popleft()

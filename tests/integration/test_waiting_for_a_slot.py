@@ -1,6 +1,7 @@
 """A turn that was taken in ahead: it is claimed, and its handler begins when another one has ended, or it is handed back."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from math import inf
@@ -63,6 +64,18 @@ class Room:
         self._going_on.append(asyncio.create_task(self.processor.process(message)))
         return wanted[0].turn_id
 
+    async def running(self, session_id: str) -> UUID:
+        """The same, of a session whose turn finds a slot; returns when its handler runs."""
+        turn_id = await self.begin(session_id)
+        await until(lambda: self.began == [session_id])
+        return turn_id
+
+    def cancel_last(self) -> None:
+        """As the heartbeat does with the turn that was claimed last."""
+        stop = self.held[-1].stop
+        assert stop is not None
+        stop(StopReason.CANCELED, CancelReason.USER)
+
     async def in_line(self, session_id: str, *contents: str, **fields: Any) -> UUID:
         """The same, of a session whose turn finds no slot; returns when it is claimed and waits."""
         turn_id = await self.begin(session_id, *contents, **fields)
@@ -116,8 +129,7 @@ async def room(settings: Settings, database: Database, monkeypatch: pytest.Monke
 
 
 async def test_its_handler_begins_when_the_one_before_it_has_ended(room: Room) -> None:
-    await room.begin("a")
-    await until(lambda: room.began == ["a"])
+    await room.running("a")
     waiting = await room.in_line("b")
     assert room.began == ["a"]
 
@@ -132,8 +144,7 @@ async def test_one_that_waits_for_too_long_is_handed_back_free_of_charge(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", 0.5)
-    await room.begin("a")
-    await until(lambda: room.began == ["a"])
+    await room.running("a")
 
     waiting = await room.in_line("b", "one", "two")
     # Somebody has come for the second turn, so the hold has reason to look at its session once more.
@@ -147,13 +158,10 @@ async def test_one_that_waits_for_too_long_is_handed_back_free_of_charge(
 
 
 async def test_one_that_is_cancelled_meanwhile_never_begins(room: Room) -> None:
-    await room.begin("a")
-    await until(lambda: room.began == ["a"])
+    await room.running("a")
     waiting = await room.in_line("b")
-    stop = room.held[-1].stop
-    assert stop is not None
 
-    stop(StopReason.CANCELED, CancelReason.USER)
+    room.cancel_last()
 
     assert await until(lambda: room.ended(waiting)) == "CANCELED"
     room.let_go.set()
@@ -162,8 +170,7 @@ async def test_one_that_is_cancelled_meanwhile_never_begins(room: Room) -> None:
 
 
 async def test_at_a_shutdown_it_is_handed_back_like_one_that_runs(room: Room) -> None:
-    running = await room.begin("a")
-    await until(lambda: room.began == ["a"])
+    running = await room.running("a")
     waiting = await room.in_line("b")
 
     room.processor.hand_back()
@@ -174,8 +181,7 @@ async def test_at_a_shutdown_it_is_handed_back_like_one_that_runs(room: Room) ->
 
 
 async def test_once_the_worker_is_to_stop_it_does_not_begin_any_more(room: Room) -> None:
-    await room.begin("a")
-    await until(lambda: room.began == ["a"])
+    await room.running("a")
     waiting = [await room.in_line("b"), await room.begin("c")]
     await until(lambda: len(room.slots._line) == 2)
 
@@ -191,8 +197,7 @@ async def test_a_loop_that_stood_still_hands_nothing_back_that_has_a_slot_by_the
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", 2.0)
-    await room.begin("a")
-    await until(lambda: room.began == ["a"])
+    await room.running("a")
     waiting = await room.in_line("b")
     loop = asyncio.get_running_loop()
     loop.call_later(1.5, room.let_go.set)
@@ -254,11 +259,8 @@ async def test_one_that_is_abandoned_while_it_waits_takes_no_slot_with_it(room: 
 
 
 async def test_a_handler_that_was_left_behind_keeps_its_slot(room: Room) -> None:
-    deaf = await room.begin(DEAF)
-    await until(lambda: room.began == [DEAF])
-    stop = room.held[-1].stop
-    assert stop is not None
-    stop(StopReason.CANCELED, CancelReason.USER)
+    deaf = await room.running(DEAF)
+    room.cancel_last()
     assert await until(lambda: room.ended(deaf)) == "CANCELED"
 
     await room.in_line("b")
@@ -270,8 +272,7 @@ async def test_a_handler_that_was_left_behind_keeps_its_slot(room: Room) -> None
 
 
 async def test_the_time_of_its_attempt_begins_when_it_has_its_slot(room: Room) -> None:
-    await room.begin("a")
-    await until(lambda: room.began == ["a"])
+    await room.running("a")
     await room.in_line("b", timeout_seconds=60)
     before = datetime.now(UTC)
 
@@ -279,3 +280,16 @@ async def test_the_time_of_its_attempt_begins_when_it_has_its_slot(room: Room) -
     await room.through()
 
     assert room.deadlines[-1] >= before + timedelta(seconds=60)
+
+
+async def test_its_lease_is_renewed_for_as_much_longer_as_it_has_waited(room: Room) -> None:
+    await room.running("a")
+    await room.in_line("b", timeout_seconds=60)
+    held, began = room.held[-1], time.monotonic()
+    until_then = held.renew_until
+    await until(lambda: time.monotonic() > began + 0.2)
+
+    room.let_go.set()
+    await room.through()
+
+    assert held.renew_until >= until_then + 0.2

@@ -145,6 +145,17 @@ def test_for_a_while_after_a_session_was_put_off_nothing_is_taken_in_ahead(clock
     assert slots.ahead() == 20
 
 
+def test_ends_are_forgotten_also_while_sessions_are_put_off_for_long(clock: Clock) -> None:
+    slots = Slots(64)
+    for _ in range(10):
+        end(slots, 100)
+        slots.turn_away()
+        clock.now += 0.9
+        slots.ahead()
+
+    assert len(slots._ends) <= 200
+
+
 def test_what_has_ended_longer_ago_than_a_second_does_not_count(clock: Clock) -> None:
     slots = Slots(64)
 
