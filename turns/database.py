@@ -2,8 +2,9 @@
 
 Every hot step of Turnstile is a single autocommit statement, or two in a pipeline, and no connection is ever idle in a
 transaction that it knows of. A process that is stopped in its tracks between the statements of a pipeline and the Sync
-that commits them does hold row locks, and the server counts it neither as idle nor as running a statement: only
-`transaction_timeout` ends that (found by the crash-point matrix with SIGSTOP).
+that commits them (they go out together, but not all of a large batch fits in the socket) does hold row locks, and the
+server counts it neither as idle nor as running a statement: only `transaction_timeout` ends that (found by the crash-point
+matrix with SIGSTOP).
 """
 
 import asyncio
@@ -18,14 +19,14 @@ from typing import TYPE_CHECKING, Any, LiteralString, cast
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.pq import ExecStatus, PipelineStatus
 from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from turns.array_literal import array_literal
 from turns.errors import DatabaseUnavailableError, RowHeldError
-from turns.silent_server import ANSWER_SECONDS, BoundedAsyncConnection
+from turns.postgres_pipeline import PipeliningConnection
+from turns.silent_server import ANSWER_SECONDS
 
 if TYPE_CHECKING:
     from sqlalchemy import ClauseElement
@@ -48,7 +49,7 @@ _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
 _decode_json = json.JSONDecoder().decode
 
-Connection = BoundedAsyncConnection
+Connection = PipeliningConnection
 Parameters = Mapping[str, Any]
 
 PINNED = {
@@ -140,7 +141,7 @@ class Database:
                 statement_timeout_seconds=statement_timeout_seconds,
                 lock_timeout_seconds=lock_timeout_seconds,
             ),
-            connection_class=BoundedAsyncConnection,
+            connection_class=PipeliningConnection,
             configure=self._configure,
             kwargs={"autocommit": True, "row_factory": dict_row},
             min_size=1,
@@ -237,31 +238,14 @@ class Database:
 
     async def fetch(self, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
         """Runs one hot statement, prepared at once, and returns its rows. Lists are arrays, of the type that it casts them to."""
-        text, names = number_placeholders(statement)
-        async with self.connection() as connection:
-            cursor = psycopg.AsyncRawCursor(connection)
-            await cursor.execute(text, _bound(parameters, names), prepare=True)
-            # Not by `description`, which describes each column in Python: a fifth of what a read costs.
-            answered = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
-            return await cursor.fetchall() if answered else []
+        [rows] = await self.fetch_pipelined([(statement, parameters)])
+        return rows
 
     async def fetch_pipelined(self, statements: Sequence[tuple[LiteralString, Parameters]]) -> list[list[DictRow]]:
         """Runs several statements in one round trip and one commit; each sees what those before it wrote."""
         numbered = [(*number_placeholders(statement), parameters) for statement, parameters in statements]
         async with self.connection() as connection:
-            cursors = [psycopg.AsyncRawCursor(connection) for _ in numbered]
-            try:
-                async with connection.pipeline():
-                    for cursor, (text, names, values) in zip(cursors, numbered, strict=True):
-                        await cursor.execute(text, _bound(values, names), prepare=True)
-            except BaseException:
-                if connection.pgconn.pipeline_status != PipelineStatus.OFF:
-                    # The pool would hand it out again, and whoever got it would be answered with no rows at all.
-                    await connection.close()
-                raise
-            # Not before the pipeline is left: that is what commits. A process that is stopped, or whose loop is blocked,
-            # between the two would keep its row locks for as long.
-            return [await cursor.fetchall() for cursor in cursors]
+            return await connection.run([(text, _bound(values, names)) for text, names, values in numbered])
 
     async def query(self, statement: "ClauseElement") -> list[DictRow]:
         """Runs a SQLAlchemy Core statement: for the reads whose shape depends on the caller's filters."""

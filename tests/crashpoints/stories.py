@@ -204,7 +204,7 @@ STORIES: dict[str, Story] = {
     ),
     "connection broken": Story(
         prepare=_two_turns,
-        preludes=(_prelude("turns.database.Database.fetch_pipelined: execute", FaultKind.CUT),),
+        preludes=(_prelude("turns.database.Database.fetch_pipelined: run", FaultKind.CUT),),
     ),
     "receive answer lost": Story(prepare=_two_turns, preludes=(_prelude(RECEIVE, FaultKind.LOST),)),
     "family": Story(prepare=_family),

@@ -45,6 +45,7 @@ MODULES = (
     "turns.claim",
     "turns.settle",
     "turns.database",
+    "turns.postgres_pipeline",
     "turns.history",
     "memory.history",
     "memory.history_cache",

@@ -93,7 +93,7 @@ async def test_a_hang_ends_only_by_cancellation(report: tuple[int, int], flushes
 @pytest.mark.parametrize(
     ("point", "answered_by", "shown"),
     [
-        ("turns.database.Database.fetch: execute", "postgres", psycopg.OperationalError),
+        ("turns.database.Database.fetch_pipelined: run", "postgres", psycopg.OperationalError),
         (POINT, "postgres", DatabaseUnavailableError),
         ("worker.session_lock.SessionLock._run: execute", "redis", RedisConnectionError),
         ("worker.delivery.Delivery._delete_many: delete", "sqs", QueueUnavailableError),

@@ -8,6 +8,7 @@ import pytest
 import turns.database
 from tests.integration.test_claim import claim_one, submit_turns
 from tests.probes import until
+from turns import postgres_pipeline
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError
@@ -19,16 +20,16 @@ async def test_a_claim_is_committed_and_its_row_unlocked_before_the_answer_is_re
 ) -> None:
     await submit_turns(database, settings, "one")
     seen: list[object] = []
-    fetchall = psycopg.AsyncCursor.fetchall
+    read_rows = postgres_pipeline._rows
 
     with psycopg.connect(settings.database_url, autocommit=True) as other:
 
-        async def look_and_fetch(cursor: psycopg.AsyncCursor[Any]) -> list[Any]:
+        def look_and_read(*of_a_result: Any) -> list[Any]:
             seen.append(_status_if_unlocked(other))
-            return await fetchall(cursor)
+            return read_rows(*of_a_result)
 
         with monkeypatch.context() as patched:
-            patched.setattr(psycopg.AsyncCursor, "fetchall", look_and_fetch)
+            patched.setattr(postgres_pipeline, "_rows", look_and_read)
             turn = await claim_one(database, settings)
         seen.append(_status_if_unlocked(other))
 
@@ -78,11 +79,11 @@ async def test_a_statement_that_the_server_gave_up_on_counts_as_unanswered(
 async def test_a_pipeline_that_was_not_left_in_order_answers_nobody_after(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(*_: object) -> None:
-        raise RuntimeError("a bug while the pipeline is left")
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug while the answers are waited for")
 
     with monkeypatch.context() as patched:
-        patched.setattr(psycopg.AsyncPipeline, "__aexit__", fail)
+        patched.setattr(postgres_pipeline, "_consume", fail)
         with pytest.raises(RuntimeError):
             await database.fetch_pipelined([("SELECT 1 AS one", {})])
 
