@@ -8,9 +8,9 @@ import asyncio
 import concurrent.futures
 import contextvars
 import traceback
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable
 from concurrent.futures import Executor
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from typing import Any
 
 from turns.cancel_reason import CancelReason
@@ -49,19 +49,6 @@ class Attempt:
             self._stopped.set_result(reason)
         if reason is StopReason.SHUTDOWN and not self._hurried.done():
             self._hurried.set_result(None)
-
-    @asynccontextmanager
-    async def turn_at(self, gate: asyncio.Semaphore) -> AsyncIterator[None]:
-        """Waits for the gate, or until it is stopped: `run` then returns at once."""
-        waiting = asyncio.ensure_future(gate.acquire())
-        await self.wait_for(waiting)
-        entered = waiting.done()
-        waiting.cancel()
-        try:
-            yield
-        finally:
-            if entered:
-                gate.release()
 
     async def wait_for(self, other: asyncio.Future[Any], most_seconds: float | None = None) -> None:
         """Waits until `other` is done, or it is stopped, or the time is over."""

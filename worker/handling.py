@@ -51,8 +51,7 @@ class Handling:
         self._with = with_
         self._outlast = outlast
         self._child_intake = ChildIntake(settings, with_.database, with_.queues)
-        # A turn that has crashed a worker before runs alone among its kind: it takes down one neighbour at most once.
-        self._suspects = asyncio.Semaphore(1)
+        self._runs_suspect = False
         # In the order of their beginning: a dict, because a set of them would be gone through in the order of their addresses.
         self._attempts: dict[Attempt, None] = {}
         self._handing_back = False
@@ -90,26 +89,36 @@ class Handling:
             self.dwell.note(turn.dwell_seconds, time.monotonic())
         # Until its own deadline and grace are over, and then no more, whatever the handler does.
         reach = timeout + grace + self._settings.lease_seconds
-        hold.held.begin(turn, attempt.stop, math.inf if turn.crashes else time.monotonic() + reach)
+        hold.held.begin(turn, attempt.stop, time.monotonic() + reach)
         self._attempts[attempt] = None
         if self._handing_back:
             attempt.stop(StopReason.SHUTDOWN)
         log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes)
         try:
-            if not turn.crashes:
-                outcome = await self._run_in_slot(attempt, context, hold, timeout)
-            else:
-                async with attempt.turn_at(self._suspects):
-                    context.start_clock(timeout)
-                    hold.held.renew_until = time.monotonic() + reach
-                    outcome = await self._run_in_slot(attempt, context, hold, timeout)
+            run = self._run_alone if turn.crashes else self._run_in_slot
+            outcome = await run(attempt, context, hold, timeout)
             hold.emitter.handler_ended()
-            # What is handed back for want of a slot must not be claimed by the same hold again.
-            hold.exhausted |= outcome == Stopped(StopReason.NO_SLOT)
+            # What was handed back before it began must not be claimed by the same hold again.
+            hold.exhausted |= outcome in (Stopped(StopReason.NO_SLOT), Stopped(StopReason.NOT_ALONE))
             return Handled(outcome, context.said_so_far, attempt.left_behind)
         finally:
             del self._attempts[attempt]
             hold.exhausted |= attempt.left_behind is not None
+
+    async def _run_alone(self, attempt: Attempt, context: TurnContext, hold: Hold, timeout: float) -> Outcome:
+        """Of the turns that have crashed a worker before, one at a time: it takes down a neighbour at most once.
+
+        Another one is not let wait here. It is claimed by then, and were it so at the next crash, it would be charged for that
+        as if it had run: two such waits, and a turn that never did anything is ended as the one that crashes workers.
+        """
+        if self._runs_suspect:
+            attempt.stop(StopReason.NOT_ALONE)
+            return await attempt.run(timeout, self._settings.cancel_grace_seconds)
+        self._runs_suspect = True
+        try:
+            return await self._run_in_slot(attempt, context, hold, timeout)
+        finally:
+            self._runs_suspect = False
 
     async def _run_in_slot(self, attempt: Attempt, context: TurnContext, hold: Hold, timeout: float) -> Outcome:
         slots = self._with.slots

@@ -89,30 +89,6 @@ async def test_a_handler_that_is_slow_to_end_is_not_waited_for_longer_than_a_shu
     assert _handing_back_took(worker) < 2.0
 
 
-async def test_a_suspect_that_waits_for_another_is_handed_back_uncharged_too(
-    product: Product, start_worker: StartWorker
-) -> None:
-    """Turns that have crashed a worker run one at a time; what they wait for is no reason to charge them."""
-    turns = [
-        (session, turn)
-        for session in ("a", "b")
-        for turn in await product.submit({"do": "deaf", "seconds": 6}, session=session, send=False)
-    ]
-    await product.fetch_nothing("UPDATE turns SET crashes = 1")
-    worker = start_worker(TURNSTILE_GRACE_SECONDS="0.2", TURNSTILE_CANCEL_GRACE_SECONDS="5")
-    await product.send(*turns)
-    await product.all_in("RUNNING")
-    await until(product.evidence)
-
-    worker.signal(signal.SIGTERM)
-    await until(lambda: worker.exit_code is not None)
-
-    rows = [(row["status"], row["attempt"], row["crashes"]) for row in await product.rows()]
-    assert rows == [("PENDING", 0, 1)] * 2
-    assert len(await product.evidence()) == 1
-    assert _handing_back_took(worker) < 2.0
-
-
 def _handing_back_took(worker: WorkerProcess) -> float:
     handing, stopped = worker.said("shutdown.handing_back")[0], worker.said("worker.stopped")[0]
     return _seconds(stopped["timestamp"]) - _seconds(handing["timestamp"])

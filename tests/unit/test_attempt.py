@@ -621,45 +621,6 @@ async def test_a_shutdown_shortens_the_grace_of_whatever_is_on_its_way_out(bench
     release.set()
 
 
-async def test_an_attempt_waits_at_its_gate_until_it_is_stopped(bench: Bench) -> None:
-    gate = asyncio.Semaphore(1)
-    attempt = bench.attempt(lambda *_: "never")
-    await gate.acquire()
-
-    async def wait_and_run() -> Outcome:
-        async with attempt.turn_at(gate):
-            return await attempt.run(LONG, LONG)
-
-    running = asyncio.create_task(wait_and_run())
-    attempt.stop(StopReason.SUPERSEDED)
-
-    assert await asyncio.wait_for(running, LONG) == Stopped(StopReason.SUPERSEDED)
-    gate.release()
-    assert not gate.locked()
-
-
-async def test_attempts_at_one_gate_run_one_after_the_other(bench: Bench) -> None:
-    gate, inside, most = asyncio.Semaphore(1), 0, 0
-
-    async def look(*_: Any) -> None:
-        nonlocal inside, most
-        inside += 1
-        most = max(most, inside)
-        await asyncio.get_running_loop().run_in_executor(None, int)
-        inside -= 1
-
-    async def wait_and_run() -> Outcome:
-        attempt = bench.attempt(look)
-        async with attempt.turn_at(gate):
-            return await attempt.run(LONG, LONG)
-
-    outcomes = await asyncio.gather(*(wait_and_run() for _ in range(10)))
-
-    assert outcomes == [Succeeded(None)] * 10
-    assert most == 1
-    assert not gate.locked()
-
-
 @pytest.mark.parametrize("reason", StopReason)
 async def test_a_failure_on_the_way_out_is_the_stops_and_not_the_handlers(bench: Bench, reason: StopReason) -> None:
     async def break_off(*_: Any) -> None:
