@@ -55,7 +55,7 @@ class PipeliningConnection(BoundedAsyncConnection):
             results = await self.wait(_exchange(self.pgconn, commands))
         except BaseException:
             if self.pgconn.pipeline_status != PipelineStatus.OFF:
-                # The pool would hand it out again, and whoever got it would be given the answers of this.
+                # Whoever has it next would be given the answers of this.
                 await self.close()
             raise
         return [_rows(transformer, result) for result in self._read(commands, iter(results))]

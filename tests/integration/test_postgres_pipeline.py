@@ -4,16 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import UUID
 
 import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from tests.integration.api.cable import cable_to
-from tests.integration.api.test_outages import at_port
 from tests.probes import until
+from turns import postgres_pipeline
 from turns.database import conninfo
 from turns.postgres_pipeline import PipeliningConnection
 from turns.settings import Settings
@@ -134,6 +132,19 @@ async def test_whoever_is_cancelled_leaves_nothing_of_his_to_the_next(
     assert await connection.run([("SELECT n FROM notes", [])]) == [[]]
 
 
+async def test_a_connection_whose_answers_were_not_all_read_is_closed(
+    connection: PipeliningConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug while the answers are waited for")
+
+    monkeypatch.setattr(postgres_pipeline, "_consume", fail)
+    with pytest.raises(RuntimeError):
+        await connection.run([("SELECT 1 AS one", [])])
+
+    assert connection.closed
+
+
 async def test_a_server_that_hangs_up_has_its_reason_told(connection: PipeliningConnection, settings: Settings) -> None:
     waiting = asyncio.create_task(connection.run([("SELECT 1 AS one", []), ("SELECT pg_sleep(300)", [])]))
     async with await psycopg.AsyncConnection.connect(settings.database_url, autocommit=True) as other:
@@ -143,16 +154,6 @@ async def test_a_server_that_hangs_up_has_its_reason_told(connection: Pipelining
     with pytest.raises(psycopg.errors.AdminShutdown):
         await waiting
     assert connection.closed
-
-
-async def test_all_of_it_goes_out_at_once(settings: Settings) -> None:
-    async with cable_to("127.0.0.1", urlsplit(settings.database_url).port or 5432) as cable:
-        given = conninfo(at_port(settings.database_url, cable.port), "test")
-        async with await PipeliningConnection.connect(given, autocommit=True, row_factory=dict_row) as connection:
-            before = cable.pieces
-            await connection.run([("SELECT $1::text AS it", ["a"]), ("SELECT $1::text AS it", ["b"])])
-
-            assert cable.pieces == before + 1
 
 
 async def _prepared(connection: PipeliningConnection) -> list[str]:
