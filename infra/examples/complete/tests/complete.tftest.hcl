@@ -50,3 +50,12 @@ run "the_owner_of_the_tables" {
     error_message = "A task that ends is no service."
   }
 }
+
+run "an_api_that_is_gone_pages" {
+  command = plan
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.api_down.treat_missing_data == "breaching"
+    error_message = "Where no target is left nothing is told at all."
+  }
+}
