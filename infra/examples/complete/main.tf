@@ -134,6 +134,7 @@ module "worker" {
   command            = ["worker", "--queue", each.key, "--no-relay"]
   task_role_arn      = module.roles.arns["worker-${each.key}"]
   port               = 8081
+  start_seconds      = var.worker_start_seconds
   environment        = merge(local.environment, { TURNSTILE_HANDLER = var.handler, TURNSTILE_HEALTH_PORT = "8081" })
   secrets            = local.stores
 }
