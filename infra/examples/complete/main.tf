@@ -174,6 +174,25 @@ module "migrate" {
   secrets            = { DATABASE_URL = aws_secretsmanager_secret.owner.arn }
 }
 
+# The commands of the runbooks, each with `--overrides`: infra/README.md. By itself it looks and changes nothing.
+module "operator" {
+  source = "../../modules/service"
+
+  name               = "${var.name}-operator"
+  one_off            = true
+  cluster_arn        = local.service.cluster_arn
+  image              = local.service.image
+  repository_arn     = local.service.repository_arn
+  subnet_ids         = local.service.subnet_ids
+  security_group_ids = local.service.security_group_ids
+  command            = ["doctor"]
+  task_role_arn      = module.roles.arns["operator"]
+  cpu                = 256
+  memory             = 512
+  environment        = local.environment
+  secrets            = local.stores
+}
+
 module "scaling" {
   source   = "../../modules/scaling"
   for_each = local.queues
