@@ -4,6 +4,7 @@
 #   docker run --init --read-only --tmpfs /tmp --env-file FILE turnstile worker        (or api, relay, migrate)
 #
 # A handler of one's own: mount its folder at /app, or build on top: FROM turnstile, COPY my_handler.py /app/.
+# Packages that it needs are put in as step 1 of infra/README.md shows: /opt/turnstile has no pip of its own.
 #
 # Pinned by tag, so that a rebuild gets the base's security fixes. For builds that can be repeated pin by digest:
 # `docker buildx imagetools inspect python:3.11-slim` tells it, then

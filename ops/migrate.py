@@ -17,6 +17,7 @@ from turns.errors import DatabaseUnavailableError
 
 if TYPE_CHECKING:
     from alembic.config import Config
+    from alembic.script import ScriptDirectory
 
 _POLL_SECONDS = 0.25
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -77,8 +78,20 @@ def apply(url: str, revision: str = "head", *, down: bool = False, sql: bool = F
     """
     with _named_outages():
         before = _current(url)
+        _refuse_later(before)
         _run(_config(url), before, revision, down=down, sql=sql)
         return before or "nothing", _current(url) or "nothing"
+
+
+def _refuse_later(current: str | None) -> None:
+    # As after going back to an older program. Alembic would say so in words of its own, and with --sql after half a script.
+    known = [script.revision for script in _scripts().walk_revisions()]
+    if current is not None and current not in known:
+        raise CommandError(
+            f"the tables are at {current}, which a later version of this program has made; this one knows none after "
+            f"{known[0]}, and nothing was changed",
+            ExitCode.NOT_FOUND,
+        )
 
 
 def _run(config: "Config", before: str | None, revision: str, *, down: bool, sql: bool) -> None:
@@ -124,9 +137,13 @@ def _named_outages() -> "Iterator[None]":
 
 def known_revision() -> str | None:
     """The newest revision that this program knows."""
+    return _scripts().get_current_head()
+
+
+def _scripts() -> "ScriptDirectory":
     from alembic.script import ScriptDirectory
 
-    return ScriptDirectory.from_config(_config("")).get_current_head()
+    return ScriptDirectory.from_config(_config(""))
 
 
 def _config(url: str) -> "Config":

@@ -47,7 +47,16 @@ def submit(
         str | None,
         typer.Argument(metavar="TEXT", help="What to say; - reads it from standard input.", show_default=False),
     ] = None,
-    queue: Annotated[str | None, typer.Option("--queue", "-q", envvar="TURNSTILE_QUEUE", show_default=False)] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            "--queue",
+            "-q",
+            envvar="TURNSTILE_QUEUE",
+            help="With --file: of the lines that name none.",
+            show_default=False,
+        ),
+    ] = None,
     execute_at: Annotated[
         str | None,
         typer.Option(help="Not before this time, with its zone: YYYY-MM-DDThh:mm:ssZ, 366 days ahead at most."),
@@ -103,7 +112,8 @@ def submit(
     if file is not None:
         if not direct or session is not None or wait is not None:
             raise typer.BadParameter("--file goes with --direct, without SESSION, TEXT and --wait")
-        _submit_file(load_settings(), whose, file, wishes)
+        _refuse_for_a_file(on_busy, execute_at=execute_at, turn_id=turn_id, metadata=metadata, webhook=webhook)
+        _submit_file(load_settings(), whose, file, queue, wishes)
         return
     if session is None or text is None:
         raise typer.BadParameter("SESSION and TEXT are needed (or --direct --file)")
@@ -127,6 +137,15 @@ def submit(
     code = run(work)
     if code is not ExitCode.OK:
         raise typer.Exit(code)
+
+
+def _refuse_for_a_file(on_busy: OnBusy, **given: object) -> None:
+    # Left out without a word, a batch that was meant for the night would run at once.
+    named = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    if named:
+        raise typer.BadParameter(f"{', '.join(named)}: with --file each line says so for itself, or not at all")
+    if on_busy is not OnBusy.ENQUEUE:
+        raise typer.BadParameter("--on-busy is for clients of the API; --direct always enqueues")
 
 
 def _read_standard_input() -> str:
@@ -221,7 +240,7 @@ def _clean(body: dict[str, Any]) -> dict[str, Any]:
     return parsed
 
 
-def _submit_file(settings: "Settings", tenant: str, file: Path, wishes: _Wishes) -> None:
+def _submit_file(settings: "Settings", tenant: str, file: Path, queue: str | None, wishes: _Wishes) -> None:
     from ops.operator_access import run
     from ops.submit_direct import read_lines
 
@@ -229,7 +248,7 @@ def _submit_file(settings: "Settings", tenant: str, file: Path, wishes: _Wishes)
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror}", ExitCode.USAGE) from error
-    submissions = read_lines(content.split(b"\n"), settings, tenant, wishes.idempotency_key)
+    submissions = read_lines(content.split(b"\n"), settings, tenant, wishes.idempotency_key, queue=queue)
     result = run(_submit_all(settings, submissions))
     if wishes.as_json:
         print_json({"submitted": len(result.turn_ids), **asdict(result)})

@@ -50,11 +50,14 @@ class DirectResult:
     refused: list[dict[str, Any]] = field(default_factory=list)
 
 
-def read_lines(lines: Sequence[bytes], settings: Settings, tenant_id: str, key_prefix: str | None) -> list[Submission]:
+def read_lines(
+    lines: Sequence[bytes], settings: Settings, tenant_id: str, key_prefix: str | None, *, queue: str | None = None
+) -> list[Submission]:
     """The submissions of a file of JSON lines: the API's body plus `session_id` and `idempotency_key`.
 
     With `key_prefix`, a line without a key of its own gets one from its number, so that the whole file may be given
-    again. Raises CommandError that names the first bad line; nothing has been submitted then.
+    again. `queue` is that of the lines that name none. Raises CommandError that names the first bad line; nothing has
+    been submitted then.
     """
     submissions = []
     for number, line in enumerate(lines, start=1):
@@ -68,6 +71,8 @@ def read_lines(lines: Sequence[bytes], settings: Settings, tenant_id: str, key_p
             key = document.pop("idempotency_key", None)
             if key is None and key_prefix is not None:
                 key = f"{key_prefix}:{number}"
+            if queue is not None and document.get("queue") is None:
+                document["queue"] = queue
             submissions.append(prepare(settings, tenant_id, session_id, document, key))
         except (CommandError, NotJsonError, RefusedJsonError) as error:
             code = error.code if isinstance(error, CommandError) else ExitCode.USAGE

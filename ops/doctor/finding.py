@@ -74,7 +74,10 @@ CATALOGUE: dict[str, Kind] = {
         _ERROR, "the database has no tables", "run turnstile migrate", transient=False, blinding=True
     ),
     "schema-revision": Kind(
-        _ERROR, "the tables are of another version than this program", "run turnstile migrate", transient=False
+        _ERROR,
+        "the tables are of another version than this program",
+        "older tables: run turnstile migrate; newer, after going back by one version: nothing",
+        transient=False,
     ),
     "guard-missing": Kind(
         _ERROR,

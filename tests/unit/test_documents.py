@@ -13,6 +13,8 @@ from ops.exit_codes import ExitCode
 from producer.app import server_config
 from turns.settings import QueueSettings, Settings
 from turns.status import mermaid
+from turns.webhook_delivery import CONCURRENT
+from turns.webhook_shares import PER_HOST, PER_TENANT
 from worker.watchdog import EXIT_STUCK
 
 ROOT = Path(__file__).parents[2]
@@ -160,6 +162,13 @@ def test_the_index_lists_every_decision_by_its_title() -> None:
 
     listed = re.findall(r"^- \[(.*)\]\((.*)\)$", index, re.MULTILINE)
     assert listed == [(path.read_text().splitlines()[0].removeprefix("# "), path.name) for path in DECISIONS]
+
+
+def test_the_event_flow_tells_the_shares_of_a_slow_receiver() -> None:
+    text = (ROOT / "docs" / "event-flow.md").read_text()
+    told = re.findall(r"Of the (\d+) POSTs .* at most (\d+) go to one host, and (\d+) are one tenant's", text)
+
+    assert told == [(str(CONCURRENT), str(PER_HOST), str(PER_TENANT))]
 
 
 def test_the_api_keeps_an_idle_connection_longer_than_the_load_balancer_does() -> None:

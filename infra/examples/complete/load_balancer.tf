@@ -91,3 +91,20 @@ resource "aws_lb_listener" "https" {
     target_group_arn = aws_lb_target_group.api.arn
   }
 }
+
+# Clients are refused and no queue tells of it: what is not submitted does not wait. No news is bad news, because nothing is told
+# of a target group without targets. Alive, as above: an API that answers 503 because Postgres is away is not down.
+resource "aws_cloudwatch_metric_alarm" "api_down" {
+  alarm_name          = "${var.name}-api-down"
+  alarm_description   = "No task of the API is well. First look: the events of its ECS service, the last lines of its log."
+  namespace           = "AWS/ApplicationELB"
+  metric_name         = "HealthyHostCount"
+  dimensions          = { LoadBalancer = aws_lb.api.arn_suffix, TargetGroup = aws_lb_target_group.api.arn_suffix }
+  statistic           = "Maximum"
+  period              = 60
+  evaluation_periods  = 3
+  threshold           = 1
+  comparison_operator = "LessThanThreshold"
+  treat_missing_data  = "breaching"
+  alarm_actions       = [module.alarms.topic_arns["page"]]
+}

@@ -134,6 +134,7 @@ module "worker" {
   command            = ["worker", "--queue", each.key, "--no-relay"]
   task_role_arn      = module.roles.arns["worker-${each.key}"]
   port               = 8081
+  start_seconds      = var.worker_start_seconds
   environment        = merge(local.environment, { TURNSTILE_HANDLER = var.handler, TURNSTILE_HEALTH_PORT = "8081" })
   secrets            = local.stores
 }
@@ -171,6 +172,25 @@ module "migrate" {
   memory             = 512
   environment        = local.environment
   secrets            = { DATABASE_URL = aws_secretsmanager_secret.owner.arn }
+}
+
+# The commands of the runbooks, each with `--overrides`: infra/README.md. By itself it looks and changes nothing.
+module "operator" {
+  source = "../../modules/service"
+
+  name               = "${var.name}-operator"
+  one_off            = true
+  cluster_arn        = local.service.cluster_arn
+  image              = local.service.image
+  repository_arn     = local.service.repository_arn
+  subnet_ids         = local.service.subnet_ids
+  security_group_ids = local.service.security_group_ids
+  command            = ["doctor"]
+  task_role_arn      = module.roles.arns["operator"]
+  cpu                = 256
+  memory             = 512
+  environment        = local.environment
+  secrets            = local.stores
 }
 
 module "scaling" {

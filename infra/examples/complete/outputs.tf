@@ -1,5 +1,5 @@
 output "turnstile_queues" {
-  description = "TURNSTILE_QUEUES as the tasks get it; operators outside need the same."
+  description = "TURNSTILE_QUEUES as the tasks get it; whoever gives operators' commands on a machine of the VPC needs the same."
   value       = local.environment.TURNSTILE_QUEUES
 }
 
@@ -18,9 +18,50 @@ output "migrate_task_definition_arn" {
   value       = module.migrate.task_definition_arn
 }
 
+output "operator_task_definition_arn" {
+  description = "What operators' commands run as: `turnstile doctor`, or with `--overrides` any other."
+  value       = module.operator.task_definition_arn
+}
+
 output "operator_role_arn" {
-  description = "Task role for `turnstile redrive`, `dlq` and `doctor`."
+  description = "Its task role, which ECS alone may take on."
   value       = module.roles.arns["operator"]
+}
+
+output "operator_policy" {
+  description = "What that role may do, for the role of a machine in the VPC on which operators work."
+  value       = module.roles.policies["operator"]
+}
+
+output "cluster" {
+  description = "Cluster for `aws ecs run-task`."
+  value       = aws_ecs_cluster.cluster.name
+}
+
+output "task_network" {
+  description = "`--network-configuration` for `aws ecs run-task`: where tasks are, and nobody else reaches the database."
+  value = jsonencode({
+    awsvpcConfiguration = {
+      subnets        = var.private_subnet_ids
+      securityGroups = [aws_security_group.tasks.id]
+      assignPublicIp = "DISABLED"
+    }
+  })
+}
+
+output "postgres_address" {
+  description = "Host of the database, reached from inside the VPC only."
+  value       = module.data.postgres_address
+}
+
+output "postgres_owner_secret_arn" {
+  description = "Secret with turnstile_owner's password, changed every seven days: for the person who makes the roles."
+  value       = module.data.postgres_owner_secret_arn
+}
+
+output "redis_addresses" {
+  description = "Hosts of the caches: `locks` for REDIS_URL, `memory` for TURNSTILE_MEMORY_REDIS_URL."
+  value       = module.data.redis_addresses
 }
 
 output "alarm_topics" {

@@ -71,6 +71,12 @@ variable "handler" {
   type        = string
 }
 
+variable "worker_start_seconds" {
+  description = "How long a worker may take to load the handler; 300 at most."
+  type        = number
+  default     = 30
+}
+
 variable "lease_seconds" {
   description = "TURNSTILE_LEASE_SECONDS of all processes, and what every queue's visibility timeout is checked against."
   type        = number

@@ -12,7 +12,7 @@ locals {
     interval    = 10
     timeout     = 5
     retries     = 3
-    startPeriod = 30
+    startPeriod = var.start_seconds
   }
 
   definition = {
@@ -133,7 +133,7 @@ resource "aws_ecs_service" "service" {
   deployment_minimum_healthy_percent = 100
   deployment_maximum_percent         = 200
   availability_zone_rebalancing      = "ENABLED"
-  health_check_grace_period_seconds  = var.target_group_arn == null ? null : 30
+  health_check_grace_period_seconds  = var.target_group_arn == null ? null : var.start_seconds
   tags                               = var.tags
 
   deployment_circuit_breaker {

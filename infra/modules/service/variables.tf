@@ -97,6 +97,17 @@ variable "port" {
   default     = null
 }
 
+variable "start_seconds" {
+  description = "How long a start may take before failed checks count. A worker answers none until its handler is loaded."
+  type        = number
+  default     = 30
+
+  validation {
+    condition     = var.start_seconds >= 0 && var.start_seconds <= 300
+    error_message = "ECS waits 300 seconds at most: load what takes longer behind the first turn."
+  }
+}
+
 variable "target_group_arn" {
   description = "Load balancer target group of the API."
   type        = string

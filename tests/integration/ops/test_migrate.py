@@ -138,3 +138,18 @@ async def test_the_sql_for_doing_it_by_hand_gives_way_too(turnstile: Turnstile) 
 
     begin, give_way, change = (printed.index(one) for one in ("BEGIN;", "lock_timeout = '3s'", "CREATE INDEX"))
     assert begin < give_way < change < printed.index("COMMIT;")
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--sql",), ("--down", "--revision", "0003", "--yes")], ids=["up", "sql", "down"]
+)
+async def test_tables_of_a_later_program_are_left_alone_in_one_line(
+    turnstile: Turnstile, database: Database, options: tuple[str, ...]
+) -> None:
+    await database.fetch("UPDATE alembic_version SET version_num = '9999'", {})
+
+    ran = await turnstile("migrate", *options)
+
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith("turnstile: the tables are at 9999, ")
+    assert ran.err.endswith("nothing was changed\n")

@@ -50,3 +50,37 @@ run "the_owner_of_the_tables" {
     error_message = "A task that ends is no service."
   }
 }
+
+run "operators_have_a_task_of_their_own" {
+  command = plan
+
+  assert {
+    condition     = module.operator.service_name == null && join(" ", module.operator.container_definition.command) == "doctor"
+    error_message = "What is run without a word looks and changes nothing, and ends."
+  }
+
+  assert {
+    condition = toset([for one in module.operator.container_definition.secrets : one.name]) == toset([
+      "DATABASE_URL", "REDIS_URL", "TURNSTILE_MEMORY_REDIS_URL",
+    ])
+    error_message = "The stores, and no client's key."
+  }
+}
+
+run "an_api_that_is_gone_pages" {
+  command = plan
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.api_down.treat_missing_data == "breaching"
+    error_message = "Where no target is left nothing is told at all."
+  }
+}
+
+run "what_a_deployment_by_hand_needs_is_told" {
+  command = plan
+
+  assert {
+    condition     = output.cluster == "turnstile" && toset(keys(output.redis_addresses)) == toset(["locks", "memory"])
+    error_message = "run-task needs the cluster, and REDIS_URL and its sister a host each."
+  }
+}

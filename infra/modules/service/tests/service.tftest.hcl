@@ -77,6 +77,39 @@ run "a_worker" {
   }
 }
 
+run "a_handler_that_loads_for_long" {
+  variables {
+    start_seconds = 240
+  }
+
+  assert {
+    condition     = jsondecode(aws_ecs_task_definition.task.container_definitions)[0].healthCheck.startPeriod == 240
+    error_message = "A worker answers no check before its handler is loaded: it would be ended and begun again for ever."
+  }
+}
+
+run "an_api_that_starts_slowly" {
+  variables {
+    start_seconds    = 90
+    target_group_arn = "arn:aws:elasticloadbalancing:eu-central-1:123456789012:targetgroup/api/0123456789abcdef"
+  }
+
+  assert {
+    condition     = aws_ecs_service.service[0].health_check_grace_period_seconds == 90
+    error_message = "The load balancer's checks end a task as ECS's own do."
+  }
+}
+
+run "a_start_that_takes_longer_than_ecs_waits" {
+  command = plan
+
+  variables {
+    start_seconds = 301
+  }
+
+  expect_failures = [var.start_seconds]
+}
+
 run "the_relay_has_no_health_port" {
   variables {
     command = ["relay"]
