@@ -8,6 +8,7 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from typing import Any
 
 from botocore.credentials import (
     Credentials,
@@ -44,6 +45,16 @@ class SoughtCredentials(Credentials):
             provider = self._found.method if self._found else "the chain"
             raise CredentialRetrievalError(provider=provider, error_msg=f"{type(error).__name__}: {error}") from error
 
+    def at_hand(self) -> ReadOnlyCredentials | None:
+        """Those of now, whichever thread has brought them, be they over or not. Does not block."""
+        if not isinstance(self._found, RefreshableCredentials):
+            return self._found.get_frozen_credentials() if self._found else None
+        found: Any = self._found
+        # botocore's own way to them refreshes where it is time to, and makes whoever asks wait for it. A copy of ours would not
+        # know that another thread has refreshed them: it was signed with for hours after its end.
+        present: ReadOnlyCredentials | None = found._frozen_credentials  # noqa: SLF001
+        return present
+
     def end_within(self, seconds: int | None = None) -> bool:
         """Without `seconds`: whether it is time to refresh them, which botocore begins 15 minutes ahead. Does not block."""
         return isinstance(self._found, RefreshableCredentials) and self._found.refresh_needed(seconds)
@@ -78,7 +89,6 @@ class CredentialsAside:
     def __init__(self, sought: SoughtCredentials) -> None:
         self._sought = sought
         self._thread = ThreadPoolExecutor(1, "sqs-credentials")
-        self._present: ReadOnlyCredentials | None = None
         self._refresh: asyncio.Future[ReadOnlyCredentials] | None = None
 
     def close(self) -> None:
@@ -90,11 +100,12 @@ class CredentialsAside:
 
         Raises QueueUnavailableError.
         """
-        if self._present is not None and not self._sought.end_within():
-            return self._present
+        # Asked in this order: what was at hand before may be what somebody has replaced since.
+        if not self._sought.end_within() and (present := self._sought.at_hand()):
+            return present
         refresh = self._refresh or self._begin()
-        if self._present is not None and not self._sought.end_within(NEARLY_SECONDS):
-            return self._present
+        if not self._sought.end_within(NEARLY_SECONDS) and (present := self._sought.at_hand()):
+            return present
         # It goes on without whoever waits no longer.
         done, _ = await asyncio.wait({refresh}, timeout=seconds)
         if not done:
@@ -105,15 +116,10 @@ class CredentialsAside:
             raise QueueUnavailableError(f"AWS credentials: {type(error).__name__}: {error}") from error
 
     def _begin(self) -> asyncio.Future[ReadOnlyCredentials]:
-        refresh = asyncio.get_running_loop().run_in_executor(self._thread, self._renew)
+        refresh = asyncio.get_running_loop().run_in_executor(self._thread, self._sought.get_frozen_credentials)
         refresh.add_done_callback(self._end)
         self._refresh = refresh
         return refresh
-
-    def _renew(self) -> ReadOnlyCredentials:
-        # Set here, not when the loop comes to it: what is called good must be what is at hand.
-        self._present = self._sought.get_frozen_credentials()
-        return self._present
 
     def _end(self, refresh: asyncio.Future[ReadOnlyCredentials]) -> None:
         self._refresh = None

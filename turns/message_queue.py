@@ -8,7 +8,8 @@ deleting and extending are best effort, and a message that is called deleted may
 import asyncio
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, assert_never
 from uuid import uuid4
 
@@ -38,7 +39,7 @@ log = structlog.get_logger("turnstile.queue")
 
 
 class MessageQueues:
-    """All declared queues. Safe for concurrent use in one event loop; `extend` also from the heartbeat's thread."""
+    """All declared queues. Safe for concurrent use in one event loop; `extend` also from a thread of the heartbeat's."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -155,17 +156,21 @@ class MessageQueues:
             changes = _visibility_changes(batch, after_seconds)
             await self._call(queue, CHANGE_VISIBILITY, QueueUrl=url, Entries=changes)
 
-    def extend(self, address: QueueAddress, messages: Sequence[ReceivedMessage]) -> None:
-        """Keeps messages invisible for another visibility timeout; best effort. Blocks: for the heartbeat's thread."""
-        for start in range(0, len(messages), BATCH):
-            changes = _visibility_changes(messages[start : start + BATCH], address.visibility_seconds)
+    def extend(self, address: QueueAddress, messages: Iterable[ReceivedMessage]) -> None:
+        """Keeps messages invisible for another visibility timeout; best effort. Blocks: for a thread of the heartbeat's.
+
+        Takes ten at a time from `messages`, which may leave out what has become nobody's meanwhile.
+        """
+        left = iter(messages)
+        while batch := list(islice(left, BATCH)):
+            changes = _visibility_changes(batch, address.visibility_seconds)
             try:
                 self._transport.call_blocking(CHANGE_VISIBILITY, {"QueueUrl": address.url, "Entries": changes})
             except CallRefusedError as error:
                 log.info("queue.extend_failed", queue=address.name, error=str(error))
             except QueueUnavailableError as error:
                 log.info("queue.extend_failed", queue=address.name, error=str(error))
-                # Away: what is left of the beat belongs to the next one's leases.
+                # Away: the others would wait as long, for nothing.
                 return
 
     async def count(self, queue: str, *, dead: bool = False) -> int:

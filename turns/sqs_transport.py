@@ -18,7 +18,7 @@ POLL_SLACK_SECONDS = 10.0
 CONNECT_SECONDS = 3.0
 COMMAND_SECONDS = 5.0
 EXTEND_SECONDS = 2.0
-"""The heartbeat has leases to renew, and an SQS that hangs must not take up their time."""
+"""Of a beat, which comes again soon: an SQS that hangs is better asked anew."""
 
 
 class CallRefusedError(QueueUnavailableError):
@@ -37,7 +37,7 @@ class SqsTransport(Protocol):
         ...
 
     def call_blocking(self, operation: str, parameters: Parameters) -> Answer:
-        """One call, tried once, from the heartbeat's thread; takes EXTEND_SECONDS at most once connected."""
+        """One call, tried once, from a thread of the heartbeat's; takes EXTEND_SECONDS at most once connected and signed."""
         ...
 
     def close(self) -> None:

@@ -6,7 +6,9 @@ Every third of the lease, in this order and in batches:
 1. session locks are extended, but only while the last renewal of their row is younger than a lease, so that a worker
    that is cut off from Postgres does not keep a session to itself;
 2. the rows' leases are renewed, and cancel requests come home with the answer;
-3. the messages' visibility is extended.
+3. the messages' visibility is extended, by a second thread: an SQS that answers late, or credentials that are refreshed without
+   end, hold up no lease. While that thread is still at it, beats leave the messages out: whoever receives one that has become
+   visible finds its turn's lease, which is what counts.
 
 In between it looks at single rows when it is nudged: a hint said that their turns were asked to stop.
 
@@ -17,7 +19,7 @@ handler ignores its cancellation: others may take it over. The beat goes on thro
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -99,6 +101,9 @@ class Heartbeat:
         """Something is to be done before the next beat: a look, or the end."""
         self._extender = LockExtender(settings)
         self._connection: BoundedConnection | None = None
+        self._extension: threading.Thread | None = None
+        """The last that was begun."""
+        self._extension_is_late = False
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -106,10 +111,13 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self, timeout_seconds: float) -> None:
-        """Ends the thread and withdraws the worker from the registry. Blocks."""
+        """Ends the thread and withdraws the worker from the registry. Blocks; one call of SQS may be left behind."""
+        ends_at = time.monotonic() + timeout_seconds
         self._stopping = True
         self._roused.set()
         self._thread.join(timeout_seconds)
+        if self._extension is not None:
+            self._extension.join(max(0.0, ends_at - time.monotonic()))
 
     def take(self, held: Held) -> None:
         """From now on keep this alive."""
@@ -167,7 +175,7 @@ class Heartbeat:
         now = time.monotonic()
         self._extend_locks([held for held in holds if now - held.renewed_at < self._settings.lease_seconds])
         renewed = self._renew_rows(holds)
-        self._queues.extend(self._address, [held.message for held in holds if held.message])
+        self._extend_beside([held for held in holds if held.message])
         return renewed
 
     def _extend_locks(self, holds: list[Held]) -> None:
@@ -177,6 +185,35 @@ class Heartbeat:
             if extension in (Extension.RETAKEN, Extension.LOST):
                 held.mark_lost = True
                 log.info("heartbeat.lock_lost", key=lock.key, now=extension.value)
+
+    def _extend_beside(self, holds: list[Held]) -> None:
+        if self._extension is not None and self._extension.is_alive():
+            if not self._extension_is_late:
+                log.info("heartbeat.extension_late", messages=len(holds))
+            self._extension_is_late = True
+        elif holds:
+            self._extension_is_late = False
+            self._extension = self._begin_extension(holds)
+
+    def _begin_extension(self, holds: list[Held]) -> threading.Thread:
+        thread = threading.Thread(target=self._extend_messages, args=(holds,), name="heartbeat-messages", daemon=True)
+        thread.start()
+        return thread
+
+    def _extend_messages(self, holds: list[Held]) -> None:
+        try:
+            self._queues.extend(self._address, self._still_held(holds))
+        except Exception:
+            # A bug of ours; the next beat tries again.
+            log.exception("heartbeat.failed")
+
+    def _still_held(self, holds: list[Held]) -> Iterator[ReceivedMessage]:
+        # Asked batch by batch, of which there may be many: one that was given back meanwhile would be hidden from everybody.
+        for held in holds:
+            with self._guard:
+                message = held.message if id(held) in self._holds and not self._stopping else None
+            if message is not None:
+                yield message
 
     def _renew_rows(self, holds: list[Held]) -> bool:
         now = time.monotonic()

@@ -25,7 +25,7 @@ SUFFIX = "_awaited"
 AWAITED: tuple[tuple[Any, str], ...] = (
     *(
         (worker.heartbeat.Heartbeat, name)
-        for name in ("_run", "_try_beat", "_look", "_beat", "_extend_locks", "_renew_rows")
+        for name in ("_run", "_try_beat", "_look", "_beat", "_extend_locks", "_renew_rows", "_extend_messages")
     ),
     (worker.heartbeat.Heartbeat, "_withdraw"),
     (worker.session_lock.LockExtender, "extend"),

@@ -36,7 +36,7 @@ from turns.events import Append, Appended
 from turns.settings import Settings
 from worker.attempt import Attempt
 from worker.handler import Handler
-from worker.heartbeat import Heartbeat
+from worker.heartbeat import Heartbeat, Held
 from worker.session_lock import SessionLock
 from worker.shutdown import Shutdown
 
@@ -78,6 +78,7 @@ class SimulatedHeartbeat(Heartbeat):
         self._extender.close = lambda: None  # type: ignore[method-assign]
         self._roused = cast("Any", StrandEvent(backing.loop))
         self._task: Any = None
+        self._extending: Any = None
 
     def start(self) -> None:
         """Begins, as the thread would."""
@@ -88,7 +89,12 @@ class SimulatedHeartbeat(Heartbeat):
         """Ends it; to be awaited, where the real one blocks."""
         self._stopping = True
         self._roused.set()
-        return asyncio.wait({self._task}, timeout=timeout_seconds)
+        return asyncio.wait({self._task, self._extending} - {None}, timeout=timeout_seconds)
+
+    def _begin_extension(self, holds: list[Held]) -> Any:
+        """Its thread is another task on that strand."""
+        task = self._extending = self._backing.loop.create_task(cast("Any", self)._extend_messages_awaited(holds))
+        return SimpleNamespace(is_alive=lambda: not task.done())
 
     def _connect(self) -> Any:
         if self._connection is None or self._connection.closed:
