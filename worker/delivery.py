@@ -12,7 +12,7 @@ import structlog
 from turns.batching import Batcher
 from turns.database import Database
 from turns.envelope import ReceivedMessage
-from turns.errors import MalformedMessageError, QueueUnavailableError
+from turns.errors import MalformedMessageError, QueueUnavailableError, UnknownQueueError
 from turns.identifiers import start_trace
 from turns.message import WakeUp, decode
 from turns.message_queue import BATCH, MessageQueues
@@ -44,7 +44,7 @@ class Delivery:
     async def read(self, message: ReceivedMessage) -> WakeUp | None:
         """Which session the message is about; None if it was malformed, and is on the DLQ by now.
 
-        Raises QueueUnavailableError if the DLQ did not take it: then it stays where it is and comes back.
+        Raises QueueUnavailableError or UnknownQueueError if the DLQ did not take it: then it stays where it is and comes back.
         """
         try:
             wake_up = decode(message.body)
@@ -78,6 +78,7 @@ class Delivery:
     async def _delete_many(self, messages: Sequence[ReceivedMessage]) -> list[None]:
         try:
             await self._queues.delete(self._queue.name, messages)
-        except QueueUnavailableError as error:
+        except (QueueUnavailableError, UnknownQueueError) as error:
+            # Somebody may have deleted the queue itself. Of that the hold must not break off: its turn is answered.
             log.info("message.not_deleted", messages=len(messages), error=str(error))
         return [None] * len(messages)

@@ -22,7 +22,7 @@ from memory.item_cache import ItemCache
 from turns.cancel_hints import listen
 from turns.database import Database
 from turns.envelope import QueueAddress, ReceivedMessage
-from turns.errors import DatabaseUnavailableError, QueueUnavailableError
+from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turns.message_queue import MessageQueues
 from turns.registry import WorkerRecord
 from turns.settings import Settings
@@ -175,7 +175,7 @@ class Invocation:
             self._begun.add(message.message_id)
             try:
                 left_behind = await self._processor.process(message)
-            except (DatabaseUnavailableError, QueueUnavailableError) as error:
+            except (DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError) as error:
                 log.warning("lambda.not_processed", message_id=message.message_id, error=str(error))
             except Exception:
                 # A bug of ours. The message comes back by itself, and its neighbours are answered.
@@ -206,7 +206,7 @@ class Invocation:
         for some, seconds in ((began, BACK_AFTER_SECONDS), (others, 0)):
             if some:
                 log.info("lambda.given_back", messages=len(some), after_seconds=seconds)
-                with suppress(QueueUnavailableError, TimeoutError):
+                with suppress(QueueUnavailableError, UnknownQueueError, TimeoutError):
                     giving = self._with.queues.give_back(self._with.address.name, some, after_seconds=seconds)
                     await asyncio.wait_for(giving, LAST_CALLS_SECONDS * 2)
 

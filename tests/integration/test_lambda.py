@@ -17,7 +17,7 @@ from tests.probes import until
 from tests.stacks.stack import Stack
 from turns.database import Database
 from turns.envelope import OutgoingMessage
-from turns.errors import QueueUnavailableError
+from turns.errors import QueueUnavailableError, UnknownQueueError
 from turns.message import WakeUp
 from turns.message_queue import MessageQueues
 from turns.relay import Relay
@@ -179,6 +179,32 @@ async def test_what_the_dlq_does_not_take_comes_back_alone_and_soon(
     assert await rows(database, "status") == [("SUCCEEDED",)]
     assert await source.invoke(function(), await source.poll(1)) == []
     assert await queues.count(settings.queue) == 0
+
+
+async def test_messages_whose_queue_has_vanished_are_reported_and_their_neighbours_are_not(
+    database: Database,
+    queues: MessageQueues,
+    settings: Settings,
+    source: EventSource,
+    function: MakeFunction,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source.send("not ours")
+    await send_turns(database, queues, settings, "a")
+    event = await source.poll(2)
+
+    async def vanished(*_: Any, **__: Any) -> None:
+        raise UnknownQueueError(settings.queue)
+
+    monkeypatch.setattr(MessageQueues, "dead_letter_malformed", vanished)
+    monkeypatch.setattr(MessageQueues, "give_back", vanished)
+
+    with structlog.testing.capture_logs() as lines:
+        assert await source.invoke(function(), event) == ["not ours"]
+
+    assert await rows(database, "status") == [("SUCCEEDED",)]
+    told = [line["log_level"] for line in lines if line["event"].startswith("lambda.") and "error" in line]
+    assert (told, [line for line in lines if line["event"] == "lambda.failed"]) == (["warning"], [])
 
 
 # --- the time
