@@ -89,6 +89,7 @@ class Invocation:
         self._tasks: set[asyncio.Task[None]] = set()
         self._done: set[str] = set()
         self._begun: set[str] = set()
+        self._stays: set[str] = set()
         self._hints: asyncio.Task[None] | None = None
         self._heartbeat = Heartbeat(
             container.settings,
@@ -119,6 +120,7 @@ class Invocation:
                 nudge_relay=lambda: None,
                 stopping=self._shutdown.stopping,
                 given_up=self._shutdown.given_up,
+                message_stays=lambda message: self._stays.add(message.message_id),
                 longest_attempt_seconds=longest_attempt(container.settings, whole_seconds),
             ),
         )
@@ -183,7 +185,9 @@ class Invocation:
             else:
                 # Answered, or handed back, or another worker's who has been told to look again (BUSY): whichever it was, it
                 # is committed, and the row owes what comes next. So the message may go, here as in the consumer (rule 4).
-                self._done.add(message.message_id)
+                # Unless the row could not be written, and the message is all that is left.
+                if message.message_id not in self._stays:
+                    self._done.add(message.message_id)
                 if left_behind is not None:
                     left_behind.add_done_callback(_look_at)
 
