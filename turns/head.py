@@ -13,19 +13,34 @@ OPEN_HEAD: LiteralString = """
 DUE: LiteralString = "t.status = 'PENDING' AND (t.execute_at IS NULL OR t.execute_at <= now())"
 """Whether turn `t` may be claimed by now. Repeated on the UPDATE's own target, whatever a CTE saw before it."""
 
-WAKE_HEAD: LiteralString = f"""
+_DUE_HEAD: LiteralString = f"""
 WITH session AS (SELECT %(tenant)s::text AS tenant_id, %(session)s::text AS session_id),
 head AS MATERIALIZED (
     SELECT h.id FROM session CROSS JOIN LATERAL ({OPEN_HEAD.format(of="session")}) h
      WHERE h.status = 'PENDING' AND (h.execute_at IS NULL OR h.execute_at <= now())
 )
+"""
+
+WAKE_HEAD: LiteralString = f"""{_DUE_HEAD}
 UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM head WHERE t.id = head.id AND {DUE}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id
 """
-"""Owes the session's head a wake-up now, if it is due: for whoever leaves a session, or ends its head from outside.
+"""Owes the session's head a wake-up now, if it is due: for a client or an operator who ends its head from outside. Where somebody
+sits on its row, it waits, and then it is refused: what was to be ended is not, and may be asked for again.
 
 `sends` begins anew. The net doubles with each send, which is right for a turn that waits behind others; once it is the head,
 a wake-up that got lost must not wait for the net that it had grown to meanwhile.
+"""
+
+WAKE_HEAD_UNLESS_HELD: LiteralString = f"""{_DUE_HEAD}, free AS MATERIALIZED (
+    SELECT t.id FROM head JOIN turns t ON t.id = head.id WHERE {DUE} FOR NO KEY UPDATE OF t SKIP LOCKED
+), woken AS (
+    UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM free WHERE t.id = free.id AND {DUE}
+)
+SELECT EXISTS (SELECT FROM head) AND NOT EXISTS (SELECT FROM free) AS held
+"""
+"""The same for a worker that leaves a session. It would ask again until it is answered, so it must not wait for a row. `held`: a
+due head was in somebody's hand, or was claimed or ended in this moment; look again.
 """
 
 IS_RUNNING: LiteralString = "(t.status || '') = 'RUNNING'"

@@ -166,7 +166,7 @@ class Consumer:
         left_behind: asyncio.Future[Any] | None = None
         try:
             left_behind = await self._process(message)
-        except (DatabaseUnavailableError, QueueUnavailableError) as error:
+        except (DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError) as error:
             log.warning("consumer.not_processed", message_id=message.message_id, error=str(error))
         except Exception:
             # A bug of ours. The message comes back by itself; the poll goes on.
@@ -191,7 +191,7 @@ class Consumer:
             return
         try:
             await self._queues.give_back(self._queue, messages)
-        except QueueUnavailableError as error:
+        except (QueueUnavailableError, UnknownQueueError) as error:
             log.info("consumer.not_given_back", messages=len(messages), error=str(error))
 
     async def _pause(self, failures: int) -> None:

@@ -11,10 +11,10 @@ import structlog
 
 from turns.batching import Batcher
 from turns.database import Database
-from turns.envelope import ReceivedMessage
-from turns.errors import MalformedMessageError, QueueUnavailableError
+from turns.envelope import OutgoingMessage, ReceivedMessage
+from turns.errors import MalformedMessageError, QueueUnavailableError, UnknownQueueError
 from turns.identifiers import start_trace
-from turns.message import WakeUp, decode
+from turns.message import TRACEPARENT, WakeUp, decode
 from turns.message_queue import BATCH, MessageQueues
 from turns.redrive import revive
 from turns.settings import QueueSettings, Settings
@@ -44,7 +44,7 @@ class Delivery:
     async def read(self, message: ReceivedMessage) -> WakeUp | None:
         """Which session the message is about; None if it was malformed, and is on the DLQ by now.
 
-        Raises QueueUnavailableError if the DLQ did not take it: then it stays where it is and comes back.
+        Raises QueueUnavailableError or UnknownQueueError if the DLQ did not take it: then it stays where it is and comes back.
         """
         try:
             wake_up = decode(message.body)
@@ -62,6 +62,21 @@ class Delivery:
         """Deletes; best effort. What is not deleted is delivered again and finds nothing to do."""
         await self._deletes(message)
 
+    async def give_back(self, message: ReceivedMessage, after_seconds: float) -> None:
+        """Has it delivered again in so many seconds; best effort: else it comes when its visibility timeout is over."""
+        try:
+            await self._queues.give_back(self._queue.name, [message], after_seconds=after_seconds)
+        except (QueueUnavailableError, UnknownQueueError) as error:
+            log.info("message.not_given_back", error=str(error))
+
+    async def send_anew(self, wake_up: WakeUp, message: ReceivedMessage) -> None:
+        """Sends another wake-up in place of one that is deleted; best effort: the row has its net."""
+        try:
+            traceparent = message.attributes.get(TRACEPARENT, "")
+            await self._queues.send(self._queue.name, [OutgoingMessage(wake_up, traceparent)])
+        except (QueueUnavailableError, UnknownQueueError) as error:
+            log.info("message.not_sent_anew", error=str(error))
+
     async def _revive(self, wake_up: WakeUp, generation: int) -> None:
         trace = start_trace(secrets.randbits(192))
         revived = await self._outlast(
@@ -78,6 +93,7 @@ class Delivery:
     async def _delete_many(self, messages: Sequence[ReceivedMessage]) -> list[None]:
         try:
             await self._queues.delete(self._queue.name, messages)
-        except QueueUnavailableError as error:
+        except (QueueUnavailableError, UnknownQueueError) as error:
+            # Somebody may have deleted the queue itself. Of that the hold must not break off: its turn is answered.
             log.info("message.not_deleted", messages=len(messages), error=str(error))
         return [None] * len(messages)

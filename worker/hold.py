@@ -31,6 +31,8 @@ class Hold:
     visited: bool = False
     """Another wake-up of its session has come to this worker since it last looked."""
     unlocked: bool = False
+    head_held: bool = False
+    """Somebody sits on the row of the session's head: what is due there could not be owed a wake-up."""
     exhausted: bool = False
     """It must end for a reason of its own: superseded, a handler that was left behind, or no slot for its turn."""
 

@@ -22,7 +22,7 @@ from memory.item_cache import ItemCache
 from turns.cancel_hints import listen
 from turns.database import Database
 from turns.envelope import QueueAddress, ReceivedMessage
-from turns.errors import DatabaseUnavailableError, QueueUnavailableError
+from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turns.message_queue import MessageQueues
 from turns.registry import WorkerRecord
 from turns.settings import Settings
@@ -89,6 +89,7 @@ class Invocation:
         self._tasks: set[asyncio.Task[None]] = set()
         self._done: set[str] = set()
         self._begun: set[str] = set()
+        self._stays: set[str] = set()
         self._hints: asyncio.Task[None] | None = None
         self._heartbeat = Heartbeat(
             container.settings,
@@ -119,6 +120,7 @@ class Invocation:
                 nudge_relay=lambda: None,
                 stopping=self._shutdown.stopping,
                 given_up=self._shutdown.given_up,
+                message_stays=lambda message: self._stays.add(message.message_id),
                 longest_attempt_seconds=longest_attempt(container.settings, whole_seconds),
             ),
         )
@@ -175,7 +177,7 @@ class Invocation:
             self._begun.add(message.message_id)
             try:
                 left_behind = await self._processor.process(message)
-            except (DatabaseUnavailableError, QueueUnavailableError) as error:
+            except (DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError) as error:
                 log.warning("lambda.not_processed", message_id=message.message_id, error=str(error))
             except Exception:
                 # A bug of ours. The message comes back by itself, and its neighbours are answered.
@@ -183,7 +185,9 @@ class Invocation:
             else:
                 # Answered, or handed back, or another worker's who has been told to look again (BUSY): whichever it was, it
                 # is committed, and the row owes what comes next. So the message may go, here as in the consumer (rule 4).
-                self._done.add(message.message_id)
+                # Unless the row could not be written, and the message is all that is left.
+                if message.message_id not in self._stays:
+                    self._done.add(message.message_id)
                 if left_behind is not None:
                     left_behind.add_done_callback(_look_at)
 
@@ -206,7 +210,7 @@ class Invocation:
         for some, seconds in ((began, BACK_AFTER_SECONDS), (others, 0)):
             if some:
                 log.info("lambda.given_back", messages=len(some), after_seconds=seconds)
-                with suppress(QueueUnavailableError, TimeoutError):
+                with suppress(QueueUnavailableError, UnknownQueueError, TimeoutError):
                     giving = self._with.queues.give_back(self._with.address.name, some, after_seconds=seconds)
                     await asyncio.wait_for(giving, LAST_CALLS_SECONDS * 2)
 

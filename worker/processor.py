@@ -9,9 +9,9 @@ the turn back.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from functools import partial
-from typing import Any, TypeVar, assert_never
+from typing import Any, assert_never
 from uuid import uuid4
 
 import structlog
@@ -21,7 +21,6 @@ from turns.batching import Batcher
 from turns.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, NoClaim, claim
 from turns.claimed_turn import ClaimedTurn
 from turns.envelope import ReceivedMessage
-from turns.head import WAKE_HEAD
 from turns.message import WakeUp
 from turns.settings import Settings
 from turns.settle import Settled, Superseded
@@ -31,7 +30,8 @@ from worker.dwell import Dwell
 from worker.handling import Handled, Handling
 from worker.heartbeat import Held
 from worker.hold import Hold, Holds
-from worker.outage import outlast
+from worker.leaving import Leaving
+from worker.outage import Outlast, outlast
 from worker.parents import ParentWaking
 from worker.report import report_ended, report_settled
 from worker.session_lock import Guard, Release, name_lock
@@ -44,7 +44,6 @@ MAX_LOOKS = 20
 LOOK_AGAIN_SECONDS = 0.002
 
 log = structlog.get_logger("turnstile.worker")
-Answer = TypeVar("Answer")
 
 
 class Processor:
@@ -54,6 +53,7 @@ class Processor:
         self._settings = settings
         self._queue = settings.find_queue(settings.queue)
         self._with = with_
+        self._outlast: Outlast = partial(outlast, given_up=with_.given_up)
         self._terms = ClaimTerms(
             queue=self._queue.name,
             worker_id=with_.worker_id,
@@ -68,6 +68,7 @@ class Processor:
         )
         self._settling = Settling(settings, with_.handler, with_.database, self._terms, self._outlast)
         self._delivery = Delivery(settings, self._queue, with_.database, with_.queues, self._outlast)
+        self._leaving = Leaving(with_, self._delivery, self._outlast)
         self._handling = Handling(settings, self._queue, with_, self._outlast)
         self._cap = TenantCap(settings.tenant_slots, with_.database, with_.nudge_relay, self._outlast)
         self._parents = ParentWaking(with_.database, with_.nudge_relay)
@@ -111,7 +112,10 @@ class Processor:
             if hold.lock is not None and not hold.unlocked:
                 await self._with.lock.give_up(hold.lock)
         # The slot waits for it, or what can't be deleted would pile up.
-        await self._begin_deletion(hold)
+        if hold.head_held:
+            await self._leaving.leave_message(hold)
+        else:
+            await self._begin_deletion(hold)
         return left_behind
 
     def hand_back(self) -> None:
@@ -168,11 +172,12 @@ class Processor:
                 return left_behind
 
     async def _claim(self, hold: Hold) -> Claim:
+        hold.head_held = False
         for look in range(MAX_LOOKS):
             request = ClaimRequest(
                 tenant_id=hold.wake_up.tenant_id, session_id=hold.wake_up.session_id, claim_id=uuid4()
             )
-            found = await self._outlast(partial(self._ask, request.asked()))
+            found: Claim = await self._outlast(partial(self._ask, request.asked()))
             match found:
                 case EndedAtClaim():
                     report_ended(found, halts=self._terms.halt)
@@ -272,8 +277,7 @@ class Processor:
 
     async def _leave_to_others(self, hold: Hold) -> None:
         """What is due here is owed a wake-up: this hold must end, and somebody waits."""
-        session = {"tenant": hold.wake_up.tenant_id, "session": hold.wake_up.session_id}
-        await self._outlast(lambda: self._with.database.fetch(WAKE_HEAD, session))
+        await self._leaving.owe_wake_up(hold)
         self._with.nudge_relay()
 
     # --- delete
@@ -283,11 +287,6 @@ class Processor:
             hold.held.message = None
             hold.deletion = asyncio.create_task(self._delivery.delete(hold.message))
         return hold.deletion
-
-    # ---
-
-    async def _outlast(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        return await outlast(call, given_up=self._with.given_up)
 
 
 def _superseded(hold: Hold) -> NoClaim:

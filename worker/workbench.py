@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from memory.history import History
 from memory.item_cache import ItemCache
 from turns.database import Database
+from turns.envelope import ReceivedMessage
 from turns.message_queue import MessageQueues
 from worker.emitting import Emission
 from worker.handler import Handler
@@ -41,5 +42,7 @@ class Workbench:
     """Set: no more turns are begun."""
     given_up: asyncio.Event
     """Set: the database is not waited for any longer."""
+    message_stays: Callable[[ReceivedMessage], None] = lambda _: None
+    """Told of a message that was left in the queue: whoever deletes what was processed must not delete that."""
     longest_attempt_seconds: float = math.inf
     """What no attempt's timeout may exceed, whoever has set it: in a process that ends at a known time."""

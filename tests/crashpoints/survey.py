@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent.parent.parent
 MODULES = (
     "worker.consumer",
     "worker.processor",
+    "worker.leaving",
     "worker.handling",
     "worker.delivery",
     "worker.tenant_cap",

@@ -79,6 +79,7 @@ STATEMENTS: dict[str, Statement] = {
     settle.SETTLE: store_claim.settle,
     settle.REREAD_SETTLED: store_claim.reread_settled,
     head.WAKE_HEAD: store_relay.wake_head,
+    head.WAKE_HEAD_UNLESS_HELD: store_relay.wake_head_unless_held,
     put_off.PUT_OFF: store_relay.put_off,
     relay.PLACE_SCHEDULED: store_relay.place_scheduled,
     relay.WAKE_EXPIRED: store_relay.wake_expired,

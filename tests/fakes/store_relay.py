@@ -146,6 +146,12 @@ def wake_head(tables: Tables, parameters: Parameters) -> Rows:
     return [columns(head, ("id", "tenant_id", "session_id", "queue", "trace_id", "span_id"))]
 
 
+def wake_head_unless_held(tables: Tables, parameters: Parameters) -> Rows:
+    """WAKE_HEAD_UNLESS_HELD. One statement at a time: nobody ever sits on a row."""
+    wake_head(tables, parameters)
+    return [{"held": False}]
+
+
 def put_off(tables: Tables, parameters: Parameters) -> Rows:
     """PUT_OFF."""
     now = tables.now()

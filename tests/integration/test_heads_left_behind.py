@@ -1,18 +1,15 @@
 """A hold that can't claim a due head owes it a wake-up: whoever came for it meanwhile was turned away by the lock."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, cast
 from uuid import uuid4
 
-import psycopg
 import pytest
 
 from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
 from tests.integration.test_claim import submit_turns
-from tests.probes import until
 from turns.claim import Claim
 from turns.database import Database
 from turns.settings import QueueSettings, Settings
@@ -23,7 +20,6 @@ from worker.session_lock import Guard, LockedSession, Release, SessionLock
 
 NET_SECONDS = 60.0
 
-WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 LEFT = "SELECT queue, status, send_at <= clock_timestamp() AS due FROM turns ORDER BY seq"
 
 
@@ -88,25 +84,6 @@ async def test_the_head_of_another_queue_is_due_at_once_when_its_worker_was_turn
     left = await database.fetch(LEFT, {})
     assert left[0] == {"queue": "other", "status": "PENDING", "due": True}
     assert left[1]["status"] == "PENDING"
-
-
-async def test_a_head_that_somebody_sat_on_is_due_as_soon_as_he_is_gone(
-    settings: Settings, database: Database, lock: SessionLock
-) -> None:
-    await submit_turns(database, settings, "one")
-    [row] = await database.fetch("SELECT id FROM turns", {})
-    with processing(settings, database, lock, "ours") as ours, psycopg.connect(settings.database_url) as sitting:
-        sitting.execute("SELECT 1 FROM turns FOR NO KEY UPDATE")
-        running = asyncio.create_task(ours.process(message_about(row["id"])))
-
-        async def has_given_up() -> bool:
-            return running.done() or bool(await database.fetch(WAITING, {}))
-
-        await until(has_given_up)
-        sitting.rollback()
-        await asyncio.wait_for(running, 30)
-
-    assert await database.fetch(LEFT, {}) == [{"queue": settings.queue, "status": "PENDING", "due": True}]
 
 
 async def test_the_heartbeat_knows_that_a_lock_is_given_back_before_it_is(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import psycopg
 import pytest
 import redis
 import structlog.testing
@@ -17,8 +18,8 @@ from tests.probes import until
 from tests.stacks.stack import Stack
 from turns.database import Database
 from turns.envelope import OutgoingMessage
-from turns.errors import QueueUnavailableError
-from turns.message import WakeUp
+from turns.errors import QueueUnavailableError, UnknownQueueError
+from turns.message import WakeUp, decode
 from turns.message_queue import MessageQueues
 from turns.relay import Relay
 from turns.settings import QueueSettings, Settings
@@ -140,6 +141,29 @@ async def test_a_session_that_another_worker_is_on_is_left_to_it(
     await lock.close()
 
 
+async def test_a_session_whose_head_somebody_sits_on_keeps_its_message(
+    database: Database,
+    queues: MessageQueues,
+    settings: Settings,
+    source: EventSource,
+    function: MakeFunction,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its row could not be written: with the message deleted there would be no wake-up but the net's."""
+    monkeypatch.setattr(lambda_invocation, "BACK_AFTER_SECONDS", 1)
+    await send_turns(database, queues, settings, "a", "b")
+
+    with psycopg.connect(settings.database_url) as somebody:
+        somebody.execute("SELECT 1 FROM turns WHERE session_id = 'a' FOR NO KEY UPDATE")
+        kept = await source.invoke(function(), await source.poll(2))
+        somebody.rollback()
+
+    assert [decode(body).session_id for body in kept] == ["a"]
+    assert await rows(database, "status") == [("PENDING",), ("SUCCEEDED",)]
+    assert await source.invoke(function(), await source.poll(1)) == []
+    assert await rows(database, "status") == [("SUCCEEDED",), ("SUCCEEDED",)]
+
+
 # --- what can't be read
 
 
@@ -179,6 +203,32 @@ async def test_what_the_dlq_does_not_take_comes_back_alone_and_soon(
     assert await rows(database, "status") == [("SUCCEEDED",)]
     assert await source.invoke(function(), await source.poll(1)) == []
     assert await queues.count(settings.queue) == 0
+
+
+async def test_messages_whose_queue_has_vanished_are_reported_and_their_neighbours_are_not(
+    database: Database,
+    queues: MessageQueues,
+    settings: Settings,
+    source: EventSource,
+    function: MakeFunction,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source.send("not ours")
+    await send_turns(database, queues, settings, "a")
+    event = await source.poll(2)
+
+    async def vanished(*_: Any, **__: Any) -> None:
+        raise UnknownQueueError(settings.queue)
+
+    monkeypatch.setattr(MessageQueues, "dead_letter_malformed", vanished)
+    monkeypatch.setattr(MessageQueues, "give_back", vanished)
+
+    with structlog.testing.capture_logs() as lines:
+        assert await source.invoke(function(), event) == ["not ours"]
+
+    assert await rows(database, "status") == [("SUCCEEDED",)]
+    told = [line["log_level"] for line in lines if line["event"].startswith("lambda.") and "error" in line]
+    assert (told, [line for line in lines if line["event"] == "lambda.failed"]) == (["warning"], [])
 
 
 # --- the time

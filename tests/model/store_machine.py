@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ from turns.claimed_turn import ClaimedTurn
 from turns.double_texting import submit_on_busy
 from turns.errors import SubmissionRefusedError
 from turns.halting import WayOn, read_halt, retry, skip
-from turns.head import WAKE_HEAD
+from turns.head import WAKE_HEAD, WAKE_HEAD_UNLESS_HELD
 from turns.history import END_OF_SESSION, read_history, read_history_as_text, read_version
 from turns.identifiers import TraceContext, start_trace
 from turns.joining import WAKE_JOINED, WAKE_PARENTS
@@ -345,10 +345,10 @@ class StoreMachine(RuleBasedStateMachine):
         for _ in range(1 + twice):
             self.pair.ask(send)
 
-    @rule(session=SESSIONS)
-    def wake_head(self, session: tuple[str, str]) -> None:
+    @rule(session=SESSIONS, statement=st.sampled_from([WAKE_HEAD, WAKE_HEAD_UNLESS_HELD]))
+    def wake_head(self, session: tuple[str, str], statement: LiteralString) -> None:
         parameters = {"tenant": session[0], "session": session[1]}
-        self.pair.ask(lambda stand: stand.database.fetch(WAKE_HEAD, parameters))
+        self.pair.ask(lambda stand: stand.database.fetch(statement, parameters))
 
     @rule(sessions=st.lists(SESSIONS, min_size=1, max_size=4), seconds=st.sampled_from([0.0, 5.0, 500.0]))
     def put_off(self, sessions: list[tuple[str, str]], seconds: float) -> None:

@@ -9,7 +9,7 @@ from tests.fakes.store_stands import Stand
 from turns.claim import Claim, ClaimTerms, claim
 from turns.claimed_turn import ClaimedTurn
 from turns.errors import SubmissionRefusedError
-from turns.head import WAKE_HEAD
+from turns.head import WAKE_HEAD, WAKE_HEAD_UNLESS_HELD
 from turns.put_off import PutOff, put_off
 from turns.settle import Settled, SettleRequest, Superseded, settle
 from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
@@ -115,6 +115,12 @@ async def wake_head(store: Stand, session_id: str = "s") -> list[UUID]:
     """Owes a session's head a wake-up; the ids of the turns that are owed one now."""
     rows = await store.database.fetch(WAKE_HEAD, {"tenant": "t", "session": session_id})
     return [row["id"] for row in rows]
+
+
+async def wake_head_unless_held(store: Stand, session_id: str = "s") -> bool:
+    """The same as a worker does; whether somebody sits on its row."""
+    [row] = await store.database.fetch(WAKE_HEAD_UNLESS_HELD, {"tenant": "t", "session": session_id})
+    return bool(row["held"])
 
 
 async def put_off_session(store: Stand, seconds: float, session_id: str = "s") -> None:

@@ -1,0 +1,64 @@
+"""What a hold leaves to others: its session's head is owed a wake-up, also where somebody sits on the head's row.
+
+Such a row can't be made due. To wait for it takes a connection of the pool, again and again, for as long as an operator in a psql
+is at lunch: a few sessions of one tenant had all of them, and a few dozen all slots. So there the queue keeps the wake-up: the
+message of the hold is given back or, where that is deleted by now, sent anew. With SQS away as well the row's net is left.
+"""
+
+import asyncio
+import random
+
+import structlog
+
+from turns.backoff import full_jitter
+from turns.database import Database
+from turns.head import WAKE_HEAD_UNLESS_HELD
+from worker.delivery import Delivery
+from worker.hold import Hold
+from worker.outage import Outlast
+from worker.workbench import Workbench
+
+MAX_LOOKS = 6
+LOOK_AGAIN_SECONDS = 0.002
+"""A relay, or another worker's claim, has the row for a moment only; a tenth of a second is enough for those."""
+BACK_BASE_SECONDS = 2.0
+BACK_CAP_SECONDS = 30.0
+"""The longer it lasts, the rarer: each visit takes a slot for a second and a half, and after a thousand receives SQS moves a
+message to the DLQ."""
+
+log = structlog.get_logger("turnstile.worker")
+
+
+class Leaving:
+    """The end of the holds that can't do all that is due in their session."""
+
+    def __init__(self, with_: Workbench, delivery: Delivery, outlast: Outlast) -> None:
+        self._database: Database = with_.database
+        self._message_stays = with_.message_stays
+        self._delivery = delivery
+        self._outlast = outlast
+
+    async def owe_wake_up(self, hold: Hold) -> None:
+        """Makes the session's head due; or notes on the hold that somebody sits on its row."""
+        session = {"tenant": hold.wake_up.tenant_id, "session": hold.wake_up.session_id}
+        for look in range(MAX_LOOKS):
+            [head] = await self._outlast(lambda: self._database.fetch(WAKE_HEAD_UNLESS_HELD, session))
+            hold.head_held = head["held"]
+            if not hold.head_held:
+                return
+            await asyncio.sleep(LOOK_AGAIN_SECONDS * 2**look)
+
+    async def leave_message(self, hold: Hold) -> None:
+        """Instead of its deletion, where the head could not be made due. After the unlock: it would be turned away."""
+        if hold.deletion is None:
+            hold.held.message = None
+            self._message_stays(hold.message)
+            jitter = random.uniform(0.5, 1)  # noqa: S311 - not a secret
+            seconds = full_jitter(hold.message.receive_count, jitter, BACK_BASE_SECONDS, BACK_CAP_SECONDS)
+            log.warning("session.head_held", again_in_seconds=int(seconds))
+            await self._delivery.give_back(hold.message, seconds)
+        else:
+            # On a FIFO queue it went with the first claim, on others with the first settle.
+            log.warning("session.head_held", again_in_seconds=0)
+            await hold.deletion
+            await self._delivery.send_anew(hold.wake_up, hold.message)
