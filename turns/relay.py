@@ -198,7 +198,7 @@ class Relay:
                 wait.cancel()
 
     async def round(self) -> bool:
-        """Places, wakes, takes and sends once. True if there may be more that is due already, and SQS takes it."""
+        """Places, wakes, takes and sends once. True if there may be more that is due already."""
         limit = {"limit": BATCH}
         await self._database.fetch(PLACE_SCHEDULED, limit)
         await self._database.fetch(WAKE_EXPIRED, limit)
@@ -207,14 +207,12 @@ class Relay:
             await wake_joined(self._database)
         ours_until = time.monotonic() + self._settings.relay_stamp_seconds
         due = await self._take_due()
-        owed = sent = 0
         for queue in sorted({row.queue for row in due}):
             rows = [row for row in due if row.queue == queue]
             woken = [row for row in rows if row.status.is_open and row.send_at]
             failed = [row for row in rows if row.status is TurnStatus.FAILED]
-            owed += len(woken) + len(failed)
-            sent += await self._send(queue, self._send_wake_ups, woken, ours_until)
-            sent += await self._send(queue, self._send_dead_letters, failed, ours_until)
+            await self._send(queue, self._send_wake_ups, woken, ours_until)
+            await self._send(queue, self._send_dead_letters, failed, ours_until)
         if time.monotonic() - self._forgot_at > FORGET_EVERY_SECONDS:
             # Noted first: a delete that takes too long must not keep each round's sends waiting.
             self._forgot_at = time.monotonic()
@@ -227,8 +225,7 @@ class Relay:
             if any(more):
                 # One statement a minute keeps up with few requests a second: what is left is the next round's.
                 self._forgot_at = -math.inf
-        # Where SQS takes nothing, the next round would only write as many rows anew, and the one after it.
-        return len(due) == BATCH and (sent > 0 or owed == 0)
+        return len(due) == BATCH
 
     async def _take_due(self) -> list[DueRow]:
         full = time.monotonic() - self._full_scan_at > FULL_SCAN_EVERY_SECONDS
@@ -245,28 +242,26 @@ class Relay:
         return [DueRow(**{**row, "status": TurnStatus(row["status"])}) for row in rows]
 
     async def _send(
-        self, queue: str, send: Callable[[str, Sequence[DueRow]], Awaitable[int]], rows: Sequence[DueRow], until: float
-    ) -> int:
-        """Each queue by itself: one that refuses must not hold up what another would take. How many were sent.
+        self, queue: str, send: Callable[[str, Sequence[DueRow]], Awaitable[None]], rows: Sequence[DueRow], until: float
+    ) -> None:
+        """Each queue by itself: one that refuses must not hold up what another would take.
 
         Once the stamp is over, other relays take the rows. Two that go on regardless send them all twice, find each other's
         stamps instead of their own, and count none: on a queue that is served slowly the net would never grow, and the queue
         would fill with what nobody needs.
         """
-        sent = 0
         for start in range(0, len(rows), SENT_AT_ONCE):
             if time.monotonic() >= until:
                 log.info("relay.out_of_time", queue=queue, turns=len(rows) - start)
-                break
+                return
             some = rows[start : start + SENT_AT_ONCE]
             try:
-                sent += await send(queue, some)
+                await send(queue, some)
             except (QueueUnavailableError, UnknownQueueError) as error:
                 log.warning("relay.not_sent", queue=queue, turns=len(rows) - start, error=str(error))
-                break
-        return sent
+                return
 
-    async def _send_wake_ups(self, queue: str, rows: Sequence[DueRow]) -> int:
+    async def _send_wake_ups(self, queue: str, rows: Sequence[DueRow]) -> None:
         sent = await self._sender.send(queue, [row.message for row in rows])
         ids = {message.wake_up.turn_id for message in sent}
         stamped = [row for row in rows if row.id in ids and row.status is TurnStatus.PENDING]
@@ -278,9 +273,8 @@ class Relay:
         }
         await self._database.fetch(PUT_NET, parameters)
         log.debug("relay.sent", queue=queue, messages=len(sent))
-        return len(sent)
 
-    async def _send_dead_letters(self, queue: str, rows: Sequence[DueRow]) -> int:
+    async def _send_dead_letters(self, queue: str, rows: Sequence[DueRow]) -> None:
         sent = await self._sender.send_dead_letters(queue, [row.dead_letter for row in rows])
         parameters: dict[str, Any] = {
             "ids": [letter.message.wake_up.turn_id for letter in sent],
@@ -288,4 +282,3 @@ class Relay:
         }
         await self._database.fetch(DEAD_LETTERED, parameters)
         log.info("relay.dead_lettered", queue=queue, turns=[str(turn_id) for turn_id in parameters["ids"]])
-        return len(sent)

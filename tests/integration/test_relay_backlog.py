@@ -1,6 +1,5 @@
 """The relay under trouble: a backlog from long ago is worked off at once, and one queue's refusal is its own affair."""
 
-import asyncio
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, LiteralString, NoReturn
@@ -78,63 +77,6 @@ async def test_a_backlog_that_was_left_behind_by_a_full_round_is_not_forgotten(
     await relay.round()
 
     assert len(sender.sent) == BATCH + 1
-
-
-class Awaited(asyncio.Event):
-    """Says when somebody begins to wait for it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.waited_for = asyncio.Event()
-
-    async def wait(self) -> Any:
-        self.waited_for.set()
-        return await super().wait()
-
-
-async def test_with_sqs_refusing_everything_a_full_round_is_followed_by_a_pause(
-    database: Database, settings: Settings
-) -> None:
-    # Round upon round would write every due row anew, once a stamp, for as long as the outage lasts.
-    stopping = Awaited()
-    patient = settings.model_copy(update={"relay_tick_seconds": 3600.0})
-    await submit_turns(database, settings, *map(str, range(2 * BATCH)))
-    await make_due(database, 1.0)
-
-    running = asyncio.create_task(Relay(database, Sender(settings.queue), patient).run(stopping))
-    await asyncio.wait_for(stopping.waited_for.wait(), 30)
-    stopping.set()
-    await asyncio.wait_for(running, 30)
-
-    [written] = await database.fetch("SELECT count(*) FROM turns WHERE send_at > now()", {})
-    assert written == {"count": BATCH}
-
-
-async def test_a_full_round_that_has_sent_some_is_followed_by_another(database: Database, settings: Settings) -> None:
-    await submit(
-        database,
-        [make_submission(settings.queue), *(make_submission("refusing", f"s-{n}") for n in range(BATCH))],
-        net_seconds=60.0,
-    )
-    await make_due(database, 1.0)
-    await database.fetch("UPDATE turns SET send_at = now() - interval '2 s' WHERE queue <> 'refusing'", {})
-
-    assert await Relay(database, Sender("refusing"), settings).round() is True
-
-
-async def test_a_full_round_that_had_nothing_to_send_is_followed_by_another(
-    database: Database, settings: Settings
-) -> None:
-    # Leases that were renewed after all: the rows are dealt with, and there may be more behind them.
-    await submit(database, [make_submission(settings.queue, f"s-{n}") for n in range(BATCH)], net_seconds=60.0)
-    await make_due(database, 1.0)
-    running = """
-        UPDATE turns SET status = 'RUNNING', attempt = 1, fence = nextval('fence_seq'), claim_id = gen_random_uuid(),
-               worker_id = 'w', started_at = now(), lease_until = now() + interval '1 h'
-    """
-    await database.fetch(running, {})
-
-    assert await Relay(database, Sender(), settings).round() is True
 
 
 @pytest.mark.parametrize("refusing", ["aaa", "zzz"])
