@@ -1,6 +1,6 @@
 """How an attempt ended: a closed set of values, and the one function that turns an exception into one. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -49,6 +49,8 @@ class Succeeded:
     """The handler returned."""
 
     reply: Any
+    text: str | None = field(default=None, compare=False)
+    """Its JSON as it was when it was judged; None: to be made when it is settled."""
 
 
 @dataclass(frozen=True, slots=True)
