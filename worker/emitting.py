@@ -167,7 +167,8 @@ class Emitter:
         with self._lock:
             self._silent = True
             self._gathered.put([])
-            self._said.clear()
+            # A new one: what stands in the old one may wait to be appended, together with what others say.
+            self._said = []
         self._parting.set()
 
     # --- gather

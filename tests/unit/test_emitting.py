@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from tests.factories import nest
 from tests.probes import until
 from tests.unit.test_attempt import CLAIMED
+from turns.batching import Batcher
 from turns.events import Append, Appended
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
@@ -325,6 +326,30 @@ async def test_text_beyond_what_a_reply_may_have_is_not_said(bench: Bench) -> No
     for text in (half, half, "y", "z"):
         await bench.emitter.emit(text)
     assert bench.emitter.text == half + half
+
+
+async def test_who_falls_silent_leaves_an_append_that_waits_as_it_is() -> None:
+    # As the worker has it: the appends of all its turns go out together, and this one waits for a flush that takes long.
+    answers, flushed = asyncio.Event(), list[Append]()
+
+    async def flush(appends: Sequence[Append]) -> list[Appended]:
+        await answers.wait()
+        flushed.extend(replace(append, events=list(append.events)) for append in appends)
+        return [Appended.APPENDED] * len(appends)
+
+    bench, appends = Bench(), Batcher[Append, Appended](flush, limit=9)
+    other = Emitter(CLAIMED, "other", 100, appends, bench._spawn)
+    await other.emit("first")
+    await until(lambda: other._said and not appends._waiting)
+    emitter = Emitter(CLAIMED, "key", 100, appends, bench._spawn)
+    await emitter.emit("waits")
+    await until(lambda: emitter._said)
+
+    emitter.fall_silent()
+    answers.set()
+
+    await until(lambda: len(flushed) == 2)
+    assert [event.saying.kind.value for event in flushed[1].events] == ["status", "delta"]
 
 
 async def test_who_is_superseded_falls_silent(bench: Bench) -> None:
