@@ -10,8 +10,9 @@ from redis.exceptions import RedisError
 
 from memory.interface import MemoryChange
 
-POLL_SECONDS = 1.0
-"""How long one look at the connection waits; the subscription itself waits until it is left."""
+QUIET_SECONDS = 5.0
+"""After so long without a word the connection is asked for a sign of life; after as long again it is given up. A Redis that has
+vanished without a word (a host, a path through a network) would be listened to for ever."""
 
 log = structlog.get_logger("turnstile.memory")
 
@@ -19,7 +20,7 @@ log = structlog.get_logger("turnstile.memory")
 @asynccontextmanager
 async def subscribed(redis: Any, channel: str) -> AsyncIterator[AsyncIterator[MemoryChange]]:
     """The changes from now on; an empty run of them if Redis is away."""
-    subscription = redis.pubsub(ignore_subscribe_messages=True)
+    subscription = redis.pubsub()
     try:
         yield _changes(subscription if await _joined(subscription, channel) else None)
     finally:
@@ -36,13 +37,18 @@ async def _joined(subscription: Any, channel: str) -> bool:
 
 
 async def _changes(subscription: Any) -> AsyncIterator[MemoryChange]:
+    asked = False
     while subscription is not None:
         try:
-            message = await subscription.get_message(timeout=POLL_SECONDS)
+            message = await subscription.get_message(timeout=QUIET_SECONDS)
+            if message is None and asked:
+                raise ConnectionError("no sign of life")
+            if asked := message is None:
+                await subscription.ping()
         except (RedisError, OSError) as error:
             log.info("memory.subscription_lost", error=f"{type(error).__name__}: {error}")
             return
-        if message is not None:
+        if message is not None and message["type"] == "message":
             yield _read(message["data"])
 
 

@@ -154,7 +154,7 @@ class Superseded:
 async def settle(
     database: Database, terms: ClaimTerms, requests: Sequence[SettleRequest], encode: Callable[[Any], str]
 ) -> list[Settled | Superseded]:
-    """Ends many claims; answers in the order of `requests`. `encode` makes the JSON text of a reply.
+    """Ends many claims; answers in the order of `requests`. `encode` makes the JSON text of a reply that has none.
 
     Raises DatabaseUnavailableError; may then be called again with the same requests, which may have been committed.
     """
@@ -221,7 +221,7 @@ def _settle_parameters(
         "fences": [request.turn.fence for request in requests],
         "statuses": [settlement.status.value for settlement in settlements],
         "outcomes": [settlement.outcome.value for settlement in settlements],
-        "replies": [encode(settlement.reply) for settlement in settlements],
+        "replies": [settlement.reply_text or encode(settlement.reply) for settlement in settlements],
         "afters": [settlement.after_seconds for settlement in settlements],
         "refunds": [settlement.refund for settlement in settlements],
         "faults": [settlement.fault for settlement in settlements],

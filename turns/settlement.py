@@ -1,6 +1,6 @@
 """What is to become of a claimed turn. Pure: `worker.decision` makes it, `turns.settle` commits it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -54,6 +54,9 @@ class Settlement:
     status: TurnStatus
     outcome: AttemptOutcome
     reply: Any = None
+    reply_text: str | None = field(default=None, repr=False, compare=False)
+    """Its JSON, if that has been made. A settle may be repeated for long, and the handler may have left something running that
+    goes on changing the reply: what was judged is what is stored."""
     after_seconds: float = 0.0
     """PENDING only: how long the turn waits."""
     refund: bool = False

@@ -172,4 +172,4 @@ class Attempt:
             return Failed("unfit_reply", str(error), may_heal=False)
         if cleaned.removed:
             self._context.log.warning("reply.cleaned", characters=cleaned.removed)
-        return Succeeded(cleaned.value)
+        return Succeeded(cleaned.value, cleaned.text)

@@ -4,6 +4,8 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, TypeVar
@@ -29,7 +31,7 @@ Answer = TypeVar("Answer")
 
 
 def turn_for_handler(turn: ClaimedTurn) -> Turn:
-    """The handler's view of a claimed turn."""
+    """The handler's view of a claimed turn. Its inputs are its own: what becomes of them in there is not what was said."""
     return Turn(
         id=turn.id,
         tenant_id=turn.tenant_id,
@@ -37,7 +39,7 @@ def turn_for_handler(turn: ClaimedTurn) -> Turn:
         seq=turn.seq,
         queue=turn.queue,
         kind=turn.kind,
-        inputs=turn.inputs,
+        inputs=tuple(map(_own, turn.inputs)),
         metadata=turn.metadata,
         created_at=turn.created_at,
         trace_id=turn.trace_id,
@@ -150,7 +152,7 @@ class TurnContext:
         if not 1 <= limit <= MAX_HISTORY:
             raise ValueError(f"limit must be 1 to {MAX_HISTORY}, got {limit}")
         turn = self._turn
-        said_now = turn.messages[-limit:]
+        said_now = [_own_message(said) for said in turn.messages[-limit:]]
         before: list[Message] = []
         if limit > len(said_now):
             before = await self._outlast(
@@ -186,3 +188,13 @@ class TurnContext:
 
     async def join(self, children: Sequence[Child], policy: str = "all") -> list[Any]:
         return await self._children.join(children, policy)
+
+
+def _own(content: Any) -> Any:
+    # After the settle the turn's messages are written into the session's history as they are then (ADR 0021): a handler that
+    # pops a key of its input would have every later prompt, and every client, told what nobody has said.
+    return content if isinstance(content, str) else deepcopy(content)
+
+
+def _own_message(said: Message) -> Message:
+    return said if isinstance(said.content, str) else replace(said, content=_own(said.content))

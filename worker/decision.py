@@ -33,8 +33,9 @@ def decide(
     `seconds_left` until the turn expires, where retries and snoozes end; `jitter` is drawn from 0 to 1.
     """
     match outcome:
-        case Succeeded(reply):
-            return Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=reply)
+        case Succeeded(reply, text):
+            answered = AttemptOutcome.SUCCEEDED
+            return Settlement(status=TurnStatus.SUCCEEDED, outcome=answered, reply=reply, reply_text=text)
         case TimedOut(seconds):
             failed = Failed(TIMEOUT, f"took longer than {seconds:g} s", may_heal=True)
             return _after_failure(failed, turn, policy, seconds_left, jitter)

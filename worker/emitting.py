@@ -20,13 +20,11 @@ from turns.settings import Settings
 from turns.settlement import Settlement
 from turns.status import TurnStatus
 from turns.turn_event import EventKind, Saying, TurnEvent, name_stream, numbered, pieces
+from worker.gathering import Gathered, deltas, portion
 from worker.reply import MAX_REPLY_CHARACTERS, clean, encode
 
 MAX_EVENT_BYTES = 65_536
 """Of one JSON event, as JSON (R5)."""
-
-MAX_GATHERED = 1000
-"""Events that wait for Redis. More, and they give way to one `reset`."""
 
 PACE_SECONDS = 0.05
 """Between two appends of one turn: nobody reads faster, and a slow model's tokens share round trips, too."""
@@ -105,12 +103,13 @@ class Emitter:
         self._lock = threading.Lock()
         self._text: list[str] = []
         self._characters = 0
-        self._gathered: list[Saying | list[str]] = []
-        """Sayings, and between them texts that still grow."""
+        self._gathered = Gathered()
         self._said: list[TurnEvent] = []
-        """Appended, but not answered yet; asked again unchanged until it is."""
+        """Numbered, but not known to be in the stream: goes out in portions, each asked again unchanged until it is answered."""
+        self._asked = 0
+        """How many of them the last append had."""
         self._unsure = False
-        """Whether what stands in `_said` may be in the stream already."""
+        """Whether that portion may be in the stream already."""
         self._next_n = 1
         self._since_anew = 0
         self._anew = False
@@ -119,7 +118,7 @@ class Emitter:
         self._overflown = False
         self._parting = asyncio.Event()
         self._patience_ends = 0.0
-        self._gathered.append(Saying.of(EventKind.STATUS, {"status": TurnStatus.RUNNING, "attempt": turn.attempt}))
+        self._gathered.add(Saying.of(EventKind.STATUS, {"status": TurnStatus.RUNNING, "attempt": turn.attempt}), 0)
         self._opening = self._loop.call_later(OPENING_SECONDS, self._open)
 
     @property
@@ -135,9 +134,9 @@ class Emitter:
             self._say_text(cleaned)
             return SAID
         data = encode(cleaned)
-        if len(data.encode()) > MAX_EVENT_BYTES:
-            raise ValueError(f"an event has {len(data.encode())} bytes as JSON, more than {MAX_EVENT_BYTES}")
-        self._say(Saying(EventKind.CUSTOM, data))
+        if (size := len(data.encode())) > MAX_EVENT_BYTES:
+            raise ValueError(f"an event has {size} bytes as JSON, more than {MAX_EVENT_BYTES}")
+        self._say(Saying(EventKind.CUSTOM, data), size)
         return SAID
 
     def handler_ended(self) -> None:
@@ -167,8 +166,9 @@ class Emitter:
         """Superseded: the turn is another claim's, and so is its stream."""
         with self._lock:
             self._silent = True
-            self._gathered.clear()
-            self._said.clear()
+            self._gathered.put([])
+            # A new one: what stands in the old one may wait to be appended, together with what others say.
+            self._said = []
         self._parting.set()
 
     # --- gather
@@ -195,30 +195,23 @@ class Emitter:
             self._text.append(text)
             self._characters += len(text)
             if not self._anew:
-                if not self._gathered or isinstance(self._gathered[-1], Saying):
-                    self._gathered.append([])
-                growing = self._gathered[-1]
-                assert isinstance(growing, list)  # noqa: S101 - for the type checker
-                growing.append(text)
+                self._gathered.add_text(text)
             self._wake()
 
-    def _say(self, saying: Saying, *, last: bool = False) -> None:
+    def _say(self, saying: Saying, size: int = 0, *, last: bool = False) -> None:
         with self._lock:
             if self._silent:
                 return
             self._silent = last
-            self._gathered.append(saying)
-            if len(self._gathered) > MAX_GATHERED:
-                # Redis has been away for long. The text is kept, the end is kept; events of the handler's own are not.
-                self._begin_anew([one for one in self._sayings() if one.kind is not EventKind.CUSTOM])
+            self._gathered.add(saying, size)
+            if self._gathered.is_too_much:
+                # The text is kept, the end is kept; events of the handler's own are not.
+                self._begin_anew([one for one in self._gathered.sayings if one.kind is not EventKind.CUSTOM])
             self._wake()
-
-    def _sayings(self) -> list[Saying]:
-        return [one for one in self._gathered if isinstance(one, Saying)]
 
     def _begin_anew(self, others: list[Saying]) -> None:
         self._anew = True
-        self._gathered = [*others]
+        self._gathered.put(others)
 
     def _wake(self) -> None:
         if self._speaking:
@@ -254,28 +247,30 @@ class Emitter:
         with self._lock:
             if not self._said and (self._gathered or self._anew):
                 if self._since_anew + len(self._gathered) > self._cap:
-                    self._begin_anew(self._sayings())
+                    self._begin_anew(self._gathered.sayings)
                 # The first of all says that the attempt has begun, and so that the text is empty: the text comes after.
-                opening = self._sayings()[:1] if self._next_n == 1 else []
-                sayings = [*opening, *self._whole()] if self._anew else opening
-                for one in self._gathered[len(opening) :]:
-                    sayings += [one] if isinstance(one, Saying) else _deltas(pieces("".join(one)))
+                gathered = self._gathered.take()
+                opening = gathered[:1] if self._next_n == 1 else []
+                sayings = [*opening, *(self._whole() if self._anew else []), *gathered[len(opening) :]]
                 self._since_anew = len(sayings) + (0 if self._anew else self._since_anew)
                 self._said = numbered(self._turn.fence, self._next_n, sayings)
                 self._next_n += len(sayings)
-                self._gathered, self._anew, self._unsure = [], False, False
+                self._anew = self._unsure = False
             self._speaking = bool(self._said)
-            return self._said
+            now = portion(self._said)
+            self._asked = len(now)
+            return now
 
     def _whole(self) -> list[Saying]:
         first, *rest = pieces("".join(self._text))
-        return [Saying(EventKind.RESET, encode({"text": first, "attempt": self._turn.attempt})), *_deltas(rest)]
+        return [Saying(EventKind.RESET, encode({"text": first, "attempt": self._turn.attempt})), *deltas(rest)]
 
     def _note(self, answer: Appended) -> None:
         match answer:
             case Appended.APPENDED:
                 with self._lock:
-                    self._said = []
+                    self._said = self._said[self._asked :]
+                    self._unsure = False
             case Appended.LOST:
                 log.info("events.lost", turn_id=str(self._turn.id))
                 with self._lock:
@@ -283,7 +278,7 @@ class Emitter:
                         # Nobody can have seen these numbers.
                         self._next_n = self._said[0].id.n
                     others = [one.saying for one in self._said if one.saying.kind not in _TEXTS]
-                    self._begin_anew([*others, *self._sayings()])
+                    self._begin_anew([*others, *self._gathered.sayings])
                     self._said = []
             case Appended.SUPERSEDED:
                 self.fall_silent()
@@ -294,7 +289,3 @@ class Emitter:
 
 
 _TEXTS = (EventKind.DELTA, EventKind.RESET)
-
-
-def _deltas(texts: Any) -> list[Saying]:
-    return [Saying(EventKind.DELTA, encode({"text": text})) for text in texts]

@@ -36,7 +36,7 @@ class Retry(Exception):  # noqa: N818 - reads as an instruction: `raise Retry(af
     def __init__(self, message: str = "", *, after: float | None = None) -> None:
         super().__init__(message)
         # Refused here, where the handler's author sees it, and not when the turn is to be settled.
-        self.after = None if after is None else _check_wait(after)
+        self.after = None if after is None else check_wait(after)
 
 
 class Snooze(Exception):  # noqa: N818
@@ -44,7 +44,7 @@ class Snooze(Exception):  # noqa: N818
 
     def __init__(self, message: str = "", *, after: float) -> None:
         super().__init__(message)
-        self.after = _check_wait(after)
+        self.after = check_wait(after)
 
 
 class Reject(Exception):  # noqa: N818
@@ -288,8 +288,8 @@ def handler(
     return lambda function: Handler(function, timeout, max_attempts, healing, undo)
 
 
-def _check_wait(after: float) -> float:
-    # A wait without end is one beyond the turn's expiry, and no wait below 0. But nan would be both and neither.
+def check_wait(after: float) -> float:
+    """The seconds. Raises ValueError or TypeError: a wait without end is beyond any expiry, but nan is beyond nothing."""
     if math.isnan(seconds := float(after)):
         raise ValueError("after must be a number of seconds, got nan")
     return seconds

@@ -1,6 +1,6 @@
 """How an attempt ended: a closed set of values, and the one function that turns an exception into one. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -9,7 +9,7 @@ from turns.cancel_reason import CancelReason
 from turns.errors import DatabaseUnavailableError
 from turns.settlement import JoinPolicy
 from worker.endings import AttemptEnding, ClaimLost, JoinPending
-from worker.handler import Reject, Retry, Snooze
+from worker.handler import Reject, Retry, Snooze, check_wait
 
 HEALING: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError, DatabaseUnavailableError)
 """What may heal by itself, whoever wrote the handler."""
@@ -52,6 +52,8 @@ class Succeeded:
     """The handler returned."""
 
     reply: Any
+    text: str | None = field(default=None, compare=False)
+    """Its JSON as it was when it was judged; None: to be made when it is settled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,10 @@ Outcome = Succeeded | Failed | Snoozed | Joining | TimedOut | Stopped
 
 
 def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = ()) -> Outcome:
-    """What a handler's exception means. Retried is only what may heal (G10); all else fails at once (G11)."""
+    """What a handler's exception means. Retried is only what may heal (G10); all else fails at once (G11).
+
+    Raises whatever an exception raises that can't be judged, as a Retry whose wait is no number.
+    """
     match _ending_in(error):
         case ClaimLost():
             return Stopped(StopReason.SUPERSEDED)
@@ -108,11 +113,14 @@ def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
             pass
     match error:
         case Snooze():
-            return Snoozed(max(0.0, error.after))
+            return Snoozed(max(0.0, check_wait(error.after)))
         case Retry():
-            return Failed("Retry", _text(error), may_heal=True, after=error.after)
+            # Checked again: a subclass may have put there what a provider's header says. Past this function nobody would catch
+            # what comes of it, and the turn would be taken over and over again, until it is a crash loop.
+            after = None if error.after is None else check_wait(error.after)
+            return Failed("Retry", _text(error), may_heal=True, after=after)
         case Reject():
-            return Failed("Reject", _text(error), may_heal=False, dead_letter=error.dead_letter)
+            return Failed("Reject", _text(error), may_heal=False, dead_letter=bool(error.dead_letter))
         case _:
             return Failed(type(error).__name__, _text(error), may_heal=isinstance(error, (*HEALING, *retry_on)))
 

@@ -63,9 +63,8 @@ class Processor:
             compensates=with_.handler.on_failed is not None,
             compensation_expires_seconds=self._queue.expires_in_seconds,
         )
-        self._claims: Batcher[ClaimRequest, Claim] = Batcher(
-            lambda requests: claim(with_.database, self._terms, requests), limit=CLAIM_BATCH
-        )
+        ask = partial(claim, with_.database, self._terms)
+        self._claims: Batcher[ClaimRequest, Claim] = Batcher(ask, limit=CLAIM_BATCH)
         self._settling = Settling(settings, with_.handler, with_.database, self._terms, self._outlast)
         self._delivery = Delivery(settings, self._queue, with_.database, with_.queues, self._outlast)
         self._leaving = Leaving(with_, self._delivery, self._outlast)
@@ -79,25 +78,27 @@ class Processor:
 
         Raises DatabaseUnavailableError only after `given_up`; the message then comes back by itself.
         """
-        wake_up = await self._delivery.read(message)
-        if wake_up is None:
+        if (wake_up := await self._delivery.read(message)) is None:
             return None
         # Every line of this hold says what it is about; `_handle` says so anew for each turn of a drain.
         logs.bind(turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id)
-        if not await self._cap.enter(wake_up):
+        if self._holds.visit(wake_up):
+            # Before the cap: put off, it would be sent for in place of a session that does wait for a slot of its tenant's.
+            log.info("session.lock", result=Guard.BUSY.as_told, seconds=0.0)
+        elif not await self._cap.enter(wake_up):
             self._with.slots.turn_away()
-            await self._delivery.delete(message)
-            return None
-        left_behind: asyncio.Future[Any] | None = None
-        try:
-            left_behind = await self._hold(wake_up, message)
-        finally:
-            self._cap.leave(wake_up.tenant_id, left_behind)
-        return left_behind
+        else:
+            left_behind: asyncio.Future[Any] | None = None
+            try:
+                left_behind = await self._hold(wake_up, message)
+            finally:
+                self._cap.leave(wake_up.tenant_id, left_behind)
+            return left_behind
+        await self._delivery.delete(message)
+        return None
 
     async def _hold(self, wake_up: WakeUp, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
-        hold = await self._lock(wake_up, message)
-        if hold is None:
+        if (hold := await self._lock(wake_up, message)) is None:
             await self._delivery.delete(message)
             return None
         self._with.heartbeat.take(hold.held)
@@ -133,8 +134,7 @@ class Processor:
         lock = name_lock(self._settings, wake_up.tenant_id, wake_up.session_id, f"{self._with.worker_id}:{uuid4().hex}")
         began = time.monotonic()
         guard = Guard.BUSY if self._holds.visit(wake_up) else await self._with.lock.acquire(lock)
-        waited = round(time.monotonic() - began, 4)
-        log.info("session.lock", result=guard.as_told, seconds=waited)
+        log.info("session.lock", result=guard.as_told, seconds=round(time.monotonic() - began, 4))
         match guard:
             case Guard.LOCKED:
                 return Hold(wake_up, message, lock, Held(lock, message))

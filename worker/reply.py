@@ -29,6 +29,8 @@ class CleanReply:
 
     value: Any
     removed: int
+    text: str
+    """Its JSON as it was when it was looked at. The value is the handler's own: a task or a thread may go on changing it."""
 
 
 def clean(reply: Any, *, what: str = "the reply", most: int = MAX_REPLY_CHARACTERS) -> CleanReply:
@@ -49,8 +51,9 @@ def clean(reply: Any, *, what: str = "the reply", most: int = MAX_REPLY_CHARACTE
             raise UnfitReplyError(f"{what} has {written_out} characters with its numbers written out, more than {most}")
         # The common case costs one look at the text that was made anyway.
         if "\\u0000" not in text and not _has_surrogate(text):
-            return CleanReply(reply, 0)
-        return CleanReply(*_scrub(json.loads(text)))
+            return CleanReply(reply, 0, text)
+        value, removed = _scrub(json.loads(text))
+        return CleanReply(value, removed, _as_text(value))
     except RecursionError:
         # Within the limit, but given away by a call that is far down in a recursion of its own.
         raise UnfitReplyError(f"{what} is nested too deep to be cleaned here") from None

@@ -1,7 +1,7 @@
 """Processors as the worker makes them, for the tests that look at the way of one message."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -53,6 +53,7 @@ def processing(
     slots: Slots | None = None,
     taken: list[Held] | None = None,
     stopping: asyncio.Event | None = None,
+    nudge_relay: Callable[[], None] = lambda: None,
 ) -> Iterator[Processor]:
     """A processor without a heartbeat, whose handler answers at once. What that would keep alive is added to `taken`."""
     held = [] if taken is None else taken
@@ -73,7 +74,7 @@ def processing(
                 threads=threads,
                 slots=slots or Slots(64),
                 is_full=lambda: False,
-                nudge_relay=lambda: None,
+                nudge_relay=nudge_relay,
                 stopping=stopping or asyncio.Event(),
                 given_up=asyncio.Event(),
             ),

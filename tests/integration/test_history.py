@@ -3,8 +3,8 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,6 +24,7 @@ from turns.conversation import NOTHING_SAID, HistoryVersion
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError
 from turns.settings import QueueSettings, Settings
+from worker.context import TurnContext, turn_for_handler
 
 DEPTH = 8
 LARGE = "x" * (MAX_CONTENT_BYTES + 1)
@@ -69,6 +70,18 @@ async def far(settings: Settings, database: Database, cable: Cable) -> AsyncIter
     opened = Reader(settings.model_copy(update={"redis_url": f"redis://127.0.0.1:{cable.port}"}), database)
     yield opened
     await opened.history.close()
+
+
+def make_context(turn: ClaimedTurn, history: History) -> TurnContext:
+    """What a handler reads its history with; it has nothing else."""
+
+    async def outlast(call: Callable[[], Awaitable[Any]]) -> Any:
+        return await call()
+
+    nothing = cast("Any", None)
+    return TurnContext(
+        turn, 60.0, outlast, history=history, memory=nothing, emitter=nothing, values=nothing, children=nothing
+    )
 
 
 @pytest.fixture
@@ -228,6 +241,32 @@ async def test_a_write_through_after_a_lost_one_leaves_no_gap(reader: Reader, ta
 
     assert await talk.read(reader.history) == await talk.table()
     assert reader.asked == ["rebuild"]
+
+
+@pytest.mark.parametrize("planted", ["said by nobody", object()], ids=["JSON", "no JSON"])
+async def test_what_a_handler_does_to_its_input_is_not_what_was_said(
+    reader: Reader, talk: Conversation, planted: object
+) -> None:
+    await talk.exchange(reader.history)
+    turn = await talk.begin({"a": 1, "deep": {"b": [2]}})
+    seen = make_context(turn, reader.history)
+
+    for given in (turn_for_handler(turn).input, (await seen.history())[-1].content):
+        given["a"] = given["deep"]["b"][0] = planted
+    await reader.history.append(turn, await talk.answer(turn))
+
+    assert await talk.read(reader.history) == await talk.table()
+    assert reader.asked == []
+
+
+async def test_what_a_handler_does_to_its_history_is_not_what_the_next_look_finds(
+    reader: Reader, talk: Conversation
+) -> None:
+    seen = make_context(await talk.begin({"a": 1}), reader.history)
+
+    (await seen.history())[-1].content["a"] = 2
+
+    assert [one.content for one in await seen.history()] == [{"a": 1}]
 
 
 async def test_a_turn_that_was_not_answered_changes_nothing(reader: Reader, talk: Conversation) -> None:

@@ -8,16 +8,27 @@ from uuid import UUID
 import pytest
 
 from tests.factories import make_submission
+from tests.integration.processing import message_about, processing
 from tests.probes import until
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError
 from turns.message import WakeUp
 from turns.settings import Settings
 from turns.submission import submit
+from worker.handler import Handler
 from worker.outage import outlast
+from worker.session_lock import SessionLock
 from worker.tenant_cap import PUT_OFF_SECONDS, TenantCap
 
 NET_SECONDS = 600.0
+
+
+async def owed_in(database: Database, turn_id: UUID) -> float:
+    """Seconds until a wake-up is due."""
+    [row] = await database.fetch(
+        "SELECT extract(epoch FROM send_at - now())::float8 AS seconds FROM turns WHERE id = %(id)s", {"id": turn_id}
+    )
+    return float(row["seconds"])
 
 
 class Door:
@@ -46,11 +57,7 @@ class Door:
 
     async def owed_in(self, turn_id: UUID) -> float:
         """Seconds until a wake-up is due."""
-        [row] = await self.database.fetch(
-            "SELECT extract(epoch FROM send_at - now())::float8 AS seconds FROM turns WHERE id = %(id)s",
-            {"id": turn_id},
-        )
-        return float(row["seconds"])
+        return await owed_in(self.database, turn_id)
 
 
 class Slow:
@@ -127,3 +134,32 @@ async def test_with_the_database_away_the_message_is_not_done_with(door: Door) -
 
         with pytest.raises(DatabaseUnavailableError):
             await cap.enter(WakeUp("t", "second", UUID(int=1)))
+
+
+async def test_a_session_that_is_held_here_is_not_put_off_before_one_that_waits(
+    settings: Settings, database: Database
+) -> None:
+    capped, lock = settings.model_copy(update={"tenant_slots": 1}), SessionLock(settings)
+    wanted = [make_submission(settings.queue, session) for session in ("a", "c")]
+    await submit(database, wanted, net_seconds=NET_SECONDS)
+    again, waits = make_submission(settings.queue, "a"), wanted[1]
+    began, going_on = asyncio.Event(), asyncio.Event()
+
+    async def answer(*_: object) -> None:
+        began.set()
+        await going_on.wait()
+
+    nudges: list[None] = []
+    with processing(capped, database, lock, "w", Handler(answer), nudge_relay=lambda: nudges.append(None)) as processor:
+        holding = asyncio.create_task(processor.process(message_about(wanted[0].turn_id, "a")))
+        await began.wait()
+        await submit(database, [again], net_seconds=NET_SECONDS)
+        for turn, session in ((again, "a"), (waits, "c")):
+            await processor.process(message_about(turn.turn_id, session))
+        assert await owed_in(database, again.turn_id) > 2 * PUT_OFF_SECONDS
+        going_on.set()
+        await holding
+
+        await until(lambda: nudges)
+    await lock.close()
+    assert await owed_in(database, waits.turn_id) <= 0

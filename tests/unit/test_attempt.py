@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import gc
 import inspect
+import math
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -23,7 +24,7 @@ from turns.events import Append, Appended
 from worker.attempt import Attempt
 from worker.context import TurnContext, turn_for_handler
 from worker.emitting import Emitter
-from worker.handler import Context, Handler, Retry, Snooze, Turn
+from worker.handler import Context, Handler, Reject, Retry, Snooze, Turn
 from worker.handler_exits import outlive_exits
 from worker.outcome import Failed, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
 
@@ -154,7 +155,9 @@ async def test_an_iterator_that_ends_in_the_handler_is_a_failure_like_any_other(
         assert (outcome.error_class, outcome.may_heal) == ("RuntimeError", False)
 
 
-async def test_what_cannot_be_judged_has_failed(bench: Bench) -> None:
+def make_odd_error() -> Exception:
+    """Nobody can say of what class it is; not of this module, through which pytest looks for tests."""
+
     class OddError(Exception):
         @property
         def __class__(self) -> Any:
@@ -163,13 +166,57 @@ async def test_what_cannot_be_judged_has_failed(bench: Bench) -> None:
         @__class__.setter
         def __class__(self, _: Any) -> None: ...
 
+    return OddError()
+
+
+class BusyError(Retry):
+    """As many write it, with the wait that a provider's header names."""
+
+    def __init__(self, after: Any) -> None:
+        super().__init__("busy")
+        self.after = after
+
+
+class AwayError(Snooze):
+    """The same."""
+
+    def __init__(self, after: Any) -> None:
+        super().__init__(after=0)
+        self.after = after
+
+
+class RefusedError(Reject):
+    """Nobody can say whether it wants a dead letter."""
+
+    class Undecided:
+        def __bool__(self) -> bool:
+            raise ValueError("neither")
+
+    def __init__(self) -> None:
+        super().__init__("no")
+        self.dead_letter = cast("bool", self.Undecided())
+
+
+A_DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("OddError", make_odd_error),
+        *(("BusyError", partial(BusyError, after)) for after in (A_DATE, math.nan, [5])),
+        *(("AwayError", partial(AwayError, after)) for after in (A_DATE, math.nan, [5])),
+        ("RefusedError", RefusedError),
+    ],
+)
+async def test_what_cannot_be_judged_has_failed(bench: Bench, name: str, make: Callable[[], Exception]) -> None:
     async def fail(*_: Any) -> None:
-        raise OddError
+        raise make()
 
     outcome = await bench.attempt(fail).run(LONG, LONG)
 
     assert isinstance(outcome, Failed)
-    assert (outcome.error_class, outcome.may_heal) == ("OddError", False)
+    assert (outcome.error_class, outcome.may_heal) == (name, False)
 
 
 async def test_what_the_handler_declares_may_heal(bench: Bench) -> None:

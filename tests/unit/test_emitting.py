@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +12,13 @@ import pytest
 from tests.factories import nest
 from tests.probes import until
 from tests.unit.test_attempt import CLAIMED
+from turns.batching import Batcher
 from turns.events import Append, Appended
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
 from turns.turn_event import EventKind, TurnEvent
-from worker.emitting import MAX_EVENT_BYTES, MAX_GATHERED, OPENING_SECONDS, Emitter
+from worker.emitting import MAX_EVENT_BYTES, OPENING_SECONDS, Emitter
+from worker.gathering import MAX_APPEND_BYTES, MAX_GATHERED, MAX_GATHERED_BYTES
 from worker.reply import MAX_REPLY_CHARACTERS, UnfitReplyError
 
 
@@ -28,12 +30,15 @@ class Redis:
         self.loses_answer = False
         self.superseded = False
         self.calls = 0
+        self.sizes: list[int] = []
+        """What was to be appended, in bytes."""
         self.stream: list[TurnEvent] = []
         self.heard: list[TurnEvent] = []
         """What a reader has been told who was always there."""
 
     async def append(self, append: Append) -> Appended:
         self.calls += 1
+        self.sizes.append(sum(len(event.saying.data.encode()) for event in append.events))
         first, last = append.events[0], append.events[-1]
         if self.away:
             return Appended.AWAY
@@ -196,6 +201,70 @@ async def test_what_overflows_before_the_first_word_got_through_still_begins_wit
     assert bench.redis.text(bench.redis.stream) == bench.emitter.text
 
 
+def large(n: int) -> dict[str, Any]:
+    """An event of 60 KB, half as many characters."""
+    return {"n": n, "x": "\u00e9" * 30_000}
+
+
+async def test_what_is_large_is_said_in_portions_and_in_order() -> None:
+    bench = Bench(cap=1000)
+    for n in range(100):
+        await bench.emitter.emit(large(n))
+    bench.succeed("bye")
+    await bench.quiet()
+
+    said = [json.loads(event.saying.data)["n"] for event in bench.redis.heard[1:-1]]
+    assert (said, bench.redis.kinds[-1]) == (list(range(100)), "end")
+    assert max(bench.redis.sizes) <= MAX_APPEND_BYTES
+    assert bench.redis.calls < 10
+
+
+async def test_a_portion_whose_answer_was_lost_doubles_nothing_and_loses_nothing() -> None:
+    bench = Bench(cap=1000)
+    await bench.quiet()
+    bench.redis.loses_answer = True
+    for n in range(40):
+        await bench.emitter.emit(large(n))
+    await bench.quiet()
+
+    assert [json.loads(event.saying.data)["n"] for event in bench.redis.heard[1:]] == list(range(40))
+
+
+async def test_after_a_flush_between_two_portions_all_that_was_not_said_is() -> None:
+    bench = Bench(cap=1000)
+    await bench.emitter.emit("before, ")
+    await bench.quiet()
+    calls = bench.redis.calls
+    for n in range(40):
+        await bench.emitter.emit(large(n))
+    await until(lambda: bench.redis.calls > calls)
+    told = len(bench.redis.heard)
+    bench.redis.stream = []
+    await bench.emitter.emit("after")
+    await bench.quiet()
+
+    customs = [
+        json.loads(event.saying.data)["n"] for event in bench.redis.heard if event.saying.kind is EventKind.CUSTOM
+    ]
+    assert told < len(bench.redis.heard)
+    assert customs == list(range(40))
+    assert [event.id.n for event in bench.redis.heard] == list(range(1, len(bench.redis.heard) + 1))
+    assert bench.redis.text(bench.redis.stream) == "before, after"
+
+
+async def test_of_large_events_fewer_wait_for_redis(bench: Bench) -> None:
+    await bench.quiet()
+    bench.redis.away = True
+    for n in range(MAX_GATHERED // 2):
+        await bench.emitter.emit(f"{n} ")
+        await bench.emitter.emit(large(n))
+    bench.redis.away = False
+    await bench.quiet()
+
+    assert sum(bench.redis.sizes) <= MAX_GATHERED_BYTES + MAX_APPEND_BYTES
+    assert bench.redis.text(bench.redis.heard) == bench.emitter.text
+
+
 async def test_a_lost_answer_doubles_nothing(bench: Bench) -> None:
     await bench.quiet()
     bench.redis.loses_answer = True
@@ -257,6 +326,30 @@ async def test_text_beyond_what_a_reply_may_have_is_not_said(bench: Bench) -> No
     for text in (half, half, "y", "z"):
         await bench.emitter.emit(text)
     assert bench.emitter.text == half + half
+
+
+async def test_who_falls_silent_leaves_an_append_that_waits_as_it_is() -> None:
+    # As the worker has it: the appends of all its turns go out together, and this one waits for a flush that takes long.
+    answers, flushed = asyncio.Event(), list[Append]()
+
+    async def flush(appends: Sequence[Append]) -> list[Appended]:
+        await answers.wait()
+        flushed.extend(replace(append, events=list(append.events)) for append in appends)
+        return [Appended.APPENDED] * len(appends)
+
+    bench, appends = Bench(), Batcher[Append, Appended](flush, limit=9)
+    other = Emitter(CLAIMED, "other", 100, appends, bench._spawn)
+    await other.emit("first")
+    await until(lambda: other._said and not appends._waiting)
+    emitter = Emitter(CLAIMED, "key", 100, appends, bench._spawn)
+    await emitter.emit("waits")
+    await until(lambda: emitter._said)
+
+    emitter.fall_silent()
+    answers.set()
+
+    await until(lambda: len(flushed) == 2)
+    assert [event.saying.kind.value for event in flushed[1].events] == ["status", "delta"]
 
 
 async def test_who_is_superseded_falls_silent(bench: Bench) -> None:

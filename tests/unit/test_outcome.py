@@ -1,6 +1,7 @@
 """What a handler's exception means."""
 
 import math
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -34,6 +35,29 @@ class ProviderUnavailableError(Exception):
 )
 def test_an_exception_means(error: Exception, outcome: object) -> None:
     assert classify(error) == outcome
+
+
+@pytest.mark.parametrize("after", ["30", True, 2**40])
+def test_a_wait_is_a_number_of_seconds_whoever_has_put_it_there(after: Any) -> None:
+    busy, away = Retry("busy"), Snooze(after=0)
+    # As a subclass does with what a header says.
+    busy.after = away.after = after
+
+    retried, snoozed = classify(busy), classify(away)
+
+    assert isinstance(retried, Failed)
+    assert isinstance(snoozed, Snoozed)
+    assert [(type(one.after), one.after) for one in (retried, snoozed)] == [(float, float(after))] * 2
+
+
+def test_whether_a_dead_letter_is_wanted_is_yes_or_no() -> None:
+    error = Reject("no")
+    error.dead_letter = cast("bool", "please")
+
+    outcome = classify(error)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.dead_letter is True
 
 
 def test_what_the_handler_declares_may_heal() -> None:

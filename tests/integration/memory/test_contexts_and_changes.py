@@ -2,15 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from urllib.parse import urlsplit
 
 import pytest
 import redis.asyncio
 
 from memory.interface import MemoryChange
 from memory.item import MAX_BATCH, MAX_ITEMS, Write
+from memory.item_cache import ItemCache
 from memory.kinds import DAY, HOUR, MINUTE
 from memory.working import WorkingMemory
-from tests.integration.memory.room import Room
+from tests.integration.api.cable import cable_to
+from tests.integration.memory.room import Room, at_once
+from tests.probes import until
+from tests.stacks.stack import Stack
 from turns.memory_items import MAX_ITEMS as MAX_DURABLE_ITEMS
 
 
@@ -146,3 +151,32 @@ async def test_a_listener_elsewhere_hears_nothing_of_this_session(
         await keys.publish(f"{room.settings.redis_prefix}memory:{{t/other}}:changes", "not ours")
         await memory.set("a", 1)
         assert await take(changes, 1) == [("item", "created", "a")]
+
+
+async def test_a_listener_goes_on_while_it_is_quiet_and_ends_when_redis_falls_silent(
+    room: Room, memory: WorkingMemory, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory.changes.QUIET_SECONDS", 0.2)
+    address = urlsplit(stack.redis.url)
+    told: list[str] = []
+
+    async def listen(port: int) -> None:
+        cache = ItemCache(room.settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{port}"}))
+        async with WorkingMemory(cache, room.database, room.turn, at_once).changes() as changes:
+            told.append("listening")
+            async for change in changes:
+                told.append(change.name)
+        await cache.close()
+
+    async with cable_to(address.hostname or "", address.port or 0) as cable, asyncio.timeout(60):
+        listening = asyncio.create_task(listen(cable.port))
+        await until(lambda: told)
+        # Each sign of life that is asked for. It is given, and nobody takes it for a change.
+        asked = cable.pieces
+        await until(lambda: cable.pieces > asked + 2)
+        await memory.set("a", 1)
+        await until(lambda: len(told) == 2)
+
+        cable.silent = True
+        await listening
+    assert told == ["listening", "a"]
