@@ -143,7 +143,8 @@ class Database:
             ),
             connection_class=PipeliningConnection,
             configure=self._configure,
-            kwargs={"autocommit": True, "row_factory": dict_row},
+            # psycopg would prepare what it is asked five times, and deallocate all there is after a rollback: ours as well.
+            kwargs={"autocommit": True, "row_factory": dict_row, "prepare_threshold": None},
             min_size=1,
             max_size=size,
             open=False,

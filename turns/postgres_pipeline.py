@@ -12,7 +12,7 @@ from typing import Any
 
 from psycopg import OperationalError, abc
 from psycopg.adapt import PyFormat, Transformer
-from psycopg.errors import error_from_result
+from psycopg.errors import InvalidSqlStatementName, error_from_result
 from psycopg.pq import ExecStatus, PipelineStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import DictRow
@@ -49,6 +49,14 @@ class PipeliningConnection(BoundedAsyncConnection):
         It is committed when this returns. Raises the psycopg.Error of the first that failed; then nothing was done, unless
         the connection broke: then everything may have been.
         """
+        try:
+            return await self._run(statements)
+        except InvalidSqlStatementName:
+            # Somebody has deallocated what was prepared here, as psycopg does after a rollback of its own. Nothing was done.
+            self._statement_names.clear()
+            return await self._run(statements)
+
+    async def _run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[DictRow]]:
         transformer = Transformer(self)
         commands = self._prepare(transformer, statements)
         try:

@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 from tests.probes import until
 from turns import postgres_pipeline
-from turns.database import conninfo
+from turns.database import Database, conninfo
 from turns.postgres_pipeline import PipeliningConnection
 from turns.settings import Settings
 
@@ -94,6 +94,26 @@ async def test_what_could_not_be_prepared_is_prepared_later(connection: Pipelini
     await connection.execute("CREATE TEMP TABLE notes_of_later (n int)")
 
     assert await connection.run([(select, [])]) == [[]]
+
+
+async def test_what_somebody_has_deallocated_is_prepared_again(connection: PipeliningConnection) -> None:
+    select = "SELECT $1::text AS it"
+    await connection.run([(select, ["a"])])
+    await connection.execute("DEALLOCATE ALL")
+
+    assert await connection.run([(select, ["b"]), (select, ["c"])]) == [[{"it": "b"}], [{"it": "c"}]]
+
+
+async def test_a_rollback_leaves_what_was_prepared(database: Database) -> None:
+    """psycopg deallocates everything then, if it has prepared anything itself: what it was asked often."""
+    select = "SELECT $1::text AS it"
+    async with database.connection() as connection:
+        await connection.run([(select, ["a"])])
+        async with connection.transaction(force_rollback=True):
+            for _ in range(10):
+                await connection.execute("SELECT 2 AS two")
+
+        assert select in await _prepared(connection)
 
 
 async def test_a_value_that_has_no_form_in_postgres_leaves_the_connection_as_it_was(

@@ -18,6 +18,8 @@ class Cable:
         """While set, nothing that the server says arrives; what it is told does."""
         self.lose_after: bytes | None = None
         """Once these bytes have gone to the server, its answer is lost and the connection breaks. Once only."""
+        self.pieces = 0
+        """How often something came for the server. What is sent one soon after the other may come as one."""
 
     async def plug_in(self) -> None:
         self._server = await asyncio.start_server(self._connect, "127.0.0.1", self.port)
@@ -48,6 +50,7 @@ class Cable:
 
     async def _carry_up(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, doomed: asyncio.Event) -> None:
         while data := await _read(source):
+            self.pieces += 1
             if self.lose_after is not None and self.lose_after in data:
                 self.lose_after = None
                 doomed.set()
