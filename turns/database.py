@@ -143,8 +143,7 @@ class Database:
             ),
             connection_class=PipeliningConnection,
             configure=self._configure,
-            # psycopg would prepare what it is asked five times, and deallocate all there is after a rollback: ours as well.
-            kwargs={"autocommit": True, "row_factory": dict_row, "prepare_threshold": None},
+            kwargs={"autocommit": True, "row_factory": dict_row},
             min_size=1,
             max_size=size,
             open=False,

@@ -52,7 +52,8 @@ class PipeliningConnection(BoundedAsyncConnection):
         try:
             return await self._run(statements)
         except InvalidSqlStatementName:
-            # Somebody has deallocated what was prepared here, as psycopg does after a rollback of its own. Nothing was done.
+            # Somebody has deallocated what was prepared here: psycopg does after a rollback, if it has prepared anything itself,
+            # as it does with what a transaction of several statements asks for the sixth time. Nothing was done.
             self._statement_names.clear()
             return await self._run(statements)
 
