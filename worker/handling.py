@@ -98,8 +98,8 @@ class Handling:
             run = self._run_alone if turn.crashes else self._run_in_slot
             outcome = await run(attempt, context, hold, timeout)
             hold.emitter.handler_ended()
-            # What was handed back before it began must not be claimed by the same hold again.
-            hold.exhausted |= outcome in (Stopped(StopReason.NO_SLOT), Stopped(StopReason.NOT_ALONE))
+            # Handed back for want of a slot it is due, and must not be claimed by the same hold again. NOT_ALONE is put off.
+            hold.exhausted |= outcome == Stopped(StopReason.NO_SLOT)
             return Handled(outcome, context.said_so_far, attempt.left_behind)
         finally:
             del self._attempts[attempt]

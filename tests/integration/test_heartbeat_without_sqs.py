@@ -117,27 +117,13 @@ async def renewed_more_than_three_times(database: Database) -> None:
 
 
 @both
-async def test_leases_are_renewed_at_every_beat_while_sqs_answers_nothing(
-    transport_name: TransportName, settings: Settings, database: Database
+@pytest.mark.parametrize(("answers_after", "messages"), [(None, 30), (0.15, 200)], ids=["never", "late"])
+async def test_leases_are_renewed_at_every_beat_whenever_sqs_answers(
+    transport_name: TransportName, answers_after: float | None, messages: int, settings: Settings, database: Database
 ) -> None:
-    async with late(None) as sqs, beating_against(sqs, settings, transport_name) as beating:
+    async with late(answers_after) as sqs, beating_against(sqs, settings, transport_name) as beating:
         await hold_a_turn(beating, database, settings)
-        hold_messages(beating, 30)
-        beating.heartbeat.start()
-
-        await renewed_more_than_three_times(database)
-
-        assert sqs.extended
-        assert beating.stops == []
-
-
-@both
-async def test_leases_are_renewed_at_every_beat_while_sqs_answers_late(
-    transport_name: TransportName, settings: Settings, database: Database
-) -> None:
-    async with late(0.15) as sqs, beating_against(sqs, settings, transport_name) as beating:
-        await hold_a_turn(beating, database, settings)
-        hold_messages(beating, 200)
+        hold_messages(beating, messages)
         beating.heartbeat.start()
 
         await renewed_more_than_three_times(database)
