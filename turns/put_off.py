@@ -1,7 +1,8 @@
 """Put off: a session whose wake-up nobody has room for is owed another one, some seconds later (rule 3: `send_at`).
 
 Committed before the message that brought it is deleted, so that there is a wake-up at every instant. Only a turn that is due is
-touched: a retry that waits has its own `send_at`, and sent before its time it would be put back by the net.
+touched: a retry that waits has its own `send_at`, and sent before its time it would be put back by the net. Nor one that somebody
+sits on: to wait for that row would keep waiting whoever is put off together with it.
 """
 
 from collections.abc import Sequence
@@ -14,19 +15,24 @@ from turns.head import DUE
 # The first PENDING turn, head or not: where the head is RUNNING, whoever has it may have looked for the next one a moment
 # before it was there.
 PUT_OFF: LiteralString = f"""
-WITH first AS MATERIALIZED (
-    SELECT p.id, w.seconds
-      FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(seconds)s::float8[]) w (tenant_id, session_id, seconds)
+WITH due AS MATERIALIZED (
+    SELECT w.place, w.seconds, p.id
+      FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(seconds)s::float8[])
+               WITH ORDINALITY w (tenant_id, session_id, seconds, place)
      CROSS JOIN LATERAL (
-         SELECT h.id FROM turns h
-          WHERE h.tenant_id = w.tenant_id AND h.session_id = w.session_id AND h.seq IS NOT NULL AND h.status = 'PENDING'
-          ORDER BY h.seq LIMIT 1) p
-), locked AS MATERIALIZED (
-    SELECT t.id, first.seconds FROM first JOIN turns t ON t.id = first.id WHERE {DUE} ORDER BY t.id FOR NO KEY UPDATE OF t
+         SELECT t.id, {DUE} AS is_due FROM turns t
+          WHERE t.tenant_id = w.tenant_id AND t.session_id = w.session_id AND t.seq IS NOT NULL AND t.status = 'PENDING'
+          ORDER BY t.seq LIMIT 1) p
+     WHERE p.is_due
+), free AS MATERIALIZED (
+    SELECT t.id, due.seconds FROM due JOIN turns t ON t.id = due.id WHERE {DUE} ORDER BY t.id
+       FOR NO KEY UPDATE OF t SKIP LOCKED
+), put_off AS (
+    UPDATE turns t
+       SET send_at = least(t.send_at, clock_timestamp() + make_interval(secs => free.seconds)), sends = 0
+      FROM free WHERE t.id = free.id AND {DUE}
 )
-UPDATE turns t
-   SET send_at = least(t.send_at, clock_timestamp() + make_interval(secs => locked.seconds)), sends = 0
-  FROM locked WHERE t.id = locked.id AND {DUE}
+SELECT due.place FROM due WHERE NOT EXISTS (SELECT FROM free WHERE free.id = due.id)
 """
 
 
@@ -39,12 +45,15 @@ class PutOff:
     seconds: float
 
 
-async def put_off(database: Database, sessions: Sequence[PutOff]) -> list[None]:
-    """Owes each of them its wake-up, where a turn is due. Raises DatabaseUnavailableError; may be called again."""
+async def put_off(database: Database, sessions: Sequence[PutOff]) -> list[bool]:
+    """Owes each of them its wake-up, where a turn is due. Raises DatabaseUnavailableError; may be called again.
+
+    True for one whose due turn was in somebody's hand, or was claimed or ended in this moment: look again.
+    """
     parameters = {
         "tenants": [one.tenant_id for one in sessions],
         "sessions": [one.session_id for one in sessions],
         "seconds": [one.seconds for one in sessions],
     }
-    await database.fetch(PUT_OFF, parameters)
-    return [None] * len(sessions)
+    held = {row["place"] for row in await database.fetch(PUT_OFF, parameters)}
+    return [place in held for place in range(1, len(sessions) + 1)]

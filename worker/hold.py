@@ -47,6 +47,13 @@ class Hold:
             return False
         return not wanted or self.turns < settings.hold_turns
 
+    def give_up_turn(self) -> None:
+        """Its turn is another claim's by now: not a word more about it, and no other is claimed."""
+        self.held.end()
+        if self.emitter is not None:
+            self.emitter.fall_silent()
+        self.exhausted = True
+
 
 class Holds:
     """The sessions that this worker has in its hands, each until it begins to give its lock back.

@@ -1,26 +1,26 @@
-"""What a hold leaves to others: its session's head is owed a wake-up, also where somebody sits on the head's row.
+"""What a worker leaves to others: a session's head is owed a wake-up, also where somebody sits on the head's row.
 
 Such a row can't be made due. To wait for it takes a connection of the pool, again and again, for as long as an operator in a psql
 is at lunch: a few sessions of one tenant had all of them, and a few dozen all slots. So there the queue keeps the wake-up: the
-message of the hold is given back or, where that is deleted by now, sent anew. With SQS away as well the row's net is left.
+message that led here is given back or, where that is deleted by now, sent anew. With SQS away as well the row's net is left.
 """
 
-import asyncio
 import random
+from functools import partial
 
 import structlog
 
 from turns.backoff import full_jitter
 from turns.database import Database
+from turns.envelope import ReceivedMessage
 from turns.head import WAKE_HEAD_UNLESS_HELD
+from turns.message import WakeUp
 from worker.delivery import Delivery
+from worker.held_rows import stays_held
 from worker.hold import Hold
 from worker.outage import Outlast
 from worker.workbench import Workbench
 
-MAX_LOOKS = 6
-LOOK_AGAIN_SECONDS = 0.002
-"""A relay, or another worker's claim, has the row for a moment only; a tenth of a second is enough for those."""
 BACK_BASE_SECONDS = 2.0
 BACK_CAP_SECONDS = 30.0
 """The longer it lasts, the rarer: each visit takes a slot for a second and a half, and after a thousand receives SQS moves a
@@ -30,7 +30,7 @@ log = structlog.get_logger("turnstile.worker")
 
 
 class Leaving:
-    """The end of the holds that can't do all that is due in their session."""
+    """The end of the messages whose sessions are left with something due."""
 
     def __init__(self, with_: Workbench, delivery: Delivery, outlast: Outlast) -> None:
         self._database: Database = with_.database
@@ -40,25 +40,28 @@ class Leaving:
 
     async def owe_wake_up(self, hold: Hold) -> None:
         """Makes the session's head due; or notes on the hold that somebody sits on its row."""
-        session = {"tenant": hold.wake_up.tenant_id, "session": hold.wake_up.session_id}
-        for look in range(MAX_LOOKS):
-            [head] = await self._outlast(lambda: self._database.fetch(WAKE_HEAD_UNLESS_HELD, session))
-            hold.head_held = head["held"]
-            if not hold.head_held:
-                return
-            await asyncio.sleep(LOOK_AGAIN_SECONDS * 2**look)
+        hold.head_held = await stays_held(lambda: self._outlast(partial(self._wake_head, hold.wake_up)))
 
     async def leave_message(self, hold: Hold) -> None:
         """Instead of its deletion, where the head could not be made due. After the unlock: it would be turned away."""
         if hold.deletion is None:
             hold.held.message = None
-            self._message_stays(hold.message)
-            jitter = random.uniform(0.5, 1)  # noqa: S311 - not a secret
-            seconds = full_jitter(hold.message.receive_count, jitter, BACK_BASE_SECONDS, BACK_CAP_SECONDS)
-            log.warning("session.head_held", again_in_seconds=int(seconds))
-            await self._delivery.give_back(hold.message, seconds)
+            await self.keep(hold.message)
         else:
             # On a FIFO queue it went with the first claim, on others with the first settle.
             log.warning("session.head_held", again_in_seconds=0)
             await hold.deletion
             await self._delivery.send_anew(hold.wake_up, hold.message)
+
+    async def keep(self, message: ReceivedMessage) -> None:
+        """Leaves the wake-up to the queue: it comes again after some seconds, the later the more often it has come."""
+        self._message_stays(message)
+        jitter = random.uniform(0.5, 1)  # noqa: S311 - not a secret
+        seconds = full_jitter(message.receive_count, jitter, BACK_BASE_SECONDS, BACK_CAP_SECONDS)
+        log.warning("session.head_held", again_in_seconds=int(seconds))
+        await self._delivery.give_back(message, seconds)
+
+    async def _wake_head(self, wake_up: WakeUp) -> bool:
+        session = {"tenant": wake_up.tenant_id, "session": wake_up.session_id}
+        [head] = await self._database.fetch(WAKE_HEAD_UNLESS_HELD, session)
+        return bool(head["held"])

@@ -36,7 +36,7 @@ from worker.parents import ParentWaking
 from worker.report import report_ended, report_settled
 from worker.session_lock import Guard, Release, name_lock
 from worker.settling import Settling
-from worker.tenant_cap import TenantCap
+from worker.tenant_cap import Entry, TenantCap
 from worker.workbench import Workbench
 
 CLAIM_BATCH = 50
@@ -85,16 +85,22 @@ class Processor:
         if self._holds.visit(wake_up):
             # Before the cap: put off, it would be sent for in place of a session that does wait for a slot of its tenant's.
             log.info("session.lock", result=Guard.BUSY.as_told, seconds=0.0)
-        elif not await self._cap.enter(wake_up):
-            self._with.slots.turn_away()
-        else:
-            left_behind: asyncio.Future[Any] | None = None
-            try:
-                left_behind = await self._hold(wake_up, message)
-            finally:
-                self._cap.leave(wake_up.tenant_id, left_behind)
-            return left_behind
-        await self._delivery.delete(message)
+            await self._delivery.delete(message)
+            return None
+        match await self._cap.enter(wake_up):
+            case Entry.LET_IN:
+                left_behind: asyncio.Future[Any] | None = None
+                try:
+                    left_behind = await self._hold(wake_up, message)
+                finally:
+                    self._cap.leave(wake_up.tenant_id, left_behind)
+                return left_behind
+            case Entry.PUT_OFF:
+                self._with.slots.turn_away()
+                await self._delivery.delete(message)
+            case Entry.HELD:
+                self._with.slots.turn_away()
+                await self._leaving.keep(message)
         return None
 
     async def _hold(self, wake_up: WakeUp, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
@@ -292,8 +298,5 @@ class Processor:
 def _superseded(hold: Hold) -> NoClaim:
     """The turn is another claim's by now: discard what was answered, touch nothing, go."""
     log.info("turn.superseded")
-    hold.held.end()
-    if hold.emitter is not None:
-        hold.emitter.fall_silent()
-    hold.exhausted = True
+    hold.give_up_turn()
     return NoClaim.IDLE

@@ -1,10 +1,12 @@
 """The cap of a tenant (G20): no more than so many of a worker's slots, so that one tenant's flood leaves some to the others.
 
-A session that comes when its tenant has them all is put off in the table, and its message ends; SQS's fair queues decide who
-comes in its place. When the tenant's next slot is free, the session that has waited longest is sent for at once.
+A session that comes when its tenant has them all is put off in the table, and its message ends (where somebody sits on its row,
+the message stays); SQS's fair queues decide who comes in its place. When the tenant's next slot is free, the session that has
+waited longest is sent for at once.
 """
 
 import asyncio
+import enum
 import random
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +19,7 @@ from turns.database import Database
 from turns.errors import DatabaseUnavailableError
 from turns.message import WakeUp
 from turns.put_off import PutOff, put_off
+from worker.held_rows import stays_held
 from worker.outage import Outlast
 from worker.tenant_slots import TenantSlots
 
@@ -27,6 +30,17 @@ PUT_OFF_SECONDS = 5.0
 log = structlog.get_logger("turnstile.tenants")
 
 
+class Entry(enum.Enum):
+    """What became of a session at the door."""
+
+    LET_IN = enum.auto()
+    """It has a slot of its tenant's."""
+    PUT_OFF = enum.auto()
+    """It is owed a wake-up: nothing is left to be done about the one that brought it."""
+    HELD = enum.auto()
+    """It could not be put off, for somebody sits on its row: the wake-up that brought it must not end."""
+
+
 class TenantCap:
     """The door of one worker's slots."""
 
@@ -34,21 +48,25 @@ class TenantCap:
         self._slots = TenantSlots(most)
         self._nudge_relay = nudge_relay
         self._outlast = outlast
-        self._put_off: Batcher[PutOff, None] = Batcher(partial(put_off, database), limit=BATCH)
+        self._put_off: Batcher[PutOff, bool] = Batcher(partial(put_off, database), limit=BATCH)
         self._waking: set[asyncio.Task[None]] = set()
 
-    async def enter(self, wake_up: WakeUp) -> bool:
-        """Takes a slot for the session; or, False, has put it off: nothing is left to be done about this wake-up.
+    async def enter(self, wake_up: WakeUp) -> Entry:
+        """Takes a slot for the session, or puts it off.
 
         Raises DatabaseUnavailableError once the worker has given up.
         """
         tenant_id, session_id = wake_up.tenant_id, wake_up.session_id
+        held = False
         if not self._slots.has_room(tenant_id):
             seconds = PUT_OFF_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311 - not a secret
-            await self._outlast(partial(self._put_off, PutOff(tenant_id, session_id, seconds)))
-            log.info("session.put_off", seconds=round(seconds, 3))
+            ask = partial(self._put_off, PutOff(tenant_id, session_id, seconds))
+            held = await stays_held(lambda: self._outlast(ask))
+            log.info("session.put_off", seconds=round(seconds, 3), held=held)
         # A slot may have become free meanwhile. Looked at last: who waits from here on is seen by whoever leaves.
-        return self._slots.enter(tenant_id, session_id)
+        if self._slots.enter(tenant_id, session_id):
+            return Entry.LET_IN
+        return Entry.HELD if held else Entry.PUT_OFF
 
     def is_full(self, tenant_id: str) -> bool:
         """Whether the tenant's next session would be put off."""

@@ -153,7 +153,7 @@ def wake_head_unless_held(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def put_off(tables: Tables, parameters: Parameters) -> Rows:
-    """PUT_OFF."""
+    """PUT_OFF; nobody sits on a row here."""
     now = tables.now()
     for tenant_id, session_id, seconds in zip(
         *(parameters[name] for name in ("tenants", "sessions", "seconds")), strict=True

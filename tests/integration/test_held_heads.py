@@ -18,9 +18,11 @@ from turns.errors import UnknownQueueError
 from turns.head import WAKE_HEAD_UNLESS_HELD
 from turns.message import WakeUp
 from turns.message_queue import MessageQueues
+from turns.put_off import PutOff, put_off
 from turns.settings import QueueSettings, Settings
 from turns.submission import submit
 from worker.consumer import Consumer
+from worker.handler import Handler
 from worker.session_lock import SessionLock
 from worker.slots import Slots
 
@@ -231,3 +233,41 @@ async def test_a_wake_up_that_no_queue_takes_ends_no_hold_with_an_error(
 
     with processing(settings, database, lock, "w", queues=Gone()) as processor, sitting(settings, f"seq = {seq}"):
         assert await asyncio.wait_for(processor.process(message_about(first["id"])), HANGS) is None
+
+
+async def test_what_somebody_sits_on_is_not_put_off_and_keeps_nobody_else_from_it(
+    settings: Settings, database: Database
+) -> None:
+    wanted = [make_submission(settings.queue, session) for session in ("held", "free")]
+    await submit(database, wanted, net_seconds=NET_SECONDS)
+
+    with sitting(settings, "session_id = 'held'"):
+        held = await asyncio.wait_for(put_off(database, [PutOff("t", name, 0.0) for name in ("free", "held")]), HANGS)
+
+    assert held == [False, True]
+    owed = await database.fetch("SELECT session_id FROM turns WHERE send_at <= now()", {})
+    assert [row["session_id"] for row in owed] == ["free"]
+
+
+async def test_at_a_full_cap_the_message_of_a_held_head_is_given_back(
+    settings: Settings, database: Database, lock: SessionLock
+) -> None:
+    capped = settings.model_copy(update={"tenant_slots": 1})
+    wanted = [make_submission(settings.queue, session) for session in ("first", "held", "free")]
+    await submit(database, wanted, net_seconds=NET_SECONDS)
+    first, held, free = (message_about(one.turn_id, one.session_id) for one in wanted)
+    began, going_on, sqs, slots = asyncio.Event(), asyncio.Event(), Noting(), Slots(64)
+
+    async def answer(*_: object) -> None:
+        began.set()
+        await going_on.wait()
+
+    with processing(capped, database, lock, "w", Handler(answer), queues=sqs, slots=slots) as processor:
+        running = asyncio.create_task(processor.process(first))
+        await began.wait()
+        with sitting(settings, "session_id = 'held'"):
+            await asyncio.wait_for(asyncio.gather(processor.process(held), processor.process(free)), HANGS)
+
+        assert ([given for given, _ in sqs.given_back], sqs.deleted) == ([held], [free])
+        going_on.set()
+        await running

@@ -18,7 +18,7 @@ from turns.submission import submit
 from worker.handler import Handler
 from worker.outage import outlast
 from worker.session_lock import SessionLock
-from worker.tenant_cap import PUT_OFF_SECONDS, TenantCap
+from worker.tenant_cap import PUT_OFF_SECONDS, Entry, TenantCap
 
 NET_SECONDS = 600.0
 
@@ -53,7 +53,7 @@ class Door:
 
     async def enters(self, session: str) -> bool:
         """Whether the session is let in."""
-        return await self.cap.enter(WakeUp("t", session, UUID(int=1)))
+        return await self.cap.enter(WakeUp("t", session, UUID(int=1))) is Entry.LET_IN
 
     async def owed_in(self, turn_id: UUID) -> float:
         """Seconds until a wake-up is due."""

@@ -1,6 +1,8 @@
 """Faults of Postgres and of the way to it."""
 
 import asyncio
+from contextlib import closing
+from typing import LiteralString
 
 import psycopg
 
@@ -11,6 +13,17 @@ from tests.chaos.terms import LEASE_SECONDS
 TERMINATE = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
  WHERE usename = %s AND datname = %s AND random() < %s
+"""
+
+
+SIT_ON_TURNS: LiteralString = """
+SELECT id FROM turns WHERE status IN ('PENDING', 'RUNNING') ORDER BY random() LIMIT %s FOR UPDATE SKIP LOCKED
+"""
+SIT_ON_SESSIONS: LiteralString = """
+SELECT session_id FROM sessions s
+ WHERE EXISTS (SELECT FROM turns t
+                WHERE t.tenant_id = s.tenant_id AND t.session_id = s.session_id AND t.status IN ('PENDING', 'RUNNING'))
+ ORDER BY random() LIMIT %s FOR UPDATE SKIP LOCKED
 """
 
 
@@ -56,6 +69,20 @@ async def cut_off_worker(scene: Scene) -> str | None:
     return await scene.suffer("postgres", part.name, how, LEASE_SECONDS + 0.5, 3 * LEASE_SECONDS)
 
 
+async def sit_on_rows(scene: Scene) -> str | None:
+    """Somebody's transaction has some rows that are at work, and he is at lunch."""
+    what, rows = scene.rng.choice([("turns", SIT_ON_TURNS), ("sessions", SIT_ON_SESSIONS)])
+    with closing(await asyncio.to_thread(psycopg.connect, scene.stage.admin_url)) as somebody:
+        held = await asyncio.to_thread(_count, somebody, rows, scene.rng.randint(1, 8))
+        if held:
+            await scene.last(0.5, 4 * LEASE_SECONDS)
+    return f"{held} {what}" if held else None
+
+
+def _count(connection: psycopg.Connection, rows: LiteralString, most: int) -> int:
+    return len(connection.execute(rows, (most,)).fetchall())
+
+
 def _terminate(scene: Scene, share: float) -> int:
     with psycopg.connect(scene.stage.admin_url, autocommit=True) as connection:
         row = connection.execute(TERMINATE, (ROLE, scene.stage.database, share)).fetchone()
@@ -76,6 +103,7 @@ KINDS = (
     Kind("postgres-reset", toxic("reset", 0.05, 0.5), group="postgres"),
     Kind("postgres-stalled", toxic("stall", 0.5, 2.5), group="postgres"),
     Kind("postgres-slow", toxic("latency", 1, 4, delay=0.05, jitter=0.04), group="postgres"),
+    Kind("postgres-rows-held", sit_on_rows, group="held"),
     Kind("commit-answer-lost", lose_answers, group="postgres"),
     Kind("worker-cut-off-from-postgres", cut_off_worker, group="postgres"),
 )
