@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from tests.crashpoints.actors import Actor
 from tests.crashpoints.passing import FaultKind, Strike
@@ -98,9 +99,20 @@ def _busy(stage: Stage) -> None:
     stage.submit("a", "answer")
 
 
+def _visit(stage: Stage, victim: Actor) -> None:
+    # The session's next wake-up comes while the victim has the session, as one does that a client's next turn brings.
+    stage.wake("a", *(UUID(turn) for turn in stage.expected))
+
+
 def _full_tenant(stage: Stage) -> None:
     stage.submit("a", "slow", "answer")
     stage.submit("b", "answer")
+
+
+def _full_and_locked(stage: Stage) -> None:
+    stage.submit("a", "slow")
+    [turn] = stage.submit("b", "answer")
+    stage.lock_row(turn)
 
 
 def _taken_in_ahead(stage: Stage) -> None:
@@ -190,7 +202,9 @@ STORIES: dict[str, Story] = {
     "suspect": Story(prepare=_suspect),
     "moved back": Story(prepare=_moved),
     "busy": Story(prepare=_busy),
+    "visited": Story(prepare=lambda stage: _only(stage.submit("a", "slow")), announce=(HANDLER,), provoke=_visit),
     "full tenant": Story(prepare=_full_tenant, options={"tenant_slots": 1}),
+    "full, row locked": Story(prepare=_full_and_locked, options={"tenant_slots": 1}),
     "taken in ahead": Story(prepare=_taken_in_ahead, options={"concurrency": 4}),
     "locked row": Story(prepare=_locked_row),
     "next row locked": Story(prepare=_next_locked, options={"hold_turns": 1, "concurrency": 1}),
