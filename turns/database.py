@@ -80,6 +80,9 @@ def conninfo(
         "lock_timeout": f"{lock_timeout_seconds * 1000:.0f}ms",
         "idle_in_transaction_session_timeout": "10s",
         "timezone": "UTC",
+        # The statements are written for it: whoever waited for a row looks at it again. A stricter default of an operator's
+        # would refuse them instead, some only at the commit.
+        "default_transaction_isolation": r"read\ committed",
         **({**PINNED, "transaction_timeout": f"{TRANSACTION_TIMEOUT_SECONDS}s"} if pinned else {}),
     }
     flags = " ".join(f"-c {name}={value}" for name, value in options.items())

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import OperationalError, abc
+from psycopg import Error, OperationalError, abc
 from psycopg.adapt import PyFormat, Transformer
-from psycopg.errors import InvalidSqlStatementName, error_from_result
-from psycopg.pq import ExecStatus, PipelineStatus
+from psycopg.errors import FeatureNotSupported, InvalidSqlStatementName, error_from_result
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, PipelineStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import DictRow
 from psycopg.waiting import Ready, Wait
@@ -51,9 +51,13 @@ class PipeliningConnection(BoundedAsyncConnection):
         """
         try:
             return await self._run(statements)
-        except InvalidSqlStatementName:
+        except (InvalidSqlStatementName, FeatureNotSupported) as error:
             # Somebody has deallocated what was prepared here: psycopg does after a rollback, if it has prepared anything itself,
-            # as it does with what a transaction of several statements asks for the sixth time. Nothing was done.
+            # as it does with what a transaction of several statements asks for the sixth time. Or a migration has changed the
+            # columns of a `SELECT *`, which Postgres says of no plan but a cached one, and in words of the server's language.
+            # Nothing was done.
+            if isinstance(error, FeatureNotSupported) and error.diag.source_function != "RevalidateCachedQuery":
+                raise
             self._statement_names.clear()
             return await self._run(statements)
 
@@ -93,6 +97,9 @@ class PipeliningConnection(BoundedAsyncConnection):
             result = next(results)
             _raise_failure(result)
             yield result
+        # What the commit itself had against it, such as a deferred constraint, comes after all of them.
+        for beyond in results:
+            _raise_failure(beyond)
 
 
 def _exchange(server: PGconn, commands: Sequence[Command]) -> abc.PQGen[list[PGresult]]:
@@ -118,6 +125,9 @@ def _exchange(server: PGconn, commands: Sequence[Command]) -> abc.PQGen[list[PGr
             _consume(server, results)
         result = server.get_result()
         if result is None:
+            if server.status == ConnStatus.BAD:
+                # libpq has nothing more to give, and says so for as long as it is asked.
+                raise _why_broken(server, results)
             continue
         if result.status == ExecStatus.PIPELINE_SYNC:
             break
@@ -129,11 +139,15 @@ def _exchange(server: PGconn, commands: Sequence[Command]) -> abc.PQGen[list[PGr
 def _consume(server: PGconn, results: Sequence[PGresult]) -> None:
     try:
         server.consume_input()
-    except OperationalError:
-        # Before it hung up, it may have said why: whoever asks again wants to know whether the server is there.
-        for result in results:
-            _raise_failure(result)
-        raise
+    except OperationalError as error:
+        raise _why_broken(server, results) from error
+
+
+def _why_broken(server: PGconn, results: Sequence[PGresult]) -> Error:
+    """Before it hung up, the server may have said why: whoever asks again wants to know whether it is there."""
+    said = (result for result in results if result.status == ExecStatus.FATAL_ERROR)
+    by_server = next((result for result in said if result.error_field(DiagnosticField.SQLSTATE)), None)
+    return OperationalError(server.get_error_message()) if by_server is None else error_from_result(by_server)
 
 
 def _raise_failure(result: PGresult) -> None:

@@ -65,6 +65,18 @@ async def test_a_process_that_is_stopped_inside_a_pipeline_keeps_its_rows_locked
                     await pipeline.__aexit__(None, None, None)
 
 
+async def test_statements_read_what_is_committed_whatever_the_operator_has_made_the_default(settings: Settings) -> None:
+    """Two that want one row wait for each other and look again; at other levels the second is refused."""
+    given = psycopg.conninfo.make_conninfo(
+        settings.database_url, options="-c default_transaction_isolation=serializable"
+    )
+
+    async with Database(given, "strict", size=1) as database:
+        [row] = await database.fetch("SHOW transaction_isolation", {})
+
+    assert row == {"transaction_isolation": "read committed"}
+
+
 async def test_a_statement_that_the_server_gave_up_on_counts_as_unanswered(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,17 @@ async def test_where_one_fails_nothing_is_done_and_the_first_failure_told(connec
     assert await connection.run([("SELECT n FROM notes", []), (divide, [1])]) == [[], [{"quotient": 1}]]
 
 
+async def test_a_commit_that_is_refused_is_told_and_nothing_was_done(connection: PipeliningConnection) -> None:
+    """What is put off to the commit, such as a deferred constraint, fails after the last statement has been answered."""
+    await connection.execute("CREATE TEMP TABLE notes (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+    insert = "INSERT INTO notes VALUES ($1)"
+
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        await connection.run([(insert, [1]), (insert, [1])])
+
+    assert await connection.run([("SELECT n FROM notes", [])]) == [[]]
+
+
 async def test_what_was_prepared_stays_so_though_its_execution_failed(connection: PipeliningConnection) -> None:
     divide = "SELECT 1 / $1::int AS quotient"
     for _ in range(3):
@@ -102,6 +113,17 @@ async def test_what_somebody_has_deallocated_is_prepared_again(connection: Pipel
     await connection.execute("DEALLOCATE ALL")
 
     assert await connection.run([(select, ["b"]), (select, ["c"])]) == [[{"it": "b"}], [{"it": "c"}]]
+
+
+async def test_a_statement_whose_columns_have_changed_is_prepared_again(connection: PipeliningConnection) -> None:
+    """By a migration under a running process. Postgres refuses such a statement for as long as the connection lives."""
+    await connection.execute("CREATE TEMP TABLE notes (n int)")
+    select = "SELECT * FROM notes"
+    await connection.run([(select, [])])
+    await connection.execute("ALTER TABLE notes ADD COLUMN text text")
+    await connection.execute("INSERT INTO notes VALUES (1, 'ü')")
+
+    assert await connection.run([(select, [])]) == [[{"n": 1, "text": "ü"}]]
 
 
 async def test_a_rollback_of_somebody_else_on_the_connection_is_none_of_its_business(database: Database) -> None:
