@@ -45,10 +45,11 @@ WITH want AS MATERIALIZED (
       LEFT JOIN LATERAL ({OPEN_HEAD.format(of="w")}) h ON true
 ), halting AS MATERIALIZED (
     -- Lock order: sessions, then turns. Only those that may be halted here, by a head whose worker was lost once too often.
+    -- One that somebody sits on is left to the relay, which has the head sent for again: the other claims would wait with it.
     SELECT s.tenant_id, s.session_id FROM head h JOIN sessions s USING (tenant_id, session_id)
      WHERE %(halt)s AND h.queue = %(queue)s AND h.status = 'RUNNING' AND h.lease_until < now()
        AND (h.crashes + 1 >= %(max_crashes)s OR h.expires_at < now())
-     ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE OF s
+     ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE OF s SKIP LOCKED
 ), due AS MATERIALIZED (
     SELECT h.claim_id, t.id, t.status AS was, t.fence AS lost_fence, t.attempt AS lost_attempt,
            t.worker_id AS lost_worker, t.started_at AS lost_start,
@@ -58,7 +59,9 @@ WITH want AS MATERIALIZED (
                 ELSE 'RUNNING' END AS verdict,
            CASE WHEN t.crashes + 1 >= %(max_crashes)s THEN 'crash_loop' ELSE 'expired' END AS blame
       FROM head h JOIN turns t ON t.id = h.id AND t.seq = h.seq
-     WHERE h.halted_by IS NULL AND t.queue = %(queue)s AND ({DUE} OR {EXPIRED}) AND (SELECT count(*) >= 0 FROM halting)
+     WHERE h.halted_by IS NULL AND t.queue = %(queue)s AND ({DUE} OR {EXPIRED})
+       AND (NOT %(halt)s OR t.status = 'PENDING' OR t.crashes + 1 < %(max_crashes)s AND (t.expires_at < now()) IS NOT TRUE
+            OR EXISTS (SELECT FROM halting x WHERE x.tenant_id = h.tenant_id AND x.session_id = h.session_id))
      ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), claimed AS (
     UPDATE turns t

@@ -16,10 +16,11 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.errors import SupersededError
+from turns.database import Database, Parameters
+from turns.errors import RowHeldError, SupersededError
 from turns.forgetting import AT_ONCE, FORGET
 from turns.head import IS_RUNNING
+from turns.held_rows import stays_held
 
 MAX_ITEMS = 200
 """Durable ones of one session."""
@@ -31,15 +32,21 @@ _LIVES: LiteralString = "m.content IS NOT NULL AND m.expires_at > clock_timestam
 # As precise as Redis has it, so that an item is the same from both.
 _NOW: LiteralString = "date_trunc('milliseconds', clock_timestamp())"
 
-# Lock order: sessions, then turns. The row is locked, or a takeover could commit between the look and the write.
+_IS_OURS: LiteralString = f"t.id = %(turn)s AND t.fence = %(fence)s AND {IS_RUNNING}"
+
+# Lock order: sessions, then turns. The row is locked, or a takeover could commit between the look and the write. It waits for
+# neither: whoever sits on them would have one of the worker's few connections for each session that writes.
 _MINE: LiteralString = f"""
 session AS MATERIALIZED (
     SELECT s.memory_version AS before FROM sessions s
-     WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s FOR NO KEY UPDATE
+     WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s FOR NO KEY UPDATE SKIP LOCKED
 ), mine AS MATERIALIZED (
-    SELECT t.id, session.before FROM session CROSS JOIN turns t
-     WHERE t.id = %(turn)s AND t.fence = %(fence)s AND {IS_RUNNING} FOR NO KEY UPDATE OF t
+    SELECT t.id, session.before FROM session CROSS JOIN turns t WHERE {_IS_OURS} FOR NO KEY UPDATE OF t SKIP LOCKED
 )"""
+
+_WHOSE: LiteralString = f"""
+       EXISTS (SELECT FROM mine) AS ours,
+       NOT EXISTS (SELECT FROM mine) AND EXISTS (SELECT FROM turns t WHERE {_IS_OURS}) AS held"""
 
 _NOTED: LiteralString = """
 noted AS (
@@ -87,7 +94,7 @@ WITH w AS MATERIALIZED (
               FROM w WHERE w.kind = excluded.kind AND w.key = excluded.key)
     RETURNING m.kind, m.key, m.version, m.created_at, m.expires_at
 ), {_NOTED}
-SELECT EXISTS (SELECT FROM mine) AS ours, (SELECT enough FROM room) AS enough, (SELECT before FROM mine) AS before,
+SELECT {_WHOSE}, (SELECT enough FROM room) AS enough, (SELECT before FROM mine) AS before,
        (SELECT after FROM noted) AS after, w.kind, w.key, done.version, done.created_at,
        extract(epoch FROM done.expires_at - clock_timestamp())::float8 AS seconds
   FROM w LEFT JOIN done USING (kind, key)
@@ -107,7 +114,7 @@ WITH w AS MATERIALIZED (
        AND (m.write_id = w.write_id OR {_LIVES} AND (w.expected IS NULL OR w.expected = m.version))
     RETURNING m.kind, m.key, m.version
 ), {_NOTED}
-SELECT EXISTS (SELECT FROM mine) AS ours, (SELECT before FROM mine) AS before, (SELECT after FROM noted) AS after,
+SELECT {_WHOSE}, (SELECT before FROM mine) AS before, (SELECT after FROM noted) AS after,
        w.kind, w.key, done.version
   FROM w LEFT JOIN done USING (kind, key)
 """
@@ -193,7 +200,10 @@ class Changed:
 
 
 async def write_items(database: Database, turn: ClaimedTurn, writes: Sequence[ItemWrite]) -> Changed:
-    """Writes items of the turn's session, each key once. Raises SupersededError, DatabaseUnavailableError; may be repeated."""
+    """Writes items of the turn's session, each key once.
+
+    Raises SupersededError, DatabaseUnavailableError (RowHeldError if somebody sits on the session or the turn); may be repeated.
+    """
     parameters = {
         **_claim(turn),
         "kinds": [write.kind for write in writes],
@@ -206,7 +216,7 @@ async def write_items(database: Database, turn: ClaimedTurn, writes: Sequence[It
         "expected": [write.expected for write in writes],
         "write_ids": [write.write_id for write in writes],
     }
-    return _changed(writes, await database.fetch(WRITE_ITEMS, parameters))
+    return _changed(writes, await _write(database, WRITE_ITEMS, parameters))
 
 
 async def delete_items(database: Database, turn: ClaimedTurn, deletes: Sequence[ItemDelete]) -> Changed:
@@ -218,7 +228,7 @@ async def delete_items(database: Database, turn: ClaimedTurn, deletes: Sequence[
         "expected": [delete.expected for delete in deletes],
         "write_ids": [delete.write_id for delete in deletes],
     }
-    return _changed(deletes, await database.fetch(DELETE_ITEMS, parameters))
+    return _changed(deletes, await _write(database, DELETE_ITEMS, parameters))
 
 
 async def read_items(database: Database, tenant_id: str, session_id: str) -> tuple[int, list[StoredItem]]:
@@ -237,6 +247,18 @@ async def prune_items(database: Database) -> bool:
 
 def _claim(turn: ClaimedTurn) -> dict[str, Any]:
     return {"tenant": turn.tenant_id, "session": turn.session_id, "turn": turn.id, "fence": turn.fence}
+
+
+async def _write(database: Database, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
+    rows: list[DictRow] = []
+
+    async def look() -> bool:
+        rows[:] = await database.fetch(statement, parameters)
+        return bool(rows[0]["held"])
+
+    if await stays_held(look):
+        raise RowHeldError("somebody holds the turn's row or its session's")
+    return rows
 
 
 def _changed(asked: Sequence[ItemWrite] | Sequence[ItemDelete], rows: Sequence[DictRow]) -> Changed:

@@ -14,9 +14,9 @@ from turns.backoff import full_jitter
 from turns.database import Database
 from turns.envelope import ReceivedMessage
 from turns.head import WAKE_HEAD_UNLESS_HELD
+from turns.held_rows import stays_held
 from turns.message import WakeUp
 from worker.delivery import Delivery
-from worker.held_rows import stays_held
 from worker.hold import Hold
 from worker.outage import Outlast
 from worker.workbench import Workbench

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import structlog
 
 from turns.backoff import ceiling
-from turns.errors import DatabaseUnavailableError
+from turns.errors import DatabaseUnavailableError, RowHeldError
 
 BASE_SECONDS = 0.05
 CAP_SECONDS = 1.0
@@ -35,7 +35,9 @@ async def outlast(call: Callable[[], Awaitable[Answer]], *, given_up: asyncio.Ev
                 raise
             tries += 1
             if tries == 1:
-                log.warning("database.away", error=str(error))
+                log.warning(
+                    "database.row_held" if isinstance(error, RowHeldError) else "database.away", error=str(error)
+                )
             wait = ceiling(tries, BASE_SECONDS, CAP_SECONDS) * random.uniform(0.5, 1)  # noqa: S311 - not a secret
             try:
                 await asyncio.wait_for(given_up.wait(), wait)

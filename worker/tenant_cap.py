@@ -17,9 +17,9 @@ import structlog
 from turns.batching import Batcher
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError
+from turns.held_rows import stays_held
 from turns.message import WakeUp
 from turns.put_off import PutOff, put_off
-from worker.held_rows import stays_held
 from worker.outage import Outlast
 from worker.tenant_slots import TenantSlots
 

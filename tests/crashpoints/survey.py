@@ -28,7 +28,7 @@ MODULES = (
     "worker.leaving",
     "worker.handling",
     "worker.delivery",
-    "worker.held_rows",
+    "turns.held_rows",
     "worker.tenant_cap",
     "worker.session_lock",
     "worker.outage",

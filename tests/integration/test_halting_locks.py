@@ -10,9 +10,10 @@ import psycopg
 import pytest
 
 from tests.factories import make_claim, make_submission, make_terms
+from tests.integration.test_claim import expire_leases
 from tests.integration.test_settle import FAILURE, SUCCESS
 from tests.probes import until
-from turns.claim import claim
+from turns.claim import EndedAtClaim, NoClaim, claim
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.halting import retry, skip
@@ -22,6 +23,8 @@ from turns.settle import Settled, SettleRequest, settle
 from turns.settlement import Settlement
 from turns.status import TurnStatus
 from turns.submission import submit
+
+HANGS_SECONDS = 15.0
 
 WAITING = """
 SELECT count(*) AS many FROM pg_stat_activity
@@ -90,6 +93,31 @@ async def test_a_settle_that_halts_nothing_locks_no_session(
     async with session_locked(settings):
         # Would wait for a lock time-out of five seconds, and then fail.
         assert await settle_one(database, settings, turn, settlement, halt=halt) is settlement.status
+
+
+async def test_a_claim_that_would_halt_a_session_that_somebody_sits_on_leaves_it_and_takes_the_others(
+    database: Database, settings: Settings
+) -> None:
+    lost = await claimed(database, settings)
+    await submit(database, [make_submission("turns", "other")], net_seconds=60)
+    await expire_leases(database)
+    terms = make_terms(settings, halt=True, max_crashes=1)
+    async with (
+        Database(
+            settings.database_url, "patient", size=1, statement_timeout_seconds=600, lock_timeout_seconds=600
+        ) as patient,
+        await psycopg.AsyncConnection.connect(settings.database_url) as somebody,
+    ):
+        await somebody.execute("SELECT FROM sessions WHERE session_id = 's' FOR NO KEY UPDATE")
+        async with asyncio.timeout(HANGS_SECONDS):
+            left, taken = await claim(patient, terms, [make_claim("s"), make_claim("other")])
+        await somebody.rollback()
+
+        assert (left, isinstance(taken, ClaimedTurn)) == (NoClaim.IDLE, True)
+        [ended] = await claim(patient, terms, [make_claim("s")])
+    assert isinstance(ended, EndedAtClaim)
+    [row] = await database.fetch("SELECT halted_by FROM sessions WHERE session_id = 's'", {})
+    assert row["halted_by"] == lost.id
 
 
 async def test_of_many_decisions_about_one_turn_one_counts(database: Database, settings: Settings) -> None:

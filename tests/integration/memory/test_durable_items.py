@@ -4,18 +4,22 @@ import asyncio
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from memory.item import MAX_ITEMS, MemoryFullError, Verdict, Write
 from memory.kinds import DAY, HOUR
 from memory.working import WorkingMemory
-from tests.integration.memory.room import Room
+from tests.integration.memory.room import Room, at_once
 from tests.integration.test_claim import settle_one
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.errors import DatabaseUnavailableError, SupersededError
+from turns.database import Database
+from turns.errors import DatabaseUnavailableError, RowHeldError, SupersededError
 from turns.memory_items import ItemDelete, ItemWrite, delete_items, prune_items, write_items
 from turns.relay import Relay
+
+HANGS_SECONDS = 15.0
 
 
 async def value_of(memory: WorkingMemory, key: str, kind: str = "fact") -> Any:
@@ -42,6 +46,30 @@ async def test_a_turn_that_is_no_longer_ours_writes_nothing(room: Room, memory: 
 
     assert await room.rows() == before
     assert await value_of(memory, "visitor") == "Ann"
+
+
+@pytest.mark.parametrize("rows", ["sessions", "turns"])
+async def test_a_write_does_not_wait_for_a_row_that_somebody_sits_on(
+    room: Room, memory: WorkingMemory, rows: str
+) -> None:
+    """A connection that waits is missing to all other turns of the worker."""
+    await memory.set("visitor", "Ann", kind="fact")
+    url = room.settings.database_url
+    async with (
+        Database(url, "test", size=1, statement_timeout_seconds=600, lock_timeout_seconds=600) as patient,
+        await psycopg.AsyncConnection.connect(url) as somebody,
+    ):
+        await somebody.execute(f"SELECT FROM {rows} FOR NO KEY UPDATE")
+        blocked = WorkingMemory(room.cache, patient, room.turn, at_once)
+        async with asyncio.timeout(HANGS_SECONDS):
+            with pytest.raises(RowHeldError):
+                await blocked.set("visitor", "Bob", kind="fact")
+            with pytest.raises(RowHeldError):
+                await blocked.delete("visitor", kind="fact")
+        await somebody.rollback()
+
+    await memory.set("guest", "Cid", kind="fact")
+    assert [await value_of(memory, key) for key in ("visitor", "guest")] == ["Ann", "Cid"]
 
 
 async def test_a_volatile_write_of_an_older_claim_is_refused_where_a_newer_one_has_written(
