@@ -26,6 +26,8 @@ from turns.settings import Settings
 from turns.turn_event import EventId, EventKind, Saying, TurnEvent
 
 APPEND_BATCH = 100
+CALL_CHARACTERS = 1_000_000
+"""Of events in one call, if it has several appends: what a busy Redis takes in well within a lease's part for its answer."""
 READ_BATCH = 200
 PAGE = 100
 """Events of one turn in one answer: what a reader may be ahead of its client."""
@@ -94,6 +96,12 @@ class EventWriter:
         await self._redis.aclose()
 
     async def _append_many(self, appends: Sequence[Append]) -> Sequence[Appended]:
+        answers: list[Appended] = []
+        while remaining := appends[len(answers) :]:
+            answers += await self._call(_as_many_as_fit(remaining))
+        return answers
+
+    async def _call(self, appends: Sequence[Append]) -> Sequence[Appended]:
         if not self._circuit.allows(time.monotonic()):
             return [Appended.AWAY] * len(appends)
         pipeline = self._redis.pipeline(transaction=False)
@@ -153,6 +161,16 @@ async def _execute(client: Any, pipeline: Any, circuit: Circuit, complaint: str)
         log.warning(complaint, error=f"{type(refused).__name__}: {refused}")
         leave_demoted(client, refused)
     return answers
+
+
+def _as_many_as_fit(appends: Sequence[Append]) -> Sequence[Append]:
+    """Into one call; one at least."""
+    characters = 0
+    for place, append in enumerate(appends):
+        characters += sum(len(event.saying.data) for event in append.events)
+        if characters > CALL_CHARACTERS and place:
+            return appends[:place]
+    return appends
 
 
 def _arguments(append: Append, milliseconds: int) -> list[Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +17,8 @@ from tests.integration.api.listening import Transcript, read_events, read_to_the
 from tests.integration.api.scissors import scissors_before
 from tests.probes import until
 from tests.stacks.stack import Stack
+from turns import events
+from turns.circuit import Circuit
 from turns.event_hints import EventHints
 from turns.events import Append, Appended, EventWriter
 from turns.settings import Settings
@@ -314,6 +317,55 @@ async def test_a_key_that_is_no_stream_hurts_nobody_else(
     other = Append(f"{settings.redis_prefix}other", append(settings, 7, 1, STATUS).events)
     answers = await asyncio.gather(writer.append(append(settings, 7, 1, STATUS)), writer.append(other))
     assert answers == [Appended.AWAY, Appended.APPENDED]
+
+
+LARGE = Saying(EventKind.CUSTOM, f'"{"x" * 600_000}"')
+
+
+def large_appends(settings: Settings) -> list[Append]:
+    return [Append(f"{settings.redis_prefix}large-{turn}", numbered(7, 1, [LARGE])) for turn in range(12)]
+
+
+async def test_what_many_turns_say_at_once_goes_out_in_calls_of_a_size_that_redis_answers_in_time(
+    settings: Settings, writer: EventWriter, keys: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    execute = events._execute
+
+    async def note(client: Any, pipeline: Any, *how: Any) -> list[Any] | None:
+        calls.append(sum(len(str(word)) for command in pipeline._commands for word in command[4:]))
+        return await execute(client, pipeline, *how)
+
+    monkeypatch.setattr(events, "_execute", note)
+    wanted = large_appends(settings)
+
+    assert await asyncio.gather(*map(writer.append, wanted)) == [Appended.APPENDED] * 12
+
+    assert max(calls) < 2_000_000
+    assert [await keys.xlen(one.key) for one in wanted] == [1] * 12
+
+
+async def test_when_redis_goes_away_between_such_calls_what_was_answered_counts(
+    settings: Settings, writer: EventWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute = events._execute
+    calls = 0
+
+    async def answer_once(client: Any, pipeline: Any, circuit: Circuit, complaint: str) -> list[Any] | None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            return await execute(client, pipeline, circuit, complaint)
+        circuit.failed(time.monotonic())
+        return None
+
+    monkeypatch.setattr(events, "_execute", answer_once)
+
+    answers = await asyncio.gather(*map(writer.append, large_appends(settings)))
+
+    assert answers[0] is Appended.APPENDED
+    assert answers[-1] is Appended.AWAY
+    assert calls == 2
 
 
 # --- many readers
