@@ -100,8 +100,7 @@ WITH want AS MATERIALIZED (
     UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM heir WHERE t.id = heir.id
 )
 SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id, c.status, c.error_class,
-       c.lost_worker, c.was = 'RUNNING' AS taken_over, h.known,
-       h.queue = %(queue)s AS ours,
+       h.known, h.queue = %(queue)s AS ours,
        c.id IS NULL AND h.halted_by IS NULL AND h.status = 'PENDING'
            AND (h.execute_at IS NULL OR h.execute_at <= now()) AS due
   FROM head h LEFT JOIN claimed c USING (claim_id)
