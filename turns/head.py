@@ -10,14 +10,17 @@ OPEN_HEAD: LiteralString = """
 """
 """`{of}` is whatever has the session's `tenant_id` and `session_id`. A plain LIMIT 1: lock by id afterwards."""
 
-DUE: LiteralString = "t.status = 'PENDING' AND (t.execute_at IS NULL OR t.execute_at <= now())"
-"""Whether turn `t` may be claimed by now. Repeated on the UPDATE's own target, whatever a CTE saw before it."""
+DUE_OF: LiteralString = "{of}.status = 'PENDING' AND ({of}.execute_at IS NULL OR {of}.execute_at <= now())"
+"""Whether turn `{of}` may be claimed by now."""
+
+DUE: LiteralString = DUE_OF.format(of="t")
+"""Repeated on the UPDATE's own target, whatever a CTE saw before it."""
 
 _DUE_HEAD: LiteralString = f"""
 WITH session AS (SELECT %(tenant)s::text AS tenant_id, %(session)s::text AS session_id),
 head AS MATERIALIZED (
     SELECT h.id FROM session CROSS JOIN LATERAL ({OPEN_HEAD.format(of="session")}) h
-     WHERE h.status = 'PENDING' AND (h.execute_at IS NULL OR h.execute_at <= now())
+     WHERE {DUE_OF.format(of="h")}
 )
 """
 
