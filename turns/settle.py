@@ -17,7 +17,7 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
-from turns.claim import READ_CLAIMS, Claim, ClaimTerms, NoClaim, claimed_turn
+from turns.claim import HALTING_LOCKED, READ_CLAIMS, Claim, ClaimTerms, NoClaim, claimed_turn
 from turns.claimed_turn import ClaimedTurn
 from turns.compensation import COMPENSATE_FAILED
 from turns.conversation import StoredMessage
@@ -42,7 +42,7 @@ WITH s AS MATERIALIZED (
      ORDER BY ss.tenant_id, ss.session_id FOR NO KEY UPDATE
 ), mine AS MATERIALIZED (
     SELECT t.id, t.cancel_requested_at IS NOT NULL AS canceled FROM turns t JOIN s USING (id)
-     WHERE t.fence = s.fence AND {IS_RUNNING} AND (SELECT count(*) >= 0 FROM halting)
+     WHERE t.fence = s.fence AND {IS_RUNNING} AND {HALTING_LOCKED}
      ORDER BY t.id FOR NO KEY UPDATE OF t
 ), verdict AS MATERIALIZED (
     -- An acknowledged cancel wins over whatever the handler came to (G15): it may have finished a moment earlier.
