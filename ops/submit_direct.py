@@ -25,10 +25,8 @@ from producer.turn_request import (
     read_turn_request,
 )
 from turns.database import Database
-from turns.envelope import OutgoingMessage
 from turns.errors import QueueUnavailableError, SubmissionRefusedError, UnknownQueueError, WebhookNotAllowedError
 from turns.identifiers import start_trace, uuid7
-from turns.message import WakeUp
 from turns.message_queue import MessageQueues
 from turns.on_busy import OnBusy
 from turns.registry import seen_seconds
@@ -162,13 +160,7 @@ async def _send(queues: MessageQueues, taken: Sequence[tuple[Submission, Accepte
     unsent = 0
     due = [(submission, accepted) for submission, accepted in taken if accepted.wake]
     for queue in sorted({accepted.queue for _, accepted in due}):
-        messages = [
-            OutgoingMessage(
-                WakeUp(submission.tenant_id, accepted.session_id, accepted.turn_id), accepted.trace.traceparent
-            )
-            for submission, accepted in due
-            if accepted.queue == queue
-        ]
+        messages = [accepted.message(submission.tenant_id) for submission, accepted in due if accepted.queue == queue]
         try:
             unsent += len(messages) - len(await queues.send(queue, messages))
         except (QueueUnavailableError, UnknownQueueError):

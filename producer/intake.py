@@ -21,7 +21,6 @@ from turns.batching import Batcher
 from turns.cancel_hints import CancelHints
 from turns.database import Database
 from turns.double_texting import submit_on_busy
-from turns.envelope import OutgoingMessage
 from turns.errors import (
     DatabaseUnavailableError,
     RowHeldError,
@@ -29,7 +28,6 @@ from turns.errors import (
     TurnstileError,
 )
 from turns.identifiers import continue_trace, uuid7
-from turns.message import WakeUp
 from turns.on_busy import OnBusy
 from turns.registry import seen_seconds
 from turns.settings import Settings
@@ -138,7 +136,7 @@ class Intake:
             raise UnstorableContentError("the database refused this content") from None
         if isinstance(accepted, SubmissionRefusedError):
             raise accepted
-        sent = accepted.wake and await self._sending.send(accepted.queue, _message(submission.tenant_id, accepted))
+        sent = accepted.wake and await self._sending.send(accepted.queue, accepted.message(submission.tenant_id))
         log.info(
             "turn.submitted",
             turn_id=str(accepted.turn_id),
@@ -230,7 +228,3 @@ def _key(key: str | None, turn_id: UUID | None) -> str | None:
     if key is not None:
         return idempotency_key(key)
     return None if turn_id is None else turn_id_key(turn_id)
-
-
-def _message(tenant_id: str, accepted: Accepted) -> OutgoingMessage:
-    return OutgoingMessage(WakeUp(tenant_id, accepted.session_id, accepted.turn_id), accepted.trace.traceparent)

@@ -21,7 +21,6 @@ from turns.database import Database
 from turns.envelope import OutgoingMessage
 from turns.head import HAS_SUCCESSOR, IS_FAILED
 from turns.identifiers import TraceContext
-from turns.message import WakeUp
 
 REPLACED: LiteralString = "REPLACED"
 """In place of FAILED, of a child that has a successor: nobody will put it back to work. No status of the table."""
@@ -124,9 +123,7 @@ async def revive(
 
 
 def _revived(row: Any) -> Revived:
-    trace = TraceContext(row["trace_id"], row["span_id"])
-    message = OutgoingMessage(WakeUp(row["tenant_id"], row["session_id"], row["id"]), trace.traceparent)
-    return Revived(row["queue"], row["generation"], message)
+    return Revived(row["queue"], row["generation"], OutgoingMessage.about(row))
 
 
 async def read_generations(database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, tuple[int, str]]:

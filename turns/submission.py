@@ -20,6 +20,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from turns.database import Database
+from turns.envelope import OutgoingMessage
 from turns.errors import (
     IdempotencyMismatchError,
     ParentSupersededError,
@@ -29,7 +30,7 @@ from turns.errors import (
 from turns.forgetting import AT_ONCE, FORGET, OLDER
 from turns.head import IS_RUNNING
 from turns.identifiers import TraceContext
-from turns.message import ID_RULE, is_valid_id
+from turns.message import ID_RULE, WakeUp, is_valid_id
 from turns.registry import SEEN_SECONDS
 
 DWELL: LiteralString = """
@@ -184,6 +185,10 @@ class Accepted:
     """Whether a wake-up should be sent now: not for a scheduled turn, nor for one that an earlier request sent."""
     merged: bool = False
     """The input was added to this turn, which an earlier request had made."""
+
+    def message(self, tenant_id: str) -> OutgoingMessage:
+        """Its wake-up."""
+        return OutgoingMessage(WakeUp(tenant_id, self.session_id, self.turn_id), self.trace.traceparent)
 
 
 def idempotency_key(key: str) -> str:
