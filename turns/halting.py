@@ -17,10 +17,11 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from turns.children import HAS_SUCCESSOR
 from turns.compensation import IS_BEING_COMPENSATED, IS_OVERTAKEN
 from turns.database import Connection, Database
 from turns.envelope import OutgoingMessage
-from turns.head import HAS_SUCCESSOR, IS_FAILED, WAKE_HEAD
+from turns.head import IS_FAILED, WAKE_HEAD
 from turns.identifiers import TraceContext
 from turns.redrive_record import RECORD
 from turns.status import TurnStatus

@@ -50,14 +50,3 @@ IS_RUNNING: LiteralString = "(t.status || '') = 'RUNNING'"
 IS_FAILED: LiteralString = "(t.status || '') = 'FAILED'"
 """For statements that know their rows by id: an expression, which no partial index matches. Under a plan that was pinned
 while hardly a row was RUNNING or FAILED, the planner would read the whole partial index for each id instead."""
-
-HAS_SUCCESSOR: LiteralString = """(
-    t.child_key IS NOT NULL AND (
-        EXISTS (SELECT FROM turns n
-                 WHERE n.parent_turn_id = t.parent_turn_id AND n.child_key = t.child_key AND n.tenant_id = t.tenant_id
-                   AND (n.created_at, n.id) > (t.created_at, t.id))
-        OR EXISTS (SELECT FROM archived_turns a
-                    WHERE a.parent_turn_id = t.parent_turn_id AND a.turn ->> 'child_key' = t.child_key
-                      AND a.tenant_id = t.tenant_id AND (a.turn ->> 'created_at')::timestamptz > t.created_at)))
-"""
-"""Whether the parent of turn `t` has started its call anew since; never NULL. Run again as well, it would be done twice."""

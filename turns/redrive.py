@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 from uuid import UUID
 
+from turns.children import HAS_SUCCESSOR
 from turns.compensation import IS_BEING_COMPENSATED, IS_OVERTAKEN
 from turns.database import Database
 from turns.envelope import OutgoingMessage
-from turns.head import HAS_SUCCESSOR, IS_FAILED
+from turns.head import IS_FAILED
 from turns.identifiers import TraceContext
 
 REPLACED: LiteralString = "REPLACED"
