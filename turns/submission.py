@@ -1,8 +1,8 @@
 """Submit: a turn is recorded PENDING, with its place in the session and its input. One statement for many requests.
 
-Commit first, then send (the card's order; G1 and G13 in one table): the row is born with `send_at` a net's length
-ahead, the message goes out right after the commit, and if it does not, the relay sends it. In the ordinary case nothing
-more is written.
+Commit first, then send (G1, G13): the row is born with `send_at` a net's length ahead, whoever submits sends the message right
+after the commit, and if it does not go out, the relay sends it. In the ordinary case nothing more is written. A scheduled turn is
+the relay's alone: its `send_at` is its time, and only then does it get its place.
 
 Idempotency (at most one turn per Idempotency-Key or client-chosen turn id and tenant) is decided by the primary key of
 `submissions`: of any number of equal requests at once, one inserts the row and the others find it. There is no
