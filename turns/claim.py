@@ -33,10 +33,6 @@ from turns.status import TurnStatus
 EXPIRED: LiteralString = """t.status = 'RUNNING' AND t.lease_until < now() AND %(takeover)s
     AND pg_postmaster_start_time() < now() - make_interval(secs => %(lease)s)"""
 
-HALTING_LOCKED: LiteralString = "(SELECT count(*) >= 0 FROM halting)"
-"""Always true, and asked before any turn is looked at: a SELECT in a WITH is run only if something reads it, so without this no
-session would be locked."""
-
 CLAIM: LiteralString = f"""
 WITH want AS MATERIALIZED (
     SELECT *
@@ -62,7 +58,7 @@ WITH want AS MATERIALIZED (
                 ELSE 'RUNNING' END AS verdict,
            CASE WHEN t.crashes + 1 >= %(max_crashes)s THEN 'crash_loop' ELSE 'expired' END AS blame
       FROM head h JOIN turns t ON t.id = h.id AND t.seq = h.seq
-     WHERE h.halted_by IS NULL AND t.queue = %(queue)s AND ({DUE} OR {EXPIRED}) AND {HALTING_LOCKED}
+     WHERE h.halted_by IS NULL AND t.queue = %(queue)s AND ({DUE} OR {EXPIRED}) AND (SELECT count(*) >= 0 FROM halting)
      ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), claimed AS (
     UPDATE turns t

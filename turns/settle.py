@@ -17,7 +17,7 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
-from turns.claim import HALTING_LOCKED, READ_CLAIMS, Claim, ClaimTerms, NoClaim, claimed_turn
+from turns.claim import READ_CLAIMS, Claim, ClaimTerms, NoClaim, claimed_turn
 from turns.claimed_turn import ClaimedTurn
 from turns.compensation import COMPENSATE_FAILED
 from turns.conversation import StoredMessage
@@ -25,6 +25,10 @@ from turns.database import Database
 from turns.head import DUE, IS_RUNNING
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
+
+HALTING_LOCKED: LiteralString = "(SELECT count(*) >= 0 FROM halting)"
+"""Always true, and asked before any turn is looked at: a SELECT in a WITH is run only if something reads it, so without this no
+session would be locked."""
 
 SETTLE: LiteralString = f"""
 WITH s AS MATERIALIZED (
