@@ -14,9 +14,7 @@ import psycopg
 from bench.emulated_sqs import Entry
 from bench.stage import Room
 from turns.database import Database
-from turns.envelope import OutgoingMessage
 from turns.identifiers import start_trace, uuid7
-from turns.message import WakeUp
 from turns.submission import Accepted, Submission, submit
 
 TENANT = "bench"
@@ -60,9 +58,8 @@ async def _fill_turns(room: Room, count: int, name_session: NameSession) -> list
             for accepted in await submit(database, batch, net_seconds=NET_SECONDS):
                 if not isinstance(accepted, Accepted):
                     raise accepted
-                wake_up = WakeUp(TENANT, accepted.session_id, accepted.turn_id)
-                message = OutgoingMessage(wake_up, accepted.trace.traceparent)
-                entries.append({"MessageBody": wake_up.encode(), "MessageAttributes": message.attributes})
+                message = accepted.message(TENANT)
+                entries.append({"MessageBody": message.wake_up.encode(), "MessageAttributes": message.attributes})
     with psycopg.connect(room.database_url, autocommit=True) as connection:
         # As autovacuum would have, in a system that did not spring up a second ago.
         connection.execute("ANALYZE")

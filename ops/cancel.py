@@ -7,13 +7,12 @@ import typer
 
 from ops.exit_codes import CommandError, ExitCode
 from ops.output import AsJson, print_json, say
+from ops.waking import wake
+from turns.message import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from turns.cancellation import CanceledSession, CanceledTurn
-    from turns.envelope import OutgoingMessage
     from turns.settings import Settings
-
-DEFAULT_TENANT = "default"
 
 
 def cancel(
@@ -83,7 +82,7 @@ async def _cancel(settings: "Settings", turn_id: UUID) -> "CanceledTurn":
     if canceled.requested:
         async with cancel_hints(settings) as hints:
             await hints.tell(tenants[0], canceled.session_id, turn_id, canceled.status)
-    await _wake(settings, canceled.woken)
+    await wake(settings, canceled.woken, whom="the session's next turn")
     return canceled
 
 
@@ -99,21 +98,5 @@ async def _cancel_session(settings: "Settings", tenant_id: str, session_id: str)
     async with cancel_hints(settings) as hints:
         await hints.publish(canceled.asked)
         await hints.tell_watchers(tenant_id, session_id, canceled.canceled)
-    await _wake(settings, canceled.woken)
+    await wake(settings, canceled.woken, whom="the session's next turn")
     return canceled
-
-
-async def _wake(settings: "Settings", woken: "tuple[str, OutgoingMessage] | None") -> None:
-    from turns.errors import QueueUnavailableError, UnknownQueueError
-    from turns.message_queue import MessageQueues
-
-    if woken is None:
-        return
-    queue, message = woken
-    queues = MessageQueues(settings)
-    try:
-        await queues.send(queue, [message])
-    except (QueueUnavailableError, UnknownQueueError):
-        say("the queue is away; the relay wakes the session's next turn")
-    finally:
-        queues.close()

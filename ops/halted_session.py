@@ -8,7 +8,8 @@ import typer
 
 from ops.confirmation import confirm
 from ops.exit_codes import CommandError, ExitCode
-from ops.output import AsJson, print_fields, print_json, say, short_time
+from ops.output import AsJson, print_fields, print_json, short_time
+from ops.waking import wake
 
 if TYPE_CHECKING:
     from turns.database import Database
@@ -89,24 +90,8 @@ async def _resume(settings: "Settings", halt: "Halt", way: "WayOn") -> "Resumed"
             resumed = await skip(database, halt.id, requested_by=who)
     if resumed is None:
         raise CommandError(f"{halt.id} halts its session no more: somebody was quicker; nothing was changed")
-    await _wake(settings, resumed)
+    await wake(settings, resumed.woken, whom="the session")
     return resumed
-
-
-async def _wake(settings: "Settings", resumed: "Resumed") -> None:
-    if resumed.woken is None:
-        return
-    from turns.errors import QueueUnavailableError, UnknownQueueError
-    from turns.message_queue import MessageQueues
-
-    queue, message = resumed.woken
-    queues = MessageQueues(settings)
-    try:
-        await queues.send(queue, [message])
-    except (QueueUnavailableError, UnknownQueueError):
-        say("the queue is away; the relay wakes the session")
-    finally:
-        queues.close()
 
 
 def as_document(halt: "Halt", way: "WayOn", resumed: "Resumed | None") -> dict[str, Any]:

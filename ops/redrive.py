@@ -107,10 +107,6 @@ class Redrive:
         self._settings = settings
         self._requested_by = requested_by or whoever_runs_this()
 
-    async def survey(self, wanted: FailedFilter, *, limit: int | None = None) -> Survey:
-        """Finds what matches (see `find_candidates`); changes nothing."""
-        return await find_candidates(self._database, wanted, limit=limit)
-
     async def run(
         self,
         wanted: FailedFilter,

@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 from ops.exit_codes import CommandError, ExitCode
 from ops.float_option import check_finite
 from ops.output import AsJson, print_json, progress, say
+from turns.message import DEFAULT_TENANT
 from turns.on_busy import OnBusy
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from turns.submission import Submission
 
 WAIT_SECONDS = 300.0
-DEFAULT_TENANT = "default"
 
 
 class SubmitCommand(TyperCommand):

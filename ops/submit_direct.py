@@ -4,8 +4,6 @@ The same rules and the same fingerprints as over HTTP, so that a repeat is recog
 one after the other: the turns of a session stand in the order in which they were given.
 """
 
-import secrets
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,23 +15,16 @@ import psycopg
 from ops.exit_codes import CommandError, ExitCode
 from ops.output import Report
 from ops.submit_checks import check_id, check_key, check_session
+from producer.as_submission import as_submission
 from producer.strict_json import NotJsonError, RefusedJsonError, parse
-from producer.turn_request import (
-    InvalidRequestError,
-    check_webhook_allowed,
-    fingerprint,
-    read_turn_request,
-)
+from producer.turn_request import InvalidRequestError, read_turn_request
 from turns.database import Database
-from turns.envelope import OutgoingMessage
 from turns.errors import QueueUnavailableError, SubmissionRefusedError, UnknownQueueError, WebhookNotAllowedError
-from turns.identifiers import start_trace, uuid7
-from turns.message import WakeUp
 from turns.message_queue import MessageQueues
 from turns.on_busy import OnBusy
 from turns.registry import seen_seconds
 from turns.settings import Settings
-from turns.submission import Accepted, Submission, idempotency_key, submit, turn_id_key
+from turns.submission import Accepted, Submission, submit
 
 BATCH = 100
 
@@ -89,7 +80,7 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
     try:
         request = read_turn_request(body, datetime.now(UTC))
         queue = settings.find_queue(request.queue or settings.queue)
-        webhook_url = check_webhook_allowed(request.webhook_url, settings.webhook_hosts)
+        submission = as_submission(request, tenant_id, session_id, queue, key=key, webhook_hosts=settings.webhook_hosts)
     except InvalidRequestError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     except WebhookNotAllowedError as error:
@@ -99,24 +90,7 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
     if request.on_busy is not OnBusy.ENQUEUE:
         # A batch job's lines stand in the order in which they were given: none of them is to look at the others.
         raise CommandError("on_busy is for clients of the API; --direct always enqueues", ExitCode.USAGE)
-    by_id = None if request.turn_id is None else turn_id_key(request.turn_id)
-    return Submission(
-        turn_id=request.turn_id or uuid7(time.time_ns() // 1_000_000, secrets.randbits(74)),
-        tenant_id=tenant_id,
-        session_id=session_id,
-        queue=queue.name,
-        content=request.input,
-        fingerprint=fingerprint(session_id, request),
-        trace=start_trace(secrets.randbits(192)),
-        key=by_id if key is None else idempotency_key(key),
-        chosen=request.turn_id is not None,
-        execute_at=request.execute_at,
-        expires_in_seconds=request.expires_in_seconds or queue.expires_in_seconds,
-        max_attempts=request.max_attempts,
-        timeout_seconds=request.timeout_seconds,
-        metadata=request.metadata,
-        webhook_url=webhook_url,
-    )
+    return submission
 
 
 async def submit_all(
@@ -162,13 +136,7 @@ async def _send(queues: MessageQueues, taken: Sequence[tuple[Submission, Accepte
     unsent = 0
     due = [(submission, accepted) for submission, accepted in taken if accepted.wake]
     for queue in sorted({accepted.queue for _, accepted in due}):
-        messages = [
-            OutgoingMessage(
-                WakeUp(submission.tenant_id, accepted.session_id, accepted.turn_id), accepted.trace.traceparent
-            )
-            for submission, accepted in due
-            if accepted.queue == queue
-        ]
+        messages = [accepted.message(submission.tenant_id) for submission, accepted in due if accepted.queue == queue]
         try:
             unsent += len(messages) - len(await queues.send(queue, messages))
         except (QueueUnavailableError, UnknownQueueError):

@@ -4,8 +4,7 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 
-DEFAULT_TENANT = "default"
-"""Whose turns they are where no keys are configured. The settings then refuse any address but the loopback."""
+from turns.message import DEFAULT_TENANT
 
 
 class ApiKeys:
@@ -17,6 +16,7 @@ class ApiKeys:
     def find_tenant(self, key: str | None) -> str | None:
         """The tenant whose key this is; None if it is nobody's. Takes the same time whichever it is."""
         if not self._tenants:
+            # No keys are configured. The settings then refuse any address but the loopback.
             return DEFAULT_TENANT
         if key is None:
             return None

@@ -5,35 +5,31 @@ it half-way: a client that goes away leaves behind either nothing or a turn with
 """
 
 import asyncio
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
-from uuid import UUID
 
 import psycopg
 import structlog
 
+from producer.as_submission import as_submission
 from producer.session_gate import Session, SessionGate
-from producer.turn_request import TurnRequest, check_webhook_allowed, fingerprint
+from producer.turn_request import TurnRequest
 from producer.wake_up_sending import WakeUpSending
 from turns.batching import Batcher
 from turns.cancel_hints import CancelHints
 from turns.database import Database
 from turns.double_texting import submit_on_busy
-from turns.envelope import OutgoingMessage
 from turns.errors import (
     DatabaseUnavailableError,
     RowHeldError,
     SubmissionRefusedError,
     TurnstileError,
 )
-from turns.identifiers import continue_trace, uuid7
-from turns.message import WakeUp
 from turns.on_busy import OnBusy
 from turns.registry import seen_seconds
 from turns.settings import Settings
-from turns.submission import Accepted, Submission, idempotency_key, submit, turn_id_key
+from turns.submission import Accepted, Submission, submit
 
 MAX_BATCH = 200
 MAX_BATCH_BYTES = 16 * 1024 * 1024
@@ -87,25 +83,9 @@ class Intake:
         DatabaseUnavailableError (nothing was done, or it can't be known: a repeat with the same key finds out).
         """
         queue = self._settings.find_queue(self._usual_queue() if request.queue is None else request.queue)
-        # One call of the system for both: each lets go of the interpreter's lock, and may wait long to have it back.
-        random_bits = secrets.randbits(192 + 74)
-        trace = continue_trace(traceparent, random_bits & (1 << 192) - 1)
-        submission = Submission(
-            turn_id=request.turn_id or uuid7(time.time_ns() // 1_000_000, random_bits >> 192),
-            tenant_id=tenant_id,
-            session_id=session_id,
-            queue=queue.name,
-            content=request.input,
-            fingerprint=fingerprint(session_id, request),
-            trace=trace,
-            key=_key(key, request.turn_id),
-            chosen=request.turn_id is not None,
-            execute_at=request.execute_at,
-            expires_in_seconds=request.expires_in_seconds or queue.expires_in_seconds,
-            max_attempts=request.max_attempts,
-            timeout_seconds=request.timeout_seconds,
-            metadata=request.metadata,
-            webhook_url=check_webhook_allowed(request.webhook_url, self._settings.webhook_hosts),
+        hosts = self._settings.webhook_hosts
+        submission = as_submission(
+            request, tenant_id, session_id, queue, key=key, webhook_hosts=hosts, traceparent=traceparent
         )
         if len(self._under_way) >= MOST_UNDER_WAY:
             raise DatabaseUnavailableError("too many submits are under way")
@@ -138,7 +118,7 @@ class Intake:
             raise UnstorableContentError("the database refused this content") from None
         if isinstance(accepted, SubmissionRefusedError):
             raise accepted
-        sent = accepted.wake and await self._sending.send(accepted.queue, _message(submission.tenant_id, accepted))
+        sent = accepted.wake and await self._sending.send(accepted.queue, accepted.message(submission.tenant_id))
         log.info(
             "turn.submitted",
             turn_id=str(accepted.turn_id),
@@ -224,13 +204,3 @@ class Intake:
 
 def _session_of(submission: Submission) -> Session:
     return submission.tenant_id, submission.session_id
-
-
-def _key(key: str | None, turn_id: UUID | None) -> str | None:
-    if key is not None:
-        return idempotency_key(key)
-    return None if turn_id is None else turn_id_key(turn_id)
-
-
-def _message(tenant_id: str, accepted: Accepted) -> OutgoingMessage:
-    return OutgoingMessage(WakeUp(tenant_id, accepted.session_id, accepted.turn_id), accepted.trace.traceparent)

@@ -22,8 +22,6 @@ from turns.chosen_ids import leave_tombstone
 from turns.database import Connection, Database
 from turns.envelope import OutgoingMessage
 from turns.head import IS_RUNNING, WAKE_HEAD
-from turns.identifiers import TraceContext
-from turns.message import WakeUp
 from turns.status import TurnStatus
 
 # The session's row first (lock order: sessions, then turns), so that two cancels do not each miss the other's new head.
@@ -178,8 +176,4 @@ def _with_status(rows: list[DictRow], status: TurnStatus) -> tuple[UUID, ...]:
 async def _wake_head(connection: Connection, tenant_id: str, session_id: str) -> tuple[str, OutgoingMessage] | None:
     session = {"tenant": tenant_id, "session": session_id}
     head = await (await connection.execute(WAKE_HEAD, session)).fetchone()
-    if head is None:
-        return None
-    trace = TraceContext(head["trace_id"], head["span_id"])
-    message = OutgoingMessage(WakeUp(tenant_id, head["session_id"], head["id"]), trace.traceparent)
-    return head["queue"], message
+    return None if head is None else (head["queue"], OutgoingMessage.about(head))

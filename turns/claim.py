@@ -26,7 +26,7 @@ from turns.claimed_turn import ClaimedTurn
 from turns.compensation import COMPENSATE
 from turns.conversation import LAST_ANSWERED, NOTHING_SAID, HistoryVersion, Message
 from turns.database import Database
-from turns.head import DUE, OPEN_HEAD
+from turns.head import DUE, DUE_OF, OPEN_HEAD
 from turns.status import TurnStatus
 
 # Taking over asks for a server that has been up for a lease, so that after a failover the living renew first.
@@ -97,16 +97,14 @@ WITH want AS MATERIALIZED (
            AND h.status = 'PENDING' ORDER BY h.seq LIMIT 1) first
       JOIN turns n ON n.id = first.id
      WHERE e.status <> 'RUNNING' AND NOT (%(halt)s AND e.status = 'FAILED')
-       AND n.status = 'PENDING' AND (n.execute_at IS NULL OR n.execute_at <= now())
+       AND {DUE_OF.format(of="n")}
      FOR NO KEY UPDATE OF n SKIP LOCKED
 ), woken AS (
     UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM heir WHERE t.id = heir.id
 )
 SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id, c.status, c.error_class,
-       c.lost_worker, c.was = 'RUNNING' AS taken_over, h.known,
-       h.queue = %(queue)s AS ours,
-       c.id IS NULL AND h.halted_by IS NULL AND h.status = 'PENDING'
-           AND (h.execute_at IS NULL OR h.execute_at <= now()) AS due
+       h.known, h.queue = %(queue)s AS ours,
+       c.id IS NULL AND h.halted_by IS NULL AND {DUE_OF.format(of="h")} AS due
   FROM head h LEFT JOIN claimed c USING (claim_id)
 """
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from sqlalchemy import Select, exists, or_, select, text
 
+from turns.children import HAS_SUCCESSOR
 from turns.database import Database
-from turns.head import HAS_SUCCESSOR
 from turns.schema import sessions, turns
 
 _T = turns.alias("t")

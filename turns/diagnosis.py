@@ -17,6 +17,7 @@ from psycopg.rows import DictRow
 
 from turns.database import Database
 from turns.errors import TurnstileError
+from turns.head import DUE
 
 MOST = 1000
 """Rows of one symptom at a time."""
@@ -88,7 +89,7 @@ SELECT {_COLUMNS}, due.since FROM turns t LEFT JOIN waits USING (queue)
         SELECT p.finished_at FROM turns p
          WHERE p.tenant_id = t.tenant_id AND p.session_id = t.session_id AND p.seq < t.seq
          ORDER BY p.seq DESC LIMIT 20) p) due
- WHERE t.status = 'PENDING' AND t.seq IS NOT NULL AND (t.execute_at IS NULL OR t.execute_at <= now())
+ WHERE {DUE} AND t.seq IS NOT NULL
    AND t.created_at < now() - make_interval(secs => %(stuck)s)
    AND NOT EXISTS (
     SELECT FROM turns h WHERE h.tenant_id = t.tenant_id AND h.session_id = t.session_id AND h.seq IS NOT NULL

@@ -1,8 +1,11 @@
 """What travels through SQS and where to: messages as they leave and as they arrive, and the addresses of queues. Pure."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from turns.identifiers import TraceContext
 from turns.message import DEAD_LETTER_GENERATION, DEAD_LETTER_REASON, MAX_VISIBILITY_SECONDS, TRACEPARENT, WakeUp
 
 MAX_ATTRIBUTE_CHARACTERS = 200
@@ -26,6 +29,12 @@ class OutgoingMessage:
 
     wake_up: WakeUp
     traceparent: str
+
+    @classmethod
+    def about(cls, row: Mapping[str, Any]) -> "OutgoingMessage":
+        """The wake-up for a row of `turns`, in the row's own trace."""
+        trace = TraceContext(row["trace_id"], row["span_id"])
+        return cls(WakeUp(row["tenant_id"], row["session_id"], row["id"]), trace.traceparent)
 
     @property
     def attributes(self) -> Attributes:

@@ -17,12 +17,12 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from turns.children import HAS_SUCCESSOR
 from turns.compensation import IS_BEING_COMPENSATED, IS_OVERTAKEN
 from turns.database import Connection, Database
 from turns.envelope import OutgoingMessage
-from turns.head import HAS_SUCCESSOR, IS_FAILED, WAKE_HEAD
+from turns.head import IS_FAILED, WAKE_HEAD
 from turns.identifiers import TraceContext
-from turns.message import WakeUp
 from turns.redrive_record import RECORD
 from turns.status import TurnStatus
 
@@ -167,5 +167,4 @@ async def _resume(connection: Connection, halted: dict[str, Any], turn_id: UUID,
 
 
 def _woken(row: dict[str, Any]) -> tuple[str, OutgoingMessage]:
-    trace = TraceContext(row["trace_id"], row["span_id"])
-    return row["queue"], OutgoingMessage(WakeUp(row["tenant_id"], row["session_id"], row["id"]), trace.traceparent)
+    return row["queue"], OutgoingMessage.about(row)

@@ -10,14 +10,17 @@ OPEN_HEAD: LiteralString = """
 """
 """`{of}` is whatever has the session's `tenant_id` and `session_id`. A plain LIMIT 1: lock by id afterwards."""
 
-DUE: LiteralString = "t.status = 'PENDING' AND (t.execute_at IS NULL OR t.execute_at <= now())"
-"""Whether turn `t` may be claimed by now. Repeated on the UPDATE's own target, whatever a CTE saw before it."""
+DUE_OF: LiteralString = "{of}.status = 'PENDING' AND ({of}.execute_at IS NULL OR {of}.execute_at <= now())"
+"""Whether turn `{of}` may be claimed by now."""
+
+DUE: LiteralString = DUE_OF.format(of="t")
+"""Repeated on the UPDATE's own target, whatever a CTE saw before it."""
 
 _DUE_HEAD: LiteralString = f"""
 WITH session AS (SELECT %(tenant)s::text AS tenant_id, %(session)s::text AS session_id),
 head AS MATERIALIZED (
     SELECT h.id FROM session CROSS JOIN LATERAL ({OPEN_HEAD.format(of="session")}) h
-     WHERE h.status = 'PENDING' AND (h.execute_at IS NULL OR h.execute_at <= now())
+     WHERE {DUE_OF.format(of="h")}
 )
 """
 
@@ -47,14 +50,3 @@ IS_RUNNING: LiteralString = "(t.status || '') = 'RUNNING'"
 IS_FAILED: LiteralString = "(t.status || '') = 'FAILED'"
 """For statements that know their rows by id: an expression, which no partial index matches. Under a plan that was pinned
 while hardly a row was RUNNING or FAILED, the planner would read the whole partial index for each id instead."""
-
-HAS_SUCCESSOR: LiteralString = """(
-    t.child_key IS NOT NULL AND (
-        EXISTS (SELECT FROM turns n
-                 WHERE n.parent_turn_id = t.parent_turn_id AND n.child_key = t.child_key AND n.tenant_id = t.tenant_id
-                   AND (n.created_at, n.id) > (t.created_at, t.id))
-        OR EXISTS (SELECT FROM archived_turns a
-                    WHERE a.parent_turn_id = t.parent_turn_id AND a.turn ->> 'child_key' = t.child_key
-                      AND a.tenant_id = t.tenant_id AND (a.turn ->> 'created_at')::timestamptz > t.created_at)))
-"""
-"""Whether the parent of turn `t` has started its call anew since; never NULL. Run again as well, it would be done twice."""

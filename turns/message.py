@@ -20,6 +20,9 @@ ID_PATTERN = r"[A-Za-z0-9._:-]{1,128}"
 ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ : -"
 """The pattern, for people."""
 
+DEFAULT_TENANT = "default"
+"""Whose turns they are where no keys are configured, or a command names nobody."""
+
 _ID = re.compile(ID_PATTERN)
 _decode_json = json.JSONDecoder().decode
 

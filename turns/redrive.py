@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 from uuid import UUID
 
+from turns.children import HAS_SUCCESSOR
 from turns.compensation import IS_BEING_COMPENSATED, IS_OVERTAKEN
 from turns.database import Database
 from turns.envelope import OutgoingMessage
-from turns.head import HAS_SUCCESSOR, IS_FAILED
+from turns.head import IS_FAILED
 from turns.identifiers import TraceContext
-from turns.message import WakeUp
 
 REPLACED: LiteralString = "REPLACED"
 """In place of FAILED, of a child that has a successor: nobody will put it back to work. No status of the table."""
@@ -124,9 +124,7 @@ async def revive(
 
 
 def _revived(row: Any) -> Revived:
-    trace = TraceContext(row["trace_id"], row["span_id"])
-    message = OutgoingMessage(WakeUp(row["tenant_id"], row["session_id"], row["id"]), trace.traceparent)
-    return Revived(row["queue"], row["generation"], message)
+    return Revived(row["queue"], row["generation"], OutgoingMessage.about(row))
 
 
 async def read_generations(database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, tuple[int, str]]:

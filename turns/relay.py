@@ -198,34 +198,22 @@ class Relay:
                 wait.cancel()
 
     async def round(self) -> bool:
-        """Places, wakes, takes and sends once. True if there may be more that is due already."""
+        """Places, wakes, takes, sends and forgets once. True if there may be more that is due already."""
+        await self._place_and_wake()
+        ours_until = time.monotonic() + self._settings.relay_stamp_seconds
+        due = await self._take_due()
+        await self._send_due(due, ours_until)
+        if time.monotonic() - self._forgot_at > FORGET_EVERY_SECONDS:
+            await self._forget()
+        return len(due) == BATCH
+
+    async def _place_and_wake(self) -> None:
         limit = {"limit": BATCH}
         await self._database.fetch(PLACE_SCHEDULED, limit)
         await self._database.fetch(WAKE_EXPIRED, limit)
         if time.monotonic() - self._woke_joined_at > self._settings.takeover_resend_seconds:
             self._woke_joined_at = time.monotonic()
             await wake_joined(self._database)
-        ours_until = time.monotonic() + self._settings.relay_stamp_seconds
-        due = await self._take_due()
-        for queue in sorted({row.queue for row in due}):
-            rows = [row for row in due if row.queue == queue]
-            woken = [row for row in rows if row.status.is_open and row.send_at]
-            failed = [row for row in rows if row.status is TurnStatus.FAILED]
-            await self._send(queue, self._send_wake_ups, woken, ours_until)
-            await self._send(queue, self._send_dead_letters, failed, ours_until)
-        if time.monotonic() - self._forgot_at > FORGET_EVERY_SECONDS:
-            # Noted first: a delete that takes too long must not keep each round's sends waiting.
-            self._forgot_at = time.monotonic()
-            older_than_seconds = self._settings.idempotency_days * 86_400
-            more = [
-                await forget_submissions(self._database, older_than_seconds),
-                await forget_chosen_ids(self._database, older_than_seconds),
-                await prune_items(self._database),
-            ]
-            if any(more):
-                # One statement a minute keeps up with few requests a second: what is left is the next round's.
-                self._forgot_at = -math.inf
-        return len(due) == BATCH
 
     async def _take_due(self) -> list[DueRow]:
         full = time.monotonic() - self._full_scan_at > FULL_SCAN_EVERY_SECONDS
@@ -240,6 +228,14 @@ class Relay:
             # Only now is the old end known to be empty; a backlog there is worked off at full speed.
             self._full_scan_at = time.monotonic()
         return [DueRow(**{**row, "status": TurnStatus(row["status"])}) for row in rows]
+
+    async def _send_due(self, due: Sequence[DueRow], until: float) -> None:
+        for queue in sorted({row.queue for row in due}):
+            rows = [row for row in due if row.queue == queue]
+            woken = [row for row in rows if row.status.is_open and row.send_at]
+            failed = [row for row in rows if row.status is TurnStatus.FAILED]
+            await self._send(queue, self._send_wake_ups, woken, until)
+            await self._send(queue, self._send_dead_letters, failed, until)
 
     async def _send(
         self, queue: str, send: Callable[[str, Sequence[DueRow]], Awaitable[None]], rows: Sequence[DueRow], until: float
@@ -282,3 +278,16 @@ class Relay:
         }
         await self._database.fetch(DEAD_LETTERED, parameters)
         log.info("relay.dead_lettered", queue=queue, turns=[str(turn_id) for turn_id in parameters["ids"]])
+
+    async def _forget(self) -> None:
+        # Noted first: a delete that takes too long must not keep each round's sends waiting.
+        self._forgot_at = time.monotonic()
+        older_than_seconds = self._settings.idempotency_days * 86_400
+        more = [
+            await forget_submissions(self._database, older_than_seconds),
+            await forget_chosen_ids(self._database, older_than_seconds),
+            await prune_items(self._database),
+        ]
+        if any(more):
+            # One statement a minute keeps up with few requests a second: what is left is the next round's.
+            self._forgot_at = -math.inf

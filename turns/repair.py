@@ -13,8 +13,6 @@ from turns.database import Database
 from turns.diagnosis import SickTurn
 from turns.envelope import DeadLetter, OutgoingMessage
 from turns.head import WAKE_HEAD
-from turns.identifiers import TraceContext
-from turns.message import WakeUp
 from turns.relay import BATCH, DEAD_LETTERED, PLACE_SCHEDULED, DueRow
 from turns.status import TurnStatus
 
@@ -85,8 +83,7 @@ async def note_dead_letters(database: Database, sent: Sequence[DeadLetter]) -> N
 async def wake_head(database: Database, tenant_id: str, session_id: str) -> tuple[str, OutgoingMessage] | None:
     """Owes a session's due head a wake-up: its queue and the message to send; None if nothing is due there."""
     for row in await database.fetch(WAKE_HEAD, {"tenant": tenant_id, "session": session_id}):
-        trace = TraceContext(row["trace_id"], row["span_id"])
-        return row["queue"], OutgoingMessage(WakeUp(tenant_id, session_id, row["id"]), trace.traceparent)
+        return row["queue"], OutgoingMessage.about(row)
     return None
 
 

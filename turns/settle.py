@@ -26,6 +26,10 @@ from turns.head import DUE, IS_RUNNING
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
 
+HALTING_LOCKED: LiteralString = "(SELECT count(*) >= 0 FROM halting)"
+"""Always true, and asked before any turn is looked at: a SELECT in a WITH is run only if something reads it, so without this no
+session would be locked."""
+
 SETTLE: LiteralString = f"""
 WITH s AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[], %(statuses)s::text[], %(outcomes)s::text[],
@@ -42,7 +46,7 @@ WITH s AS MATERIALIZED (
      ORDER BY ss.tenant_id, ss.session_id FOR NO KEY UPDATE
 ), mine AS MATERIALIZED (
     SELECT t.id, t.cancel_requested_at IS NOT NULL AS canceled FROM turns t JOIN s USING (id)
-     WHERE t.fence = s.fence AND {IS_RUNNING} AND (SELECT count(*) >= 0 FROM halting)
+     WHERE t.fence = s.fence AND {IS_RUNNING} AND {HALTING_LOCKED}
      ORDER BY t.id FOR NO KEY UPDATE OF t
 ), verdict AS MATERIALIZED (
     -- An acknowledged cancel wins over whatever the handler came to (G15): it may have finished a moment earlier.

@@ -1,8 +1,8 @@
 """Submit: a turn is recorded PENDING, with its place in the session and its input. One statement for many requests.
 
-Commit first, then send (the card's order; G1 and G13 in one table): the row is born with `send_at` a net's length
-ahead, the message goes out right after the commit, and if it does not, the relay sends it. In the ordinary case nothing
-more is written.
+Commit first, then send (G1, G13): the row is born with `send_at` a net's length ahead, whoever submits sends the message right
+after the commit, and if it does not go out, the relay sends it. In the ordinary case nothing more is written. A scheduled turn is
+the relay's alone: its `send_at` is its time, and only then does it get its place.
 
 Idempotency (at most one turn per Idempotency-Key or client-chosen turn id and tenant) is decided by the primary key of
 `submissions`: of any number of equal requests at once, one inserts the row and the others find it. There is no
@@ -20,6 +20,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from turns.database import Database
+from turns.envelope import OutgoingMessage
 from turns.errors import (
     IdempotencyMismatchError,
     ParentSupersededError,
@@ -29,7 +30,7 @@ from turns.errors import (
 from turns.forgetting import AT_ONCE, FORGET, OLDER
 from turns.head import IS_RUNNING
 from turns.identifiers import TraceContext
-from turns.message import ID_RULE, is_valid_id
+from turns.message import ID_RULE, WakeUp, is_valid_id
 from turns.registry import SEEN_SECONDS
 
 DWELL: LiteralString = """
@@ -184,6 +185,10 @@ class Accepted:
     """Whether a wake-up should be sent now: not for a scheduled turn, nor for one that an earlier request sent."""
     merged: bool = False
     """The input was added to this turn, which an earlier request had made."""
+
+    def message(self, tenant_id: str) -> OutgoingMessage:
+        """Its wake-up."""
+        return OutgoingMessage(WakeUp(tenant_id, self.session_id, self.turn_id), self.trace.traceparent)
 
 
 def idempotency_key(key: str) -> str:

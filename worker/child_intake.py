@@ -17,7 +17,6 @@ from turns.circuit import Circuit
 from turns.database import Database
 from turns.envelope import OutgoingMessage
 from turns.errors import ParentSupersededError, QueueUnavailableError, SubmissionRefusedError, UnknownQueueError
-from turns.message import WakeUp
 from turns.message_queue import MessageQueues
 from turns.registry import seen_seconds
 from turns.settings import QueueSettings, Settings
@@ -71,8 +70,7 @@ class ChildIntake:
         by_queue: defaultdict[str, list[OutgoingMessage]] = defaultdict(list)
         for one, answer in zip(submissions, answers, strict=True):
             if isinstance(answer, Accepted):
-                wake_up = WakeUp(one.tenant_id, answer.session_id, answer.turn_id)
-                by_queue[answer.queue].append(OutgoingMessage(wake_up, answer.trace.traceparent))
+                by_queue[answer.queue].append(answer.message(one.tenant_id))
         await asyncio.gather(*(self._wake(queue, messages) for queue, messages in by_queue.items()))
         return answers
 

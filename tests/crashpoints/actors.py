@@ -216,7 +216,7 @@ def _redrive(part: Part, settings: Any, plan: Plan) -> int:
 
 async def _put_back(part: Part, settings: Any, plan: Plan) -> None:
     from ops.operator_access import operator_database
-    from ops.redrive import Redrive
+    from ops.redrive import Redrive, find_candidates
     from turns.dead_letters import FailedFilter
     from turns.message_queue import MessageQueues
 
@@ -225,7 +225,7 @@ async def _put_back(part: Part, settings: Any, plan: Plan) -> None:
     try:
         async with operator_database(settings) as database:
             redrive = Redrive(database, queues, settings, requested_by="the matrix")
-            result = await redrive.run(wanted, await redrive.survey(wanted), rate=part.rate)
+            result = await redrive.run(wanted, await find_candidates(database, wanted), rate=part.rate)
             plan.tell(revived=[str(turn_id) for turn_id in result.revived])
     finally:
         queues.close()

@@ -45,8 +45,6 @@ def claim(tables: Tables, parameters: Parameters) -> Rows:
         answers[claim_id] = {
             **dict.fromkeys(("turn_id", "tenant_id", "session_id", "seq", "trace_id", "status", "error_class")),
             "claim_id": claim_id,
-            "lost_worker": None,
-            "taken_over": None,
             "known": session is not None,
             "ours": head is not None and head.queue == parameters["queue"],
             "due": free and head is not None and head.is_due(now),
@@ -113,8 +111,6 @@ def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) 
         "turn_id": row.id,
         "status": verdict.value,
         "due": False,
-        "lost_worker": lost["worker_id"],
-        "taken_over": was is RUNNING,
     }
 
 

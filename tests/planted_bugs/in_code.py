@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace as with_fields
 from typing import Any
 
+import producer.as_submission
 import producer.intake
 import turns.message_queue
 import turns.settle
@@ -186,7 +187,7 @@ def crash_budget_ignored() -> None:
 
 def idempotency_key_ignored() -> None:
     """Equal requests make a turn each."""
-    replace(producer.intake, "_key", lambda original: lambda key, turn_id: None)
+    replace(producer.as_submission, "_key", lambda original: lambda key, turn_id: None)
 
 
 def accepted_without_commit() -> None:

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from ops.redrive import Candidate, Redrive, RedriveResult
+from ops.redrive import Candidate, Redrive, RedriveResult, find_candidates
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.ops.conftest import Turnstile
 from tests.integration.ops.dead_turns import send_dead_letters
@@ -172,6 +172,6 @@ async def test_a_redrive_brings_back_a_failed_compensation_and_not_its_turn(
     await _settle(database, settings, await _claim(database, settings, undoing["session_id"]), fails)
 
     redrive = kind(database, queues, settings, requested_by="ada@test")
-    result = await redrive.run(FailedFilter(), await redrive.survey(FailedFilter()))
+    result = await redrive.run(FailedFilter(), await find_candidates(database, FailedFilter()))
 
     assert (result.revived, result.compensated, result.moved_on) == ([undoing["id"]], 1, 0)

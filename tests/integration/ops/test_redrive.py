@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from ops.dead_letter_verdict import Verdict
-from ops.redrive import BATCH, Redrive, RedriveResult
+from ops.redrive import BATCH, Redrive, RedriveResult, find_candidates
 from tests.conftest import sqs_client
 from tests.factories import make_submission
 from tests.integration.ops.conftest import Turnstile
@@ -34,7 +34,7 @@ def redrive(database: Database, queues: MessageQueues, settings: Settings) -> Re
 
 
 async def run(redrive: Redrive, wanted: FailedFilter = ALL, **how: Any) -> RedriveResult:
-    return await redrive.run(wanted, await redrive.survey(wanted), **how)
+    return await redrive.run(wanted, await find_candidates(redrive._database, wanted), **how)
 
 
 @pytest.mark.usefixtures("one_deletion_is_refused")
@@ -101,7 +101,7 @@ async def test_a_survey_tells_what_there_is_and_changes_nothing(
     await make_dead(database, queues, settings, ["c"], error_class="KeyError")
     before = await rows(database)
 
-    survey = await redrive.survey(ALL)
+    survey = await find_candidates(database, ALL)
 
     finished = [row["finished_at"] for row in before.values()]
     assert survey.by_error_class == {"ValueError": 2, "KeyError": 1}
@@ -120,7 +120,7 @@ async def test_only_what_the_filter_names_is_put_back(
     assert (await run(redrive, FailedFilter(error_class="KeyError"))).revived == [other_class]
     assert (await run(redrive, FailedFilter(tenant_id="u"))).revived == [other_tenant]
     assert (await run(redrive, FailedFilter(turn_ids=(second,)))).revived == [second]
-    assert [candidate.id for candidate in (await redrive.survey(ALL, limit=1)).candidates] == [first]
+    assert [candidate.id for candidate in (await find_candidates(database, ALL, limit=1)).candidates] == [first]
 
 
 async def test_what_stays_failed_keeps_its_dead_letter(
@@ -140,7 +140,7 @@ async def test_two_at_once_put_each_turn_back_once(
 ) -> None:
     failed = await make_dead(database, queues, settings, [f"s{number % 7}" for number in range(60)])
     other = Redrive(database, queues, settings)
-    surveys = await asyncio.gather(redrive.survey(ALL), other.survey(ALL))
+    surveys = await asyncio.gather(find_candidates(database, ALL), find_candidates(database, ALL))
 
     results = await asyncio.gather(redrive.run(ALL, surveys[0]), other.run(ALL, surveys[1]))
 
@@ -156,7 +156,7 @@ async def test_killed_after_the_revive_it_is_finished_by_relay_and_next_redrive(
     redrive: Redrive, database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
     failed = await make_dead(database, queues, settings, ["a", "b"])
-    survey = await redrive.survey(ALL)
+    survey = await find_candidates(database, ALL)
     await redrive.revive(survey.candidates, RedriveResult())
 
     result = await run(redrive)
@@ -172,7 +172,7 @@ async def test_killed_in_the_middle_of_a_slow_run_the_rest_is_done_by_the_next(
     redrive: Redrive, database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
     failed = await make_dead(database, queues, settings, [f"s{number}" for number in range(6)])
-    survey = await redrive.survey(ALL)
+    survey = await find_candidates(database, ALL)
     slow = asyncio.create_task(redrive.run(ALL, survey, rate=0.5))
 
     async def first_is_back() -> bool:
