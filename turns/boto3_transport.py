@@ -1,115 +1,166 @@
-"""SQS by boto3, which blocks: each call runs on a thread, long polls on one pool and commands on another, or six polls would
-starve every delete.
+"""SQS by boto3, with the wire on the event loop: boto3 makes and signs the request, reads the answer and knows the errors; what
+lies between is `turns.sqs_http`'s, and no thread waits there (ADR 0052).
 
-Retries are set on purpose (botocore's own default changes between releases, and a retried receive would sleep in the polling
-thread): one quick retry for commands, none for polls; the longer back-off belongs to the caller's loop.
+boto3 blocks where it sends. Here that is in a greenlet: when boto3 comes to send (its event `before-send`, by which anybody may
+answer in place of the network), the greenlet steps aside until the event loop has the answer. All that goes on in it is
+computing; what else could block has its place outside: credentials are refreshed on a thread of their own and handed in, and
+retries, before which botocore would sleep, are `SqsHttp.persist`'s.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import boto3
-import botocore
 import botocore.session
-from botocore import xform_name
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.credentials import Credentials, ReadOnlyCredentials
+from botocore.exceptions import ClientError
+from greenlet import getcurrent, greenlet
 
-from turns.aws_credentials import seek
-from turns.errors import QueueUnavailableError, SettingsError
+from turns.aws_credentials import CredentialsAside, seek
+from turns.http_connection import HttpAnswer
 from turns.settings import Settings
-from turns.sqs_transport import (
-    COMMAND_SECONDS,
-    CONNECT_SECONDS,
-    EXTEND_SECONDS,
-    POLL,
-    POLL_SLACK_SECONDS,
-    Answer,
-    CallRefusedError,
-    Parameters,
-)
+from turns.sqs_http import SqsHttp, find_bundle, names_proxy, refusal
+from turns.sqs_transport import COMMAND_SECONDS, EXTEND_SECONDS, Answer, Parameters, SqsTransport
+from turns.threaded_transport import ThreadedTransport, ask, find_method, make_client, translated
 
-COMMAND_THREADS = 8
-USER_AGENT = f"turnstile Boto3/{boto3.__version__} Botocore/{botocore.__version__}"
+
+def open_boto3(settings: Settings) -> SqsTransport:
+    """boto3 on the event loop; on threads where the environment names a proxy, to which only botocore's own HTTP speaks."""
+    transport = Boto3Transport(settings)
+    if names_proxy(transport.url):
+        transport.close()
+        return ThreadedTransport(settings)
+    return transport
 
 
 class Boto3Transport:
-    """As `turns.sqs_transport.SqsTransport`."""
+    """As `turns.sqs_transport.SqsTransport`, for one event loop."""
 
     def __init__(self, settings: Settings) -> None:
-        self._polls = ThreadPoolExecutor(settings.pollers, "sqs-poll")
-        self._commands = ThreadPoolExecutor(COMMAND_THREADS, "sqs-command")
-        # One session: what botocore reads to build a client is read once.
         own = botocore.session.get_session()
-        seek(own, settings.aws_region)
-        session = boto3.session.Session(botocore_session=own)
-        poll_seconds = settings.receive_wait_seconds + POLL_SLACK_SECONDS
-        self._receive_client = make_client(session, settings, poll_seconds, settings.pollers, attempts=1)
-        self._client = make_client(session, settings, COMMAND_SECONDS, COMMAND_THREADS + 2, attempts=2)
-        self._extend_client = make_client(session, settings, EXTEND_SECONDS, 1, attempts=1)
+        self._credentials = CredentialsAside(seek(own, settings.aws_region))
+        # The heartbeat's, which calls from a thread.
+        self._blocking = _client(own, settings, EXTEND_SECONDS)
+        self._handed = _HandedCredentials()
+        self._client = _client(_signing_with(self._handed, own), settings, COMMAND_SECONDS)
+        self._client.meta.events.register("before-send.sqs", _step_aside)
+        self.url: str = self._client.meta.endpoint_url
+        """Of the endpoint."""
+        self._http = SqsHttp(self.url, find_bundle(own), settings)
 
     def close(self) -> None:
-        """Lets go of the threads; a long poll that is under way is left behind."""
-        self._polls.shutdown(wait=False, cancel_futures=True)
-        self._commands.shutdown(wait=False, cancel_futures=True)
+        """Closes the connections; a poll that is under way is left behind."""
+        self._credentials.close()
+        self._http.close()
 
     async def call(self, operation: str, parameters: Parameters) -> Answer:
-        """One call. A caller that is cancelled leaves it running."""
-        poll = operation == POLL
-        client, threads = (self._receive_client, self._polls) if poll else (self._client, self._commands)
-        call = partial(_method(client, operation), **parameters)
-        with _translated():
-            return await asyncio.get_running_loop().run_in_executor(threads, call)
+        """One call. A caller that is cancelled closes its connection: SQS may have done it all the same."""
+        credentials = await self._credentials.freeze(COMMAND_SECONDS)
+        call = partial(find_method(self._client, operation), **parameters)
+        return await self._http.persist(operation, partial(self._ask, credentials, operation, call))
 
     def call_blocking(self, operation: str, parameters: Parameters) -> Answer:
         """One call, tried once."""
-        return ask(self._extend_client, operation, parameters)
+        return ask(self._blocking, operation, parameters)
+
+    async def _ask(self, credentials: ReadOnlyCredentials, operation: str, call: Callable[[], Answer]) -> Answer:
+        with translated(), _passing_told():
+            # It is signed before it first steps aside, so that nobody comes between.
+            self._handed.present = credentials
+            asking = greenlet(call)
+            said = asking.switch()
+            while not asking.dead:
+                try:
+                    answer = await self._http.exchange(operation, _written(said))
+                except BaseException as error:
+                    # boto3 tidies up, and gives it back.
+                    said = asking.throw(error)
+                else:
+                    said = asking.switch(_as_botocore_reads_it(said, answer))
+            return cast("Answer", said)
 
 
-def make_client(
-    session: boto3.session.Session, settings: Settings, read_timeout: float, connections: int, *, attempts: int
-) -> Any:
-    """A client of boto3's. Raises SettingsError when nothing names a region."""
-    config = Config(
-        connect_timeout=CONNECT_SECONDS,
-        read_timeout=read_timeout,
-        max_pool_connections=connections,
-        retries={"total_max_attempts": attempts, "mode": "standard"},
-        tcp_keepalive=True,
-        # Ours are right, and SQS looks for itself; botocore would go through each message of each batch in Python.
-        parameter_validation=False,
-        # Ready made: botocore would put the words about itself together anew for every call.
-        user_agent=USER_AGENT,
-    )
-    try:
-        return session.client(
-            "sqs", region_name=settings.aws_region, endpoint_url=settings.sqs_endpoint_url, config=config
-        )
-    except NoRegionError:
-        raise SettingsError("AWS_REGION: is not set, and the AWS configuration names no region") from None
+class _HandedCredentials(Credentials):
+    """What the next request is signed with. botocore's own would ask a server here, on the event loop."""
+
+    def __init__(self) -> None:
+        super().__init__("", "", method="turnstile")
+        self.present = ReadOnlyCredentials("", "", None)
+
+    def get_frozen_credentials(self) -> ReadOnlyCredentials:
+        return self.present
 
 
-def ask(client: Any, operation: str, parameters: Parameters) -> Answer:
-    """One call of a client, which blocks; raises as `turns.sqs_transport.SqsTransport` does."""
-    method = _method(client, operation)
-    with _translated():
-        return method(**parameters)
+def _signing_with(credentials: Credentials, like: botocore.session.Session) -> botocore.session.Session:
+    session = botocore.session.get_session()
+    # What botocore has read to build one client is not read again.
+    session.register_component("data_loader", like.get_component("data_loader"))
+    session.register_component("credential_provider", _Provider(credentials))
+    return session
 
 
-def _method(client: Any, operation: str) -> Callable[..., Answer]:
-    found: Callable[..., Answer] = getattr(client, xform_name(operation))
-    return found
+class _Provider:
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
+    def load_credentials(self) -> Credentials:
+        return self._credentials
+
+
+def _client(session: botocore.session.Session, settings: Settings, read_timeout: float) -> Any:
+    return make_client(boto3.session.Session(botocore_session=session), settings, read_timeout, 1, attempts=1)
+
+
+# --- in the greenlet
+
+
+def _step_aside(request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+    """Sends it, as far as boto3 can tell."""
+    loop = cast("greenlet", getcurrent().parent)
+    answer: AWSResponse = loop.switch(request)
+    return answer
+
+
+# --- on the wire
+
+
+def _written(request: AWSPreparedRequest) -> bytes:
+    parts = urlsplit(request.url)
+    target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+    lines = [f"{request.method} {target} HTTP/1.1", f"Host: {parts.netloc.rpartition('@')[2]}"]
+    lines += [f"{name}: {_text(value)}" for name, value in request.headers.items()]
+    # Of SQS's JSON protocol, so it is never a file.
+    body = cast("bytes | None", request.body)
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else value
+
+
+class _Body:
+    """What botocore reads an answer's body from."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self._content
+
+
+def _as_botocore_reads_it(request: AWSPreparedRequest, answer: HttpAnswer) -> AWSResponse:
+    headers: Any = answer.headers
+    return AWSResponse(request.url, answer.status, headers, _Body(answer.body))
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _passing_told() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        raise CallRefusedError(error.response["Error"]["Code"], f"{type(error).__name__}: {error}") from error
-    except BotoCoreError as error:
-        raise QueueUnavailableError(f"{type(error).__name__}: {error}") from error
+        status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+        raise refusal(status, error.response["Error"]["Code"], f"{type(error).__name__}: {error}") from error

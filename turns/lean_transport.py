@@ -5,10 +5,7 @@ endpoints), whom to trust, and how a request is signed. No thread a call, no mod
 looked at, as boto3 does not: TLS and the length of the answer have seen to it that a body is whole.
 """
 
-import asyncio
 import json
-import random
-import ssl
 from datetime import UTC, datetime
 from hashlib import sha256
 from types import SimpleNamespace
@@ -19,33 +16,16 @@ import boto3
 import botocore.session
 from botocore.auth import SigV4Auth
 from botocore.credentials import ReadOnlyCredentials
-from botocore.httpsession import get_cert_path
-from botocore.utils import get_environ_proxies
 
 from turns.aws_credentials import CredentialsAside, seek
-from turns.boto3_transport import ask, make_client
-from turns.errors import QueueUnavailableError, SettingsError
-from turns.http_connection import HttpAnswer, HttpConnection
+from turns.errors import SettingsError
+from turns.http_connection import HttpAnswer
 from turns.settings import Settings
-from turns.sqs_transport import (
-    COMMAND_SECONDS,
-    CONNECT_SECONDS,
-    EXTEND_SECONDS,
-    POLL,
-    POLL_SLACK_SECONDS,
-    Answer,
-    CallRefusedError,
-    Parameters,
-)
-
-RETRY_SECONDS = 0.5
-"""At most so long a command that was answered 500 or throttled waits for its second try."""
+from turns.sqs_http import SqsHttp, find_bundle, names_proxy, refusal
+from turns.sqs_transport import COMMAND_SECONDS, EXTEND_SECONDS, Answer, Parameters
+from turns.threaded_transport import ask, make_client
 
 CONTENT_TYPE = "application/x-amz-json-1.0"
-
-
-class PassingRefusalError(CallRefusedError):
-    """SQS is overloaded or has an error of its own: the same call may be answered well in a moment."""
 
 
 class LeanTransport:
@@ -59,61 +39,29 @@ class LeanTransport:
             boto3.session.Session(botocore_session=session), settings, EXTEND_SECONDS, 1, attempts=1
         )
         url = self._client.meta.endpoint_url
-        if get_environ_proxies(url).get(urlsplit(url).scheme):
+        if names_proxy(url):
             raise SettingsError("TURNSTILE_SQS_TRANSPORT: lean uses no proxy, and the environment names one for SQS")
         self._signing = _Signing(url, self._client.meta.region_name)
-        self._tls = _trust(session.get_config_variable("ca_bundle")) if url.startswith("https:") else None
-        self._poll_seconds = settings.receive_wait_seconds + POLL_SLACK_SECONDS
-        self._idle: list[HttpConnection] = []
+        self._http = SqsHttp(url, find_bundle(session), settings)
 
     def close(self) -> None:
         """Closes the connections; a poll that is under way is left behind."""
         self._credentials.close()
-        self._close_idle()
+        self._http.close()
 
     async def call(self, operation: str, parameters: Parameters) -> Answer:
         """One call. A caller that is cancelled closes its connection: SQS may have done it all the same."""
         credentials = await self._credentials.freeze(COMMAND_SECONDS)
         request = self._signing.request(credentials, operation, json.dumps(parameters).encode())
-        if operation == POLL:
-            return await self._try(operation, request, self._poll_seconds)
-        try:
-            return await self._try(operation, request, COMMAND_SECONDS)
-        except PassingRefusalError:
-            await asyncio.sleep(random.uniform(0, RETRY_SECONDS))  # noqa: S311 - not a secret
-        except CallRefusedError:
-            raise
-        except QueueUnavailableError:
-            # What broke this connection has most likely broken those that lie idle, too: the second try gets a new one.
-            self._close_idle()
-        return await self._try(operation, request, COMMAND_SECONDS)
+
+        async def ask_once() -> Answer:
+            return _read(operation, await self._http.exchange(operation, request))
+
+        return await self._http.persist(operation, ask_once)
 
     def call_blocking(self, operation: str, parameters: Parameters) -> Answer:
         """One call, tried once, by boto3."""
         return ask(self._client, operation, parameters)
-
-    async def _try(self, operation: str, request: bytes, seconds: float) -> Answer:
-        try:
-            connection = await self._connect()
-            answer = await connection.exchange(request, seconds)
-        except (OSError, ValueError) as error:
-            # Of the one are TimeoutError and ssl.SSLError; the other is an answer that is no HTTP.
-            raise QueueUnavailableError(f"{operation}: {type(error).__name__}: {error}") from error
-        if connection.is_idle:
-            self._idle.append(connection)
-        return _read(operation, answer)
-
-    async def _connect(self) -> HttpConnection:
-        while self._idle:
-            kept = self._idle.pop()
-            if kept.is_idle:
-                return kept
-        async with asyncio.timeout(CONNECT_SECONDS):
-            return await HttpConnection.open(self._signing.host, self._signing.port, self._tls)
-
-    def _close_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
 
 
 class _Signing:
@@ -125,8 +73,6 @@ class _Signing:
 
     def __init__(self, url: str, region: str) -> None:
         parts = urlsplit(url)
-        self.host = parts.hostname or ""
-        self.port = parts.port or (443 if parts.scheme == "https" else 80)
         self._authority = parts.netloc.rpartition("@")[2]
         self._path = parts.path or "/"
         self._region = region
@@ -156,13 +102,6 @@ class _Signing:
         return f"POST {self._path} HTTP/1.1\r\n{head}\r\n".encode("ascii") + body
 
 
-def _trust(bundle: str | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=bundle or get_cert_path(True))
-    except OSError as error:
-        raise SettingsError(f"AWS_CA_BUNDLE: {error.strerror or error}") from None
-
-
 def _read(operation: str, answer: HttpAnswer) -> Answer:
     # Not orjson, which refuses half of a surrogate pair: one message with such a body would make a worker deaf.
     try:
@@ -176,5 +115,4 @@ def _read(operation: str, answer: HttpAnswer) -> Answer:
     code = answer.headers.get("x-amzn-query-error", "").partition(";")[0]
     code = code or str(told.get("__type", answer.status)).partition(":")[0].rpartition("#")[2]
     reason = told.get("message") or told.get("Message") or f"status {answer.status}"
-    passing = answer.status >= 500 or answer.status == 429 or "Throttl" in code
-    raise (PassingRefusalError if passing else CallRefusedError)(code, f"{operation}: {code}: {reason}")
+    raise refusal(answer.status, code, f"{operation}: {code}: {reason}")

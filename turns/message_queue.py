@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import structlog
 
-from turns.boto3_transport import Boto3Transport
+from turns.boto3_transport import open_boto3
 from turns.envelope import (
     Attributes,
     DeadLetter,
@@ -197,7 +197,7 @@ class MessageQueues:
 def _open(settings: Settings) -> SqsTransport:
     match settings.sqs_transport:
         case "boto3":
-            return Boto3Transport(settings)
+            return open_boto3(settings)
         case "lean":
             return LeanTransport(settings)
         case _ as unknown:

@@ -148,7 +148,6 @@ async def _lose_answer(
 
 def _lost_answer(strike: Strike) -> Any:
     """What a caller at this point sees of an answer that got lost: an error, or the value that stands for it."""
-    from botocore.exceptions import ReadTimeoutError
     from psycopg import OperationalError
     from redis.exceptions import ConnectionError as RedisConnectionError
 
@@ -165,8 +164,6 @@ def _lost_answer(strike: Strike) -> Any:
             return Release.UNKNOWN
         case "redis", _:
             return None
-        case "sqs", "run_in_executor":
-            return ReadTimeoutError(endpoint_url="the answer is lost")
         case "sqs", _:
             return QueueUnavailableError("the answer is lost")
         case "postgres", _ if module.startswith("turns.database."):

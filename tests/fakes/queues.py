@@ -15,10 +15,10 @@ from typing import Any, ParamSpec, TypeVar
 from botocore.exceptions import ClientError
 
 from tests.fakes.queue_model import Anomalies, QueueModel, StaleHandle, Stored
-from turns.boto3_transport import Boto3Transport
 from turns.message import DEAD_LETTER_REASON
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
+from turns.threaded_transport import ThreadedTransport
 
 SCHEME = "fake://"
 ARN = "arn:aws:sqs:::"
@@ -255,7 +255,7 @@ class AtOnce(Executor):
         return future
 
 
-class FakeTransport(Boto3Transport):
+class FakeTransport(ThreadedTransport):
     """The real one with other clients than boto3's, on what stands for its threads."""
 
     def __init__(self, client: Any, *, extend_client: Any = None, polls: Any = None, commands: Any = None) -> None:

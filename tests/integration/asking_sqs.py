@@ -1,19 +1,23 @@
 """A hand on a scripted SQS, by either transport."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal
 
 import pytest
 
-import turns.lean_transport
+import turns.sqs_http
 from tests.integration.scripted_sqs import Act, ScriptedSqs, scripted
 from turns.boto3_transport import Boto3Transport
 from turns.lean_transport import LeanTransport
 from turns.settings import Settings
-from turns.sqs_transport import SqsTransport
+from turns.sqs_transport import Answer
 
 TransportName = Literal["boto3", "lean"]
+OnTheLoop = Boto3Transport | LeanTransport
+Opened = Callable[..., AbstractAsyncContextManager[tuple[OnTheLoop, ScriptedSqs]]]
+"""`either`, of one name."""
+
 COMMAND = "DeleteMessageBatch"
 CUT = Act(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", closes=True)
 
@@ -23,7 +27,7 @@ def give_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "NO_PROXY": "127.0.0.1,localhost,sqs.test"}
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(turns.lean_transport, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(turns.sqs_http, "RETRY_SECONDS", 0.0)
 
 
 def settings_for(address: str | None, transport: TransportName = "lean") -> Settings:
@@ -32,19 +36,19 @@ def settings_for(address: str | None, transport: TransportName = "lean") -> Sett
 
 
 @asynccontextmanager
-async def lean(*acts: Act) -> AsyncIterator[tuple[LeanTransport, ScriptedSqs]]:
-    """The lean one."""
-    async with scripted(*acts) as sqs:
-        transport = LeanTransport(settings_for(sqs.address))
-        yield transport, sqs
-        transport.close()
-
-
-@asynccontextmanager
-async def either(name: TransportName, *acts: Act) -> AsyncIterator[tuple[SqsTransport, ScriptedSqs]]:
+async def either(name: TransportName, *acts: Act) -> AsyncIterator[tuple[OnTheLoop, ScriptedSqs]]:
     """The one of that name."""
     async with scripted(*acts) as sqs:
-        settings = settings_for(sqs.address, name)
-        transport = LeanTransport(settings) if name == "lean" else Boto3Transport(settings)
+        transport = make(settings_for(sqs.address, name))
         yield transport, sqs
         transport.close()
+
+
+def make(settings: Settings) -> OnTheLoop:
+    """The transport that the settings name."""
+    return LeanTransport(settings) if settings.sqs_transport == "lean" else Boto3Transport(settings)
+
+
+def said(answered: Answer) -> Answer:
+    """What SQS has said: boto3 adds a word of its own."""
+    return {name: value for name, value in answered.items() if name != "ResponseMetadata"}

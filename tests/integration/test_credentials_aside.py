@@ -4,11 +4,12 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
-import turns.lean_transport
-from tests.integration.asking_sqs import COMMAND, give_environment, lean
+import turns.sqs_http
+from tests.integration.asking_sqs import COMMAND, Opened, TransportName, either, give_environment
 from tests.integration.giving_credentials import Hanging, found, given, refused_by_sts, signed_by, temporary
 from tests.probes import until
 from turns.errors import QueueUnavailableError
@@ -19,14 +20,22 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     give_environment(monkeypatch)
 
 
+@pytest.fixture(params=["boto3", "lean"])
+def opened(request: pytest.FixtureRequest) -> Opened:
+    """A hand on a scripted SQS; by each transport of the event loop in its turn."""
+    name: TransportName = request.param
+    return partial(either, name)
+
+
 async def test_credentials_are_refreshed_before_they_end_and_not_on_the_event_loop(
+    opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     refresh = Hanging()
     refresh.may_end.set()
     credentials = temporary(refresh)
     found(monkeypatch, lambda: credentials)
-    async with lean() as (transport, sqs):
+    async with opened() as (transport, sqs):
         await transport.call(COMMAND, {})
         await transport.call(COMMAND, {})
 
@@ -36,12 +45,13 @@ async def test_credentials_are_refreshed_before_they_end_and_not_on_the_event_lo
 
 
 async def test_calls_go_on_with_credentials_that_are_still_good_while_one_refresh_hangs(
+    opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     refresh = Hanging()
     credentials = temporary(refresh, minutes=20)
     found(monkeypatch, lambda: credentials)
-    async with lean() as (transport, sqs):
+    async with opened() as (transport, sqs):
         await transport.call(COMMAND, {})
         credentials._expiry_time = datetime.now(UTC) + timedelta(minutes=5)
 
@@ -57,11 +67,12 @@ async def test_calls_go_on_with_credentials_that_are_still_good_while_one_refres
 
 
 async def test_credentials_that_are_still_good_serve_although_no_refresh_succeeds(
+    opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     credentials = temporary(refused_by_sts, minutes=20)
     found(monkeypatch, lambda: credentials)
-    async with lean() as (transport, sqs):
+    async with opened() as (transport, sqs):
         await transport.call(COMMAND, {})
         credentials._expiry_time = datetime.now(UTC) + timedelta(minutes=5)
 
@@ -71,10 +82,12 @@ async def test_credentials_that_are_still_good_serve_although_no_refresh_succeed
         assert signed_by(sqs) == ["OLD"] * 4
 
 
-async def test_what_the_heartbeat_has_refreshed_signs_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_the_heartbeat_has_refreshed_signs_the_next_call(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
     credentials = temporary(given, minutes=20)
     found(monkeypatch, lambda: credentials)
-    async with lean() as (transport, sqs):
+    async with opened() as (transport, sqs):
         await transport.call(COMMAND, {})
         credentials._expiry_time = datetime.now(UTC) + timedelta(minutes=14)
         await asyncio.to_thread(transport.call_blocking, COMMAND, {"QueueUrl": sqs.address, "Entries": []})
@@ -85,6 +98,7 @@ async def test_what_the_heartbeat_has_refreshed_signs_the_next_call(monkeypatch:
 
 
 async def test_what_the_heartbeat_has_refreshed_signs_the_first_call_after_it_also_when_the_next_refresh_hangs(
+    opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As in a worker whose slots are all taken for an hour: only its heartbeat calls SQS."""
@@ -92,7 +106,7 @@ async def test_what_the_heartbeat_has_refreshed_signs_the_first_call_after_it_al
     refresh.may_end.set()
     credentials = temporary(refresh, minutes=20)
     found(monkeypatch, lambda: credentials)
-    async with lean() as (transport, sqs):
+    async with opened() as (transport, sqs):
         await transport.call(COMMAND, {})
         credentials._expiry_time = datetime.now(UTC) + timedelta(minutes=14)
         await asyncio.to_thread(transport.call_blocking, COMMAND, {"QueueUrl": sqs.address, "Entries": []})
@@ -107,11 +121,13 @@ async def test_what_the_heartbeat_has_refreshed_signs_the_first_call_after_it_al
         assert signed_by(sqs) == ["OLD", "NEW", "NEW"]
 
 
-async def test_a_look_that_the_heartbeats_refresh_overtakes_puts_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_look_that_the_heartbeats_refresh_overtakes_puts_nothing_back(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refresh = Hanging()
     credentials = temporary(refresh, minutes=20)
     found(monkeypatch, lambda: credentials)
-    async with lean() as (transport, sqs):
+    async with opened() as (transport, sqs):
         await transport.call(COMMAND, {})
         credentials._expiry_time = datetime.now(UTC) + timedelta(minutes=14)
         beat = asyncio.create_task(
@@ -130,13 +146,14 @@ async def test_a_look_that_the_heartbeats_refresh_overtakes_puts_nothing_back(mo
 
 
 async def test_a_refresh_that_hangs_when_credentials_are_over_is_waited_for_as_long_as_a_command_may_take(
+    opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns.lean_transport, "COMMAND_SECONDS", 0.2)
+    monkeypatch.setattr(turns.sqs_http, "COMMAND_SECONDS", 0.2)
     refresh = Hanging()
     credentials = temporary(refresh)
     found(monkeypatch, lambda: credentials)
-    async with lean() as (transport, sqs):
+    async with opened() as (transport, sqs):
         try:
             with pytest.raises(QueueUnavailableError, match="credentials"):
                 await transport.call(COMMAND, {})
@@ -150,12 +167,13 @@ async def test_a_refresh_that_hangs_when_credentials_are_over_is_waited_for_as_l
 
 
 async def test_a_caller_that_is_cancelled_does_not_take_the_refresh_from_the_others(
+    opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     refresh = Hanging()
     credentials = temporary(refresh)
     found(monkeypatch, lambda: credentials)
-    async with lean() as (transport, sqs):
+    async with opened() as (transport, sqs):
         calls = [asyncio.create_task(transport.call(COMMAND, {})) for _ in range(2)]
         await until(lambda: refresh.threads)
         calls[0].cancel()
@@ -166,6 +184,7 @@ async def test_a_caller_that_is_cancelled_does_not_take_the_refresh_from_the_oth
 
 
 async def test_handlers_that_take_all_of_the_loops_threads_hold_up_no_refresh(
+    opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found(monkeypatch, lambda: temporary(given))
@@ -173,7 +192,7 @@ async def test_handlers_that_take_all_of_the_loops_threads_hold_up_no_refresh(
     loop.set_default_executor(ThreadPoolExecutor(1))
     may_end = threading.Event()
     handler = loop.run_in_executor(None, may_end.wait, 60)
-    async with lean() as (transport, sqs):
+    async with opened() as (transport, sqs):
         try:
             async with asyncio.timeout(30):
                 await transport.call(COMMAND, {})

@@ -13,10 +13,10 @@ from functools import cache
 from types import CodeType
 from typing import Any
 
-import turns.boto3_transport
 import turns.message_queue
 import turns.registry
 import turns.renew
+import turns.threaded_transport
 import worker.heartbeat
 import worker.session_lock
 
@@ -31,8 +31,8 @@ AWAITED: tuple[tuple[Any, str], ...] = (
     (worker.session_lock.LockExtender, "extend"),
     (worker.session_lock.LockExtender, "_ask"),
     (turns.message_queue.MessageQueues, "extend"),
-    (turns.boto3_transport.Boto3Transport, "call_blocking"),
-    (turns.boto3_transport, "ask"),
+    (turns.threaded_transport.ThreadedTransport, "call_blocking"),
+    (turns.threaded_transport, "ask"),
     (turns.renew, "renew"),
     (turns.registry, "announce"),
     (turns.registry, "withdraw"),

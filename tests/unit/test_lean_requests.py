@@ -85,8 +85,8 @@ def test_a_request_goes_where_boto3_sends_it(
     transport = LeanTransport(Settings(aws_region=region, sqs_endpoint_url=endpoint))
 
     there = urlsplit(asked[0])
-    assert (transport._signing.host, transport._signing.port) == (there.hostname, there.port or 443)
-    assert (transport._tls is not None) == (there.scheme == "https")
+    assert (transport._http._host, transport._http._port) == (there.hostname, there.port or 443)
+    assert (transport._http._tls is not None) == (there.scheme == "https")
 
 
 def test_a_proxy_of_the_environment_is_refused_and_not_passed_by(monkeypatch: pytest.MonkeyPatch) -> None:

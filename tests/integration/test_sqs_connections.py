@@ -1,21 +1,32 @@
-"""The lean transport's connections: kept, given up, closed, and found among several addresses."""
+"""Connections to SQS, by either transport of the event loop: kept, given up, closed, and found among several addresses."""
 
 import asyncio
 import select
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-import turns.lean_transport
-from tests.integration.asking_sqs import COMMAND, CUT, give_environment, lean, settings_for
+import turns.sqs_http
+from tests.integration.asking_sqs import (
+    COMMAND,
+    CUT,
+    Opened,
+    TransportName,
+    either,
+    give_environment,
+    make,
+    said,
+    settings_for,
+)
 from tests.integration.scripted_sqs import SILENCE, Act, answer, scripted
 from tests.probes import until
+from turns.boto3_transport import open_boto3
 from turns.errors import QueueUnavailableError
-from turns.lean_transport import LeanTransport
 from turns.sqs_transport import POLL
 
 
@@ -24,26 +35,33 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     give_environment(monkeypatch)
 
 
-async def test_calls_one_after_the_other_share_a_connection() -> None:
-    async with lean() as (transport, sqs):
+@pytest.fixture(params=["boto3", "lean"])
+def opened(request: pytest.FixtureRequest) -> Opened:
+    """A hand on a scripted SQS; by each transport of the event loop in its turn."""
+    name: TransportName = request.param
+    return partial(either, name)
+
+
+async def test_calls_one_after_the_other_share_a_connection(opened: Opened) -> None:
+    async with opened() as (transport, sqs):
         for operation in (COMMAND, POLL, COMMAND):
             await transport.call(operation, {})
 
         assert [request.connection for request in sqs.requests] == [1, 1, 1]
 
 
-async def test_calls_at_the_same_time_do_not() -> None:
-    async with lean() as (transport, sqs):
+async def test_calls_at_the_same_time_do_not(opened: Opened) -> None:
+    async with opened() as (transport, sqs):
         await asyncio.gather(*(transport.call(COMMAND, {}) for _ in range(3)))
 
         assert {request.connection for request in sqs.requests} == {1, 2, 3}
 
 
 @pytest.mark.parametrize("operation", [POLL, COMMAND])
-async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(operation: str) -> None:
-    async with lean() as (transport, sqs):
+async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(opened: Opened, operation: str) -> None:
+    async with opened() as (transport, sqs):
         await transport.call(COMMAND, {})
-        kept = transport._idle[0]
+        kept = transport._http._idle[0]
         sqs.writers[0].close()
         await until(lambda: not kept.is_idle)
 
@@ -53,41 +71,42 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(o
 
 
 @pytest.mark.parametrize("operation", [POLL, COMMAND])
-async def test_what_a_server_says_unasked_is_nobodys_answer(operation: str) -> None:
-    async with lean() as (transport, sqs):
+async def test_what_a_server_says_unasked_is_nobodys_answer(opened: Opened, operation: str) -> None:
+    async with opened() as (transport, sqs):
         await transport.call(COMMAND, {})
-        kept = transport._idle[0]
+        kept = transport._http._idle[0]
         sqs.writers[0].write(answer(b'{"stale": true}', "408 Request Timeout").said)
         await until(lambda: not kept.is_idle)
 
-        assert await transport.call(operation, {}) == {}
+        assert said(await transport.call(operation, {})) == {}
 
 
-async def test_a_connection_that_the_server_says_it_will_close_is_not_used_again() -> None:
-    async with lean(answer(Connection="close")) as (transport, sqs):
+async def test_a_connection_that_the_server_says_it_will_close_is_not_used_again(opened: Opened) -> None:
+    async with opened(answer(Connection="close")) as (transport, sqs):
         await transport.call(COMMAND, {})
         await transport.call(COMMAND, {})
 
         assert [request.connection for request in sqs.requests] == [1, 2]
 
 
-async def test_a_poll_that_is_cancelled_closes_its_connection_and_its_answer_is_nobody_elses() -> None:
-    async with lean(SILENCE) as (transport, sqs):
+async def test_a_poll_that_is_cancelled_closes_its_connection_and_its_answer_is_nobody_elses(opened: Opened) -> None:
+    async with opened(SILENCE) as (transport, sqs):
         poll = asyncio.create_task(transport.call(POLL, {}))
         await until(lambda: len(sqs.requests) == 1)
 
         poll.cancel()
 
         await until(lambda: sqs.gone == 1)
-        assert await transport.call(COMMAND, {}) == {}
+        assert said(await transport.call(COMMAND, {})) == {}
         assert [request.connection for request in sqs.requests] == [1, 2]
 
 
 async def test_a_server_that_is_silent_is_given_up_and_a_command_tried_once_more(
+    opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns.lean_transport, "COMMAND_SECONDS", 0.2)
-    async with lean(SILENCE, SILENCE) as (transport, sqs):
+    monkeypatch.setattr(turns.sqs_http, "COMMAND_SECONDS", 0.2)
+    async with opened(SILENCE, SILENCE) as (transport, sqs):
         with pytest.raises(QueueUnavailableError, match="TimeoutError"):
             await transport.call(COMMAND, {})
 
@@ -95,10 +114,11 @@ async def test_a_server_that_is_silent_is_given_up_and_a_command_tried_once_more
 
 
 async def test_a_poll_of_a_silent_server_ends_after_its_wait_and_is_not_tried_again(
+    opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns.lean_transport, "POLL_SLACK_SECONDS", -0.8)
-    async with lean(SILENCE) as (transport, sqs):
+    monkeypatch.setattr(turns.sqs_http, "POLL_SLACK_SECONDS", -0.8)
+    async with opened(SILENCE) as (transport, sqs):
         with pytest.raises(QueueUnavailableError, match="TimeoutError"):
             await transport.call(POLL, {})
 
@@ -106,11 +126,11 @@ async def test_a_poll_of_a_silent_server_ends_after_its_wait_and_is_not_tried_ag
         assert len(sqs.writers) == 1
 
 
-async def test_after_a_broken_connection_the_next_try_takes_none_that_was_idle() -> None:
-    async with lean(answer(), answer(), CUT) as (transport, sqs):
+async def test_after_a_broken_connection_the_next_try_takes_none_that_was_idle(opened: Opened) -> None:
+    async with opened(answer(), answer(), CUT) as (transport, sqs):
         await asyncio.gather(*(transport.call(COMMAND, {}) for _ in range(2)))
 
-        assert await transport.call(COMMAND, {}) == {}
+        assert said(await transport.call(COMMAND, {})) == {}
 
         assert [request.connection for request in sqs.requests] == [1, 2, 2, 3]
 
@@ -119,8 +139,10 @@ UNKEPT = [answer(Connection="close").said, answer().said + b"HTTP/1.1 200"]
 
 
 @pytest.mark.parametrize("said", UNKEPT, ids=["Connection: close", "bytes beyond the answer"])
-async def test_a_connection_that_is_not_kept_is_closed_although_the_server_leaves_it_open(said: bytes) -> None:
-    async with lean(*[Act(said)] * 3) as (transport, sqs):
+async def test_a_connection_that_is_not_kept_is_closed_although_the_server_leaves_it_open(
+    opened: Opened, said: bytes
+) -> None:
+    async with opened(*[Act(said)] * 3) as (transport, sqs):
         for _ in range(3):
             await transport.call(COMMAND, {})
 
@@ -147,7 +169,10 @@ def black_hole() -> Iterator[int]:
                 one.close()
 
 
-async def test_an_address_that_is_dead_does_not_keep_the_next_one_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["boto3", "lean"])
+async def test_an_address_that_is_dead_does_not_keep_the_next_one_waiting(
+    name: TransportName, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with scripted() as sqs:
         with black_hole() as dead:
             ports = [dead, urlsplit(sqs.address).port]
@@ -156,7 +181,19 @@ async def test_an_address_that_is_dead_does_not_keep_the_next_one_waiting(monkey
                 return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
 
             monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
-            transport = LeanTransport(settings_for("http://sqs.test"))
+            transport = make(settings_for("http://sqs.test", name))
 
-            assert await transport.call(POLL, {}) == {}
+            assert said(await transport.call(POLL, {})) == {}
             transport.close()
+
+
+async def test_behind_a_proxy_boto3_goes_its_own_way_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scripted() as proxy:
+        monkeypatch.delenv("NO_PROXY")
+        monkeypatch.setenv("HTTP_PROXY", proxy.address)
+        transport = open_boto3(settings_for("http://sqs.test", "boto3"))
+
+        await transport.call(COMMAND, {})
+
+        assert [request.line for request in proxy.requests] == ["POST http://sqs.test/ HTTP/1.1"]
+        transport.close()

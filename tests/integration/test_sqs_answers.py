@@ -1,8 +1,9 @@
-"""The hazards that the lean transport meets in boto3's place: answers that do not hold, and servers that are somebody else."""
+"""The hazards of calls that the event loop carries: answers that do not hold, and servers that are somebody else."""
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,24 @@ import pytest
 from ops.local.stack import LocalStack
 from tests.fleet.certificates import Certificates, make
 from tests.fleet.tls_front import TlsFront
-from tests.integration.asking_sqs import COMMAND, CUT, give_environment, lean, settings_for
+from tests.integration.asking_sqs import (
+    COMMAND,
+    CUT,
+    OnTheLoop,
+    Opened,
+    TransportName,
+    either,
+    give_environment,
+    said,
+    settings_for,
+)
+from tests.integration.asking_sqs import make as make_transport
 from tests.integration.scripted_sqs import SILENCE, Act, answer
 from tests.probes import until
 from turns.errors import QueueUnavailableError, SettingsError
-from turns.lean_transport import LeanTransport
 from turns.sqs_transport import POLL, CallRefusedError
+
+OverTls = Callable[..., OnTheLoop]
 
 BROKEN = answer(b'{"__type": "com.amazonaws.sqs#InternalError"}', "500 Internal Server Error")
 THROTTLED = answer(
@@ -31,20 +44,27 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     give_environment(monkeypatch)
 
 
+@pytest.fixture(params=["boto3", "lean"])
+def opened(request: pytest.FixtureRequest) -> Opened:
+    """A hand on a scripted SQS; by each transport of the event loop in its turn."""
+    name: TransportName = request.param
+    return partial(either, name)
+
+
 # --- answers
 
 
 @pytest.mark.parametrize("act", [CUT, BROKEN, THROTTLED], ids=["cut off", "500", "throttled"])
-async def test_a_command_that_fails_in_passing_is_tried_once_more(act: Act) -> None:
-    async with lean(act, answer(b'{"Successful": []}')) as (transport, sqs):
-        assert await transport.call(COMMAND, {}) == {"Successful": []}
+async def test_a_command_that_fails_in_passing_is_tried_once_more(opened: Opened, act: Act) -> None:
+    async with opened(act, answer(b'{"Successful": []}')) as (transport, sqs):
+        assert said(await transport.call(COMMAND, {})) == {"Successful": []}
 
         assert len(sqs.requests) == 2
 
 
 @pytest.mark.parametrize("act", [CUT, BROKEN, THROTTLED], ids=["cut off", "500", "throttled"])
-async def test_a_command_that_keeps_failing_is_given_up_after_its_second_try(act: Act) -> None:
-    async with lean(act, act) as (transport, sqs):
+async def test_a_command_that_keeps_failing_is_given_up_after_its_second_try(opened: Opened, act: Act) -> None:
+    async with opened(act, act) as (transport, sqs):
         with pytest.raises(QueueUnavailableError):
             await transport.call(COMMAND, {})
 
@@ -52,8 +72,8 @@ async def test_a_command_that_keeps_failing_is_given_up_after_its_second_try(act
 
 
 @pytest.mark.parametrize("act", [CUT, BROKEN, THROTTLED, FORBIDDEN], ids=["cut off", "500", "throttled", "403"])
-async def test_a_poll_is_tried_once(act: Act) -> None:
-    async with lean(act) as (transport, sqs):
+async def test_a_poll_is_tried_once(opened: Opened, act: Act) -> None:
+    async with opened(act) as (transport, sqs):
         with pytest.raises(QueueUnavailableError):
             await transport.call(POLL, {})
 
@@ -65,16 +85,16 @@ async def test_a_poll_is_tried_once(act: Act) -> None:
     [(THROTTLED, "RequestThrottled"), (FORBIDDEN, "AccessDeniedException"), (answer(b"<html>", "502 Bad"), "502")],
     ids=["throttled", "403", "no JSON"],
 )
-async def test_a_refusal_is_told_by_its_code(act: Act, code: str) -> None:
-    async with lean(act) as (transport, _):
+async def test_a_refusal_is_told_by_its_code(opened: Opened, act: Act, code: str) -> None:
+    async with opened(act) as (transport, _):
         with pytest.raises(CallRefusedError) as refused:
             await transport.call(POLL, {})
 
         assert refused.value.code == code
 
 
-async def test_what_will_not_heal_by_itself_is_not_asked_again() -> None:
-    async with lean(FORBIDDEN) as (transport, sqs):
+async def test_what_will_not_heal_by_itself_is_not_asked_again(opened: Opened) -> None:
+    async with opened(FORBIDDEN) as (transport, sqs):
         with pytest.raises(CallRefusedError):
             await transport.call(COMMAND, {})
 
@@ -86,15 +106,15 @@ async def test_what_will_not_heal_by_itself_is_not_asked_again() -> None:
     [b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n{}", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n{}"],
     ids=["no HTTP", "no length", "no number"],
 )
-async def test_an_answer_that_makes_no_sense_is_none(said: bytes) -> None:
-    async with lean(Act(said)) as (transport, _):
+async def test_an_answer_that_makes_no_sense_is_none(opened: Opened, said: bytes) -> None:
+    async with opened(Act(said)) as (transport, _):
         with pytest.raises(QueueUnavailableError, match="ValueError"):
             await transport.call(POLL, {})
 
 
-async def test_an_answer_that_comes_in_pieces_is_put_together() -> None:
-    body = b'{"Messages": "' + b"x" * 500_000 + b'"}'
-    async with lean(SILENCE) as (transport, sqs):
+async def test_an_answer_that_comes_in_pieces_is_put_together(opened: Opened) -> None:
+    body = b'{"Messages": [{"Body": "' + b"x" * 500_000 + b'"}]}'
+    async with opened(SILENCE) as (transport, sqs):
         poll = asyncio.create_task(transport.call(POLL, {}))
         await until(lambda: len(sqs.requests) == 1)
         whole = answer(body).said
@@ -102,22 +122,23 @@ async def test_an_answer_that_comes_in_pieces_is_put_together() -> None:
             sqs.writers[0].write(piece)
             await sqs.writers[0].drain()
 
-        assert len((await poll)["Messages"]) == 500_000
+        assert len((await poll)["Messages"][0]["Body"]) == 500_000
 
 
-async def test_a_body_that_is_half_a_surrogate_pair_makes_nobody_deaf() -> None:
-    async with lean(answer(b'{"Messages": [{"Body": "\\ud800"}]}')) as (transport, sqs):
-        assert await transport.call(POLL, {}) == {"Messages": [{"Body": "\ud800"}]}
+async def test_a_body_that_is_half_a_surrogate_pair_makes_nobody_deaf(opened: Opened) -> None:
+    async with opened(answer(b'{"Messages": [{"Body": "\\ud800"}]}')) as (transport, sqs):
+        assert said(await transport.call(POLL, {})) == {"Messages": [{"Body": "\ud800"}]}
 
-        await transport.call(COMMAND, {"MessageBody": "\ud800"})
+        await transport.call("SendMessage", {"MessageBody": "\ud800"})
 
         assert json.loads(sqs.requests[1].body) == {"MessageBody": "\ud800"}
 
 
 async def test_an_answer_that_came_in_time_counts_although_the_loop_was_held_up(
+    opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with lean(SILENCE) as (transport, sqs):
+    async with opened(SILENCE) as (transport, sqs):
         poll = asyncio.create_task(transport.call(POLL, {}))
         await until(lambda: len(sqs.requests) == 1)
 
@@ -127,7 +148,7 @@ async def test_an_answer_that_came_in_time_counts_although_the_loop_was_held_up(
         told = loop.time
         monkeypatch.setattr(loop, "time", lambda: told() + 60.0)
 
-        assert await poll == {"Messages": []}
+        assert said(await poll) == {"Messages": []}
 
 
 # --- TLS
@@ -144,39 +165,54 @@ def front(stack: LocalStack, certificates: Certificates) -> Iterator[TlsFront]:
         yield opened
 
 
-def over_tls(port: int, authority: Path, monkeypatch: pytest.MonkeyPatch) -> LeanTransport:
-    monkeypatch.setenv("AWS_CA_BUNDLE", str(authority))
-    return LeanTransport(settings_for(f"https://127.0.0.1:{port}"))
+@pytest.fixture(params=["boto3", "lean"])
+def over_tls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> OverTls:
+    def made(port: int, authority: Path, named: str = "AWS_CA_BUNDLE") -> OnTheLoop:
+        for name in ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(named, str(authority))
+        return make_transport(settings_for(f"https://127.0.0.1:{port}", request.param))
+
+    return made
 
 
 async def test_a_server_of_the_authority_in_the_bundle_is_spoken_to(
-    front: TlsFront, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+    front: TlsFront, certificates: Certificates, over_tls: OverTls
 ) -> None:
-    transport = over_tls(front.port, certificates.authority, monkeypatch)
+    transport = over_tls(front.port, certificates.authority)
+
+    assert await transport.call("ListQueues", {"QueueNamePrefix": "none-such"}) is not None
+    transport.close()
+
+
+async def test_the_bundle_of_other_libraries_is_heeded_as_boto3_does(
+    front: TlsFront, certificates: Certificates, over_tls: OverTls
+) -> None:
+    transport = over_tls(front.port, certificates.authority, "REQUESTS_CA_BUNDLE")
 
     assert await transport.call("ListQueues", {"QueueNamePrefix": "none-such"}) is not None
     transport.close()
 
 
 async def test_a_server_of_another_authority_is_not(
-    front: TlsFront, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+    front: TlsFront, certificates: Certificates, over_tls: OverTls
 ) -> None:
-    transport = over_tls(front.port, certificates.stranger, monkeypatch)
+    transport = over_tls(front.port, certificates.stranger)
 
     with pytest.raises(QueueUnavailableError, match="certificate verify failed"):
         await transport.call(POLL, {})
 
 
 async def test_a_server_with_a_certificate_for_another_host_is_not(
-    stack: LocalStack, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+    stack: LocalStack, certificates: Certificates, over_tls: OverTls
 ) -> None:
     with TlsFront(stack.sqs.port, certificates.elsewhere) as elsewhere:
-        transport = over_tls(elsewhere.port, certificates.authority, monkeypatch)
+        transport = over_tls(elsewhere.port, certificates.authority)
 
         with pytest.raises(QueueUnavailableError, match=r"not valid for '127\.0\.0\.1'"):
             await transport.call(POLL, {})
 
 
-def test_a_bundle_that_is_not_there_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_bundle_that_is_not_there_is_refused_at_the_start(over_tls: OverTls, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="AWS_CA_BUNDLE"):
-        over_tls(1, tmp_path / "none.pem", monkeypatch)
+        over_tls(1, tmp_path / "none.pem")

@@ -1,0 +1,103 @@
+"""Calls of one SQS endpoint over kept-alive HTTP on the event loop: connections, time-outs, and a command's second try.
+
+What is said in them is a transport's.
+"""
+
+import asyncio
+import random
+import ssl
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from botocore.configprovider import ConfigChainFactory
+from botocore.httpsession import get_cert_path
+from botocore.session import Session
+from botocore.utils import get_environ_proxies
+
+from turns.errors import QueueUnavailableError, SettingsError
+from turns.http_connection import HttpAnswer, HttpConnection
+from turns.settings import Settings
+from turns.sqs_transport import COMMAND_SECONDS, CONNECT_SECONDS, POLL, POLL_SLACK_SECONDS, Answer, CallRefusedError
+
+RETRY_SECONDS = 0.5
+"""At most so long a command that was answered 500 or throttled waits for its second try."""
+
+
+class PassingRefusalError(CallRefusedError):
+    """SQS is overloaded or has an error of its own: the same call may be answered well in a moment."""
+
+
+class SqsHttp:
+    """For one event loop. `url` names the endpoint; `bundle` is a file of authorities, botocore's if None."""
+
+    def __init__(self, url: str, bundle: str | None, settings: Settings) -> None:
+        parts = urlsplit(url)
+        self._host = parts.hostname or ""
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._tls = _trust(bundle) if parts.scheme == "https" else None
+        self._poll_seconds = settings.receive_wait_seconds + POLL_SLACK_SECONDS
+        self._idle: list[HttpConnection] = []
+
+    def close(self) -> None:
+        """Closes the idle connections; a poll that is under way is left behind."""
+        while self._idle:
+            self._idle.pop().close()
+
+    async def persist(self, operation: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """What `ask` answers: a poll is tried once, a command once more if it failed in passing."""
+        if operation == POLL:
+            return await ask()
+        try:
+            return await ask()
+        except PassingRefusalError:
+            await asyncio.sleep(random.uniform(0, RETRY_SECONDS))  # noqa: S311 - not a secret
+        except CallRefusedError:
+            raise
+        except QueueUnavailableError:
+            # What broke this connection has most likely broken those that lie idle, too: the second try gets a new one.
+            self.close()
+        return await ask()
+
+    async def exchange(self, operation: str, request: bytes) -> HttpAnswer:
+        """The answer to a whole HTTP request. Raises QueueUnavailableError; SQS may have done it all the same."""
+        try:
+            connection = await self._connect()
+            answer = await connection.exchange(request, self._poll_seconds if operation == POLL else COMMAND_SECONDS)
+        except (OSError, ValueError) as error:
+            # Of the one are TimeoutError and ssl.SSLError; the other is an answer that is no HTTP.
+            raise QueueUnavailableError(f"{operation}: {type(error).__name__}: {error}") from error
+        if connection.is_idle:
+            self._idle.append(connection)
+        return answer
+
+    async def _connect(self) -> HttpConnection:
+        while self._idle:
+            kept = self._idle.pop()
+            if kept.is_idle:
+                return kept
+        async with asyncio.timeout(CONNECT_SECONDS):
+            return await HttpConnection.open(self._host, self._port, self._tls)
+
+
+def refusal(status: int, code: str, reason: str) -> CallRefusedError:
+    """The error that an answer means."""
+    passing = status >= 500 or status == 429 or "Throttl" in code
+    return (PassingRefusalError if passing else CallRefusedError)(code, reason)
+
+
+def names_proxy(url: str) -> bool:
+    """Whether the environment names a proxy for this endpoint: nothing here speaks to one."""
+    return bool(get_environ_proxies(url).get(urlsplit(url).scheme))
+
+
+def find_bundle(session: Session) -> str | None:
+    """The file of authorities that botocore would go by, if the user names one."""
+    named: str | None = session.get_config_variable("ca_bundle")
+    return named or ConfigChainFactory(session).create_config_chain(env_var_names="REQUESTS_CA_BUNDLE").provide()
+
+
+def _trust(bundle: str | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=bundle or get_cert_path(True))
+    except OSError as error:
+        raise SettingsError(f"AWS_CA_BUNDLE: {error.strerror or error}") from None

@@ -1,0 +1,117 @@
+"""SQS by boto3 alone, which blocks: each call runs on a thread, long polls on one pool and commands on another, or six polls
+would starve every delete. For those behind a proxy; everybody else has `turns.boto3_transport`, at half of its CPU.
+
+Retries are set on purpose (botocore's own default changes between releases, and a retried receive would sleep in the polling
+thread): one quick retry for commands, none for polls; the longer back-off belongs to the caller's loop.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import boto3
+import botocore
+import botocore.session
+from botocore import xform_name
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+
+from turns.aws_credentials import seek
+from turns.errors import QueueUnavailableError, SettingsError
+from turns.settings import Settings
+from turns.sqs_transport import (
+    COMMAND_SECONDS,
+    CONNECT_SECONDS,
+    EXTEND_SECONDS,
+    POLL,
+    POLL_SLACK_SECONDS,
+    Answer,
+    CallRefusedError,
+    Parameters,
+)
+
+COMMAND_THREADS = 8
+USER_AGENT = f"turnstile Boto3/{boto3.__version__} Botocore/{botocore.__version__}"
+
+
+class ThreadedTransport:
+    """As `turns.sqs_transport.SqsTransport`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._polls = ThreadPoolExecutor(settings.pollers, "sqs-poll")
+        self._commands = ThreadPoolExecutor(COMMAND_THREADS, "sqs-command")
+        # One session: what botocore reads to build a client is read once.
+        own = botocore.session.get_session()
+        seek(own, settings.aws_region)
+        session = boto3.session.Session(botocore_session=own)
+        poll_seconds = settings.receive_wait_seconds + POLL_SLACK_SECONDS
+        self._receive_client = make_client(session, settings, poll_seconds, settings.pollers, attempts=1)
+        self._client = make_client(session, settings, COMMAND_SECONDS, COMMAND_THREADS + 2, attempts=2)
+        self._extend_client = make_client(session, settings, EXTEND_SECONDS, 1, attempts=1)
+
+    def close(self) -> None:
+        """Lets go of the threads; a long poll that is under way is left behind."""
+        self._polls.shutdown(wait=False, cancel_futures=True)
+        self._commands.shutdown(wait=False, cancel_futures=True)
+
+    async def call(self, operation: str, parameters: Parameters) -> Answer:
+        """One call. A caller that is cancelled leaves it running."""
+        poll = operation == POLL
+        client, threads = (self._receive_client, self._polls) if poll else (self._client, self._commands)
+        call = partial(find_method(client, operation), **parameters)
+        with translated():
+            return await asyncio.get_running_loop().run_in_executor(threads, call)
+
+    def call_blocking(self, operation: str, parameters: Parameters) -> Answer:
+        """One call, tried once."""
+        return ask(self._extend_client, operation, parameters)
+
+
+def make_client(
+    session: boto3.session.Session, settings: Settings, read_timeout: float, connections: int, *, attempts: int
+) -> Any:
+    """A client of boto3's. Raises SettingsError when nothing names a region."""
+    config = Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=read_timeout,
+        max_pool_connections=connections,
+        retries={"total_max_attempts": attempts, "mode": "standard"},
+        tcp_keepalive=True,
+        # Ours are right, and SQS looks for itself; botocore would go through each message of each batch in Python.
+        parameter_validation=False,
+        # Ready made: botocore would put the words about itself together anew for every call.
+        user_agent=USER_AGENT,
+    )
+    try:
+        return session.client(
+            "sqs", region_name=settings.aws_region, endpoint_url=settings.sqs_endpoint_url, config=config
+        )
+    except NoRegionError:
+        raise SettingsError("AWS_REGION: is not set, and the AWS configuration names no region") from None
+
+
+def ask(client: Any, operation: str, parameters: Parameters) -> Answer:
+    """One call of a client, which blocks; raises as `turns.sqs_transport.SqsTransport` does."""
+    method = find_method(client, operation)
+    with translated():
+        return method(**parameters)
+
+
+def find_method(client: Any, operation: str) -> Callable[..., Answer]:
+    """The client's way to call an operation."""
+    found: Callable[..., Answer] = getattr(client, xform_name(operation))
+    return found
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Tells botocore's errors as `turns.sqs_transport` has them."""
+    try:
+        yield
+    except ClientError as error:
+        raise CallRefusedError(error.response["Error"]["Code"], f"{type(error).__name__}: {error}") from error
+    except BotoCoreError as error:
+        raise QueueUnavailableError(f"{type(error).__name__}: {error}") from error
