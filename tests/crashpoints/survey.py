@@ -26,6 +26,7 @@ MODULES = (
     "worker.consumer",
     "worker.processor",
     "worker.leaving",
+    "worker.held_rows",
     "worker.handling",
     "worker.delivery",
     "worker.tenant_cap",
