@@ -3,13 +3,14 @@
 import asyncio
 import time
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from turns.envelope import ReceivedMessage
 from turns.message import WakeUp
 from turns.settings import Settings
 from worker.emitting import Emitter
 from worker.heartbeat import Held
-from worker.session_lock import LockedSession
+from worker.session_lock import Guard, LockedSession
 
 
 @dataclass(slots=True)
@@ -35,6 +36,23 @@ class Hold:
     """Somebody sits on the row of the session's head: what is due there could not be owed a wake-up."""
     exhausted: bool = False
     """It must end for a reason of its own: superseded, a handler that was left behind, or no slot for its turn."""
+
+    @classmethod
+    def under(cls, guard: Guard, lock: LockedSession, wake_up: WakeUp, message: ReceivedMessage) -> "Hold | None":
+        """The hold that begins with this answer about its lock; None if there is none."""
+        match guard:
+            case Guard.LOCKED:
+                return cls(wake_up, message, lock, Held(lock, message))
+            case Guard.UNGUARDED:
+                return cls(wake_up, message, None, Held(None, message))
+            case Guard.UNANSWERED:
+                # Given back at the end: a lock that was taken all the same would turn away the session's wake-ups for a lease.
+                return cls(wake_up, message, lock, Held(None, message))
+            case Guard.BUSY:
+                # Normal, not an error (G3): its holder has been told to look once more.
+                return None
+            case _:
+                assert_never(guard)
 
     def may_go_on(self, settings: Settings, now: float, *, wanted: bool) -> bool:
         """Whether it may claim another turn. `wanted`: the next wake-up that comes would find no slot.

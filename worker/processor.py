@@ -28,7 +28,6 @@ from turns.status import TurnStatus
 from worker.delivery import Delivery
 from worker.dwell import Dwell
 from worker.handling import Handled, Handling
-from worker.heartbeat import Held
 from worker.hold import Hold, Holds
 from worker.leaving import Leaving
 from worker.outage import Outlast, outlast
@@ -141,19 +140,7 @@ class Processor:
         began = time.monotonic()
         guard = Guard.BUSY if self._holds.visit(wake_up) else await self._with.lock.acquire(lock)
         log.info("session.lock", result=guard.as_told, seconds=round(time.monotonic() - began, 4))
-        match guard:
-            case Guard.LOCKED:
-                return Hold(wake_up, message, lock, Held(lock, message))
-            case Guard.UNGUARDED:
-                return Hold(wake_up, message, None, Held(None, message))
-            case Guard.UNANSWERED:
-                # Given back at the end: a lock that was taken all the same would turn away the session's wake-ups for a lease.
-                return Hold(wake_up, message, lock, Held(None, message))
-            case Guard.BUSY:
-                # Normal, not an error (G3): its holder has been told to look once more.
-                return None
-            case _:
-                assert_never(guard)
+        return Hold.under(guard, lock, wake_up, message)
 
     # --- claim, handle, decide, settle; until the session has nothing due
 
