@@ -21,6 +21,7 @@ from turns.batching import Batcher
 from turns.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, NoClaim, claim
 from turns.claimed_turn import ClaimedTurn
 from turns.envelope import ReceivedMessage
+from turns.errors import RowHeldError
 from turns.message import WakeUp
 from turns.settings import Settings
 from turns.settle import Settled, Superseded
@@ -77,7 +78,11 @@ class Processor:
 
         Raises DatabaseUnavailableError only after `given_up`; the message then comes back by itself.
         """
-        if (wake_up := await self._delivery.read(message)) is None:
+        try:
+            if (wake_up := await self._delivery.read(message)) is None:
+                return None
+        except RowHeldError:
+            await self._leaving.keep(message)
             return None
         # Every line of this hold says what it is about; `_handle` says so anew for each turn of a drain.
         logs.bind(turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id)
