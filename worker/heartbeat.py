@@ -36,7 +36,9 @@ from turns.registry import WorkerRecord, announce, withdraw
 from turns.renew import Renewal, renew
 from turns.settings import Settings
 from turns.silent_server import BoundedConnection
+from turns.sqs_transport import CONNECT_SECONDS, EXTEND_SECONDS
 from worker.outcome import StopReason
+from worker.own_thread import in_own_thread
 from worker.session_lock import Extension, LockedSession, LockExtender
 
 PATIENCE_SECONDS = 2.0
@@ -116,7 +118,7 @@ class Heartbeat:
         self._stopping = True
         self._roused.set()
         self._thread.join(timeout_seconds)
-        if self._extension is not None:
+        if self._extension is not None and self._extension.is_alive():
             self._extension.join(max(0.0, ends_at - time.monotonic()))
 
     def take(self, held: Held) -> None:
@@ -128,6 +130,16 @@ class Heartbeat:
         """No more."""
         with self._guard:
             self._holds.pop(id(held), None)
+
+    async def finish_extension(self) -> None:
+        """Returns when no call is under way any more that extends a message which was dropped before.
+
+        Waits for no longer than such a call takes where SQS does not answer it.
+        """
+        extension = self._extension
+        # One that has not begun yet will look at what is held, and find it gone.
+        if extension is not None and extension.is_alive():
+            await in_own_thread(extension.join, CONNECT_SECONDS + EXTEND_SECONDS)
 
     def nudge(self, turn_id: UUID) -> None:
         """This turn's row may say that it is to stop: look now, if it is in this process's hands."""
@@ -193,12 +205,14 @@ class Heartbeat:
             self._extension_is_late = True
         elif holds:
             self._extension_is_late = False
-            self._extension = self._begin_extension(holds)
+            self._begin_extension(holds)
 
-    def _begin_extension(self, holds: list[Held]) -> threading.Thread:
-        thread = threading.Thread(target=self._extend_messages, args=(holds,), name="heartbeat-messages", daemon=True)
-        thread.start()
-        return thread
+    def _begin_extension(self, holds: list[Held]) -> None:
+        # Known before it runs: who gives a message back looks for it.
+        self._extension = threading.Thread(
+            target=self._extend_messages, args=(holds,), name="heartbeat-messages", daemon=True
+        )
+        self._extension.start()
 
     def _extend_messages(self, holds: list[Held]) -> None:
         try:

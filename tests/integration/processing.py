@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
 
@@ -30,6 +29,19 @@ class Queues:
     """Forgets what is deleted: no message of these tests was ever sent."""
 
     async def delete(self, *_: Any) -> None:
+        return
+
+
+class Heart:
+    """Beats for nothing."""
+
+    def __init__(self, taken: list[Held]) -> None:
+        self.take = taken.append
+
+    def drop(self, _: Held) -> None:
+        return
+
+    async def finish_extension(self) -> None:
         return
 
 
@@ -66,7 +78,7 @@ def processing(
                 lock=lock,
                 history=History(settings, database),
                 memory=ItemCache(settings),
-                heartbeat=cast("Any", SimpleNamespace(take=held.append, drop=lambda _: None)),
+                heartbeat=cast("Any", Heart(held)),
                 handler=handler,
                 emission=emission or Emission(settings, cast("Any", Deaf())),
                 worker_id=worker_id,
