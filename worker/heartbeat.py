@@ -193,7 +193,7 @@ class Heartbeat:
     def _extend_locks(self, holds: list[Held]) -> None:
         locked = {held.lock: held for held in holds if held.lock is not None and held.keeps_lock}
         extensions = self._extender.extend(list(locked), lambda lock: locked[lock].keeps_lock)
-        for (lock, held), extension in zip(locked.items(), extensions, strict=False):
+        for (lock, held), extension in zip(locked.items(), extensions, strict=True):
             if extension in (Extension.RETAKEN, Extension.LOST):
                 held.mark_lost = True
                 log.info("heartbeat.lock_lost", key=lock.key, now=extension.value)
