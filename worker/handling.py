@@ -89,7 +89,7 @@ class Handling:
             self.dwell.note(turn.dwell_seconds, time.monotonic())
         # Until its own deadline and grace are over, and then no more, whatever the handler does.
         reach = timeout + grace + self._settings.lease_seconds
-        hold.held.begin(turn, attempt.stop, time.monotonic() + reach)
+        hold.kept.begin(turn, attempt.stop, time.monotonic() + reach)
         self._attempts[attempt] = None
         if self._handing_back:
             attempt.stop(StopReason.SHUTDOWN)
@@ -125,7 +125,7 @@ class Handling:
             since = time.monotonic()
             has_slot = await self._wait_for_slot(attempt)
             context.start_clock(timeout)
-            hold.held.renew_until += time.monotonic() - since
+            hold.kept.renew_until += time.monotonic() - since
             if not has_slot:
                 return attempt.not_begun(StopReason.NO_SLOT)
         began = time.monotonic()

@@ -9,7 +9,7 @@ from turns.envelope import ReceivedMessage
 from turns.message import WakeUp
 from turns.settings import Settings
 from worker.emitting import Emitter
-from worker.heartbeat import Held
+from worker.heartbeat import Kept
 from worker.session_lock import Guard, LockedSession
 
 
@@ -20,8 +20,8 @@ class Hold:
     wake_up: WakeUp
     message: ReceivedMessage
     lock: LockedSession | None
-    """None: Redis is away, and the claim decides alone. It does so too where `held` has no lock: this one may be ours."""
-    held: Held
+    """None: Redis is away, and the claim decides alone. It does so too where `kept` has no lock: this one may be ours."""
+    kept: Kept
     emitter: Emitter | None = None
     """The voice of the present turn."""
     started_at: float = field(default_factory=time.monotonic)
@@ -42,12 +42,12 @@ class Hold:
         """The hold that begins with this answer about its lock; None if there is none."""
         match guard:
             case Guard.LOCKED:
-                return cls(wake_up, message, lock, Held(lock, message))
+                return cls(wake_up, message, lock, Kept(lock, message))
             case Guard.UNGUARDED:
-                return cls(wake_up, message, None, Held(None, message))
+                return cls(wake_up, message, None, Kept(None, message))
             case Guard.UNANSWERED:
                 # Given back at the end: a lock that was taken all the same would turn away the session's wake-ups for a lease.
-                return cls(wake_up, message, lock, Held(None, message))
+                return cls(wake_up, message, lock, Kept(None, message))
             case Guard.BUSY:
                 # Normal, not an error (G3): its holder has been told to look once more.
                 return None
@@ -67,7 +67,7 @@ class Hold:
 
     def give_up_turn(self) -> None:
         """Its turn is another claim's by now: not a word more about it, and no other is claimed."""
-        self.held.end()
+        self.kept.end()
         if self.emitter is not None:
             self.emitter.fall_silent()
         self.exhausted = True

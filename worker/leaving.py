@@ -46,7 +46,7 @@ class Leaving:
     async def leave_message(self, hold: Hold) -> None:
         """Instead of its deletion, where the head could not be made due. After the unlock: it would be turned away."""
         if hold.deletion is None:
-            hold.held.message = None
+            hold.kept.message = None
             # The heartbeat may have asked SQS to extend it just now: done last, that would hide for minutes what is given back.
             await self._heartbeat.finish_extension()
             await self.keep(hold.message)

@@ -111,14 +111,14 @@ class Processor:
         if (hold := await self._lock(wake_up, message)) is None:
             await self._delivery.delete(message)
             return None
-        self._with.heartbeat.take(hold.held)
+        self._with.heartbeat.take(hold.kept)
         self._holds.keep(hold)
         try:
             left_behind = await self._work(hold)
         finally:
             self._holds.drop(hold)
-            hold.held.keeps_lock = False
-            self._with.heartbeat.drop(hold.held)
+            hold.kept.keeps_lock = False
+            self._with.heartbeat.drop(hold.kept)
             # Only if something went wrong on the way; a lock that is not ours any more is left alone (R3).
             if hold.lock is not None and not hold.unlocked:
                 await self._with.lock.give_up(hold.lock)
@@ -205,7 +205,7 @@ class Processor:
         return self._claims(next(asked))
 
     async def _settle(self, hold: Hold, turn: ClaimedTurn, handled: Handled) -> Claim:
-        seconds = time.monotonic() - hold.held.begun_at
+        seconds = time.monotonic() - hold.kept.begun_at
         settlement = self._settling.decide(turn, handled.outcome, seconds, said=handled.said)
         if settlement is None:
             return _superseded(hold)
@@ -215,7 +215,7 @@ class Processor:
             case Superseded():
                 return _superseded(hold)
             case Settled(status, following, reply):
-                hold.held.end()
+                hold.kept.end()
                 if hold.emitter is not None:
                     hold.emitter.settled(status, settlement)
                 report_settled(turn, status, settlement, seconds, halts=self._terms.halt)
@@ -244,15 +244,15 @@ class Processor:
             # one with it. A turn that was committed while the last settle was under way has had a wake-up that found the
             # session RUNNING, so after such a stretch of work the session is looked at once more. Once: with Redis away
             # every answer is lost, and the row's net has the rest.
-            again = hold.held.mark_lost or released is Release.LOOK_AGAIN
+            again = hold.kept.mark_lost or released is Release.LOOK_AGAIN
             if released in (Release.LOST, Release.UNKNOWN):
                 again = again or hold.worked_since_look
-            hold.worked_since_look = hold.held.mark_lost = hold.visited = False
+            hold.worked_since_look = hold.kept.mark_lost = hold.visited = False
             if not again:
                 hold.unlocked = True
                 return False
             if self._may_go_on(hold):
-                hold.held.keeps_lock = True
+                hold.kept.keeps_lock = True
                 self._holds.keep(hold)
                 return True
             self._holds.drop(hold)
@@ -262,7 +262,7 @@ class Processor:
         self._holds.drop(hold)
         if hold.lock is None:
             return Release.LOST
-        hold.held.keeps_lock = False
+        hold.kept.keeps_lock = False
         released = await self._with.lock.release(hold.lock)
         held_seconds = round(time.monotonic() - hold.started_at, 4)
         log.info("session.unlock", result=released.value, held_seconds=held_seconds, turns=hold.turns)
@@ -282,7 +282,7 @@ class Processor:
 
     def _begin_deletion(self, hold: Hold) -> "asyncio.Task[None]":
         if hold.deletion is None:
-            hold.held.message = None
+            hold.kept.message = None
             hold.deletion = asyncio.create_task(self._delivery.delete(hold.message))
         return hold.deletion
 

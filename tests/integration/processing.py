@@ -16,7 +16,7 @@ from turns.message import WakeUp
 from turns.settings import Settings
 from worker.emitting import Emission
 from worker.handler import Handler
-from worker.heartbeat import Held
+from worker.heartbeat import Kept
 from worker.processor import Processor
 from worker.session_lock import SessionLock
 from worker.slots import Slots
@@ -35,10 +35,10 @@ class Queues:
 class Heart:
     """Beats for nothing."""
 
-    def __init__(self, taken: list[Held]) -> None:
+    def __init__(self, taken: list[Kept]) -> None:
         self.take = taken.append
 
-    def drop(self, _: Held) -> None:
+    def drop(self, _: Kept) -> None:
         return
 
     async def finish_extension(self) -> None:
@@ -63,12 +63,12 @@ def processing(
     queues: Any = None,
     fifo: bool = False,
     slots: Slots | None = None,
-    taken: list[Held] | None = None,
+    taken: list[Kept] | None = None,
     stopping: asyncio.Event | None = None,
     nudge_relay: Callable[[], None] = lambda: None,
 ) -> Iterator[Processor]:
     """A processor without a heartbeat, whose handler answers at once. What that would keep alive is added to `taken`."""
-    held = [] if taken is None else taken
+    kept = [] if taken is None else taken
     with ThreadPoolExecutor(1) as threads:
         yield Processor(
             settings,
@@ -78,7 +78,7 @@ def processing(
                 lock=lock,
                 history=History(settings, database),
                 memory=ItemCache(settings),
-                heartbeat=cast("Any", Heart(held)),
+                heartbeat=cast("Any", Heart(kept)),
                 handler=handler,
                 emission=emission or Emission(settings, cast("Any", Deaf())),
                 worker_id=worker_id,

@@ -34,7 +34,7 @@ async def leave(heartbeat: Heartbeat, sqs: LateSqs, settings: Settings, hold: Ho
     queues, not_asked = MessageQueues(here), cast("Any", None)
     delivery = Delivery(here, queue, not_asked, queues, not_asked)
     bench = SimpleNamespace(heartbeat=heartbeat, database=not_asked, message_stays=lambda _: None)
-    heartbeat.drop(hold.held)
+    heartbeat.drop(hold.kept)
     await Leaving(cast("Any", bench), delivery, not_asked).leave_message(hold)
     queues.close()
 
@@ -50,9 +50,9 @@ async def test_a_message_is_given_back_when_its_extension_is_over(
     """Otherwise the extension might come last, and hide for minutes what was to be visible in a second."""
     monkeypatch.setattr(boto3_transport, "EXTEND_SECONDS", 60.0)
     async with late(None) as sqs, beating_against(sqs, settings) as beating:
-        [held] = hold_messages(beating, 1)
-        assert held.message is not None
-        hold = Hold(WakeUp("t", "s", UUID(int=1)), held.message, None, held)
+        [kept] = hold_messages(beating, 1)
+        assert kept.message is not None
+        hold = Hold(WakeUp("t", "s", UUID(int=1)), kept.message, None, kept)
         beating.heartbeat.start()
         await until(lambda: sqs.extended)
 

@@ -37,7 +37,7 @@ from turns.settings import Settings
 from turns.sqs_transport import CONNECT_SECONDS, EXTEND_SECONDS
 from worker.attempt import Attempt
 from worker.handler import Handler
-from worker.heartbeat import Heartbeat, Held
+from worker.heartbeat import Heartbeat, Kept
 from worker.session_lock import SessionLock
 from worker.shutdown import Shutdown
 
@@ -97,7 +97,7 @@ class SimulatedHeartbeat(Heartbeat):
         if self._extending is not None:
             await asyncio.wait({self._extending}, timeout=CONNECT_SECONDS + EXTEND_SECONDS)
 
-    def _begin_extension(self, holds: list[Held]) -> None:
+    def _begin_extension(self, holds: list[Kept]) -> None:
         """Its thread is another task on that strand."""
         task = self._extending = self._backing.loop.create_task(cast("Any", self)._extend_messages_awaited(holds))
         self._extension = cast("Any", SimpleNamespace(is_alive=lambda: not task.done()))
