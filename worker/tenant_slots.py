@@ -1,4 +1,7 @@
-"""How many of a worker's slots each tenant has, and who of it waits for one. Pure."""
+"""How many of a worker's slots each tenant has, and who of it waits for one. Pure.
+
+A turn that is in hand has one here, also while it waits for its handler's (`worker.slots`; ADR 0050).
+"""
 
 from collections import Counter, defaultdict
 

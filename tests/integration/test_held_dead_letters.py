@@ -14,6 +14,7 @@ from tests.integration.test_redrive_locks import fail_next
 from turns.database import LOCK_TIMEOUT_SECONDS, Database
 from turns.envelope import ReceivedMessage
 from turns.message import DEAD_LETTER_GENERATION
+from turns.redrive import revive
 from turns.settings import QueueSettings, Settings
 from turns.submission import submit
 from worker.session_lock import SessionLock
@@ -66,3 +67,12 @@ async def test_a_dead_letter_whose_row_is_held_is_given_back_and_revives_its_tur
     assert sqs.deleted == [message]
     [row] = await database.fetch("SELECT status, generation FROM turns", {})
     assert (row["status"], row["generation"]) == ("SUCCEEDED", 2)
+
+
+async def test_whoever_has_the_connection_next_waits_as_long_as_before(settings: Settings) -> None:
+    async with Database(settings.database_url, "test", size=1, pinned=True) as database:
+        before = await database.fetch("SHOW lock_timeout", {})
+
+        await revive(database, [], [], expires_in_seconds=[], net_seconds=60.0, wait_seconds=0.1)
+
+        assert await database.fetch("SHOW lock_timeout", {}) == before
