@@ -26,6 +26,9 @@ from turns.identifiers import TraceContext
 REPLACED: LiteralString = "REPLACED"
 """In place of FAILED, of a child that has a successor: nobody will put it back to work. No status of the table."""
 
+BOUND_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
+"""For the statement that goes with it, in the same pipeline."""
+
 REVIVE: LiteralString = f"""
 WITH wanted AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(generations)s::int[], %(traces)s::text[], %(spans)s::text[],
@@ -107,10 +110,13 @@ async def revive(
     *,
     expires_in_seconds: Sequence[float],
     net_seconds: float,
+    wait_seconds: float | None = None,
 ) -> list[Revived]:
     """Puts (turn id, generation) pairs back to work; returns those that were FAILED in that generation.
 
     The wake-up is the caller's to send; if it never does, the relay sends it after `net_seconds`.
+
+    Raises RowHeldError where somebody has one of the rows for longer than `wait_seconds`; None: than connections wait.
     """
     parameters = {
         "ids": [turn_id for turn_id, _ in failed],
@@ -120,7 +126,9 @@ async def revive(
         "expires": [float(seconds) for seconds in expires_in_seconds],
         "net": net_seconds,
     }
-    return [_revived(row) for row in await database.fetch(REVIVE, parameters)]
+    bound = [] if wait_seconds is None else [(BOUND_WAIT, {"wait": f"{wait_seconds * 1000:.0f}ms"})]
+    *_, rows = await database.fetch_pipelined([*bound, (REVIVE, parameters)])
+    return [_revived(row) for row in rows]
 
 
 def _revived(row: Any) -> Revived:

@@ -23,7 +23,7 @@ from turns.backlog import tell_backlog
 from turns.cancel_hints import listen
 from turns.collector import spare_collector
 from turns.database import Database
-from turns.envelope import QueueAddress, ReceivedMessage
+from turns.envelope import QueueAddress
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError, TurnstileError
 from turns.events import EventWriter
 from turns.message_queue import MessageQueues
@@ -171,7 +171,7 @@ class _Worker:
             ),
         )
         self.consumer = Consumer(
-            queues, settings.queue, self.slots, self._process, shutdown.stopping, pollers=settings.pollers
+            queues, settings.queue, self.slots, self.processor.process, shutdown.stopping, pollers=settings.pollers
         )
 
     async def run(self, stack: AsyncExitStack) -> int:
@@ -218,9 +218,6 @@ class _Worker:
             task.cancel()
         log.info("worker.stopped")
         return 1 if broken else 0
-
-    async def _process(self, message: ReceivedMessage) -> "asyncio.Future[object] | None":
-        return await self.processor.process(message)
 
     async def _protect(self, agent_uri: str) -> None:
         # A stretch is long enough for any turn that the queue itself has set the time of.

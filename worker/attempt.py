@@ -50,6 +50,11 @@ class Attempt:
         if reason is StopReason.SHUTDOWN and not self._hurried.done():
             self._hurried.set_result(None)
 
+    def not_begun(self, reason: StopReason) -> Stopped:
+        """What comes of it instead of a run: stopped for this, unless it was for something else before."""
+        self.stop(reason)
+        return Stopped(self._stopped.result())
+
     async def wait_for(self, other: asyncio.Future[Any], most_seconds: float | None = None) -> None:
         """Waits until `other` is done, or it is stopped, or the time is over."""
         first: set[asyncio.Future[Any]] = {other, self._stopped}

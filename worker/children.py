@@ -61,7 +61,7 @@ class Children:
         """
         if key is None:
             self._calls += 1
-            # No key of a handler's own looks like this: `check_key` takes anything printable, but not this prefix.
+            # No key of a handler's own looks like this: `_check_own_key` refuses the prefix.
             key = f"#{self._calls}"
         else:
             _check_own_key(key)

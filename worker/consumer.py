@@ -49,7 +49,9 @@ class Consumer:
         self._process = process
         self._stopping = stopping
         self._slots = slots
-        self._free = slots.count
+        self._room_left = slots.count
+        """For a poll, in turns: less than there are slots while handlers run that ignored their cancellation, and less than none
+        while turns are taken in ahead."""
         self._room = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._left_behind: set[asyncio.Future[Any]] = set()
@@ -71,12 +73,6 @@ class Consumer:
     def full(self) -> bool:
         """Whether as much is in hand as there are slots, so that whoever comes may have to wait. What a poll may bring is not."""
         return len(self._tasks) + len(self._left_behind) >= self._slots.count
-
-    @property
-    def free(self) -> int:
-        """Slots that a poll may fill; less than all while handlers run that ignored their cancellation, and less than none
-        while turns are taken in ahead."""
-        return self._free
 
     def deaf_for(self) -> float:
         """Seconds since a poll came back, the first with an answer and the later with whatever, or 0 while all slots are busy
@@ -113,7 +109,7 @@ class Consumer:
                     self._returned_at = time.monotonic()
                 log.warning("consumer.receive_failed", error=str(error), failures=failures)
             finally:
-                self._free += most - len(received)
+                self._room_left += most - len(received)
             if self._stopping.is_set():
                 await self._give_back(received)
                 return
@@ -144,14 +140,14 @@ class Consumer:
                 return 0
             # Until now there was nothing to receive for: that was not deafness.
             self._returned_at = time.monotonic()
-        self._free -= most
+        self._room_left -= most
         return most
 
     def _find_room(self) -> int:
         # What may come ahead changes by itself, as time goes on: it is asked once.
-        room = self._free + self._slots.ahead()
+        room = self._room_left + self._slots.ahead()
         # Ahead of the slots a poll is for ten: nobody stands idle for want of it, and it costs what a poll for one does.
-        return min(BATCH, room) if self._free > 0 or room >= BATCH else 0
+        return min(BATCH, room) if self._room_left > 0 or room >= BATCH else 0
 
     def _look_for_room(self) -> None:
         if self._find_room():
@@ -183,7 +179,7 @@ class Consumer:
             self._left_behind.discard(left_behind)
             if not left_behind.cancelled():
                 left_behind.exception()  # looked at, so that asyncio does not complain of it
-        self._free += 1
+        self._room_left += 1
         self._look_for_room()
 
     async def _give_back(self, messages: list[ReceivedMessage]) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -193,7 +192,12 @@ class TurnContext:
 def _own(content: Any) -> Any:
     # After the settle the turn's messages are written into the session's history as they are then (ADR 0021): a handler that
     # pops a key of its input would have every later prompt, and every client, told what nobody has said.
-    return content if isinstance(content, str) else deepcopy(content)
+    #
+    # Not by deepcopy, which keeps account of what JSON has none of: the loop stood still two to three times as long (of 256 KB
+    # 4 ms for the messages of a chat, 18 for small objects).
+    if isinstance(content, dict):
+        return {name: _own(value) for name, value in content.items()}
+    return [_own(one) for one in content] if isinstance(content, list) else content
 
 
 def _own_message(said: Message) -> Message:

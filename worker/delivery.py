@@ -12,16 +12,20 @@ import structlog
 from turns.batching import Batcher
 from turns.database import Database
 from turns.envelope import OutgoingMessage, ReceivedMessage
-from turns.errors import MalformedMessageError, QueueUnavailableError, UnknownQueueError
+from turns.errors import MalformedMessageError, QueueUnavailableError, RowHeldError, UnknownQueueError
 from turns.identifiers import start_trace
 from turns.message import TRACEPARENT, WakeUp, decode
 from turns.message_queue import BATCH, MessageQueues
-from turns.redrive import revive
+from turns.redrive import Revived, revive
 from turns.settings import QueueSettings, Settings
 from worker.outage import Outlast
 
 COMPANY_SECONDS = 0.05
 """How long a delete may be under way before a few more messages get one of their own: SQS charges by the call."""
+
+ROW_WAIT_SECONDS = 0.1
+"""For the rows of a turn that is to be revived: enough for whoever has them for a moment. To wait for longer takes a connection
+from everybody else, again and again."""
 
 log = structlog.get_logger("turnstile.delivery")
 
@@ -45,6 +49,7 @@ class Delivery:
         """Which session the message is about; None if it was malformed, and is on the DLQ by now.
 
         Raises QueueUnavailableError or UnknownQueueError if the DLQ did not take it: then it stays where it is and comes back.
+        Raises RowHeldError for a dead letter that could not put its turn to work, for somebody sits on it: it must not end.
         """
         try:
             wake_up = decode(message.body)
@@ -79,15 +84,24 @@ class Delivery:
 
     async def _revive(self, wake_up: WakeUp, generation: int) -> None:
         trace = start_trace(secrets.randbits(192))
-        revived = await self._outlast(
-            lambda: revive(
-                self._database,
-                [(wake_up.turn_id, generation)],
-                [trace],
-                expires_in_seconds=[self._queue.expires_in_seconds],
-                net_seconds=self._settings.net_seconds,
-            )
-        )
+
+        async def ask() -> list[Revived] | RowHeldError:
+            try:
+                return await revive(
+                    self._database,
+                    [(wake_up.turn_id, generation)],
+                    [trace],
+                    expires_in_seconds=[self._queue.expires_in_seconds],
+                    net_seconds=self._settings.net_seconds,
+                    wait_seconds=ROW_WAIT_SECONDS,
+                )
+            except RowHeldError as error:
+                # An outage to whoever outlasts those: he would ask again for as long as the row is held.
+                return error
+
+        revived = await self._outlast(ask)
+        if isinstance(revived, RowHeldError):
+            raise revived
         log.info("turn.redriven_by_move", turn_id=str(wake_up.turn_id), generation=generation, revived=bool(revived))
 
     async def _delete_many(self, messages: Sequence[ReceivedMessage]) -> list[None]:

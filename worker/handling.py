@@ -89,7 +89,7 @@ class Handling:
             self.dwell.note(turn.dwell_seconds, time.monotonic())
         # Until its own deadline and grace are over, and then no more, whatever the handler does.
         reach = timeout + grace + self._settings.lease_seconds
-        hold.held.begin(turn, attempt.stop, time.monotonic() + reach)
+        hold.kept.begin(turn, attempt.stop, time.monotonic() + reach)
         self._attempts[attempt] = None
         if self._handing_back:
             attempt.stop(StopReason.SHUTDOWN)
@@ -112,8 +112,7 @@ class Handling:
         as if it had run: two such waits, and a turn that never did anything is ended as the one that crashes workers.
         """
         if self._runs_suspect:
-            attempt.stop(StopReason.NOT_ALONE)
-            return await attempt.run(timeout, self._settings.cancel_grace_seconds)
+            return attempt.not_begun(StopReason.NOT_ALONE)
         self._runs_suspect = True
         try:
             return await self._run_in_slot(attempt, context, hold, timeout)
@@ -122,21 +121,20 @@ class Handling:
 
     async def _run_in_slot(self, attempt: Attempt, context: TurnContext, hold: Hold, timeout: float) -> Outcome:
         slots = self._with.slots
-        if not (has_slot := slots.take()):
+        if not slots.take():
             since = time.monotonic()
             has_slot = await self._wait_for_slot(attempt)
             context.start_clock(timeout)
-            hold.held.renew_until += time.monotonic() - since
-        if not has_slot:
-            attempt.stop(StopReason.NO_SLOT)
+            hold.kept.renew_until += time.monotonic() - since
+            if not has_slot:
+                return attempt.not_begun(StopReason.NO_SLOT)
         began = time.monotonic()
         try:
-            # Without a slot it has been stopped, for that or for something else, and returns at once.
             return await attempt.run(timeout, self._settings.cancel_grace_seconds)
         finally:
             if attempt.left_behind is not None:
                 attempt.left_behind.add_done_callback(lambda _: slots.give_back())
-            elif has_slot:
+            else:
                 # A hold that goes on keeps its place among the turns in hand: only its first turn says that one comes free.
                 slots.give_back(time.monotonic() - began if hold.turns == 1 else math.inf)
 

@@ -36,7 +36,9 @@ from turns.registry import WorkerRecord, announce, withdraw
 from turns.renew import Renewal, renew
 from turns.settings import Settings
 from turns.silent_server import BoundedConnection
+from turns.sqs_transport import CONNECT_SECONDS, EXTEND_SECONDS
 from worker.outcome import StopReason
+from worker.own_thread import in_own_thread
 from worker.session_lock import Extension, LockedSession, LockExtender
 
 PATIENCE_SECONDS = 2.0
@@ -46,8 +48,8 @@ log = structlog.get_logger("turnstile.heartbeat")
 
 
 @dataclass(slots=True)
-class Held:
-    """What one hold has in its hands; written by the event loop, read by the heartbeat."""
+class Kept:
+    """What is kept alive for one hold; written by the event loop, read by the heartbeat."""
 
     lock: LockedSession | None
     message: ReceivedMessage | None
@@ -93,7 +95,7 @@ class Heartbeat:
         self._call_soon = call_soon
         self._describe = describe
         self._beat_on = beat_on
-        self._holds: dict[int, Held] = {}
+        self._holds: dict[int, Kept] = {}
         self._nudged: set[UUID] = set()
         self._guard = threading.Lock()
         self._stopping = False
@@ -116,23 +118,33 @@ class Heartbeat:
         self._stopping = True
         self._roused.set()
         self._thread.join(timeout_seconds)
-        if self._extension is not None:
+        if self._extension is not None and self._extension.is_alive():
             self._extension.join(max(0.0, ends_at - time.monotonic()))
 
-    def take(self, held: Held) -> None:
+    def take(self, kept: Kept) -> None:
         """From now on keep this alive."""
         with self._guard:
-            self._holds[id(held)] = held
+            self._holds[id(kept)] = kept
 
-    def drop(self, held: Held) -> None:
+    def drop(self, kept: Kept) -> None:
         """No more."""
         with self._guard:
-            self._holds.pop(id(held), None)
+            self._holds.pop(id(kept), None)
+
+    async def finish_extension(self) -> None:
+        """Returns when no call is under way any more that extends a message which was dropped before.
+
+        Waits for no longer than such a call takes where SQS does not answer it.
+        """
+        extension = self._extension
+        # One that has not begun yet will look at what is kept, and find it gone.
+        if extension is not None and extension.is_alive():
+            await in_own_thread(extension.join, CONNECT_SECONDS + EXTEND_SECONDS)
 
     def nudge(self, turn_id: UUID) -> None:
         """This turn's row may say that it is to stop: look now, if it is in this process's hands."""
         with self._guard:
-            if all(held.turn is None or held.turn.id != turn_id for held in self._holds.values()):
+            if all(kept.turn is None or kept.turn.id != turn_id for kept in self._holds.values()):
                 return
             self._nudged.add(turn_id)
         self._roused.set()
@@ -165,7 +177,7 @@ class Heartbeat:
         """Renews the rows that were hinted at, and no others: whoever can publish hints must not make all rows be written."""
         with self._guard:
             nudged, self._nudged = self._nudged, set()
-            holds = [held for held in self._holds.values() if held.turn is not None and held.turn.id in nudged]
+            holds = [kept for kept in self._holds.values() if kept.turn is not None and kept.turn.id in nudged]
         return self._renew_rows(holds)
 
     def _beat(self) -> bool:
@@ -173,52 +185,54 @@ class Heartbeat:
         with self._guard:
             holds = list(self._holds.values())
         now = time.monotonic()
-        self._extend_locks([held for held in holds if now - held.renewed_at < self._settings.lease_seconds])
+        self._extend_locks([kept for kept in holds if now - kept.renewed_at < self._settings.lease_seconds])
         renewed = self._renew_rows(holds)
-        self._extend_beside([held for held in holds if held.message])
+        self._extend_beside([kept for kept in holds if kept.message])
         return renewed
 
-    def _extend_locks(self, holds: list[Held]) -> None:
-        locked = {held.lock: held for held in holds if held.lock is not None and held.keeps_lock}
+    def _extend_locks(self, holds: list[Kept]) -> None:
+        locked = {kept.lock: kept for kept in holds if kept.lock is not None and kept.keeps_lock}
         extensions = self._extender.extend(list(locked), lambda lock: locked[lock].keeps_lock)
-        for (lock, held), extension in zip(locked.items(), extensions, strict=False):
+        for (lock, kept), extension in zip(locked.items(), extensions, strict=True):
             if extension in (Extension.RETAKEN, Extension.LOST):
-                held.mark_lost = True
+                kept.mark_lost = True
                 log.info("heartbeat.lock_lost", key=lock.key, now=extension.value)
 
-    def _extend_beside(self, holds: list[Held]) -> None:
+    def _extend_beside(self, holds: list[Kept]) -> None:
         if self._extension is not None and self._extension.is_alive():
             if not self._extension_is_late:
                 log.info("heartbeat.extension_late", messages=len(holds))
             self._extension_is_late = True
         elif holds:
             self._extension_is_late = False
-            self._extension = self._begin_extension(holds)
+            self._begin_extension(holds)
 
-    def _begin_extension(self, holds: list[Held]) -> threading.Thread:
-        thread = threading.Thread(target=self._extend_messages, args=(holds,), name="heartbeat-messages", daemon=True)
-        thread.start()
-        return thread
+    def _begin_extension(self, holds: list[Kept]) -> None:
+        # Known before it runs: who gives a message back looks for it.
+        self._extension = threading.Thread(
+            target=self._extend_messages, args=(holds,), name="heartbeat-messages", daemon=True
+        )
+        self._extension.start()
 
-    def _extend_messages(self, holds: list[Held]) -> None:
+    def _extend_messages(self, holds: list[Kept]) -> None:
         try:
-            self._queues.extend(self._address, self._still_held(holds))
+            self._queues.extend(self._address, self._still_kept(holds))
         except Exception:
             # A bug of ours; the next beat tries again.
             log.exception("heartbeat.failed")
 
-    def _still_held(self, holds: list[Held]) -> Iterator[ReceivedMessage]:
+    def _still_kept(self, holds: list[Kept]) -> Iterator[ReceivedMessage]:
         # Asked batch by batch, of which there may be many: one that was given back meanwhile would be hidden from everybody.
-        for held in holds:
+        for kept in holds:
             with self._guard:
-                message = held.message if id(held) in self._holds and not self._stopping else None
+                message = kept.message if id(kept) in self._holds and not self._stopping else None
             if message is not None:
                 yield message
 
-    def _renew_rows(self, holds: list[Held]) -> bool:
+    def _renew_rows(self, holds: list[Kept]) -> bool:
         now = time.monotonic()
         wanted = {
-            (turn.id, turn.fence): held for held in holds if (turn := held.turn) is not None and now < held.renew_until
+            (turn.id, turn.fence): kept for kept in holds if (turn := kept.turn) is not None and now < kept.renew_until
         }
         try:
             connection = self._connect()
@@ -232,8 +246,8 @@ class Heartbeat:
             self._heed(wanted[renewal.id, renewal.fence], renewal, now)
         return True
 
-    def _heed(self, held: Held, renewal: Renewal, beat_at: float) -> None:
-        turn, stop = held.turn, held.stop
+    def _heed(self, kept: Kept, renewal: Renewal, beat_at: float) -> None:
+        turn, stop = kept.turn, kept.stop
         if turn is None or stop is None or turn.fence != renewal.fence:
             # The hold has settled it meanwhile; that is why the renewal was refused.
             return
@@ -243,7 +257,7 @@ class Heartbeat:
         elif renewal.cancel_requested:
             self._call_soon(stop, StopReason.CANCELED, CancelReason.read(renewal.cancel_reason))
         if renewal.renewed:
-            held.renewed_at = beat_at
+            kept.renewed_at = beat_at
 
     def _connect(self) -> BoundedConnection:
         if self._connection is None or self._connection.closed:

@@ -3,13 +3,14 @@
 import asyncio
 import time
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from turns.envelope import ReceivedMessage
 from turns.message import WakeUp
 from turns.settings import Settings
 from worker.emitting import Emitter
-from worker.heartbeat import Held
-from worker.session_lock import LockedSession
+from worker.heartbeat import Kept
+from worker.session_lock import Guard, LockedSession
 
 
 @dataclass(slots=True)
@@ -19,8 +20,8 @@ class Hold:
     wake_up: WakeUp
     message: ReceivedMessage
     lock: LockedSession | None
-    """None: Redis is away, and the claim decides alone. It does so too where `held` has no lock: this one may be ours."""
-    held: Held
+    """None: Redis is away, and the claim decides alone. It does so too where `kept` has no lock: this one may be ours."""
+    kept: Kept
     emitter: Emitter | None = None
     """The voice of the present turn."""
     started_at: float = field(default_factory=time.monotonic)
@@ -36,6 +37,23 @@ class Hold:
     exhausted: bool = False
     """It must end for a reason of its own: superseded, a handler that was left behind, or no slot for its turn."""
 
+    @classmethod
+    def under(cls, guard: Guard, lock: LockedSession, wake_up: WakeUp, message: ReceivedMessage) -> "Hold | None":
+        """The hold that begins with this answer about its lock; None if there is none."""
+        match guard:
+            case Guard.LOCKED:
+                return cls(wake_up, message, lock, Kept(lock, message))
+            case Guard.UNGUARDED:
+                return cls(wake_up, message, None, Kept(None, message))
+            case Guard.UNANSWERED:
+                # Given back at the end: a lock that was taken all the same would turn away the session's wake-ups for a lease.
+                return cls(wake_up, message, lock, Kept(None, message))
+            case Guard.BUSY:
+                # Normal, not an error (G3): its holder has been told to look once more.
+                return None
+            case _:
+                assert_never(guard)
+
     def may_go_on(self, settings: Settings, now: float, *, wanted: bool) -> bool:
         """Whether it may claim another turn. `wanted`: the next wake-up that comes would find no slot.
 
@@ -49,7 +67,7 @@ class Hold:
 
     def give_up_turn(self) -> None:
         """Its turn is another claim's by now: not a word more about it, and no other is claimed."""
-        self.held.end()
+        self.kept.end()
         if self.emitter is not None:
             self.emitter.fall_silent()
         self.exhausted = True

@@ -34,6 +34,7 @@ class Leaving:
 
     def __init__(self, with_: Workbench, delivery: Delivery, outlast: Outlast) -> None:
         self._database: Database = with_.database
+        self._heartbeat = with_.heartbeat
         self._message_stays = with_.message_stays
         self._delivery = delivery
         self._outlast = outlast
@@ -45,7 +46,9 @@ class Leaving:
     async def leave_message(self, hold: Hold) -> None:
         """Instead of its deletion, where the head could not be made due. After the unlock: it would be turned away."""
         if hold.deletion is None:
-            hold.held.message = None
+            hold.kept.message = None
+            # The heartbeat may have asked SQS to extend it just now: done last, that would hide for minutes what is given back.
+            await self._heartbeat.finish_extension()
             await self.keep(hold.message)
         else:
             # On a FIFO queue it went with the first claim, on others with the first settle.

@@ -91,7 +91,7 @@ class TimedOut:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """It was stopped from outside: a cancel, a shutdown, or a lost lease."""
+    """It came to no end of its own: it was told to stop, or was not begun, or found that another claim has its turn."""
 
     reason: StopReason
 

@@ -21,6 +21,7 @@ from turns.batching import Batcher
 from turns.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, NoClaim, claim
 from turns.claimed_turn import ClaimedTurn
 from turns.envelope import ReceivedMessage
+from turns.errors import RowHeldError
 from turns.message import WakeUp
 from turns.settings import Settings
 from turns.settle import Settled, Superseded
@@ -28,7 +29,6 @@ from turns.status import TurnStatus
 from worker.delivery import Delivery
 from worker.dwell import Dwell
 from worker.handling import Handled, Handling
-from worker.heartbeat import Held
 from worker.hold import Hold, Holds
 from worker.leaving import Leaving
 from worker.outage import Outlast, outlast
@@ -78,7 +78,11 @@ class Processor:
 
         Raises DatabaseUnavailableError only after `given_up`; the message then comes back by itself.
         """
-        if (wake_up := await self._delivery.read(message)) is None:
+        try:
+            if (wake_up := await self._delivery.read(message)) is None:
+                return None
+        except RowHeldError:
+            await self._leaving.keep(message)
             return None
         # Every line of this hold says what it is about; `_handle` says so anew for each turn of a drain.
         logs.bind(turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id)
@@ -107,14 +111,14 @@ class Processor:
         if (hold := await self._lock(wake_up, message)) is None:
             await self._delivery.delete(message)
             return None
-        self._with.heartbeat.take(hold.held)
+        self._with.heartbeat.take(hold.kept)
         self._holds.keep(hold)
         try:
             left_behind = await self._work(hold)
         finally:
             self._holds.drop(hold)
-            hold.held.keeps_lock = False
-            self._with.heartbeat.drop(hold.held)
+            hold.kept.keeps_lock = False
+            self._with.heartbeat.drop(hold.kept)
             # Only if something went wrong on the way; a lock that is not ours any more is left alone (R3).
             if hold.lock is not None and not hold.unlocked:
                 await self._with.lock.give_up(hold.lock)
@@ -141,19 +145,7 @@ class Processor:
         began = time.monotonic()
         guard = Guard.BUSY if self._holds.visit(wake_up) else await self._with.lock.acquire(lock)
         log.info("session.lock", result=guard.as_told, seconds=round(time.monotonic() - began, 4))
-        match guard:
-            case Guard.LOCKED:
-                return Hold(wake_up, message, lock, Held(lock, message))
-            case Guard.UNGUARDED:
-                return Hold(wake_up, message, None, Held(None, message))
-            case Guard.UNANSWERED:
-                # Given back at the end: a lock that was taken all the same would turn away the session's wake-ups for a lease.
-                return Hold(wake_up, message, lock, Held(None, message))
-            case Guard.BUSY:
-                # Normal, not an error (G3): its holder has been told to look once more.
-                return None
-            case _:
-                assert_never(guard)
+        return Hold.under(guard, lock, wake_up, message)
 
     # --- claim, handle, decide, settle; until the session has nothing due
 
@@ -213,7 +205,7 @@ class Processor:
         return self._claims(next(asked))
 
     async def _settle(self, hold: Hold, turn: ClaimedTurn, handled: Handled) -> Claim:
-        seconds = time.monotonic() - hold.held.begun_at
+        seconds = time.monotonic() - hold.kept.begun_at
         settlement = self._settling.decide(turn, handled.outcome, seconds, said=handled.said)
         if settlement is None:
             return _superseded(hold)
@@ -223,7 +215,7 @@ class Processor:
             case Superseded():
                 return _superseded(hold)
             case Settled(status, following, reply):
-                hold.held.end()
+                hold.kept.end()
                 if hold.emitter is not None:
                     hold.emitter.settled(status, settlement)
                 report_settled(turn, status, settlement, seconds, halts=self._terms.halt)
@@ -252,15 +244,15 @@ class Processor:
             # one with it. A turn that was committed while the last settle was under way has had a wake-up that found the
             # session RUNNING, so after such a stretch of work the session is looked at once more. Once: with Redis away
             # every answer is lost, and the row's net has the rest.
-            again = hold.held.mark_lost or released is Release.LOOK_AGAIN
+            again = hold.kept.mark_lost or released is Release.LOOK_AGAIN
             if released in (Release.LOST, Release.UNKNOWN):
                 again = again or hold.worked_since_look
-            hold.worked_since_look = hold.held.mark_lost = hold.visited = False
+            hold.worked_since_look = hold.kept.mark_lost = hold.visited = False
             if not again:
                 hold.unlocked = True
                 return False
             if self._may_go_on(hold):
-                hold.held.keeps_lock = True
+                hold.kept.keeps_lock = True
                 self._holds.keep(hold)
                 return True
             self._holds.drop(hold)
@@ -270,7 +262,7 @@ class Processor:
         self._holds.drop(hold)
         if hold.lock is None:
             return Release.LOST
-        hold.held.keeps_lock = False
+        hold.kept.keeps_lock = False
         released = await self._with.lock.release(hold.lock)
         held_seconds = round(time.monotonic() - hold.started_at, 4)
         log.info("session.unlock", result=released.value, held_seconds=held_seconds, turns=hold.turns)
@@ -290,7 +282,7 @@ class Processor:
 
     def _begin_deletion(self, hold: Hold) -> "asyncio.Task[None]":
         if hold.deletion is None:
-            hold.held.message = None
+            hold.kept.message = None
             hold.deletion = asyncio.create_task(self._delivery.delete(hold.message))
         return hold.deletion
 

@@ -100,7 +100,7 @@ class Extension(StrEnum):
     LOST = "lost"
     """Another worker has it."""
     UNKNOWN = "unknown"
-    """Its Redis, one of several, did not answer."""
+    """Its Redis did not answer, or is away and was not asked."""
 
 
 _EXTENSIONS = {1: Extension.EXTENDED, 2: Extension.FREE, 0: Extension.LOST, None: Extension.UNKNOWN}
@@ -208,7 +208,7 @@ class LockExtender:
     def extend(
         self, locks: Sequence[LockedSession], is_kept: Callable[[LockedSession], bool] = lambda lock: True
     ) -> list[Extension]:
-        """Extends what is ours, retakes what is free; empty if Redis is away. A lost lock stops nobody.
+        """Extends what is ours, retakes what is free. A lost lock stops nobody.
 
         Retaken, because a flush must not let a second worker in while the first is at work; but only what `is_kept` once
         it was found free. Taken again blindly, a lock that its hold had just given back would stand without anybody behind
@@ -219,13 +219,14 @@ class LockExtender:
         # Whoever has come between is told by the same script that somebody waits, and looks at the session once more.
         answers = self._ask(ACQUIRE, 2, [locks[place] for place in free])
         taken = {1: Extension.RETAKEN, 0: Extension.LOST, None: Extension.UNKNOWN}
-        for place, answer in zip(free, answers, strict=False):
+        for place, answer in zip(free, answers, strict=True):
             extensions[place] = taken[answer]
         return extensions
 
     def _ask(self, script: str, keys: int, locks: Sequence[LockedSession]) -> list[int | None]:
+        """None for each that was not answered, or not asked because Redis is away."""
         if not locks or not self._circuit.allows(time.monotonic()):
-            return []
+            return [None] * len(locks)
         pipeline = self._redis.pipeline(transaction=False)
         for lock in locks:
             pipeline.eval(script, keys, *(lock.key, lock.waiting_key)[:keys], lock.token, self._milliseconds)
@@ -234,7 +235,7 @@ class LockExtender:
         except (RedisError, OSError) as error:
             self._circuit.failed(time.monotonic())
             log.warning("lock.extend_failed", error=f"{type(error).__name__}: {error}")
-            return []
+            return [None] * len(locks)
         self._circuit.succeeded()
         return _read(answers, self._redis)
 

@@ -81,9 +81,13 @@ class TenantCap:
             self._waking.add(task)
             task.add_done_callback(self._waking.discard)
 
-    async def _wake(self, tenant_id: str, session_id: str) -> None:
+    async def _wake(self, tenant_id: str, waiting: str) -> None:
+        session_id: str | None = waiting
         try:
-            await self._put_off(PutOff(tenant_id, session_id, 0.0))
+            # One look at each: who has a row for a moment only is about to send for it, or to answer it. Where somebody sits on
+            # it, it has its wake-up still, and the slot is not to stand empty for it.
+            while session_id is not None and await self._put_off(PutOff(tenant_id, session_id, 0.0)):
+                session_id = self._slots.next_waiting(tenant_id)
         except DatabaseUnavailableError as error:
             # It is owed a wake-up anyway, a little later.
             log.info("session.not_woken", session_id=session_id, error=str(error))

@@ -1,4 +1,7 @@
-"""How many of a worker's slots each tenant has, and who of it waits for one. Pure."""
+"""How many of a worker's slots each tenant has, and who of it waits for one. Pure.
+
+A turn that is in hand has one here, also while it waits for its handler's (`worker.slots`; ADR 0050).
+"""
 
 from collections import Counter, defaultdict
 
@@ -33,7 +36,11 @@ class TenantSlots:
         self._taken[tenant_id] -= 1
         if not self._taken[tenant_id]:
             del self._taken[tenant_id]
-        if not (waiting := self._waiting.get(tenant_id)):
+        return self.next_waiting(tenant_id)
+
+    def next_waiting(self, tenant_id: str) -> str | None:
+        """Which session has waited the longest, if the tenant has a slot for it; it is not remembered any more."""
+        if not self.has_room(tenant_id) or not (waiting := self._waiting.get(tenant_id)):
             return None
         longest = next(iter(waiting))
         del waiting[longest]

@@ -108,6 +108,7 @@ STATEMENTS: dict[str, Statement] = {
     double_texting.LOCK_LAST: store_texting.lock_last,
     double_texting.ADD_INPUT: store_texting.add_input,
     double_texting.KEEP_ANSWER: store_texting.keep_answer,
+    redrive.BOUND_WAIT: store_cancel.no_answer,
     redrive.REVIVE: store_relay.revive,
     redrive.FIND_COMPENSATED: store_children.find_compensated,
     redrive.READ_GENERATIONS: store_submit.read_generations,

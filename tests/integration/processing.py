@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
 
@@ -17,7 +16,7 @@ from turns.message import WakeUp
 from turns.settings import Settings
 from worker.emitting import Emission
 from worker.handler import Handler
-from worker.heartbeat import Held
+from worker.heartbeat import Kept
 from worker.processor import Processor
 from worker.session_lock import SessionLock
 from worker.slots import Slots
@@ -30,6 +29,19 @@ class Queues:
     """Forgets what is deleted: no message of these tests was ever sent."""
 
     async def delete(self, *_: Any) -> None:
+        return
+
+
+class Heart:
+    """Beats for nothing."""
+
+    def __init__(self, taken: list[Kept]) -> None:
+        self.take = taken.append
+
+    def drop(self, _: Kept) -> None:
+        return
+
+    async def finish_extension(self) -> None:
         return
 
 
@@ -51,12 +63,12 @@ def processing(
     queues: Any = None,
     fifo: bool = False,
     slots: Slots | None = None,
-    taken: list[Held] | None = None,
+    taken: list[Kept] | None = None,
     stopping: asyncio.Event | None = None,
     nudge_relay: Callable[[], None] = lambda: None,
 ) -> Iterator[Processor]:
     """A processor without a heartbeat, whose handler answers at once. What that would keep alive is added to `taken`."""
-    held = [] if taken is None else taken
+    kept = [] if taken is None else taken
     with ThreadPoolExecutor(1) as threads:
         yield Processor(
             settings,
@@ -66,7 +78,7 @@ def processing(
                 lock=lock,
                 history=History(settings, database),
                 memory=ItemCache(settings),
-                heartbeat=cast("Any", SimpleNamespace(take=held.append, drop=lambda _: None)),
+                heartbeat=cast("Any", Heart(kept)),
                 handler=handler,
                 emission=emission or Emission(settings, cast("Any", Deaf())),
                 worker_id=worker_id,

@@ -105,7 +105,7 @@ async def test_only_free_slots_are_received_for(rig: Rig, stack: Stack) -> None:
     async with rig.consuming(2, rig.work_until_released) as consumer:
         await until(lambda: len(rig.received) == 2)
 
-        assert (consumer.busy, consumer.free) == (2, 0)
+        assert (consumer.busy, consumer._room_left) == (2, 0)
         assert visible(stack, url) == 3
         rig.release.set()
         await until(lambda: len(rig.received) == 5)
@@ -149,7 +149,7 @@ async def test_a_handler_that_was_left_behind_keeps_its_slot_until_it_ends(rig: 
     await rig.send(2)
     async with rig.consuming(1, work) as consumer:
         await until(lambda: len(rig.received) == 1 and consumer.busy == 0)
-        assert consumer.free == 0
+        assert consumer._room_left == 0
 
         runaway.set_result(None)
 
@@ -183,7 +183,7 @@ async def test_beyond_its_slots_it_polls_for_whole_batches_only(rig: Rig) -> Non
     await rig.send(40)
     async with rig.consuming(Paced(10, ahead=25), rig.work_until_released) as consumer:
         await until(lambda: len(rig.received) == 30)
-        assert (consumer.free, rig.watched.polls) == (-20, 3)
+        assert (consumer._room_left, rig.watched.polls) == (-20, 3)
         assert (consumer.busy, consumer.busy_slots) == (30, 10)
 
     assert set(rig.watched.most) == {10}
@@ -209,7 +209,7 @@ async def test_nothing_is_received_ahead_of_handlers_that_take_their_time(rig: R
         slots.take()
         slots.give_back(0.1)
 
-        assert (consumer.free, consumer._find_room()) == (0, 0)
+        assert (consumer._room_left, consumer._find_room()) == (0, 0)
 
 
 async def test_room_that_is_gone_a_moment_later_ends_no_poll(rig: Rig) -> None:
@@ -222,7 +222,7 @@ async def test_room_that_is_gone_a_moment_later_ends_no_poll(rig: Rig) -> None:
         slots.take()
         slots.give_back(0.1)
         await until(lambda: len(rig.received) == 20)
-        assert consumer.free == -10
+        assert consumer._room_left == -10
         rig.release.set()
         await rig.send(1)
         await until(lambda: len(rig.received) == 21)
@@ -286,7 +286,7 @@ async def test_a_consumer_that_receives_is_not_deaf(rig: Rig) -> None:
 async def test_it_is_full_while_all_slots_are_at_work_and_not_while_one_waits_for_a_message(rig: Rig) -> None:
     await rig.send(1)
     async with rig.consuming(2, rig.work_until_released) as consumer:
-        await until(lambda: consumer.busy == 1 and consumer.free == 0)
+        await until(lambda: consumer.busy == 1 and consumer._room_left == 0)
         assert not consumer.full
 
         await rig.send(1)

@@ -15,7 +15,7 @@ from turns.database import Database
 from turns.settings import QueueSettings, Settings
 from turns.submission import Accepted, submit
 from worker.handler import Handler
-from worker.heartbeat import Held
+from worker.heartbeat import Kept
 from worker.session_lock import Guard, LockedSession, Release, SessionLock
 
 NET_SECONDS = 60.0
@@ -28,7 +28,7 @@ class Looking:
 
     def __init__(self, lock: SessionLock) -> None:
         self.acquire = lock.acquire
-        self.holds: list[Held] = []
+        self.holds: list[Kept] = []
         self.kept: list[bool] = []
         self._lock = lock
 

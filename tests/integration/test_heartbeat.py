@@ -20,7 +20,7 @@ from turns.database import Database
 from turns.message_queue import MessageQueues
 from turns.registry import WorkerRecord
 from turns.settings import Settings
-from worker.heartbeat import Heartbeat, Held
+from worker.heartbeat import Heartbeat, Kept
 from worker.outcome import StopReason
 from worker.session_lock import LockedSession, LockExtender, SessionLock, name_lock
 
@@ -38,12 +38,12 @@ class Beating:
         )
         self._queue = settings.queue
 
-    def hold(self, turn: ClaimedTurn, lock: LockedSession | None = None, renew_until: float = math.inf) -> Held:
+    def hold(self, turn: ClaimedTurn, lock: LockedSession | None = None, renew_until: float = math.inf) -> Kept:
         """Begins to keep a claimed turn alive."""
-        held = Held(lock, None)
-        held.begin(turn, self._stop, renew_until)
-        self.heartbeat.take(held)
-        return held
+        kept = Kept(lock, None)
+        kept.begin(turn, self._stop, renew_until)
+        self.heartbeat.take(kept)
+        return kept
 
     def _stop(self, reason: StopReason, told: CancelReason | None = None) -> None:
         self.stops.append(reason)
@@ -118,17 +118,17 @@ async def test_a_lock_that_is_given_back_while_the_beat_is_under_way_is_not_take
     loop = asyncio.get_running_loop()
     extend = LockExtender.extend
 
-    async def give_back(held: Held) -> None:
-        held.keeps_lock = False
+    async def give_back(kept: Kept) -> None:
+        kept.keeps_lock = False
         await lock.release(ours)
 
     def extend_late(extender: LockExtender, *args: Any) -> Any:
-        # The hold is over between the beat's look at what is held and its call.
-        asyncio.run_coroutine_threadsafe(give_back(held), loop).result(10)
+        # The hold is over between the beat's look at what is kept and its call.
+        asyncio.run_coroutine_threadsafe(give_back(kept), loop).result(10)
         return extend(extender, *args)
 
     monkeypatch.setattr(LockExtender, "extend", extend_late)
-    held = beating.hold(turn, ours)
+    kept = beating.hold(turn, ours)
     await beats_on(beating)
 
     assert await keys.get(ours.key) is None
@@ -157,10 +157,10 @@ async def test_a_lease_is_renewed_while_the_event_loop_is_blocked(
 async def test_a_turn_that_is_dropped_is_renewed_no_more(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
-    held = beating.hold(turn)
+    kept = beating.hold(turn)
     await beats_on(beating)
 
-    beating.heartbeat.drop(held)
+    beating.heartbeat.drop(kept)
 
     await until(lambda: _taken_over(database, settings))
 
@@ -249,9 +249,9 @@ async def test_a_nudge_about_somebody_elses_turn_is_none(beating: Beating, turn:
 async def test_a_hold_that_has_settled_its_turn_is_not_stopped(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
-    held = beating.hold(turn)
+    kept = beating.hold(turn)
     await settle_one(database, settings, turn)
-    held.end()
+    kept.end()
 
     await beats_on(beating)
 
@@ -298,8 +298,8 @@ async def test_the_lock_of_a_turn_that_is_not_renewed_is_not_kept(
 ) -> None:
     """A worker that is cut off from Postgres must not keep a session to itself."""
     lock = await _lock(settings)
-    held = beating.hold(turn, lock, renew_until=time.monotonic())
-    held.renewed_at = time.monotonic() - settings.lease_seconds
+    kept = beating.hold(turn, lock, renew_until=time.monotonic())
+    kept.renewed_at = time.monotonic() - settings.lease_seconds
 
     async def gone() -> bool:
         return not await keys.exists(lock.key)

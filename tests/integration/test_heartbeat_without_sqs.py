@@ -23,7 +23,7 @@ from turns.database import Database
 from turns.envelope import QueueAddress, ReceivedMessage
 from turns.message_queue import BATCH, MessageQueues
 from turns.settings import Settings
-from worker.heartbeat import Held
+from worker.heartbeat import Kept
 
 both = pytest.mark.parametrize("transport_name", ["boto3", "lean"])
 
@@ -87,11 +87,11 @@ async def beating_against(
         queues.close()
 
 
-def hold_messages(beating: Beating, count: int) -> list[Held]:
+def hold_messages(beating: Beating, count: int) -> list[Kept]:
     """As many holds, which have no turn at present; the handle of each says which it is."""
-    holds = [Held(None, ReceivedMessage(str(n), "", f"handle-{n}", 1, {}, False)) for n in range(count)]
-    for held in holds:
-        beating.heartbeat.take(held)
+    holds = [Kept(None, ReceivedMessage(str(n), "", f"handle-{n}", 1, {}, False)) for n in range(count)]
+    for kept in holds:
+        beating.heartbeat.take(kept)
     return holds
 
 

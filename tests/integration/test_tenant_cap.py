@@ -9,6 +9,7 @@ import pytest
 
 from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
+from tests.integration.test_held_heads import sitting
 from tests.probes import until
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError
@@ -96,6 +97,20 @@ async def test_a_slot_that_becomes_free_is_offered_at_once(door: Door) -> None:
     door.cap.leave("t", None)
 
     await until(lambda: door.nudges)
+    assert await door.owed_in(turn) <= 0
+
+
+async def test_a_slot_is_offered_to_the_next_where_somebody_sits_on_the_first_that_waits(door: Door) -> None:
+    await door.enters("first")
+    await door.comes("second")
+    turn = await door.comes("third")
+    await door.enters("second")
+    await door.enters("third")
+
+    with sitting(door.settings, "session_id = 'second'"):
+        door.cap.leave("t", None)
+
+        await until(lambda: door.nudges)
     assert await door.owed_in(turn) <= 0
 
 

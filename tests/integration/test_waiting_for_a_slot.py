@@ -19,7 +19,7 @@ from turns.settings import Settings
 from turns.submission import submit
 from worker import handling
 from worker.handler import Handler, Turn
-from worker.heartbeat import Held
+from worker.heartbeat import Kept
 from worker.outcome import StopReason
 from worker.processor import Processor
 from worker.session_lock import SessionLock
@@ -38,7 +38,7 @@ class Room:
         self.slots = slots
         self.began: list[str] = []
         self.deadlines: list[datetime] = []
-        self.held: list[Held] = []
+        self.kept: list[Kept] = []
         self.let_go = asyncio.Event()
         self.stopping = asyncio.Event()
         self._settings = settings
@@ -72,7 +72,7 @@ class Room:
 
     def cancel_last(self) -> None:
         """As the heartbeat does with the turn that was claimed last."""
-        stop = self.held[-1].stop
+        stop = self.kept[-1].stop
         assert stop is not None
         stop(StopReason.CANCELED, CancelReason.USER)
 
@@ -119,7 +119,7 @@ async def room(settings: Settings, database: Database, monkeypatch: pytest.Monke
     slots = Slots(1)
     room = Room(settings, database, slots)
     with processing(
-        settings, database, lock, "w", Handler(room.handle), slots=slots, taken=room.held, stopping=room.stopping
+        settings, database, lock, "w", Handler(room.handle), slots=slots, taken=room.kept, stopping=room.stopping
     ) as room.processor:
         yield room
         room.let_go.set()
@@ -285,11 +285,11 @@ async def test_the_time_of_its_attempt_begins_when_it_has_its_slot(room: Room) -
 async def test_its_lease_is_renewed_for_as_much_longer_as_it_has_waited(room: Room) -> None:
     await room.running("a")
     await room.in_line("b", timeout_seconds=60)
-    held, began = room.held[-1], time.monotonic()
-    until_then = held.renew_until
+    kept, began = room.kept[-1], time.monotonic()
+    until_then = kept.renew_until
     await until(lambda: time.monotonic() > began + 0.2)
 
     room.let_go.set()
     await room.through()
 
-    assert held.renew_until >= until_then + 0.2
+    assert kept.renew_until >= until_then + 0.2

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from tests.simulation.clock import VirtualLoop
 from turns.envelope import ReceivedMessage
-from worker.heartbeat import Held
+from worker.heartbeat import Kept
 from worker.hold import Hold
 
 NANOSECONDS = 1_000_000_000
@@ -30,7 +30,7 @@ def _ask_the_time() -> float:
 
 def _patch_default_factories() -> None:
     """`field(default_factory=time.monotonic)` has bound the real clock when its class was made."""
-    for kind in (ReceivedMessage, Held, Hold):
+    for kind in (ReceivedMessage, Kept, Hold):
         cells: Any = kind.__init__.__closure__  # type: ignore[misc]
         bound = [cell for cell in cells if cell.cell_contents is _REAL_MONOTONIC]
         if not bound:

@@ -34,9 +34,10 @@ from tests.simulation.store import SimulatedConnection, SimulatedDatabase
 from tests.simulation.threads import start_thread
 from turns.events import Append, Appended
 from turns.settings import Settings
+from turns.sqs_transport import CONNECT_SECONDS, EXTEND_SECONDS
 from worker.attempt import Attempt
 from worker.handler import Handler
-from worker.heartbeat import Heartbeat, Held
+from worker.heartbeat import Heartbeat, Kept
 from worker.session_lock import SessionLock
 from worker.shutdown import Shutdown
 
@@ -91,10 +92,15 @@ class SimulatedHeartbeat(Heartbeat):
         self._roused.set()
         return asyncio.wait({self._task, self._extending} - {None}, timeout=timeout_seconds)
 
-    def _begin_extension(self, holds: list[Held]) -> Any:
+    async def finish_extension(self) -> None:
+        """Waits for the task."""
+        if self._extending is not None:
+            await asyncio.wait({self._extending}, timeout=CONNECT_SECONDS + EXTEND_SECONDS)
+
+    def _begin_extension(self, holds: list[Kept]) -> None:
         """Its thread is another task on that strand."""
         task = self._extending = self._backing.loop.create_task(cast("Any", self)._extend_messages_awaited(holds))
-        return SimpleNamespace(is_alive=lambda: not task.done())
+        self._extension = cast("Any", SimpleNamespace(is_alive=lambda: not task.done()))
 
     def _connect(self) -> Any:
         if self._connection is None or self._connection.closed:

@@ -7,7 +7,7 @@ import pytest
 from turns.envelope import ReceivedMessage
 from turns.message import WakeUp
 from turns.settings import QueueSettings, Settings
-from worker.heartbeat import Held
+from worker.heartbeat import Kept
 from worker.hold import Hold
 
 SETTINGS = Settings(hold_turns=3, hold_seconds=10.0, queues=(QueueSettings(name="turns"),))
@@ -16,7 +16,7 @@ SETTINGS = Settings(hold_turns=3, hold_seconds=10.0, queues=(QueueSettings(name=
 @pytest.fixture
 def hold() -> Hold:
     message = ReceivedMessage("id", "body", "handle", 1, {}, moved_by_sqs=False)
-    return Hold(WakeUp("t", "s", UUID(int=1)), message, None, Held(None, message), started_at=100.0)
+    return Hold(WakeUp("t", "s", UUID(int=1)), message, None, Kept(None, message), started_at=100.0)
 
 
 def test_where_its_slot_is_wanted_a_hold_may_go_on_until_it_has_done_its_turns(hold: Hold) -> None:

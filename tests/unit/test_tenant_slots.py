@@ -32,6 +32,18 @@ def test_whoever_leaves_is_told_who_has_waited_longest() -> None:
     assert slots.leave("a") == "first"
 
 
+def test_a_slot_that_the_first_can_not_use_is_the_next_ones_unless_somebody_has_it() -> None:
+    slots = TenantSlots(1)
+    for session in ("at work", "first", "second", "third"):
+        slots.enter("a", session)
+
+    assert slots.leave("a") == "first"
+    assert slots.next_waiting("a") == "second"
+    slots.enter("a", "somebody")
+    assert slots.next_waiting("a") is None
+    assert slots.leave("a") == "third"
+
+
 def test_nobody_waits_for_another_tenants_slot() -> None:
     slots = TenantSlots(1)
     slots.enter("a", "at work")
