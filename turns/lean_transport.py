@@ -25,7 +25,8 @@ from botocore.utils import get_environ_proxies
 from turns.aws_credentials import CredentialsAside, seek
 from turns.boto3_transport import ask, make_client
 from turns.errors import QueueUnavailableError, SettingsError
-from turns.http_connection import HttpAnswer, HttpConnection
+from turns.http_answer import HttpAnswer
+from turns.http_connection import HttpConnection
 from turns.settings import Settings
 from turns.sqs_transport import (
     COMMAND_SECONDS,
@@ -169,7 +170,7 @@ def _read(operation: str, answer: HttpAnswer) -> Answer:
         said = json.loads(answer.body or b"{}")
     except ValueError:
         said = None
-    if answer.status == 200 and isinstance(said, dict):
+    if answer.status in (200, 204) and isinstance(said, dict):
         return said
     told = said if isinstance(said, dict) else {}
     # The header has the code of the older protocol, which boto3 goes by; `__type` that of the newer one, in a namespace.

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from ops.local.stack import LocalStack
 from tests.fleet.certificates import Certificates, make
 from tests.fleet.tls_front import TlsFront
 from tests.integration.asking_sqs import COMMAND, CUT, give_environment, lean, settings_for
-from tests.integration.scripted_sqs import SILENCE, Act, answer
+from tests.integration.scripted_sqs import SILENCE, Act, answer, chunked
 from tests.probes import until
 from turns.errors import QueueUnavailableError, SettingsError
 from turns.lean_transport import LeanTransport
@@ -83,8 +83,13 @@ async def test_what_will_not_heal_by_itself_is_not_asked_again() -> None:
 
 @pytest.mark.parametrize(
     "said",
-    [b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n{}", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n{}"],
-    ids=["no HTTP", "no length", "no number"],
+    [
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{}\r\n",
+    ],
+    ids=["no HTTP", "no length", "no number", "no size"],
 )
 async def test_an_answer_that_makes_no_sense_is_none(said: bytes) -> None:
     async with lean(Act(said)) as (transport, _):
@@ -92,17 +97,29 @@ async def test_an_answer_that_makes_no_sense_is_none(said: bytes) -> None:
             await transport.call(POLL, {})
 
 
-async def test_an_answer_that_comes_in_pieces_is_put_together() -> None:
+@pytest.mark.parametrize("form", [answer, chunked])
+async def test_an_answer_that_comes_in_pieces_is_put_together(form: Callable[[bytes], Act]) -> None:
     body = b'{"Messages": "' + b"x" * 500_000 + b'"}'
     async with lean(SILENCE) as (transport, sqs):
         poll = asyncio.create_task(transport.call(POLL, {}))
         await until(lambda: len(sqs.requests) == 1)
-        whole = answer(body).said
+        whole = form(body).said
         for piece in (whole[:10], whole[10:45], whole[45:]):
             sqs.writers[0].write(piece)
             await sqs.writers[0].drain()
 
         assert len((await poll)["Messages"]) == 500_000
+
+
+async def test_a_refusal_in_chunks_is_told_by_its_code_too() -> None:
+    async with lean(chunked(b'{"__type": "com.amazonaws.sqs#', b'AccessDenied"}', status="403 Forbidden")) as (
+        transport,
+        _,
+    ):
+        with pytest.raises(CallRefusedError) as refused:
+            await transport.call(POLL, {})
+
+        assert refused.value.code == "AccessDenied"
 
 
 async def test_a_body_that_is_half_a_surrogate_pair_makes_nobody_deaf() -> None:
