@@ -37,6 +37,7 @@ PARTS = {
         "(http/client.py",
         "(turns/lean_transport.py",
         "(turns/http_connection.py",
+        "(turns/http_answer.py",
     ),
     "the handler": ("(bench/",),
     "the product's own code": PRODUCT,

@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 from greenlet import getcurrent, greenlet
 
 from turns.aws_credentials import CredentialsAside, seek
-from turns.http_connection import HttpAnswer
+from turns.http_answer import HttpAnswer
 from turns.settings import Settings
 from turns.sqs_http import SqsHttp, find_bundle, names_proxy, refusal
 from turns.sqs_transport import COMMAND_SECONDS, EXTEND_SECONDS, Answer, Parameters, SqsTransport

@@ -1,35 +1,25 @@
 """One kept-alive HTTP/1.1 connection on the event loop: a request out, an answer in, one after the other.
 
-As little of HTTP as SQS speaks: every answer has a Content-Length. Whatever comes that is not the answer to a request (the word
-with which a server takes its leave of an idle client, a second answer) makes the connection unusable, and never the next answer.
+Whatever comes that is not the answer to a request (the word with which a server takes its leave of an idle client, a second
+answer) makes the connection unusable, and never the next answer.
 """
 
 import asyncio
 import socket
 import ssl
-from dataclasses import dataclass
 from typing import cast
 
-HEAD_END = b"\r\n\r\n"
+from turns.http_answer import AnswerReader, HttpAnswer
+
 NEXT_ADDRESS_SECONDS = 0.5
 """An address that has not answered for so long does not keep the next one waiting: a host has several, and one may be dead."""
-
-
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
-    """`headers` by their names in lower case."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
 
 
 class HttpConnection(asyncio.Protocol):
     """Made by `open`. Not for two requests at a time."""
 
     def __init__(self) -> None:
-        self._received = bytearray()
-        self._head: tuple[int, dict[str, str], int] | None = None
+        self._reader = AnswerReader()
         self._waiting: asyncio.Future[HttpAnswer] | None = None
 
     @staticmethod
@@ -84,47 +74,23 @@ class HttpConnection(asyncio.Protocol):
         self._fail(error or ConnectionResetError("closed before the answer was whole"))
 
     def data_received(self, data: bytes) -> None:
-        self._received += data
         if self._waiting is None or self._waiting.done():
             self.close()
             return
         try:
-            answer = self._take_answer()
+            answer = self._reader.feed(data)
         except ValueError as error:
+            # Here and not in `exchange`, which may have run out of time meanwhile.
+            self.close()
             self._fail(error)
             return
-        if answer is not None:
-            self._waiting.set_result(answer)
+        if answer is None:
+            return
+        # Not left to the server, which may forget to close it.
+        if answer.is_last:
+            self.close()
+        self._waiting.set_result(answer)
 
     def _fail(self, error: Exception) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(error)
-
-    def _take_answer(self) -> HttpAnswer | None:
-        if self._head is None:
-            end = self._received.find(HEAD_END)
-            if end < 0:
-                return None
-            self._head = _read_head(self._received[:end].decode("latin-1"))
-            del self._received[: end + len(HEAD_END)]
-        status, headers, length = self._head
-        if len(self._received) < length:
-            return None
-        answer = HttpAnswer(status, headers, bytes(self._received[:length]))
-        # Bytes beyond the answer belong to nothing that was asked. Not left to the server, which may forget to close it.
-        if len(self._received) > length or headers.get("connection", "").lower() == "close":
-            self.close()
-        self._received.clear()
-        self._head = None
-        return answer
-
-
-def _read_head(head: str) -> tuple[int, dict[str, str], int]:
-    line, *lines = head.split("\r\n")
-    version, _, rest = line.partition(" ")
-    if not version.startswith("HTTP/1."):
-        raise ValueError("an answer that is not HTTP/1")
-    headers = {name.lower(): value.strip() for name, _, value in (each.partition(":") for each in lines)}
-    if not headers.get("content-length", "").isdecimal():
-        raise ValueError("an answer without a length")
-    return int(rest[:3]), headers, int(headers["content-length"])

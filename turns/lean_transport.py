@@ -19,7 +19,7 @@ from botocore.credentials import ReadOnlyCredentials
 
 from turns.aws_credentials import CredentialsAside, seek
 from turns.errors import SettingsError
-from turns.http_connection import HttpAnswer
+from turns.http_answer import HttpAnswer
 from turns.settings import Settings
 from turns.sqs_http import SqsHttp, find_bundle, names_proxy, refusal
 from turns.sqs_transport import COMMAND_SECONDS, EXTEND_SECONDS, Answer, Parameters
@@ -108,7 +108,7 @@ def _read(operation: str, answer: HttpAnswer) -> Answer:
         said = json.loads(answer.body or b"{}")
     except ValueError:
         said = None
-    if answer.status == 200 and isinstance(said, dict):
+    if answer.status in (200, 204) and isinstance(said, dict):
         return said
     told = said if isinstance(said, dict) else {}
     # The header has the code of the older protocol, which boto3 goes by; `__type` that of the newer one, in a namespace.

@@ -15,7 +15,8 @@ from botocore.session import Session
 from botocore.utils import get_environ_proxies
 
 from turns.errors import QueueUnavailableError, SettingsError
-from turns.http_connection import HttpAnswer, HttpConnection
+from turns.http_answer import HttpAnswer
+from turns.http_connection import HttpConnection
 from turns.settings import Settings
 from turns.sqs_transport import COMMAND_SECONDS, CONNECT_SECONDS, POLL, POLL_SLACK_SECONDS, Answer, CallRefusedError
 

@@ -23,7 +23,7 @@ from tests.integration.asking_sqs import (
     settings_for,
 )
 from tests.integration.asking_sqs import make as make_transport
-from tests.integration.scripted_sqs import SILENCE, Act, answer
+from tests.integration.scripted_sqs import SILENCE, Act, answer, chunked
 from tests.probes import until
 from turns.errors import QueueUnavailableError, SettingsError
 from turns.sqs_transport import POLL, CallRefusedError
@@ -103,8 +103,13 @@ async def test_what_will_not_heal_by_itself_is_not_asked_again(opened: Opened) -
 
 @pytest.mark.parametrize(
     "said",
-    [b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n{}", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n{}"],
-    ids=["no HTTP", "no length", "no number"],
+    [
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{}\r\n",
+    ],
+    ids=["no HTTP", "no length", "no number", "no size"],
 )
 async def test_an_answer_that_makes_no_sense_is_none(opened: Opened, said: bytes) -> None:
     async with opened(Act(said)) as (transport, _):
@@ -112,17 +117,29 @@ async def test_an_answer_that_makes_no_sense_is_none(opened: Opened, said: bytes
             await transport.call(POLL, {})
 
 
-async def test_an_answer_that_comes_in_pieces_is_put_together(opened: Opened) -> None:
+@pytest.mark.parametrize("form", [answer, chunked])
+async def test_an_answer_that_comes_in_pieces_is_put_together(opened: Opened, form: Callable[[bytes], Act]) -> None:
     body = b'{"Messages": [{"Body": "' + b"x" * 500_000 + b'"}]}'
     async with opened(SILENCE) as (transport, sqs):
         poll = asyncio.create_task(transport.call(POLL, {}))
         await until(lambda: len(sqs.requests) == 1)
-        whole = answer(body).said
+        whole = form(body).said
         for piece in (whole[:10], whole[10:45], whole[45:]):
             sqs.writers[0].write(piece)
             await sqs.writers[0].drain()
 
         assert len((await poll)["Messages"][0]["Body"]) == 500_000
+
+
+async def test_a_refusal_in_chunks_is_told_by_its_code_too(opened: Opened) -> None:
+    async with opened(chunked(b'{"__type": "com.amazonaws.sqs#', b'AccessDenied"}', status="403 Forbidden")) as (
+        transport,
+        _,
+    ):
+        with pytest.raises(CallRefusedError) as refused:
+            await transport.call(POLL, {})
+
+        assert refused.value.code == "AccessDenied"
 
 
 async def test_a_body_that_is_half_a_surrogate_pair_makes_nobody_deaf(opened: Opened) -> None:

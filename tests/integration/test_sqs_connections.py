@@ -23,11 +23,14 @@ from tests.integration.asking_sqs import (
     said,
     settings_for,
 )
-from tests.integration.scripted_sqs import SILENCE, Act, answer, scripted
+from tests.integration.scripted_sqs import SILENCE, Act, answer, chunked, scripted
 from tests.probes import until
 from turns.boto3_transport import open_boto3
 from turns.errors import QueueUnavailableError
 from turns.sqs_transport import POLL
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+NO_CONTENT = Act(b"HTTP/1.1 204 No Content\r\n\r\n")
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +49,15 @@ async def test_calls_one_after_the_other_share_a_connection(opened: Opened) -> N
     async with opened() as (transport, sqs):
         for operation in (COMMAND, POLL, COMMAND):
             await transport.call(operation, {})
+
+        assert [request.connection for request in sqs.requests] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("act", [chunked(b"{", b"}"), Act(CONTINUE + answer().said), NO_CONTENT])
+async def test_a_connection_is_kept_after_an_answer_of_any_form(opened: Opened, act: Act) -> None:
+    async with opened(act, act) as (transport, sqs):
+        for _ in range(3):
+            assert said(await transport.call(COMMAND, {})) == {}
 
         assert [request.connection for request in sqs.requests] == [1, 1, 1]
 
@@ -70,12 +82,16 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(o
         assert [request.connection for request in sqs.requests] == [1, 2]
 
 
+UNASKED = [answer(b'{"stale": true}', "408 Request Timeout").said, chunked(b'{"stale": true}').said, CONTINUE, b"\r\n"]
+
+
+@pytest.mark.parametrize("word", UNASKED, ids=["an answer", "one in chunks", "an interim one", "a line end"])
 @pytest.mark.parametrize("operation", [POLL, COMMAND])
-async def test_what_a_server_says_unasked_is_nobodys_answer(opened: Opened, operation: str) -> None:
+async def test_what_a_server_says_unasked_is_nobodys_answer(opened: Opened, operation: str, word: bytes) -> None:
     async with opened() as (transport, sqs):
         await transport.call(COMMAND, {})
         kept = transport._http._idle[0]
-        sqs.writers[0].write(answer(b'{"stale": true}', "408 Request Timeout").said)
+        sqs.writers[0].write(word)
         await until(lambda: not kept.is_idle)
 
         assert said(await transport.call(operation, {})) == {}
@@ -135,10 +151,16 @@ async def test_after_a_broken_connection_the_next_try_takes_none_that_was_idle(o
         assert [request.connection for request in sqs.requests] == [1, 2, 2, 3]
 
 
-UNKEPT = [answer(Connection="close").said, answer().said + b"HTTP/1.1 200"]
+UNKEPT = {
+    "Connection: close": answer(Connection="close").said,
+    "bytes beyond the answer": answer().said + b"HTTP/1.1 200",
+    "bytes beyond the last chunk": chunked(b"{}").said + b"HTTP/1.1 200",
+    "bytes where there is no content": NO_CONTENT.said + b"{}",
+    "chunks and a length": chunked(b"{}", Content_Length="2").said,
+}
 
 
-@pytest.mark.parametrize("said", UNKEPT, ids=["Connection: close", "bytes beyond the answer"])
+@pytest.mark.parametrize("said", UNKEPT.values(), ids=UNKEPT)
 async def test_a_connection_that_is_not_kept_is_closed_although_the_server_leaves_it_open(
     opened: Opened, said: bytes
 ) -> None:
@@ -147,6 +169,27 @@ async def test_a_connection_that_is_not_kept_is_closed_although_the_server_leave
             await transport.call(COMMAND, {})
 
         await until(lambda: sqs.gone == 3)
+
+
+@pytest.mark.parametrize(
+    "said", [b"SSH-2.0-OpenSSH\r\n\r\n", chunked().said[:-4] + b"x\r\n"], ids=["no HTTP", "no size"]
+)
+async def test_a_connection_whose_answer_made_no_sense_is_closed_although_its_time_was_up_too(
+    opened: Opened, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(SILENCE) as (transport, sqs):
+        poll = asyncio.create_task(transport.call(POLL, {}))
+        await until(lambda: len(sqs.requests) == 1)
+
+        sqs.writers[0].write(word)
+        loop = asyncio.get_running_loop()
+        told = loop.time
+        with monkeypatch.context() as held_up:
+            held_up.setattr(loop, "time", lambda: told() + 60.0)
+            with pytest.raises(QueueUnavailableError, match="ValueError"):
+                await poll
+
+        await until(lambda: sqs.gone == 1)
 
 
 @contextmanager
