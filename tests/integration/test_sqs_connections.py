@@ -181,7 +181,7 @@ async def test_a_connection_whose_answer_made_no_sense_is_closed_although_its_ti
         poll = asyncio.create_task(transport.call(POLL, {}))
         await until(lambda: len(sqs.requests) == 1)
 
-        sqs.writers[0].write(word)
+        sqs.writers[0].write(said)
         loop = asyncio.get_running_loop()
         told = loop.time
         with monkeypatch.context() as held_up:
