@@ -123,13 +123,19 @@ BBC = Contender(
 )
 FLOOR = Contender(
     name="floor",
-    does="receive and delete with our SQS client, and nothing else",
+    does="receive and delete with boto3 on three threads, and nothing else",
     command=lambda slots, sleep_seconds: [sys.executable, "-m", "bench.programs.floor"],
     fill=fill_plain,
     share=200,
 )
+FLOOR_OWN = replace(
+    FLOOR,
+    name="floor-own",
+    does="receive and delete with the product's SQS client, and nothing else",
+    command=lambda slots, sleep_seconds: [sys.executable, "-m", "bench.programs.floor_own"],
+)
 
 OURS_LEAN = replace(OURS, name="ours-lean", does="`ours` with TURNSTILE_SQS_TRANSPORT=lean", transport="lean")
-FLOOR_LEAN = replace(FLOOR, name="floor-lean", does="`floor` with TURNSTILE_SQS_TRANSPORT=lean", transport="lean")
+FLOOR_LEAN = replace(FLOOR_OWN, name="floor-lean", does="`floor-own` with TURNSTILE_SQS_TRANSPORT=lean", transport="lean")
 
-CONTENDERS = {one.name: one for one in (OURS, OURS_LEAN, HANDMADE, CELERY, TASKIQ, BBC, FLOOR, FLOOR_LEAN)}
+CONTENDERS = {one.name: one for one in (OURS, OURS_LEAN, HANDMADE, CELERY, TASKIQ, BBC, FLOOR, FLOOR_OWN, FLOOR_LEAN)}

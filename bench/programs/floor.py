@@ -1,39 +1,38 @@
-"""`floor`: receive and delete with the product's own SQS client, and no work in between. What no worker can go below."""
+"""`floor`: receive and delete with boto3 as anybody would use it, on three threads, and no work in between.
 
-import asyncio
-from collections.abc import Sequence
+What a worker with boto3 costs before it has done anything. Code of ours is in it only to say that a handler begins.
+"""
 
-from bench.programs.terms import QUEUE, SLOTS, begin
-from turns.batching import Batcher
-from turns.envelope import ReceivedMessage
-from turns.message_queue import BATCH, MessageQueues
-from turns.settings import load
+from threading import Thread
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from bench.programs.terms import QUEUE_URL, begin
+
+THREADS = 3
 
 
-async def main() -> None:
-    settings = load()
-    queues = MessageQueues(settings)
-    free = asyncio.Semaphore(SLOTS // BATCH)
-    tasks: set[asyncio.Task[None]] = set()
-
-    async def delete_many(messages: Sequence[ReceivedMessage]) -> list[None]:
-        await queues.delete(QUEUE, messages)
-        return [None] * len(messages)
-
-    deletes: Batcher[ReceivedMessage, None] = Batcher(delete_many, limit=BATCH, lanes=2)
-
-    async def serve(messages: list[ReceivedMessage]) -> None:
+def poll(sqs: Any) -> None:
+    """Receives ten, deletes ten."""
+    while True:
+        answer = sqs.receive_message(QueueUrl=QUEUE_URL, MaxNumberOfMessages=10, WaitTimeSeconds=20)
+        messages = answer.get("Messages", [])
         for number, _ in enumerate(messages):
             begin(number)
-        await asyncio.gather(*map(deletes, messages))
-        free.release()
+        if messages:
+            entries = [{"Id": str(n), "ReceiptHandle": one["ReceiptHandle"]} for n, one in enumerate(messages)]
+            sqs.delete_message_batch(QueueUrl=QUEUE_URL, Entries=entries)
 
-    while True:
-        await free.acquire()
-        task = asyncio.create_task(serve(await queues.receive(QUEUE, BATCH)))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+
+def main() -> None:
+    """Until it is killed."""
+    sqs = boto3.client("sqs", config=Config(max_pool_connections=THREADS))
+    threads = [Thread(target=poll, args=(sqs,)) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()
