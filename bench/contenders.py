@@ -136,6 +136,8 @@ FLOOR_OWN = replace(
 )
 
 OURS_LEAN = replace(OURS, name="ours-lean", does="`ours` with TURNSTILE_SQS_TRANSPORT=lean", transport="lean")
-FLOOR_LEAN = replace(FLOOR_OWN, name="floor-lean", does="`floor-own` with TURNSTILE_SQS_TRANSPORT=lean", transport="lean")
+FLOOR_LEAN = replace(
+    FLOOR_OWN, name="floor-lean", does="`floor-own` with TURNSTILE_SQS_TRANSPORT=lean", transport="lean"
+)
 
 CONTENDERS = {one.name: one for one in (OURS, OURS_LEAN, HANDMADE, CELERY, TASKIQ, BBC, FLOOR, FLOOR_OWN, FLOOR_LEAN)}
