@@ -4,8 +4,9 @@ At most one settlement per claim, and only by the newest claim: the row changes 
 match. (Rows guarded by status alone let a stalled worker settle its successor's run.) Status, reply, attempt record and
 what is owed next (`send_at`) commit together, so nothing can be half done (G5).
 
-The next claim reads what the settle RETURNs: the partial unique index would otherwise still see the old RUNNING row. It
-skips locked rows, the settle itself waits. An answer that got lost is re-read in `turn_attempts`, never guessed.
+The next claim reads what the settle RETURNs: the partial unique index would otherwise still see the old RUNNING row. Neither
+waits for a row that somebody sits on, or a worker's other settles would wait behind it. What has changed no row is re-read:
+it is ours still and to be asked again, it is somebody else's, or its answer got lost (`turn_attempts`). Never guessed.
 
 On a queue that halts, a FAILED turn halts its session instead of owing a dead letter (G9; `turns.halting` has the ways out).
 """
@@ -26,10 +27,6 @@ from turns.head import DUE, IS_RUNNING
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
 
-HALTING_LOCKED: LiteralString = "(SELECT count(*) >= 0 FROM halting)"
-"""Always true, and asked before any turn is looked at: a SELECT in a WITH is run only if something reads it, so without this no
-session would be locked."""
-
 SETTLE: LiteralString = f"""
 WITH s AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[], %(statuses)s::text[], %(outcomes)s::text[],
@@ -43,11 +40,13 @@ WITH s AS MATERIALIZED (
     SELECT ss.tenant_id, ss.session_id FROM sessions ss
      WHERE %(halt)s AND (ss.tenant_id, ss.session_id) IN (
                SELECT t.tenant_id, t.session_id FROM s JOIN turns t USING (id) WHERE s.status = 'FAILED')
-     ORDER BY ss.tenant_id, ss.session_id FOR NO KEY UPDATE
+     ORDER BY ss.tenant_id, ss.session_id FOR NO KEY UPDATE SKIP LOCKED
 ), mine AS MATERIALIZED (
     SELECT t.id, t.cancel_requested_at IS NOT NULL AS canceled FROM turns t JOIN s USING (id)
-     WHERE t.fence = s.fence AND {IS_RUNNING} AND {HALTING_LOCKED}
-     ORDER BY t.id FOR NO KEY UPDATE OF t
+     WHERE t.fence = s.fence AND {IS_RUNNING}
+       AND (NOT %(halt)s OR s.status <> 'FAILED'
+            OR EXISTS (SELECT FROM halting x WHERE x.tenant_id = t.tenant_id AND x.session_id = t.session_id))
+     ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), verdict AS MATERIALIZED (
     -- An acknowledged cancel wins over whatever the handler came to (G15): it may have finished a moment earlier.
     SELECT s.*, CASE WHEN canceled THEN 'CANCELED' ELSE status END AS final,
@@ -122,9 +121,10 @@ SELECT d.id, d.fence, d.status, d.seq, a.ordinal, a.role, a.reply, a.replied_at,
   FROM done d LEFT JOIN answered a ON a.turn_id = d.id AND d.status = 'SUCCEEDED'
 """
 
-REREAD_SETTLED: LiteralString = """
-SELECT s.id, s.fence, a.outcome
+REREAD_SETTLED: LiteralString = f"""
+SELECT s.id, s.fence, a.outcome, coalesce(t.fence = s.fence AND {IS_RUNNING}, false) AS ours
   FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[], %(attempts)s::int[]) s (id, fence, attempt)
+  LEFT JOIN turns t ON t.id = s.id
   LEFT JOIN turn_attempts a ON a.turn_id = s.id AND a.attempt = s.attempt AND a.fence = s.fence
 """
 
@@ -155,9 +155,17 @@ class Superseded:
     """The fence was overtaken: the turn is somebody else's, and nothing was changed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The turn is ours still, and nothing was changed: somebody had its row, or its session's that it is to halt. Ask again.
+
+    For a moment it is mostly a heartbeat or a cancel. It may be an earlier call of the same settle, whose answer got lost.
+    """
+
+
 async def settle(
     database: Database, terms: ClaimTerms, requests: Sequence[SettleRequest], encode: Callable[[Any], str]
-) -> list[Settled | Superseded]:
+) -> list[Settled | Superseded | Held]:
     """Ends many claims; answers in the order of `requests`. `encode` makes the JSON text of a reply that has none.
 
     Raises DatabaseUnavailableError; may then be called again with the same requests, which may have been committed.
@@ -174,20 +182,21 @@ async def settle(
     # By fence as well: a batch may hold a stale and the present claim of one turn.
     committed = {(row["id"], row["fence"]): row for row in settled}
     missing = [request for request in requests if (request.turn.id, request.turn.fence) not in committed]
-    reread = await _reread(database, missing) if missing else {}
-    results: list[Settled | Superseded] = []
+    reread, earlier = await _reread(database, missing) if missing else ({}, {})
+    following |= earlier
+    results: list[Settled | Superseded | Held] = []
     for request in requests:
-        row = committed.get((request.turn.id, request.turn.fence))
-        if row is not None:
+        claim = request.turn.id, request.turn.fence
+        next_turn = following.get(request.next_claim_id)
+        if (row := committed.get(claim)) is not None:
             idle = NoClaim.LOOK_AGAIN if row["look_again"] else NoClaim.IDLE
-            next_turn = following.get(request.next_claim_id)
             results.append(Settled(TurnStatus(row["status"]), next_turn or idle, _reply(row)))
-        else:
-            status = reread[request.turn.id, request.turn.fence]
-            next_turn = following.get(request.next_claim_id)
+        elif isinstance(found := reread[claim], TurnStatus):
             # What the lost answer said of the session is lost too.
             idle = NoClaim.LOOK_AGAIN if request.more else NoClaim.IDLE
-            results.append(Settled(status, next_turn or idle) if status else Superseded())
+            results.append(Settled(found, next_turn or idle))
+        else:
+            results.append(found)
     return results
 
 
@@ -204,16 +213,27 @@ def _reply(row: DictRow) -> StoredMessage | None:
     )
 
 
-async def _reread(database: Database, requests: Sequence[SettleRequest]) -> dict[tuple[UUID, int], TurnStatus | None]:
-    """For settles that changed no row: the status they had set earlier, or None where they are superseded."""
+async def _reread(
+    database: Database, requests: Sequence[SettleRequest]
+) -> tuple[dict[tuple[UUID, int], TurnStatus | Superseded | Held], dict[UUID, ClaimedTurn]]:
+    """For settles that changed no row: what became of each, with the status it had set earlier, and what they had claimed next.
+
+    That is read once more, and after the rest: an earlier call that was still under way may have committed in between.
+    """
     parameters = {
         "ids": [request.turn.id for request in requests],
         "fences": [request.turn.fence for request in requests],
         "attempts": [request.turn.attempt for request in requests],
     }
-    rows = await database.fetch(REREAD_SETTLED, parameters)
-    outcomes = {(row["id"], row["fence"]): row["outcome"] for row in rows}
-    return {claim: AttemptOutcome(outcome).status if outcome else None for claim, outcome in outcomes.items()}
+    rows, claims = await database.fetch_pipelined([(REREAD_SETTLED, parameters), (READ_CLAIMS, _next_claims(requests))])
+    found = {(row["id"], row["fence"]): _became(row) for row in rows}
+    return found, {row["claim_id"]: claimed_turn(row) for row in claims}
+
+
+def _became(row: DictRow) -> TurnStatus | Superseded | Held:
+    # None as well where a takeover has put it down as lost.
+    status = AttemptOutcome(row["outcome"]).status if row["outcome"] else None
+    return status or (Held() if row["ours"] else Superseded())
 
 
 def _settle_parameters(

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from functools import partial
 from uuid import uuid4
 
 import psycopg
@@ -11,8 +12,10 @@ from turns.batching import Batcher
 from turns.claim import ClaimTerms
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
+from turns.errors import RowHeldError
+from turns.held_rows import stays_held
 from turns.settings import Settings
-from turns.settle import Settled, SettleRequest, Superseded, settle
+from turns.settle import Held, Settled, SettleRequest, Superseded, settle
 from turns.settlement import Settlement
 from worker.decision import Policy, decide
 from worker.handler import Handler
@@ -35,7 +38,7 @@ class Settling:
         self._queue = settings.find_queue(settings.queue)
         self._handler = handler
         self._outlast = outlast
-        self._settles: Batcher[SettleRequest, Settled | Superseded] = Batcher(
+        self._settles: Batcher[SettleRequest, Settled | Superseded | Held] = Batcher(
             lambda requests: settle(database, terms, requests, encode), limit=SETTLE_BATCH
         )
 
@@ -63,7 +66,7 @@ class Settling:
     async def settle(self, turn: ClaimedTurn, settlement: Settlement, *, more: bool) -> Settled | Superseded:
         """Commits it, over any outage; with `more` the session's next turn is claimed in the same round trip.
 
-        Raises DatabaseUnavailableError once the worker has given up.
+        Where somebody sits on its row it waits until he is gone. Raises DatabaseUnavailableError once the worker has given up.
         """
         request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
         try:
@@ -80,5 +83,20 @@ class Settling:
             )
 
     async def _commit(self, request: SettleRequest) -> Settled | Superseded:
-        answer: Settled | Superseded = await self._outlast(lambda: self._settles(request))
+        answer: Settled | Superseded = await self._outlast(partial(self._ask, request))
         return answer
+
+    async def _ask(self, request: SettleRequest) -> Settled | Superseded:
+        answers: list[Settled | Superseded] = []
+
+        async def look() -> bool:
+            answer = await self._settles(request)
+            if isinstance(answer, Held):
+                return True
+            answers.append(answer)
+            return False
+
+        if await stays_held(look):
+            # To be asked again later, as in an outage, and out of the way of this worker's other settles meanwhile.
+            raise RowHeldError("somebody holds the turn's row or its session's")
+        return answers[0]

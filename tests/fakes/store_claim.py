@@ -290,7 +290,7 @@ def reread_settled(tables: Tables, parameters: Parameters) -> Rows:
     """REREAD_SETTLED."""
     answers = []
     for turn_id, fence, attempt in zip(parameters["ids"], parameters["fences"], parameters["attempts"], strict=True):
-        ended = tables.attempts.get(turn_id, ())
-        outcomes = [one.outcome for one in ended if (one.attempt, one.fence) == (attempt, fence)]
-        answers.append({"id": turn_id, "fence": fence, "outcome": outcomes[0] if outcomes else None})
+        ended = {(one.attempt, one.fence): one.outcome for one in tables.attempts.get(turn_id, ())}
+        ours = (row := tables.turns.get(turn_id)) is not None and row.fence == fence and row.status is RUNNING
+        answers.append({"id": turn_id, "fence": fence, "outcome": ended.get((attempt, fence)), "ours": ours})
     return answers

@@ -10,7 +10,7 @@ from tests.probes import until
 from turns.claim import ClaimedTurn, EndedAtClaim, NoClaim, claim
 from turns.database import Database
 from turns.settings import Settings
-from turns.settle import AttemptOutcome, Settled, Settlement, SettleRequest, Superseded, settle
+from turns.settle import AttemptOutcome, Held, Settled, Settlement, SettleRequest, Superseded, settle
 from turns.status import TurnStatus
 from turns.submission import submit
 
@@ -32,9 +32,12 @@ async def claim_one(database: Database, settings: Settings, worker: str = "worke
 async def settle_one(
     database: Database, settings: Settings, turn: object, settlement: Settlement = SUCCESS, *, more: bool = False
 ) -> Settled | Superseded:
+    """As a worker does, who asks again where somebody had the row."""
     assert isinstance(turn, ClaimedTurn)
     request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
-    return (await settle(database, make_terms(settings), [request], json.dumps))[0]
+    while isinstance(answer := (await settle(database, make_terms(settings), [request], json.dumps))[0], Held):
+        continue
+    return answer
 
 
 async def expire_leases(database: Database) -> None:

@@ -1,7 +1,6 @@
 """Double texting under concurrency: whatever meets, every input is answered exactly once, or superseded, or refused."""
 
 import asyncio
-import json
 from collections import Counter
 from typing import Any
 from uuid import UUID, uuid4
@@ -10,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.factories import make_claim, make_submission, make_terms
+from tests.integration.test_claim import settle_one
 from tests.probes import until
 from turns.cancel_reason import CancelReason
 from turns.cancellation import cancel_ahead
@@ -20,7 +20,7 @@ from turns.double_texting import ADD_INPUT, LOCK_LAST, LOCK_SESSION, Texted, sub
 from turns.errors import DatabaseUnavailableError, SessionBusyError
 from turns.on_busy import OnBusy
 from turns.settings import QueueSettings, Settings
-from turns.settle import Settled, SettleRequest, settle
+from turns.settle import Settled
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
 from turns.submission import Accepted, Submission, idempotency_key, submit
@@ -62,8 +62,7 @@ async def work(database: Database, settings: Settings, stop: asyncio.Event) -> d
         if isinstance(following, ClaimedTurn):
             assert following.id not in given
             given[following.id] = following.inputs
-            request = SettleRequest(turn=following, settlement=SUCCESS, more=True, next_claim_id=uuid4())
-            [settled] = await settle(database, terms, [request], json.dumps)
+            settled = await settle_one(database, settings, following, SUCCESS, more=True)
             assert isinstance(settled, Settled)
             following = settled.next
         elif following is NoClaim.LOOK_AGAIN:

@@ -24,7 +24,7 @@ from turns.redrive import REVIVE
 from turns.relay import DEAD_LETTERED
 from turns.renew import RENEW
 from turns.settings import Settings
-from turns.settle import SETTLE
+from turns.settle import REREAD_SETTLED, SETTLE
 from turns.status import TurnStatus
 
 FILL: LiteralString = """
@@ -113,6 +113,7 @@ def explain(settings: Settings, statement: LiteralString) -> str:
         REVIVE,
         RENEW,
         SETTLE,
+        REREAD_SETTLED,
         CLAIM,
         WAKE_PARENTS,
         COMPENSATE_FAILED,
@@ -125,6 +126,7 @@ def explain(settings: Settings, statement: LiteralString) -> str:
         "revive",
         "renew",
         "settle",
+        "reread-settled",
         "claim",
         "wake-parents",
         "compensate",

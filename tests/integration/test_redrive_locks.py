@@ -10,7 +10,6 @@ import psycopg
 import pytest
 
 from tests.factories import make_claim, make_submission, make_terms
-from tests.integration.test_halting_locks import WAITING
 from tests.integration.test_settle import FAILURE
 from tests.probes import until
 from turns.claim import claim
@@ -22,6 +21,11 @@ from turns.redrive import REVIVE, revive
 from turns.settings import QueueSettings, Settings
 from turns.settle import SettleRequest, settle
 from turns.submission import submit
+
+WAITING = """
+SELECT count(*) AS many FROM pg_stat_activity
+ WHERE datname = current_database() AND wait_event_type = 'Lock' AND application_name = 'test'
+"""
 
 
 @pytest.fixture

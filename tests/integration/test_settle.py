@@ -19,7 +19,7 @@ from turns.claim import NoClaim, claim
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.settings import QueueSettings, Settings
-from turns.settle import Settled, SettleRequest, Superseded, settle
+from turns.settle import Held, Settled, SettleRequest, Superseded, settle
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
 from turns.submission import submit
@@ -312,10 +312,10 @@ async def test_a_reply_that_postgres_refuses_fails_alone(database: Database, set
         await submit_turns(database, settings, session, session_id=session)
     turns = await claim_sessions(database, settings, *sessions)
 
-    async def flush(requests: Sequence[SettleRequest]) -> list[Settled | Superseded]:
+    async def flush(requests: Sequence[SettleRequest]) -> list[Settled | Superseded | Held]:
         return await settle(database, make_terms(settings), requests, json.dumps)
 
-    call: Batcher[SettleRequest, Settled | Superseded] = Batcher(flush, limit=10)
+    call: Batcher[SettleRequest, Settled | Superseded | Held] = Batcher(flush, limit=10)
     good, bad = SUCCESS, Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="a\x00b")
 
     answers = await asyncio.gather(

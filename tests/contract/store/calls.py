@@ -11,7 +11,7 @@ from turns.claimed_turn import ClaimedTurn
 from turns.errors import SubmissionRefusedError
 from turns.head import WAKE_HEAD, WAKE_HEAD_UNLESS_HELD
 from turns.put_off import PutOff, put_off
-from turns.settle import Settled, SettleRequest, Superseded, settle
+from turns.settle import Held, Settled, SettleRequest, Superseded, settle
 from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turns.status import TurnStatus
 from turns.submission import Accepted, submit
@@ -104,7 +104,7 @@ async def settle_one(
     more: bool = False,
     next_claim_id: UUID | None = None,
     halt: bool = False,
-) -> Settled | Superseded:
+) -> Settled | Superseded | Held:
     """Ends a claim."""
     request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=next_claim_id or uuid4())
     (answer,) = await settle(store.database, terms(halt=halt), [request], json.dumps)

@@ -34,7 +34,7 @@ from turns.claim import NoClaim
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import StoredMessage
 from turns.history import read_contents, read_history, read_history_as_text, session_exists
-from turns.settle import Settled, SettleRequest, Superseded, settle
+from turns.settle import REREAD_SETTLED, Settled, SettleRequest, Superseded, settle
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
 
@@ -151,6 +151,21 @@ async def test_a_stale_fence_changes_nothing(store: Stand) -> None:
 
     assert await settle_one(store, zombie, SUCCESS) == Superseded()
     assert await store.snapshot() == before
+
+
+async def test_what_changed_no_row_is_told_as_ours_as_ended_or_as_neither(store: Stand) -> None:
+    zombie = await started(store)
+    await store.pass_time(LEASE_SECONDS + 1)
+    turn = await claimed(store, "worker-b")
+
+    async def reread() -> list[tuple[bool, str | None]]:
+        columns = {name: [getattr(one, name[:-1]) for one in (zombie, turn)] for name in ("ids", "fences", "attempts")}
+        return [(row["ours"], row["outcome"]) for row in await store.database.fetch(REREAD_SETTLED, columns)]
+
+    before = await reread()
+    await settle_one(store, turn, SUCCESS)
+
+    assert (before, await reread()) == ([(False, "lost"), (True, None)], [(False, "lost"), (False, "succeeded")])
 
 
 async def test_a_lease_that_is_over_but_was_not_taken_can_still_be_settled(store: Stand) -> None:
