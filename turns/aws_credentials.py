@@ -116,7 +116,10 @@ class CredentialsAside:
             raise QueueUnavailableError(f"AWS credentials: {type(error).__name__}: {error}") from error
 
     def _begin(self) -> asyncio.Future[ReadOnlyCredentials]:
-        refresh = asyncio.get_running_loop().run_in_executor(self._thread, self._sought.get_frozen_credentials)
+        try:
+            refresh = asyncio.get_running_loop().run_in_executor(self._thread, self._sought.get_frozen_credentials)
+        except RuntimeError as error:
+            raise QueueUnavailableError("AWS credentials: asked for after the end") from error
         refresh.add_done_callback(self._end)
         self._refresh = refresh
         return refresh

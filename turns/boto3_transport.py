@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import boto3
 import botocore.session
@@ -26,6 +26,8 @@ from turns.settings import Settings
 from turns.sqs_http import SqsHttp, find_bundle, names_proxy, refusal
 from turns.sqs_transport import COMMAND_SECONDS, EXTEND_SECONDS, Answer, Parameters, SqsTransport
 from turns.threaded_transport import ThreadedTransport, ask, find_method, make_client, translated
+
+USUAL_PORTS = {"http": 80, "https": 443}
 
 
 def open_boto3(settings: Settings) -> SqsTransport:
@@ -51,6 +53,10 @@ class Boto3Transport:
         self.url: str = self._client.meta.endpoint_url
         """Of the endpoint."""
         self._http = SqsHttp(self.url, find_bundle(own), settings)
+
+    def forget_connections(self) -> None:
+        """Closes those that lie idle."""
+        self._http.close_idle()
 
     def close(self) -> None:
         """Closes the connections; a poll that is under way is left behind."""
@@ -131,11 +137,17 @@ def _step_aside(request: AWSPreparedRequest, **_: Any) -> AWSResponse:
 def _written(request: AWSPreparedRequest) -> bytes:
     parts = urlsplit(request.url)
     target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
-    lines = [f"{request.method} {target} HTTP/1.1", f"Host: {parts.netloc.rpartition('@')[2]}"]
+    lines = [f"{request.method} {target} HTTP/1.1", f"Host: {_signed_host(parts)}"]
     lines += [f"{name}: {_text(value)}" for name, value in request.headers.items()]
     # Of SQS's JSON protocol, so it is never a file.
     body = cast("bytes | None", request.body)
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
+
+
+def _signed_host(parts: SplitResult) -> str:
+    # As botocore signs it, which leaves it to its own HTTP to send it so.
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    return host if parts.port in (None, USUAL_PORTS.get(parts.scheme)) else f"{host}:{parts.port}"
 
 
 def _text(value: str | bytes) -> str:

@@ -167,7 +167,8 @@ def _read_head(head: str) -> Head | None:
     if len(headers) < len(lines):
         _refuse_two_ends(lines)
     length, encoding = headers.get("content-length", ""), headers.get("transfer-encoding")
-    is_last = "connection" in headers and "close" in headers["connection"].lower()
+    connection = headers.get("connection", "").lower()
+    is_last = "close" in connection or (version == "HTTP/1.0" and "keep-alive" not in connection)
     if status in BODILESS:
         # What it announces nevertheless may come, after the next request even.
         return status, headers, 0, is_last or encoding is not None or length not in ("", "0")

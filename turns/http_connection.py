@@ -5,6 +5,7 @@ answer) makes the connection unusable, and never the next answer.
 """
 
 import asyncio
+import select
 import socket
 import ssl
 from typing import cast
@@ -37,6 +38,12 @@ class HttpConnection(asyncio.Protocol):
     def is_idle(self) -> bool:
         """Whether the next request may be sent."""
         return self._waiting is None and not self._transport.is_closing()
+
+    def was_left(self) -> bool:
+        """Whether something lies in the socket of which the loop has not heard yet. Nothing was asked, so it is the end."""
+        looking = select.poll()
+        looking.register(self._transport.get_extra_info("socket"), select.POLLIN)
+        return bool(looking.poll(0))
 
     def close(self) -> None:
         """Lets go of it at once."""

@@ -44,6 +44,10 @@ class LeanTransport:
         self._signing = _Signing(url, self._client.meta.region_name)
         self._http = SqsHttp(url, find_bundle(session), settings)
 
+    def forget_connections(self) -> None:
+        """Closes those that lie idle."""
+        self._http.close_idle()
+
     def close(self) -> None:
         """Closes the connections; a poll that is under way is left behind."""
         self._credentials.close()

@@ -50,6 +50,10 @@ class MessageQueues:
         """Lets go of threads and connections; a long poll that is under way is left behind."""
         self._transport.close()
 
+    def forget_connections(self) -> None:
+        """After a rest of which nobody knows what has become of them: the next calls get new ones."""
+        self._transport.forget_connections()
+
     async def find(self, queue: str) -> QueueAddress:
         """The queue's address, looked up once. Raises UnknownQueueError or QueueUnavailableError."""
         if queue not in self._addresses:

@@ -10,12 +10,19 @@ from turns.settings import Settings
 SEEN_SECONDS = 40.0
 """By the default settings, see `seen_seconds`."""
 
+# It does not wait for the row: leases are renewed by the same thread. Whoever sits on it is told of the worker later.
 ANNOUNCE: LiteralString = """
-INSERT INTO workers AS w (worker_id, queue, host, pid, slots, busy, dwell_seconds, draining)
-VALUES (%(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(slots)s, %(busy)s, %(dwell_seconds)s, %(draining)s)
-ON CONFLICT (worker_id) DO UPDATE
-   SET busy = excluded.busy, dwell_seconds = excluded.dwell_seconds, draining = excluded.draining,
-       seen_at = clock_timestamp()
+WITH free AS MATERIALIZED (
+    SELECT worker_id FROM workers WHERE worker_id = %(worker_id)s FOR UPDATE SKIP LOCKED
+), updated AS (
+    UPDATE workers w
+       SET busy = %(busy)s, dwell_seconds = %(dwell_seconds)s, draining = %(draining)s, seen_at = clock_timestamp()
+      FROM free WHERE w.worker_id = free.worker_id
+)
+INSERT INTO workers (worker_id, queue, host, pid, slots, busy, dwell_seconds, draining)
+SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(slots)s, %(busy)s, %(dwell_seconds)s, %(draining)s
+ WHERE NOT EXISTS (SELECT FROM workers WHERE worker_id = %(worker_id)s)
+    ON CONFLICT (worker_id) DO NOTHING
 """
 
 WITHDRAW: LiteralString = """

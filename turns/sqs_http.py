@@ -20,6 +20,9 @@ from turns.http_connection import HttpConnection
 from turns.settings import Settings
 from turns.sqs_transport import COMMAND_SECONDS, CONNECT_SECONDS, POLL, POLL_SLACK_SECONDS, Answer, CallRefusedError
 
+COMMANDS = 16
+"""At a time; the others wait. Messages may be given back one by one, by as many sessions as a worker has in hand."""
+
 RETRY_SECONDS = 0.5
 """At most so long a command that was answered 500 or throttled waits for its second try."""
 
@@ -37,27 +40,35 @@ class SqsHttp:
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
         self._tls = _trust(bundle) if parts.scheme == "https" else None
         self._poll_seconds = settings.receive_wait_seconds + POLL_SLACK_SECONDS
+        self._commands = asyncio.Semaphore(COMMANDS)
+        self._most_idle = COMMANDS + settings.pollers
         self._idle: list[HttpConnection] = []
 
-    def close(self) -> None:
-        """Closes the idle connections; a poll that is under way is left behind."""
+    def close_idle(self) -> None:
+        """Closes the connections that nobody uses; a poll that is under way is left behind."""
         while self._idle:
             self._idle.pop().close()
+
+    def close(self) -> None:
+        """The same for good: none is kept any more."""
+        self._most_idle = 0
+        self.close_idle()
 
     async def persist(self, operation: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """What `ask` answers: a poll is tried once, a command once more if it failed in passing."""
         if operation == POLL:
             return await ask()
-        try:
+        async with self._commands:
+            try:
+                return await ask()
+            except PassingRefusalError:
+                await asyncio.sleep(random.uniform(0, RETRY_SECONDS))  # noqa: S311 - not a secret
+            except CallRefusedError:
+                raise
+            except QueueUnavailableError:
+                # What broke this connection has most likely broken those that lie idle, too: the second try gets a new one.
+                self.close_idle()
             return await ask()
-        except PassingRefusalError:
-            await asyncio.sleep(random.uniform(0, RETRY_SECONDS))  # noqa: S311 - not a secret
-        except CallRefusedError:
-            raise
-        except QueueUnavailableError:
-            # What broke this connection has most likely broken those that lie idle, too: the second try gets a new one.
-            self.close()
-        return await ask()
 
     async def exchange(self, operation: str, request: bytes) -> HttpAnswer:
         """The answer to a whole HTTP request. Raises QueueUnavailableError; SQS may have done it all the same."""
@@ -67,15 +78,18 @@ class SqsHttp:
         except (OSError, ValueError) as error:
             # Of the one are TimeoutError and ssl.SSLError; the other is an answer that is no HTTP.
             raise QueueUnavailableError(f"{operation}: {type(error).__name__}: {error}") from error
-        if connection.is_idle:
+        if connection.is_idle and len(self._idle) < self._most_idle:
             self._idle.append(connection)
+        else:
+            connection.close()
         return answer
 
     async def _connect(self) -> HttpConnection:
         while self._idle:
             kept = self._idle.pop()
-            if kept.is_idle:
+            if kept.is_idle and not kept.was_left():
                 return kept
+            kept.close()
         async with asyncio.timeout(CONNECT_SECONDS):
             return await HttpConnection.open(self._host, self._port, self._tls)
 

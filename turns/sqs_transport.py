@@ -40,6 +40,10 @@ class SqsTransport(Protocol):
         """One call, tried once, from a thread of the heartbeat's; takes EXTEND_SECONDS at most once connected and signed."""
         ...
 
+    def forget_connections(self) -> None:
+        """Uses none again that nobody uses now."""
+        ...
+
     def close(self) -> None:
         """Lets go of threads and connections; a long poll that is under way is left behind."""
         ...

@@ -17,7 +17,7 @@ import botocore
 import botocore.session
 from botocore import xform_name
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+from botocore.exceptions import ClientError, NoRegionError
 
 from turns.aws_credentials import seek
 from turns.errors import QueueUnavailableError, SettingsError
@@ -51,6 +51,9 @@ class ThreadedTransport:
         self._receive_client = make_client(session, settings, poll_seconds, settings.pollers, attempts=1)
         self._client = make_client(session, settings, COMMAND_SECONDS, COMMAND_THREADS + 2, attempts=2)
         self._extend_client = make_client(session, settings, EXTEND_SECONDS, 1, attempts=1)
+
+    def forget_connections(self) -> None:
+        """urllib3 looks at each before it uses it, and keeps them."""
 
     def close(self) -> None:
         """Lets go of the threads; a long poll that is under way is left behind."""
@@ -113,5 +116,9 @@ def translated() -> Iterator[None]:
         yield
     except ClientError as error:
         raise CallRefusedError(error.response["Error"]["Code"], f"{type(error).__name__}: {error}") from error
-    except BotoCoreError as error:
+    except QueueUnavailableError:
+        raise
+    except Exception as error:
+        # Not only BotoCoreError: botocore reads whatever is answered, and where that is no word of SQS's (a proxy's page, a list,
+        # bytes that are no text), it breaks off anywhere.
         raise QueueUnavailableError(f"{type(error).__name__}: {error}") from error

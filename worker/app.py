@@ -34,6 +34,7 @@ from turns.trust import check_certificates
 from turns.webhook_delivery import WebhookDelivery
 from worker.consumer import Consumer
 from worker.emitting import Emission
+from worker.event_loop import new_event_loop
 from worker.handler import Handler
 from worker.handler_exits import EXITS, outlive_exits
 from worker.handler_loading import load
@@ -61,7 +62,7 @@ def serve(settings: Settings) -> int:
     """Runs a worker until it is told to stop; the exit code. Raises SettingsError, UnknownQueueError before it begins."""
     logs.configure(settings)
     handler = load(settings.handler or settings.find_queue(settings.queue).handler)
-    loop = asyncio.new_event_loop()
+    loop = new_event_loop()
     outlive_exits(loop)
     try:
         status = loop.run_until_complete(_run(settings, handler))

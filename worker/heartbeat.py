@@ -236,14 +236,14 @@ class Heartbeat:
         }
         try:
             connection = self._connect()
+            for renewal in renew(connection, list(wanted), self._settings.lease_seconds) if wanted else ():
+                self._heed(wanted[renewal.id, renewal.fence], renewal, now)
+            # Last: what is told of the worker must not be in the way of its leases.
             announce(connection, self._describe())
-            renewals = renew(connection, list(wanted), self._settings.lease_seconds) if wanted else []
         except psycopg.Error as error:
             log.warning("heartbeat.database_away", error=f"{type(error).__name__}: {error}", turns=len(wanted))
             self._disconnect()
             return False
-        for renewal in renewals:
-            self._heed(wanted[renewal.id, renewal.fence], renewal, now)
         return True
 
     def _heed(self, kept: Kept, renewal: Renewal, beat_at: float) -> None:

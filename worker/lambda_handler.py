@@ -5,7 +5,6 @@ What is answered is what ReportBatchItemFailures asks for. Messages are also del
 allows: on a FIFO queue a message that stayed in flight until the batch's slowest turn has ended would hold up its session.
 """
 
-import asyncio
 import os
 import secrets
 import socket
@@ -25,6 +24,7 @@ from turns.secret_settings import read_secrets
 from turns.settings import Settings, load
 from worker import handler_loading
 from worker.emitting import Emission
+from worker.event_loop import new_event_loop
 from worker.handler import Handler
 from worker.handler_exits import outlive_exits
 from worker.lambda_event import read_event, report
@@ -60,7 +60,7 @@ class Function:
         logs.identify(worker_id=self.worker_id)
         self._settings = settings
         self._handler = handler
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_event_loop()
         outlive_exits(self._loop)
         self._queues = MessageQueues(settings)
         self._stack: AsyncExitStack | None = None
@@ -87,6 +87,7 @@ class Function:
         # By the wall clock: the monotonic one may have stood still while the container was frozen.
         if time.time() - self._rested_since > LONG_REST_SECONDS:
             await self._disconnect()
+            self._queues.forget_connections()
         container = self._container or await self._connect()
         if seconds > self._whole_seconds:
             self._whole_seconds = seconds

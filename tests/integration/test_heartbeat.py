@@ -138,6 +138,24 @@ async def test_a_lock_that_is_given_back_while_the_beat_is_under_way_is_not_take
 # --- leases
 
 
+async def test_a_lease_is_renewed_while_somebody_sits_on_the_row_that_tells_of_the_worker(
+    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    await until(lambda: beating.beats > 1)
+    with psycopg.connect(settings.database_url) as somebody:
+        assert somebody.execute("SELECT FROM workers FOR UPDATE").rowcount == 1
+        beating.hold(turn)
+        first = await lease_of(database)
+
+        async def renewed_past_its_first_lease() -> bool:
+            [row] = await database.fetch(
+                "SELECT lease_until > now() AND %(first)s::timestamptz < now() AS so FROM turns", {"first": first}
+            )
+            return bool(row["so"])
+
+        await until(renewed_past_its_first_lease)
+
+
 async def test_a_lease_is_renewed_while_the_event_loop_is_blocked(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:

@@ -93,6 +93,23 @@ async def test_a_refusal_is_told_by_its_code(opened: Opened, act: Act, code: str
         assert refused.value.code == code
 
 
+NO_WORDS_OF_SQS = {
+    "a page in Latin-1": answer("<!DOCTYPE html>é".encode("latin-1"), "502 Bad Gateway"),
+    "a list": answer(b"[]", "502 Bad Gateway"),
+    "a list that refuses": answer(b"[1]", "403 Forbidden"),
+    "a list that is well": answer(b"[1]"),
+    "no text": answer(b"\xff\xfe"),
+}
+
+
+@pytest.mark.parametrize("act", NO_WORDS_OF_SQS.values(), ids=NO_WORDS_OF_SQS)
+async def test_an_answer_of_somebody_who_is_not_sqs_is_an_outage(opened: Opened, act: Act) -> None:
+    """Of a proxy, for instance. Anything else would end the poller."""
+    async with opened(act) as (transport, _):
+        with pytest.raises(QueueUnavailableError):
+            await transport.call(POLL, {})
+
+
 async def test_what_will_not_heal_by_itself_is_not_asked_again(opened: Opened) -> None:
     async with opened(FORBIDDEN) as (transport, sqs):
         with pytest.raises(CallRefusedError):

@@ -27,6 +27,7 @@ from tests.integration.scripted_sqs import SILENCE, Act, answer, chunked, script
 from tests.probes import until
 from turns.boto3_transport import open_boto3
 from turns.errors import QueueUnavailableError
+from turns.http_answer import HttpAnswer
 from turns.sqs_transport import POLL
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -80,6 +81,48 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(o
         await transport.call(operation, {})
 
         assert [request.connection for request in sqs.requests] == [1, 2]
+
+
+@pytest.mark.parametrize("operation", [POLL, COMMAND])
+async def test_a_connection_that_the_server_has_just_closed_is_not_used_again(opened: Opened, operation: str) -> None:
+    """Its end lies in the socket: a handler has held the loop up, or a Lambda function has rested."""
+    async with opened() as (transport, sqs):
+        await transport.call(COMMAND, {})
+        sqs.writers[0].transport.abort()
+        # The server's end is closed within this one step of the loop; the client's has heard nothing yet.
+        sqs.writers[0].transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+        assert said(await transport.call(operation, {})) == {}
+
+        assert [request.connection for request in sqs.requests] == [1, 2]
+
+
+async def test_commands_at_a_time_are_bounded_and_so_are_the_connections_they_leave(opened: Opened) -> None:
+    """Else a thousand messages that are given back one by one would be a thousand connections."""
+    async with opened() as (transport, sqs):
+        await asyncio.gather(*(transport.call(COMMAND, {}) for _ in range(100)))
+
+        assert len(sqs.requests) == 100
+        assert len(sqs.writers) <= turns.sqs_http.COMMANDS
+
+
+async def test_a_request_names_the_host_that_boto3_has_signed_it_for() -> None:
+    """In lower case, and without the port that goes without saying."""
+    for given, told in [
+        ("http://SQS.test:80", "sqs.test"), ("http://sqs.test:8080", "sqs.test:8080"), ("http://[::1]:9", "[::1]:9")
+    ]:  # fmt: skip
+        transport = make(settings_for(given, "boto3"))
+        asked: list[bytes] = []
+
+        async def exchange(_: str, request: bytes, asked: list[bytes] = asked) -> HttpAnswer:
+            asked.append(request)
+            return HttpAnswer(200, {}, b"{}", is_last=False)
+
+        transport._http.exchange = exchange  # type: ignore[method-assign]
+        await transport.call(COMMAND, {})
+
+        assert f"\r\nHost: {told}\r\n".encode() in asked[0]
+        transport.close()
 
 
 UNASKED = [answer(b'{"stale": true}', "408 Request Timeout").said, chunked(b'{"stale": true}').said, CONTINUE, b"\r\n"]

@@ -41,6 +41,13 @@ WHOLE: dict[str, tuple[bytes, int, bytes, bool]] = {
         True,
     ),
     "chunks and no length": (OK + b"Transfer-Encoding: chunked\r\nContent-Length: x\r\n\r\n0\r\n\r\n", 200, b"", True),
+    "HTTP/1.0": (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", 200, b"{}", True),
+    "HTTP/1.0, kept alive": (
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\n{}",
+        200,
+        b"{}",
+        False,
+    ),
     "chunks of HTTP/1.0": (b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 200, b"", True),
     "204": (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b"", False),
     "204 of length 0": (b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", 204, b"", False),
