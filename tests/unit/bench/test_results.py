@@ -90,7 +90,7 @@ def test_where_experiments_have_had_more_or_fewer_rounds_it_is_said() -> None:
     assert "`c`, medians of 2 to 5 rounds." in tell_run(surroundings, [(ALL[0], rounds(2)), (ALL[1], rounds(5))])
 
 
-def test_the_plans_of_a_run_stand_below_its_tables_in_their_order(tmp_path: Path) -> None:
+def test_the_plans_of_a_run_have_a_page_beside_its_plots_in_their_order(tmp_path: Path) -> None:
     write_surroundings(tmp_path, Surroundings(command="c", date="d", machine="m", python="p", revision="r"))
     write_plan(tmp_path, "take due, empty", "Update on turns t")
     write_plan(tmp_path, "a scan, 500 ended turns", "Limit\n  ->  Index Scan")
@@ -99,9 +99,10 @@ def test_the_plans_of_a_run_stand_below_its_tables_in_their_order(tmp_path: Path
 
     render(tmp_path, page, tmp_path / "plots")
 
-    plans = page.read_text().partition("### plans\n\n")[2]
-    assert plans.startswith(
-        "take due, empty:\n\n```\nUpdate on turns t\n```\n\na scan, 500 ended turns:\n\n```\nLimit\n  ->"
+    assert "(plots/plans.md)" in page.read_text()
+    plans = (tmp_path / "plots" / "plans.md").read_text()
+    assert plans.endswith(
+        "take due, empty:\n\n```\nUpdate on turns t\n```\n\na scan, 500 ended turns:\n\n```\nLimit\n  ->  Index Scan\n```\n"
     )
 
 
