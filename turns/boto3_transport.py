@@ -23,7 +23,7 @@ from greenlet import getcurrent, greenlet
 from turns.aws_credentials import CredentialsAside, seek
 from turns.http_answer import HttpAnswer
 from turns.settings import Settings
-from turns.sqs_http import SqsHttp, find_bundle, names_proxy, refusal
+from turns.sqs_http import SqsHttp, find_bundle, find_endpoint, names_proxy, refusal
 from turns.sqs_transport import COMMAND_SECONDS, EXTEND_SECONDS, Answer, Parameters, SqsTransport
 from turns.threaded_transport import ThreadedTransport, ask, find_method, make_client, translated
 
@@ -50,7 +50,7 @@ class Boto3Transport:
         self._handed = _HandedCredentials()
         self._client = _client(_signing_with(self._handed, own), settings, COMMAND_SECONDS)
         self._client.meta.events.register("before-send.sqs", _step_aside)
-        self.url: str = self._client.meta.endpoint_url
+        self.url = find_endpoint(self._client)
         """Of the endpoint."""
         self._http = SqsHttp(self.url, find_bundle(own), settings)
 

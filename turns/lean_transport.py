@@ -21,7 +21,7 @@ from turns.aws_credentials import CredentialsAside, seek
 from turns.errors import SettingsError
 from turns.http_answer import HttpAnswer
 from turns.settings import Settings
-from turns.sqs_http import SqsHttp, find_bundle, names_proxy, refusal
+from turns.sqs_http import SqsHttp, find_bundle, find_endpoint, names_proxy, refusal
 from turns.sqs_transport import COMMAND_SECONDS, EXTEND_SECONDS, Answer, Parameters
 from turns.threaded_transport import ask, make_client
 
@@ -38,7 +38,7 @@ class LeanTransport:
         self._client = make_client(
             boto3.session.Session(botocore_session=session), settings, EXTEND_SECONDS, 1, attempts=1
         )
-        url = self._client.meta.endpoint_url
+        url = find_endpoint(self._client)
         if names_proxy(url):
             raise SettingsError("TURNSTILE_SQS_TRANSPORT: lean uses no proxy, and the environment names one for SQS")
         self._signing = _Signing(url, self._client.meta.region_name)

@@ -7,6 +7,8 @@ import asyncio
 import random
 import ssl
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import urlsplit
 
 from botocore.configprovider import ConfigChainFactory
@@ -98,6 +100,21 @@ def refusal(status: int, code: str, reason: str) -> CallRefusedError:
     """The error that an answer means."""
     passing = status >= 500 or status == 429 or "Throttl" in code
     return (PassingRefusalError if passing else CallRefusedError)(code, reason)
+
+
+def find_endpoint(client: Any) -> str:
+    """Where a boto3 client sends what it is asked: not always what its `meta` says (FIPS in some partitions). Asks nobody."""
+    urls: list[str] = []
+
+    def look(params: dict[str, Any], **_: Any) -> tuple[Any, dict[str, Any]]:
+        # Before it is signed, and answered in the network's place: boto3 sends nothing then.
+        urls.append(params["url"])
+        return SimpleNamespace(status_code=200), {}
+
+    client.meta.events.register("before-call.sqs.ListQueues", look)
+    client.list_queues()
+    client.meta.events.unregister("before-call.sqs.ListQueues", look)
+    return urls[0]
 
 
 def names_proxy(url: str) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials, ReadOnlyCredentials
 
+from turns.boto3_transport import Boto3Transport
 from turns.errors import SettingsError
 from turns.lean_transport import LeanTransport, _Signing
 from turns.message_queue import MessageQueues
@@ -60,14 +61,20 @@ ENDPOINTS: list[tuple[str, str | None, Mapping[str, str]]] = [
     ("us-gov-west-1", None, {"AWS_USE_FIPS_ENDPOINT": "true"}),
     ("us-east-1", None, {"AWS_USE_FIPS_ENDPOINT": "true"}),
     ("us-east-1", None, {"AWS_USE_DUALSTACK_ENDPOINT": "true"}),
+    ("us-iso-east-1", None, {"AWS_USE_FIPS_ENDPOINT": "true"}),
     ("us-east-1", None, {"AWS_ENDPOINT_URL": "https://example.test:8443"}),
     ("us-east-1", "https://vpce-1.sqs.us-east-1.vpce.amazonaws.com", {}),
 ]
 
 
+@pytest.mark.parametrize("made", [Boto3Transport, LeanTransport])
 @pytest.mark.parametrize(("region", "endpoint", "environment"), ENDPOINTS)
 def test_a_request_goes_where_boto3_sends_it(
-    region: str, endpoint: str | None, environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+    region: str,
+    endpoint: str | None,
+    environment: Mapping[str, str],
+    made: type[Boto3Transport | LeanTransport],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -82,7 +89,7 @@ def test_a_request_goes_where_boto3_sends_it(
     with pytest.raises(InterruptedError):
         client.list_queues()
 
-    transport = LeanTransport(Settings(aws_region=region, sqs_endpoint_url=endpoint))
+    transport = made(Settings(aws_region=region, sqs_endpoint_url=endpoint))
 
     there = urlsplit(asked[0])
     assert (transport._http._host, transport._http._port) == (there.hostname, there.port or 443)
