@@ -22,8 +22,8 @@ SAMPLES_PER_SECOND = 200
 SHOWN = 20
 WAIT_SECONDS = 300.0
 
-AT_WORK = ("BaseEventLoop.run_forever (", "Thread.run (")
-"""What the process has begun with lies above; without one of these it is still beginning."""
+AT_WORK = ("BaseEventLoop.run_forever (", "Thread.run (", "ClientCreator._create_api_method.<locals>._api_call (")
+"""What the process has begun with lies above; without one of these it is still beginning. The last is that of a greenlet."""
 
 PRODUCT = ("(turns/", "(worker/", "(memory/")
 PARTS = {
@@ -35,7 +35,9 @@ PARTS = {
         "(boto3/",
         "(urllib3/",
         "(http/client.py",
+        "(turns/boto3_transport.py",
         "(turns/lean_transport.py",
+        "(turns/sqs_http.py",
         "(turns/http_connection.py",
         "(turns/http_answer.py",
     ),
