@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -394,6 +394,7 @@ async def test_a_container_that_has_rested_long_does_not_take_its_dead_connectio
         " AND datname = current_database()",
         {},
     )
+    to_sqs = list(cast("Any", one._queues)._transport._http._idle)
     monkeypatch.setattr(lambda_handler, "LONG_REST_SECONDS", 0.0)
     await send_turns(database, queues, settings, "b")
 
@@ -402,6 +403,8 @@ async def test_a_container_that_has_rested_long_does_not_take_its_dead_connectio
 
     assert await rows(database, "status") == [("SUCCEEDED",)] * 2
     assert "database.away" not in {line["event"] for line in lines}
+    # Nobody knows what has become of those either.
+    assert [kept.is_idle for kept in to_sqs] == [False] * len(to_sqs) != []
 
 
 async def test_after_an_invocation_nothing_is_held_and_no_heartbeat_beats(

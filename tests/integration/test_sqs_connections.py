@@ -125,6 +125,18 @@ async def test_a_request_names_the_host_that_boto3_has_signed_it_for() -> None:
         transport.close()
 
 
+async def test_a_call_that_ends_after_the_close_leaves_no_connection_open(opened: Opened) -> None:
+    async with opened(SILENCE) as (transport, sqs):
+        poll = asyncio.create_task(transport.call(POLL, {}))
+        await until(lambda: len(sqs.requests) == 1)
+
+        transport.close()
+        sqs.writers[0].write(answer().said)
+        await poll
+
+        await until(lambda: sqs.gone == 1)
+
+
 UNASKED = [answer(b'{"stale": true}', "408 Request Timeout").said, chunked(b'{"stale": true}').said, CONTINUE, b"\r\n"]
 
 
