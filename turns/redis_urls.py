@@ -8,6 +8,7 @@ TLS without a check of the certificate and of the name in it keeps out nobody wh
 ask for it (ADR 0035): whoever needs none of it says `redis://`, whoever signs his own certificate names it in `ssl_ca_certs`.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -59,7 +60,7 @@ class RedisUrl:
 def read(url: str) -> RedisUrl:
     """Raises ValueError with a message that quotes nothing of the URL: it may hold a password."""
     try:
-        parts = urlsplit(url)
+        parts = _split(url)
     except ValueError:
         raise ValueError("is not a Redis URL") from None
     if parts.scheme not in _SCHEMES or "://" not in url:
@@ -96,6 +97,16 @@ def read(url: str) -> RedisUrl:
         {**secure, **{name.removeprefix("sentinel_"): query[name] for name in SENTINEL_OPTIONS & query.keys()}},
         files,
     )
+
+
+def _split(url: str) -> SplitResult:
+    scheme, mark, rest = url.partition("://")
+    kind, _ = _SCHEMES.get(scheme.lower(), (RedisKind.SINGLE, False))
+    if kind is RedisKind.SINGLE:
+        return urlsplit(url)
+    # Without the hosts: where one of several is in brackets, newer Pythons refuse them all.
+    hosts = re.split("[/?#]", rest, maxsplit=1)[0]
+    return urlsplit(f"{scheme}{mark}{rest[len(hosts) :]}")._replace(netloc=hosts)
 
 
 def _check_tls(query: Mapping[str, str], tls: bool) -> None:

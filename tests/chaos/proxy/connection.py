@@ -89,8 +89,11 @@ class Connection(asyncio.Protocol):
         if not self.gate.admit(self):
             self.break_off(reset=True)
         elif self.gate.find(HalfOpen) is None:
-            self._client.pause_reading()
-            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            loop = asyncio.get_running_loop()
+            # After the transport has begun to read, which it does right after this: Python 3.11.2 does not look whether it was
+            # paused, and what came before the server was there would be lost.
+            loop.call_soon(self._client.pause_reading)
+            self._connecting = loop.create_task(self._connect())
         else:
             # Never connected to anything: can't be healed.
             self.up.broken = True
