@@ -6,22 +6,16 @@ looked at, as boto3 does not: TLS and the length of the answer have seen to it t
 """
 
 import json
-from datetime import UTC, datetime
-from hashlib import sha256
-from types import SimpleNamespace
-from typing import Any
-from urllib.parse import quote, urlsplit
 
 import boto3
 import botocore.session
-from botocore.auth import SigV4Auth
-from botocore.credentials import ReadOnlyCredentials
 
 from turns.aws_credentials import CredentialsAside, seek
 from turns.errors import SettingsError
 from turns.http_answer import HttpAnswer
 from turns.settings import Settings
 from turns.sqs_http import SqsHttp, find_bundle, find_endpoint, names_proxy, refusal
+from turns.sqs_signing import SqsSigning
 from turns.sqs_transport import COMMAND_SECONDS, EXTEND_SECONDS, Answer, Parameters
 from turns.threaded_transport import ask, make_client
 
@@ -41,7 +35,7 @@ class LeanTransport:
         url = find_endpoint(self._client)
         if names_proxy(url):
             raise SettingsError("TURNSTILE_SQS_TRANSPORT: lean uses no proxy, and the environment names one for SQS")
-        self._signing = _Signing(url, self._client.meta.region_name)
+        self._signing = SqsSigning(url, self._client.meta.region_name)
         self._http = SqsHttp(url, find_bundle(session), settings)
 
     def forget_connections(self) -> None:
@@ -56,10 +50,10 @@ class LeanTransport:
     async def call(self, operation: str, parameters: Parameters) -> Answer:
         """One call. A caller that is cancelled closes its connection: SQS may have done it all the same."""
         credentials = await self._credentials.freeze(COMMAND_SECONDS)
-        request = self._signing.request(credentials, operation, json.dumps(parameters).encode())
+        request = self._signing.request(credentials, _headers(operation), json.dumps(parameters).encode())
 
         async def ask_once() -> Answer:
-            return _read(operation, await self._http.exchange(operation, request))
+            return _read(operation, await self._http.exchange(operation, request, parameters))
 
         return await self._http.persist(operation, ask_once)
 
@@ -68,42 +62,14 @@ class LeanTransport:
         return ask(self._client, operation, parameters)
 
 
-class _Signing:
-    """Requests to one endpoint, signed by botocore.
-
-    What is signed is written down here: botocore makes it from any request at all, which takes three times as long, and ours
-    differ in three places.
-    """
-
-    def __init__(self, url: str, region: str) -> None:
-        parts = urlsplit(url)
-        self._authority = parts.netloc.rpartition("@")[2]
-        self._path = parts.path or "/"
-        self._region = region
-
-    def request(self, credentials: ReadOnlyCredentials, operation: str, body: bytes) -> bytes:
-        """The whole of an HTTP request."""
-        timestamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        headers = {
-            "content-type": CONTENT_TYPE,
-            "host": self._authority,
-            "x-amz-date": timestamp,
-            **({"x-amz-security-token": credentials.token} if credentials.token else {}),
-            "x-amz-target": f"AmazonSQS.{operation}",
-            # Errors are named as boto3 names them.
-            "x-amzn-query-mode": "true",
-        }
-        names, lines = ";".join(headers), "\n".join(f"{name}:{value}" for name, value in headers.items())
-        canonical = f"POST\n{quote(self._path, safe='/~')}\n\n{lines}\n\n{names}\n{sha256(body).hexdigest()}"
-        signer: Any = SigV4Auth(credentials, "sqs", self._region)
-        moment = SimpleNamespace(context={"timestamp": timestamp})
-        signature = signer.signature(signer.string_to_sign(moment, canonical), moment)
-        headers["authorization"] = (
-            f"AWS4-HMAC-SHA256 Credential={signer.scope(moment)}, SignedHeaders={names}, Signature={signature}"
-        )
-        headers |= {"content-length": str(len(body)), "user-agent": "Turnstile"}
-        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        return f"POST {self._path} HTTP/1.1\r\n{head}\r\n".encode("ascii") + body
+def _headers(operation: str) -> dict[str, str]:
+    # By the last, errors are named as boto3 names them.
+    return {
+        "content-type": CONTENT_TYPE,
+        "user-agent": "Turnstile",
+        "x-amz-target": f"AmazonSQS.{operation}",
+        "x-amzn-query-mode": "true",
+    }
 
 
 def _read(operation: str, answer: HttpAnswer) -> Answer:

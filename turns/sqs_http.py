@@ -20,7 +20,16 @@ from turns.errors import QueueUnavailableError, SettingsError
 from turns.http_answer import HttpAnswer
 from turns.http_connection import HttpConnection
 from turns.settings import Settings
-from turns.sqs_transport import COMMAND_SECONDS, CONNECT_SECONDS, POLL, POLL_SLACK_SECONDS, Answer, CallRefusedError
+from turns.sqs_transport import (
+    BESIDE,
+    COMMAND_SECONDS,
+    CONNECT_SECONDS,
+    POLL,
+    POLL_SLACK_SECONDS,
+    Answer,
+    CallRefusedError,
+    Parameters,
+)
 
 COMMANDS = 16
 """At a time; the others wait. Messages may be given back one by one, by as many sessions as a worker has in hand."""
@@ -41,9 +50,8 @@ class SqsHttp:
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
         self._tls = _trust(bundle) if parts.scheme == "https" else None
-        self._poll_seconds = settings.receive_wait_seconds + POLL_SLACK_SECONDS
         self._commands = asyncio.Semaphore(COMMANDS)
-        self._most_idle = COMMANDS + settings.pollers
+        self._most_idle = COMMANDS + settings.pollers + BESIDE
         self._idle: list[HttpConnection] = []
 
     def close_idle(self) -> None:
@@ -72,11 +80,11 @@ class SqsHttp:
                 self.close_idle()
             return await ask()
 
-    async def exchange(self, operation: str, request: bytes) -> HttpAnswer:
-        """The answer to a whole HTTP request. Raises QueueUnavailableError; SQS may have done it all the same."""
+    async def exchange(self, operation: str, request: bytes, parameters: Parameters) -> HttpAnswer:
+        """The answer to a whole HTTP request, made of `parameters`. Raises QueueUnavailableError: SQS may have done it."""
         try:
             connection = await self._connect()
-            answer = await connection.exchange(request, self._poll_seconds if operation == POLL else COMMAND_SECONDS)
+            answer = await connection.exchange(request, _patience(operation, parameters))
         except (OSError, ValueError) as error:
             # Of the one are TimeoutError and ssl.SSLError; the other is an answer that is no HTTP.
             raise QueueUnavailableError(f"{operation}: {type(error).__name__}: {error}") from error
@@ -94,6 +102,10 @@ class SqsHttp:
             kept.close()
         async with asyncio.timeout(CONNECT_SECONDS):
             return await HttpConnection.open(self._host, self._port, self._tls)
+
+
+def _patience(operation: str, parameters: Parameters) -> float:
+    return parameters.get("WaitTimeSeconds", 0) + POLL_SLACK_SECONDS if operation == POLL else COMMAND_SECONDS
 
 
 def refusal(status: int, code: str, reason: str) -> CallRefusedError:

@@ -15,6 +15,8 @@ POLL = "ReceiveMessage"
 """Tried once, and it may take as long as a long poll does; every other operation is a command, and quickly tried again."""
 POLL_SLACK_SECONDS = 10.0
 """What a poll may take beyond the wait that it asks for."""
+BESIDE = 2
+"""Polls that a consumer may have beside its long ones (ADR 0054)."""
 CONNECT_SECONDS = 3.0
 COMMAND_SECONDS = 5.0
 EXTEND_SECONDS = 2.0

@@ -23,6 +23,7 @@ from turns.aws_credentials import seek
 from turns.errors import QueueUnavailableError, SettingsError
 from turns.settings import Settings
 from turns.sqs_transport import (
+    BESIDE,
     COMMAND_SECONDS,
     CONNECT_SECONDS,
     EXTEND_SECONDS,
@@ -41,14 +42,14 @@ class ThreadedTransport:
     """As `turns.sqs_transport.SqsTransport`."""
 
     def __init__(self, settings: Settings) -> None:
-        self._polls = ThreadPoolExecutor(settings.pollers, "sqs-poll")
+        self._polls = ThreadPoolExecutor(settings.pollers + BESIDE, "sqs-poll")
         self._commands = ThreadPoolExecutor(COMMAND_THREADS, "sqs-command")
         # One session: what botocore reads to build a client is read once.
         own = botocore.session.get_session()
         seek(own, settings.aws_region)
         session = boto3.session.Session(botocore_session=own)
         poll_seconds = settings.receive_wait_seconds + POLL_SLACK_SECONDS
-        self._receive_client = make_client(session, settings, poll_seconds, settings.pollers, attempts=1)
+        self._receive_client = make_client(session, settings, poll_seconds, settings.pollers + BESIDE, attempts=1)
         self._client = make_client(session, settings, COMMAND_SECONDS, COMMAND_THREADS + 2, attempts=2)
         self._extend_client = make_client(session, settings, EXTEND_SECONDS, 1, attempts=1)
 

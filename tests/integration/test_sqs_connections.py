@@ -106,22 +106,23 @@ async def test_commands_at_a_time_are_bounded_and_so_are_the_connections_they_le
         assert len(sqs.writers) <= turns.sqs_http.COMMANDS
 
 
-async def test_a_request_names_the_host_that_boto3_has_signed_it_for() -> None:
+@pytest.mark.parametrize("name", ["boto3", "lean"])
+async def test_a_request_names_the_host_as_boto3_signs_it(name: TransportName) -> None:
     """In lower case, and without the port that goes without saying."""
     for given, told in [
         ("http://SQS.test:80", "sqs.test"), ("http://sqs.test:8080", "sqs.test:8080"), ("http://[::1]:9", "[::1]:9")
     ]:  # fmt: skip
-        transport = make(settings_for(given, "boto3"))
+        transport = make(settings_for(given, name))
         asked: list[bytes] = []
 
-        async def exchange(_: str, request: bytes, asked: list[bytes] = asked) -> HttpAnswer:
+        async def exchange(_: str, request: bytes, __: Any, asked: list[bytes] = asked) -> HttpAnswer:
             asked.append(request)
             return HttpAnswer(200, {}, b"{}", is_last=False)
 
         transport._http.exchange = exchange  # type: ignore[method-assign]
         await transport.call(COMMAND, {})
 
-        assert f"\r\nHost: {told}\r\n".encode() in asked[0]
+        assert f"\r\nhost: {told}\r\n".encode() in asked[0]
         transport.close()
 
 
