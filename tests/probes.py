@@ -41,3 +41,12 @@ async def let_the_loop_turn(times: int) -> None:
 def stand_still(seconds: float) -> None:
     """Stops the thread, and the loop with it, as a handler that computes does."""
     time.sleep(seconds)
+
+
+async def turn_loop(times: int = 5) -> None:
+    """Lets everything that is ready run."""
+    loop = asyncio.get_running_loop()
+    for _ in range(times):
+        turned = loop.create_future()
+        loop.call_soon(turned.set_result, None)
+        await turned

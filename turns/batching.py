@@ -7,14 +7,13 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from itertools import islice
 from typing import Generic, TypeVar
 
 from turns.errors import TurnstileError
 
 AT_ONCE = 10
-"""Answers that are given out in one step of the loop. The first callers go on before the last are told: they all have
-something to do next, and who begins together ends together, in one crowd for ever."""
+"""Answers by which a caller begins something anew are given out so many in one step of the loop, so that the first callers have
+begun before the last are told: who begins together ends together, in one crowd for ever."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -27,6 +26,8 @@ class Batcher(Generic[Item, Result]):
     (TurnstileError), its items are tried again one by one, so that one bad item fails alone; it must bear that.
     Up to `lanes` flushes run at a time. Where each has its price, a call had better wait for company: beside the flushes that
     are under way another begins only for a full batch, or when the last of them began `patience_seconds` ago.
+    `begins` tells the answers of which only AT_ONCE are given out in one step of the loop. All others are: whoever waits for them
+    is then in the next batch together, and a batch costs nearly the same for many as for few.
     """
 
     def __init__(
@@ -36,11 +37,13 @@ class Batcher(Generic[Item, Result]):
         limit: int,
         lanes: int = 1,
         patience_seconds: float = 0.0,
+        begins: Callable[[Result], bool] = lambda _: False,
     ) -> None:
         self._flush = flush
         self._limit = limit
         self._lanes = lanes
         self._patience_seconds = patience_seconds
+        self._begins = begins
         self._waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
         # asyncio itself keeps only weak references: a task that nobody holds may vanish with its items.
         self._tasks: set[asyncio.Task[None]] = set()
@@ -49,8 +52,8 @@ class Batcher(Generic[Item, Result]):
         """Of the busy lanes those that have not taken a batch yet."""
         self._begun_at = 0.0
 
-    async def __call__(self, item: Item) -> Result:
-        """The result for `item`. A caller that is cancelled leaves the item in the batch: its effect still happens."""
+    def __call__(self, item: Item) -> "asyncio.Future[Result]":
+        """The result for `item`. Who does not wait for it leaves the item in the batch: its effect still happens."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._wants_lane():
@@ -60,7 +63,7 @@ class Batcher(Generic[Item, Result]):
             task = asyncio.create_task(self._drain(), context=contextvars.Context())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return await future
+        return future
 
     def _wants_lane(self) -> bool:
         if self._busy_lanes == self._lanes:
@@ -93,6 +96,7 @@ class Batcher(Generic[Item, Result]):
             results = await self._flush([item for item, _ in batch])
             if len(results) != len(batch):
                 raise AssertionError(f"{len(results)} results for {len(batch)} items")
+            begins = list(map(self._begins, results))
         except asyncio.CancelledError:
             for _, future in batch:
                 future.cancel()
@@ -106,13 +110,15 @@ class Batcher(Generic[Item, Result]):
                 if not future.done():
                     future.set_exception(error)
             return
-        _give_out(zip([future for _, future in batch], results, strict=True))
+        _give_out(zip([future for _, future in batch], results, begins, strict=True))
 
 
-def _give_out(answers: Iterator[tuple[asyncio.Future[Result], Result]]) -> None:
-    few = list(islice(answers, AT_ONCE))
-    for future, result in few:
+def _give_out(answers: Iterator[tuple["asyncio.Future[Result]", Result, bool]]) -> None:
+    begun = 0
+    for future, result, begins in answers:
         if not future.done():
             future.set_result(result)
-    if few:
-        asyncio.get_running_loop().call_soon(_give_out, answers)
+        begun += begins
+        if begun == AT_ONCE:
+            asyncio.get_running_loop().call_soon(_give_out, answers)
+            return

@@ -4,6 +4,7 @@ A body that can't be understood is case zero: it goes to the DLQ as it is, at on
 A dead letter that somebody moved back with AWS's own tools counts as a redrive of its turn.
 """
 
+import asyncio
 import secrets
 from collections.abc import Sequence
 
@@ -63,9 +64,9 @@ class Delivery:
             await self._revive(wake_up, generation)
         return wake_up
 
-    async def delete(self, message: ReceivedMessage) -> None:
-        """Deletes; best effort. What is not deleted is delivered again and finds nothing to do."""
-        await self._deletes(message)
+    def delete(self, message: ReceivedMessage) -> "asyncio.Future[None]":
+        """Begins to delete; best effort. What is not deleted is delivered again and finds nothing to do."""
+        return self._deletes(message)
 
     async def give_back(self, message: ReceivedMessage, after_seconds: float) -> None:
         """Has it delivered again in so many seconds; best effort: else it comes when its visibility timeout is over."""

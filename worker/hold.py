@@ -27,7 +27,7 @@ class Hold:
     started_at: float = field(default_factory=time.monotonic)
     turns: int = 0
     worked_since_look: bool = False
-    deletion: "asyncio.Task[None] | None" = None
+    deletion: "asyncio.Future[None] | None" = None
     """Of its message, once that is not needed any more."""
     visited: bool = False
     """Another wake-up of its session has come to this worker since it last looked."""

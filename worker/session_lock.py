@@ -14,7 +14,7 @@ releasing compares first.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
@@ -142,13 +142,13 @@ class SessionLock:
         except RedisError:
             return False
 
-    async def acquire(self, lock: LockedSession) -> Guard:
+    def acquire(self, lock: LockedSession) -> Awaitable[Guard]:
         """Takes the lock or leaves the waiting mark."""
-        return await self._acquire(lock)
+        return self._acquire(lock)
 
-    async def release(self, lock: LockedSession) -> Release:
+    def release(self, lock: LockedSession) -> Awaitable[Release]:
         """Gives the lock back, unless somebody waits."""
-        return await self._release(lock)
+        return self._release(lock)
 
     async def give_up(self, lock: LockedSession) -> None:
         """Gives the lock back whoever waits: for a hold that is broken off, which looks at nothing any more.

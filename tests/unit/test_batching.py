@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.probes import turn_loop
 from turns.batching import Batcher
 from turns.errors import TurnstileError
 
@@ -39,15 +40,6 @@ async def all_of(*calls: Awaitable[int]) -> list[Any]:
     return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 20)
 
 
-async def turn_loop(times: int = 5) -> None:
-    """Lets everything that is ready run."""
-    loop = asyncio.get_running_loop()
-    for _ in range(times):
-        turned = loop.create_future()
-        loop.call_soon(turned.set_result, None)
-        await turned
-
-
 async def test_calls_of_the_same_moment_go_out_as_one() -> None:
     flush = Recorder()
     call = Batcher(flush, limit=10)
@@ -61,9 +53,9 @@ async def test_calls_made_while_a_flush_is_under_way_go_out_together_after_it() 
     flush = Recorder()
     call = Batcher(flush, limit=10)
     flush.gate.clear()
-    first = asyncio.create_task(call(0))
+    first = asyncio.ensure_future(call(0))
     await turn_loop()
-    others = [asyncio.create_task(call(item)) for item in (1, 2, 3)]
+    others = [asyncio.ensure_future(call(item)) for item in (1, 2, 3)]
     await turn_loop()
     flush.gate.set()
 
@@ -92,7 +84,7 @@ async def test_as_many_flushes_run_at_a_time_as_there_are_lanes(lanes: int) -> N
     flush = Recorder()
     call = Batcher(flush, limit=1, lanes=lanes)
     flush.gate.clear()
-    calls = [asyncio.create_task(call(item)) for item in range(10)]
+    calls = [asyncio.ensure_future(call(item)) for item in range(10)]
     await turn_loop()
     flush.gate.set()
     await all_of(*calls)
@@ -104,9 +96,9 @@ async def test_a_few_calls_wait_for_company_while_a_flush_is_under_way() -> None
     flush = Recorder()
     call = Batcher(flush, limit=4, lanes=3, patience_seconds=60.0)
     flush.gate.clear()
-    first = asyncio.create_task(call(0))
+    first = asyncio.ensure_future(call(0))
     await turn_loop()
-    others = [asyncio.create_task(call(item)) for item in (1, 2, 3)]
+    others = [asyncio.ensure_future(call(item)) for item in (1, 2, 3)]
     await turn_loop()
 
     assert flush.batches == [[0]]
@@ -119,7 +111,7 @@ async def test_a_full_batch_waits_for_nobody() -> None:
     flush = Recorder()
     call = Batcher(flush, limit=4, lanes=3, patience_seconds=60.0)
     flush.gate.clear()
-    calls = [asyncio.create_task(call(item)) for item in range(10)]
+    calls = [asyncio.ensure_future(call(item)) for item in range(10)]
     await turn_loop()
 
     assert flush.batches == [[0, 1, 2, 3], [4, 5, 6, 7]]
@@ -132,9 +124,9 @@ async def test_beside_a_flush_that_takes_long_the_next_call_begins_one() -> None
     flush = Recorder()
     call = Batcher(flush, limit=4, lanes=2, patience_seconds=1e-9)
     flush.gate.clear()
-    first = asyncio.create_task(call(0))
+    first = asyncio.ensure_future(call(0))
     await turn_loop()
-    second = asyncio.create_task(call(1))
+    second = asyncio.ensure_future(call(1))
     await turn_loop()
 
     assert flush.batches == [[0], [1]]
@@ -142,8 +134,8 @@ async def test_beside_a_flush_that_takes_long_the_next_call_begins_one() -> None
     await all_of(first, second)
 
 
-async def test_the_first_callers_go_on_before_the_last_are_told() -> None:
-    call = Batcher(Recorder(), limit=50)
+async def test_the_first_of_those_who_begin_something_go_on_before_the_last_are_told() -> None:
+    call = Batcher(Recorder(), limit=50, begins=lambda _: True)
     order: list[str] = []
 
     async def caller(number: int) -> None:
@@ -156,6 +148,14 @@ async def test_the_first_callers_go_on_before_the_last_are_told() -> None:
 
     assert order.index("went on") <= 20
     assert order.count("went on") == 50
+
+
+async def test_all_others_are_told_in_one_step_so_that_they_share_the_next_batch() -> None:
+    call = Batcher(Recorder(), limit=50, begins=lambda result: result is None)
+    calls = [call(item) for item in range(50)]
+    await calls[0]
+
+    assert all(one.done() for one in calls)
 
 
 async def test_one_bad_item_fails_alone() -> None:
@@ -205,10 +205,10 @@ async def test_the_effect_for_a_caller_that_is_cancelled_still_happens() -> None
     flush = Recorder()
     call = Batcher(flush, limit=10)
     flush.gate.clear()
-    first = asyncio.create_task(call(1))
+    first = asyncio.ensure_future(call(1))
     await turn_loop()
-    impatient = asyncio.create_task(call(2))
-    patient = asyncio.create_task(call(3))
+    impatient = asyncio.ensure_future(call(2))
+    patient = asyncio.ensure_future(call(3))
     await turn_loop()
     impatient.cancel()
     first.cancel()
@@ -232,7 +232,7 @@ async def test_a_bad_batch_serves_the_others_though_a_caller_has_gone() -> None:
         return list(items)
 
     call = Batcher(flush, limit=10)
-    gone, stays = asyncio.create_task(call(1)), asyncio.create_task(call(2))
+    gone, stays = asyncio.ensure_future(call(1)), asyncio.ensure_future(call(2))
     await flush_began.wait()
     gone.cancel()
     gate.set()
@@ -245,7 +245,7 @@ async def test_no_item_is_stuck_whenever_it_comes() -> None:
     for steps in range(12):
         flush = Recorder()
         call = Batcher(flush, limit=1)
-        first = asyncio.create_task(call(1))
+        first = asyncio.ensure_future(call(1))
         await turn_loop(steps)
 
         assert await all_of(call(2), first) == [4, 2]
@@ -277,7 +277,7 @@ async def test_a_flush_under_way_is_not_lost_to_the_garbage_collector() -> None:
     flush = Recorder()
     call = Batcher(flush, limit=10)
     flush.gate.clear()
-    waiting = asyncio.create_task(call(1))
+    waiting = asyncio.ensure_future(call(1))
     await turn_loop()
     gc.collect()
     flush.gate.set()
