@@ -33,7 +33,7 @@ from turns.settings import Settings
 from turns.trust import check_certificates
 from turns.webhook_delivery import WebhookDelivery
 from worker.consumer import Consumer
-from worker.emitting import Emission
+from worker.emission import Emission
 from worker.event_loop import new_event_loop
 from worker.handler import Handler
 from worker.handler_exits import EXITS, outlive_exits

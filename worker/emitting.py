@@ -8,18 +8,16 @@ the whole text is said anew, as a `reset`.
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, assert_never
 
 import structlog
 
 from turns.claimed_turn import ClaimedTurn
-from turns.events import Append, Appended, EventWriter
-from turns.settings import Settings
+from turns.events import Append, Appended
 from turns.settlement import Settlement
 from turns.status import TurnStatus
-from turns.turn_event import EventKind, Saying, TurnEvent, name_stream, numbered, pieces
+from turns.turn_event import EventKind, Saying, TurnEvent, numbered, pieces
 from worker.gathering import Gathered, deltas, portion
 from worker.reply import MAX_REPLY_CHARACTERS, clean, encode
 
@@ -37,8 +35,6 @@ RETRY_SECONDS = 0.5
 PARTING_SECONDS = 5.0
 """How long the last words of an attempt are tried. Then the reader closes from the table."""
 
-LAST_CALL_SECONDS = 0.3
-
 log = structlog.get_logger("turnstile.events")
 
 
@@ -53,35 +49,6 @@ class _Said:
 SAID: Awaitable[None] = _Said()
 
 
-class Emission:
-    """The voice of one worker: makes the emitters of its attempts, and lets them finish their sentences."""
-
-    def __init__(self, settings: Settings, writer: EventWriter) -> None:
-        self._prefix = settings.redis_prefix
-        self._cap = settings.events_cap
-        self._writer = writer
-        # In the order of their beginning: a dict, as everywhere where the order of a set would be that of addresses.
-        self._tasks: dict[asyncio.Task[None], None] = {}
-
-    def begin(self, turn: ClaimedTurn) -> "Emitter":
-        """For an attempt that begins now. Called on the event loop."""
-        key = name_stream(self._prefix, turn.tenant_id, turn.session_id, turn.id)
-        return Emitter(turn, key, self._cap, self._writer.append, self._spawn)
-
-    async def close(self) -> None:
-        """Lets out what was settled a moment ago, within a bound, and closes the connections."""
-        if self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=LAST_CALL_SECONDS)
-        for task in list(self._tasks):
-            task.cancel()
-        await self._writer.close()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work, name="emitting")
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
-
-
 class Emitter:
     """The voice of one attempt. `emit` and `text` are for any thread, the rest for the event loop."""
 
@@ -90,14 +57,15 @@ class Emitter:
         turn: ClaimedTurn,
         key: str,
         cap: int,
-        append: Callable[[Append], Awaitable[Appended]],
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        append: "Callable[[Append], asyncio.Future[Appended]]",
+        tell: "Callable[[Emitter, bool], None]",
     ) -> None:
         self._turn = turn
         self._key = key
         self._cap = cap
         self._append = append
-        self._spawn = spawn
+        self._tell = tell
+        """Told when it begins to speak, and when all is said."""
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._lock = threading.Lock()
@@ -114,9 +82,11 @@ class Emitter:
         self._since_anew = 0
         self._anew = False
         self._speaking = False
+        self._pause: asyncio.TimerHandle | None = None
+        """Between two appends."""
         self._silent = False
         self._overflown = False
-        self._parting = asyncio.Event()
+        self._parting = False
         self._patience_ends = 0.0
         self._gathered.add(Saying.of(EventKind.STATUS, {"status": TurnStatus.RUNNING, "attempt": turn.attempt}), 0)
         self._opening = self._loop.call_later(OPENING_SECONDS, self._open)
@@ -169,7 +139,7 @@ class Emitter:
             self._gathered.put([])
             # A new one: what stands in the old one may wait to be appended, together with what others say.
             self._said = []
-        self._parting.set()
+        self._hurry()
 
     # --- gather
 
@@ -179,9 +149,15 @@ class Emitter:
                 self._wake()
 
     def _part(self, kind: EventKind, data: dict[str, Any]) -> None:
-        self._say(Saying.of(kind, data), last=True)
-        self._parting.set()
         self._patience_ends = self._loop.time() + PARTING_SECONDS
+        self._say(Saying.of(kind, data), last=True)
+        self._hurry()
+
+    def _hurry(self) -> None:
+        self._parting = True
+        if self._pause is not None:
+            self._pause.cancel()
+            self._speak()
 
     def _say_text(self, text: str) -> None:
         with self._lock:
@@ -219,29 +195,45 @@ class Emitter:
         self._speaking = True
         if threading.get_ident() == self._loop_thread:
             # Waking a loop that is awake costs a write to a socket, twice in each turn.
-            self._spawn(self._speak())
+            self._loop.call_soon(self._speak)
+            self._tell(self, True)
             return
         try:
-            self._loop.call_soon_threadsafe(lambda: self._spawn(self._speak()))
+            self._loop.call_soon_threadsafe(self._begin)
         except RuntimeError:
             # A thread that was left behind outlives the loop.
             self._silent = True
 
-    # --- speak
+    # --- speak: not a task, which would cost as much as all the rest of an append does
 
-    async def _speak(self) -> None:
-        while events := self._take():
-            answer = await self._append(Append(self._key, events))
-            self._note(answer)
-            if answer is Appended.AWAY and self._parting.is_set():
-                if self._loop.time() > self._patience_ends:
-                    self.fall_silent()
-                await asyncio.sleep(RETRY_SECONDS)
-                continue
-            if not self._parting.is_set():
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(RETRY_SECONDS if answer is Appended.AWAY else PACE_SECONDS):
-                        await self._parting.wait()
+    def _begin(self) -> None:
+        self._tell(self, True)
+        self._speak()
+
+    def _speak(self) -> None:
+        self._pause = None
+        if events := self._take():
+            self._append(Append(self._key, events)).add_done_callback(self._hear)
+        else:
+            self._tell(self, False)
+
+    def _hear(self, appended: "asyncio.Future[Appended]") -> None:
+        if appended.cancelled() or (error := appended.exception()) is not None:
+            # The worker's end, or a bug of ours.
+            log.error("events.failed", turn_id=str(self._turn.id), error=None if appended.cancelled() else repr(error))
+            self.fall_silent()
+            self._speak()
+            return
+        answer = appended.result()
+        self._note(answer)
+        if answer is Appended.AWAY and self._parting and self._loop.time() > self._patience_ends:
+            self.fall_silent()
+            self._speak()
+        elif answer is Appended.AWAY or not self._parting:
+            seconds = RETRY_SECONDS if answer is Appended.AWAY else PACE_SECONDS
+            self._pause = self._loop.call_later(seconds, self._speak)
+        else:
+            self._speak()
 
     def _take(self) -> list[TurnEvent]:
         with self._lock:

@@ -23,7 +23,7 @@ from turns.message_queue import MessageQueues
 from turns.secret_settings import read_secrets
 from turns.settings import Settings, load
 from worker import handler_loading
-from worker.emitting import Emission
+from worker.emission import Emission
 from worker.event_loop import new_event_loop
 from worker.handler import Handler
 from worker.handler_exits import outlive_exits

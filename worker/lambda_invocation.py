@@ -26,7 +26,7 @@ from turns.errors import DatabaseUnavailableError, QueueUnavailableError, Unknow
 from turns.message_queue import MessageQueues
 from turns.registry import WorkerRecord
 from turns.settings import Settings
-from worker.emitting import Emission
+from worker.emission import Emission
 from worker.handler import Handler
 from worker.heartbeat import Heartbeat
 from worker.lambda_event import Delivery, not_to_delete
@@ -199,10 +199,10 @@ class Invocation:
         if self._hints is not None:
             self._hints.cancel()
             await in_own_thread(self._heartbeat.stop, HEARTBEAT_END_SECONDS)
-        # Wakers of parents, last words of streams, deletes on FIFO: what was begun behind a turn's back.
+        # Wakers of parents, deletes on FIFO, last words of streams: what was begun behind a turn's back.
         begun = asyncio.all_tasks() - self._before - {asyncio.current_task()}
-        if begun:
-            await asyncio.wait(begun, timeout=LAST_CALLS_SECONDS)
+        finishing = asyncio.create_task(self._with.emission.finish(LAST_CALLS_SECONDS))
+        await asyncio.wait({*begun, finishing}, timeout=LAST_CALLS_SECONDS)
 
     async def _give_back(self, messages: Sequence[ReceivedMessage]) -> None:
         began = [message for message in messages if message.message_id in self._begun]

@@ -11,7 +11,7 @@ from memory.item_cache import ItemCache
 from turns.database import Database
 from turns.envelope import ReceivedMessage
 from turns.message_queue import MessageQueues
-from worker.emitting import Emission
+from worker.emission import Emission
 from worker.handler import Handler
 from worker.heartbeat import Heartbeat
 from worker.session_lock import SessionLock

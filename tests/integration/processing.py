@@ -14,7 +14,7 @@ from turns.envelope import ReceivedMessage
 from turns.events import Append, Appended
 from turns.message import WakeUp
 from turns.settings import Settings
-from worker.emitting import Emission
+from worker.emission import Emission
 from worker.handler import Handler
 from worker.heartbeat import Kept
 from worker.processor import Processor
@@ -48,8 +48,10 @@ class Heart:
 class Deaf:
     """A Redis for events that is away."""
 
-    async def append(self, _: Append) -> Appended:
-        return Appended.AWAY
+    def append(self, _: Append) -> "asyncio.Future[Appended]":
+        answered: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        answered.set_result(Appended.AWAY)
+        return answered
 
 
 @contextmanager

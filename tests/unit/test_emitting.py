@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -73,11 +73,14 @@ class Bench:
 
     def __init__(self, cap: int = 100) -> None:
         self.redis = Redis()
-        self.tasks: set[asyncio.Task[None]] = set()
-        self.emitter = Emitter(CLAIMED, "key", cap, self.redis.append, self._spawn)
+        self.speaking: set[Emitter] = set()
+        self.emitter = Emitter(CLAIMED, "key", cap, self._append, self.note)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self.tasks.add(asyncio.create_task(work))
+    def _append(self, append: Append) -> "asyncio.Future[Appended]":
+        return asyncio.ensure_future(self.redis.append(append))
+
+    def note(self, emitter: Emitter, speaks: bool) -> None:
+        (self.speaking.add if speaks else self.speaking.remove)(emitter)
 
     async def quiet(self) -> None:
         """Until all has been said."""
@@ -338,10 +341,10 @@ async def test_who_falls_silent_leaves_an_append_that_waits_as_it_is() -> None:
         return [Appended.APPENDED] * len(appends)
 
     bench, appends = Bench(), Batcher[Append, Appended](flush, limit=9)
-    other = Emitter(CLAIMED, "other", 100, appends, bench._spawn)
+    other = Emitter(CLAIMED, "other", 100, appends, bench.note)
     await other.emit("first")
     await until(lambda: other._said and not appends._waiting)
-    emitter = Emitter(CLAIMED, "key", 100, appends, bench._spawn)
+    emitter = Emitter(CLAIMED, "key", 100, appends, bench.note)
     await emitter.emit("waits")
     await until(lambda: emitter._said)
 

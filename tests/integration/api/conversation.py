@@ -13,7 +13,7 @@ from tests.integration.processing import message_about, processing
 from turns.database import Database
 from turns.events import EventWriter
 from turns.settings import Settings
-from worker.emitting import Emission
+from worker.emission import Emission
 from worker.handler import Context, Handler, Turn
 from worker.processor import Processor
 from worker.session_lock import SessionLock
