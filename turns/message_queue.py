@@ -110,8 +110,10 @@ class MessageQueues:
                 log.warning("queue.send_refused", queue_url=url, code=refused["Code"], ours=refused["SenderFault"])
         return sent
 
-    async def receive(self, queue: str, most: int, *, dead: bool = False) -> list[ReceivedMessage]:
-        """A long poll for up to `most` (1 to 10) messages of the queue, or (`dead`, without waiting) of its DLQ.
+    async def receive(self, queue: str, most: int, *, dead: bool = False, wait: bool = True) -> list[ReceivedMessage]:
+        """A long poll for up to `most` (1 to 10) messages of the queue, or (`dead`) of its DLQ, for which nobody waits.
+
+        Without `wait` for what is there now.
 
         A caller that is cancelled leaves the poll behind: what it may bring stays invisible until its time is over.
         """
@@ -121,7 +123,7 @@ class MessageQueues:
             POLL,
             QueueUrl=address.dlq_url if dead else address.url,
             MaxNumberOfMessages=most,
-            WaitTimeSeconds=0 if dead else self._settings.receive_wait_seconds,
+            WaitTimeSeconds=self._settings.receive_wait_seconds if wait and not dead else 0,
             VisibilityTimeout=int(address.visibility_seconds),
             MessageSystemAttributeNames=["ApproximateReceiveCount", "DeadLetterQueueSourceArn"],
             MessageAttributeNames=["All"],

@@ -1,5 +1,8 @@
 """The consumer: a long poll, only for turns that find a slot or soon will, and a task for each message it brings.
 
+A poll that brings all it has asked for says that there is more. While that is so, two others go beside the long ones (ADR 0054):
+one at a time brings ten messages in each way to SQS and back, and who waits for them are the batches of all that comes after.
+
 Nothing that a message holds and nothing that a handler does may end the poll: a worker that looks healthy and is deaf is
 the failure that operators of queue workers report most. `deaf_for` is what the health check goes by.
 
@@ -20,10 +23,15 @@ from turns.backoff import full_jitter
 from turns.envelope import ReceivedMessage
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turns.message_queue import BATCH, MessageQueues
+from turns.sqs_transport import BESIDE
 from worker.slots import Slots
 
 BACKOFF_BASE_SECONDS = 0.25
 BACKOFF_CAP_SECONDS = 5.0
+
+ALONE_SECONDS = 1.0
+"""After one that brought less there is none for so long: SQS charges by the call, and may have had just as many as there are
+clients who wait for them."""
 
 log = structlog.get_logger("turnstile.consumer")
 
@@ -52,9 +60,12 @@ class Consumer:
         self._room_left = slots.count
         """For a poll, in turns: less than there are slots while handlers run that ignored their cancellation, and less than none
         while turns are taken in ahead."""
-        self._room = asyncio.Event()
+        self._waiting: dict[asyncio.Future[None], int] = {}
+        """Polls that wait for room, and for how much."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._left_behind: set[asyncio.Future[Any]] = set()
+        self._beside = 0
+        self._alone_until = 0.0
         self._returned_at = time.monotonic()
         self._has_received = False
         slots.tell(self._look_for_room)
@@ -89,34 +100,53 @@ class Consumer:
         """Polls until `stopping`. A poll that is under way then is finished, and what it brings is given back."""
         async with asyncio.TaskGroup() as pollers:
             for _ in range(self._pollers):
-                pollers.create_task(self._poll())
+                pollers.create_task(self._poll(pollers))
+            pollers.create_task(self._wake_at_stop())
 
-    async def _poll(self) -> None:
+    async def _poll(self, pollers: asyncio.TaskGroup) -> None:
         failures = 0
-        while not self._stopping.is_set():
-            most = await self._reserve()
-            if not most:
-                return
-            received: list[ReceivedMessage] = []
-            try:
-                received = await self._queues.receive(self._queue, most)
-                failures = 0
-                self._has_received = True
-                self._returned_at = time.monotonic()
-            except (QueueUnavailableError, UnknownQueueError) as error:
+        while most := await self._reserve():
+            if (brought := await self._receive(most, failures)) is None:
                 failures += 1
-                if self._has_received:
-                    self._returned_at = time.monotonic()
-                log.warning("consumer.receive_failed", error=str(error), failures=failures)
-            finally:
-                self._room_left += most - len(received)
-            if self._stopping.is_set():
-                await self._give_back(received)
-                return
+                await self._pause(failures)
+                continue
+            failures = 0
+            if brought == BATCH and self._beside < BESIDE and time.monotonic() >= self._alone_until:
+                self._beside += 1
+                pollers.create_task(self._poll_beside())
+
+    async def _poll_beside(self) -> None:
+        # Without a wait: for a message that is still to come the long poll waits, and this one would keep its room for as long.
+        try:
+            while await self._reserve(BATCH):
+                if await self._receive(BATCH, wait=False) != BATCH:
+                    self._alone_until = time.monotonic() + ALONE_SECONDS
+                    return
+        finally:
+            self._beside -= 1
+
+    async def _receive(self, most: int, failures: int = 0, *, wait: bool = True) -> int | None:
+        """Begins what a poll brings, and says how much it was; None if it failed."""
+        received: list[ReceivedMessage] = []
+        try:
+            received = await self._queues.receive(self._queue, most, wait=wait)
+            self._has_received = True
+            self._returned_at = time.monotonic()
+        except (QueueUnavailableError, UnknownQueueError) as error:
+            if self._has_received:
+                self._returned_at = time.monotonic()
+            log.warning("consumer.receive_failed", error=str(error), failures=failures + 1)
+            return None
+        finally:
+            self._room_left += most - len(received)
+            # Who gives it back need not be the next to take it: one that ends would leave another waiting for a handler's end.
+            self._look_for_room()
+        if self._stopping.is_set():
+            await self._give_back(received)
+        else:
             for message in received:
                 self._begin(message)
-            if failures:
-                await self._pause(failures)
+        return len(received)
 
     async def finished(self) -> None:
         """Returns when nothing is being worked on."""
@@ -128,30 +158,40 @@ class Consumer:
         for task in self._tasks:
             task.cancel()
 
-    async def _reserve(self) -> int:
-        """Takes room for up to ten turns for one poll; 0 when stopping."""
-        while not (most := self._find_room()):
-            self._room.clear()
-            waits = [asyncio.ensure_future(self._room.wait()), asyncio.ensure_future(self._stopping.wait())]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for wait in waits:
-                wait.cancel()
-            if self._stopping.is_set():
-                return 0
+    async def _reserve(self, least: int = 1) -> int:
+        """Takes room for one poll, for `least` to ten turns; 0 when stopping."""
+        while not self._stopping.is_set():
+            if (most := self._find_room()) >= least:
+                self._room_left -= most
+                return most
+            place = asyncio.get_running_loop().create_future()
+            self._waiting[place] = least
+            try:
+                await place
+            finally:
+                del self._waiting[place]
             # Until now there was nothing to receive for: that was not deafness.
             self._returned_at = time.monotonic()
-        self._room_left -= most
-        return most
+        return 0
 
     def _find_room(self) -> int:
-        # What may come ahead changes by itself, as time goes on: it is asked once.
+        # What may come ahead changes by itself, as time goes on.
         room = self._room_left + self._slots.ahead()
         # Ahead of the slots a poll is for ten: nobody stands idle for want of it, and it costs what a poll for one does.
         return min(BATCH, room) if self._room_left > 0 or room >= BATCH else 0
 
     def _look_for_room(self) -> None:
-        if self._find_room():
-            self._room.set()
+        if self._waiting and (room := self._find_room()):
+            self._wake(room)
+
+    def _wake(self, room: int) -> None:
+        for place, least in self._waiting.items():
+            if least <= room and not place.done():
+                place.set_result(None)
+
+    async def _wake_at_stop(self) -> None:
+        await self._stopping.wait()
+        self._wake(BATCH)
 
     def _begin(self, message: ReceivedMessage) -> None:
         task = asyncio.create_task(self._serve(message))

@@ -32,13 +32,13 @@ class Slots:
         self._turned_away_at = -math.inf
 
     def ahead(self) -> int:
-        """How many more turns than there are slots may be in hand: half as many at most."""
+        """How many more turns than there are slots may be in hand: as many again at most."""
         now = time.monotonic()
         while self._ends and self._ends[0] < now - PACE_SECONDS:
             self._ends.popleft()
         if now - self._turned_away_at < PACE_SECONDS:
             return 0
-        return min(self.count // 2, int(len(self._ends) * AHEAD_SECONDS / PACE_SECONDS))
+        return min(self.count, int(len(self._ends) * AHEAD_SECONDS / PACE_SECONDS))
 
     def tell(self, told: Callable[[], None]) -> None:
         """Calls `told` whenever a slot was given back."""

@@ -33,7 +33,7 @@ class Vanished:
         self.polls = 0
         self.arrives = asyncio.Event()
 
-    async def receive(self, *_: Any) -> list[ReceivedMessage]:
+    async def receive(self, *_: Any, **__: Any) -> list[ReceivedMessage]:
         self.polls += 1
         await self.arrives.wait()
         return [message_about(uuid4())]

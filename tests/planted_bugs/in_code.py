@@ -77,8 +77,8 @@ def malformed_message_ends_the_poll() -> None:
     """What can't be understood raises out of the consumer."""
 
     def raising(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def receive(self: Any, queue: str, most: int, *, dead: bool = False) -> Any:
-            received = await original(self, queue, most, dead=dead)
+        async def receive(self: Any, queue: str, most: int, *, dead: bool = False, wait: bool = True) -> Any:
+            received = await original(self, queue, most, dead=dead, wait=wait)
             for message in received:
                 if not dead:
                     worker.delivery.decode(message.body)
