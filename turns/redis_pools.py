@@ -98,8 +98,10 @@ async def _send(connection: Any, command: bytes | Iterable[bytes], check_health:
     writer = connection._writer  # noqa: SLF001 - there is no other way to what is written to
     try:
         writer.writelines([command] if isinstance(command, bytes) else command)
-        async with asyncio.timeout(connection.socket_timeout):
-            await writer.drain()
+        if writer.transport.get_write_buffer_size():
+            # More than the socket takes. A timer for each command that it takes at once would cost as much as the command.
+            async with asyncio.timeout(connection.socket_timeout):
+                await writer.drain()
     except BaseException as error:
         # Half a command may be on its way: the connection is of no more use.
         await connection.disconnect(nowait=True)

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Iterator
 from functools import partial
+from itertools import count
 from typing import Any, assert_never
 from uuid import uuid4
 
@@ -47,7 +48,7 @@ log = structlog.get_logger("turnstile.worker")
 
 
 class Processor:
-    """Answers the turns of one queue. `process` runs as often at a time as the worker has slots, and half as often again."""
+    """Answers the turns of one queue. `process` runs as often at a time as the worker has slots, and as often again."""
 
     def __init__(self, settings: Settings, with_: Workbench) -> None:
         self._settings = settings
@@ -72,6 +73,9 @@ class Processor:
         self._cap = TenantCap(settings.tenant_slots, with_.database, with_.nudge_relay, self._outlast)
         self._parents = ParentWaking(with_.database, with_.nudge_relay)
         self._holds = Holds()
+        # Fresh for every hold, of whatever worker and whichever of its lives.
+        life = f"{with_.worker_id}:{uuid4().hex}"
+        self._tokens = (f"{life}-{hold}" for hold in count(1))
 
     async def process(self, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
         """Does all that one message asks for. Returns a handler that ignored its cancellation and still runs, if any.
@@ -141,7 +145,7 @@ class Processor:
     # --- lock
 
     async def _lock(self, wake_up: WakeUp, message: ReceivedMessage) -> Hold | None:
-        lock = name_lock(self._settings, wake_up.tenant_id, wake_up.session_id, f"{self._with.worker_id}:{uuid4().hex}")
+        lock = name_lock(self._settings, wake_up.tenant_id, wake_up.session_id, next(self._tokens))
         began = time.monotonic()
         guard = Guard.BUSY if self._holds.visit(wake_up) else await self._with.lock.acquire(lock)
         log.info("session.lock", result=guard.as_told, seconds=round(time.monotonic() - began, 4))
@@ -280,10 +284,10 @@ class Processor:
 
     # --- delete
 
-    def _begin_deletion(self, hold: Hold) -> "asyncio.Task[None]":
+    def _begin_deletion(self, hold: Hold) -> "asyncio.Future[None]":
         if hold.deletion is None:
             hold.kept.message = None
-            hold.deletion = asyncio.create_task(self._delivery.delete(hold.message))
+            hold.deletion = self._delivery.delete(hold.message)
         return hold.deletion
 
 

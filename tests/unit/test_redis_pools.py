@@ -59,7 +59,10 @@ class Stuck:
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
         self.disconnected = False
-        self._writer = self
+        self._writer = self.transport = self
+
+    def get_write_buffer_size(self) -> int:
+        return 1
 
     def writelines(self, _: object) -> None:
         """As a StreamWriter has it."""
