@@ -1,6 +1,6 @@
 """The consumer: a long poll, only for turns that find a slot or soon will, and a task for each message it brings.
 
-A poll that brings all it has asked for says that there is more. While that is so, two others go beside the long ones (ADR 0054):
+A poll that brings ten says that there is more. While that is so, two others go beside the long ones (ADR 0054):
 one at a time brings ten messages in each way to SQS and back, and who waits for them are the batches of all that comes after.
 
 Nothing that a message holds and nothing that a handler does may end the poll: a worker that looks healthy and is deaf is
