@@ -18,7 +18,7 @@ from tests.crashpoints.terms import TENANT
 CLAIM = "turns.claim.claim: fetch_pipelined"
 SETTLE = "turns.settle.settle: fetch_pipelined"
 SUBMIT = "turns.submission.submit: fetch"
-RECEIVE = "worker.consumer.Consumer._poll: receive"
+RECEIVE = "worker.consumer.Consumer._receive: receive"
 RECORD = "turns.recorded_values.record_value: fetch"
 HANDLER = "worker.attempt.Attempt._reply: _handler"
 
