@@ -34,6 +34,9 @@ async def test_a_failing_turn_reaches_the_dlq_after_exactly_n_attempts(
     assert letter.dead_letter_generation == 1
     assert len(worker.said("turn.failed")) == 1
     assert [line["level"] for line in worker.said("turn.failed")] == ["error"]
+    (line,) = worker.said("turn.failed")
+    assert line["turn_id"] == str(turn)
+    assert {"session_id", "trace_id", "attempt", "fence", "seconds"} <= line.keys()
 
 
 async def test_what_cannot_heal_is_dead_lettered_at_once(product: Product, start_worker: StartWorker) -> None:
