@@ -5,15 +5,20 @@ No timer: an idle system pays no delay, a busy one makes its own batches. (The g
 
 import asyncio
 import contextvars
+import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from turns.errors import TurnstileError
 
-AT_ONCE = 10
-"""Answers by which a caller begins something anew are given out so many in one step of the loop, so that the first callers have
-begun before the last are told: who begins together ends together, in one crowd for ever."""
+FEWEST_BEGIN = 4
+MOST_BEGIN = 8
+"""Whoever begins something anew by its answer waits for the whole batch first, and all of a batch begin together; so they end
+together too, in one crowd for ever. A third of such callers shares a batch, within these bounds: the crowd comes apart."""
+
+CROWD = 100
+"""After so many in a row the line is no crowd but a backlog, and is served by whole batches, which cost less."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -26,8 +31,8 @@ class Batcher(Generic[Item, Result]):
     (TurnstileError), its items are tried again one by one, so that one bad item fails alone; it must bear that.
     Up to `lanes` flushes run at a time. Where each has its price, a call had better wait for company: beside the flushes that
     are under way another begins only for a full batch, or when the last of them began `patience_seconds` ago.
-    `begins` tells the answers of which only AT_ONCE are given out in one step of the loop. All others are: whoever waits for them
-    is then in the next batch together, and a batch costs nearly the same for many as for few.
+    `begins` tells the answers by which a caller begins something anew. Where the last batch had such answers, the next is a
+    `portion` of those who wait; else all of them, up to the limit, for a batch costs nearly the same for many as for few.
     """
 
     def __init__(
@@ -44,6 +49,8 @@ class Batcher(Generic[Item, Result]):
         self._lanes = lanes
         self._patience_seconds = patience_seconds
         self._begins = begins
+        self._begun_share = 0.0
+        """Of the answers of the last batch those by which something began."""
         self._waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
         # asyncio itself keeps only weak references: a task that nobody holds may vanish with its items.
         self._tasks: set[asyncio.Task[None]] = set()
@@ -82,10 +89,13 @@ class Batcher(Generic[Item, Result]):
                 await asyncio.sleep(0)
             finally:
                 self._beginning -= 1
+            served = 0
             while self._waiting:
                 self._begun_at = asyncio.get_running_loop().time()
-                batch = [self._waiting.popleft() for _ in range(min(self._limit, len(self._waiting)))]
-                await self._serve(batch)
+                share = self._begun_share if served < CROWD else 0.0
+                size = portion(len(self._waiting), self._limit, share)
+                await self._serve([self._waiting.popleft() for _ in range(size)])
+                served += size
         finally:
             # In the same step of the loop as the last look at the waiting line, not in a done callback: an item that
             # came in between would find the lane busy and nobody to serve it.
@@ -96,7 +106,7 @@ class Batcher(Generic[Item, Result]):
             results = await self._flush([item for item, _ in batch])
             if len(results) != len(batch):
                 raise AssertionError(f"{len(results)} results for {len(batch)} items")
-            begins = list(map(self._begins, results))
+            self._begun_share = sum(map(self._begins, results)) / len(results)
         except asyncio.CancelledError:
             for _, future in batch:
                 future.cancel()
@@ -110,15 +120,15 @@ class Batcher(Generic[Item, Result]):
                 if not future.done():
                     future.set_exception(error)
             return
-        _give_out(zip([future for _, future in batch], results, begins, strict=True))
+        for (_, future), result in zip(batch, results, strict=True):
+            if not future.done():
+                future.set_result(result)
 
 
-def _give_out(answers: Iterator[tuple["asyncio.Future[Result]", Result, bool]]) -> None:
-    begun = 0
-    for future, result, begins in answers:
-        if not future.done():
-            future.set_result(result)
-        begun += begins
-        if begun == AT_ONCE:
-            asyncio.get_running_loop().call_soon(_give_out, answers)
-            return
+def portion(waiting: int, limit: int, begun_share: float) -> int:
+    """How many of those who wait share the next batch, if `begun_share` of the last answers began something anew."""
+    most = min(waiting, limit)
+    if not begun_share:
+        return most
+    beginners = min(max(waiting * begun_share / 3, FEWEST_BEGIN), MOST_BEGIN)
+    return min(most, math.ceil(beginners / begun_share))

@@ -1,7 +1,8 @@
 """Hand-off: the turns of a session stand in line, and one is settled. How long until the next one's handler begins?
 
 Taken from `finished_at` in the row, which the settling statement writes just before it commits: the commit is within what
-is measured.
+is measured. A settle that waits for others' settles before it is not in it; so the whole way from the end of one handler to the
+start of the next is in the table beside it.
 """
 
 from collections.abc import Iterator
@@ -47,13 +48,15 @@ def _measure(stage: Stage, case: str, sessions: int, each: int, *, slots: int, s
             try:
                 running.require("settled", lambda: _settled(room) >= running.handled() or not whole, WAIT_SECONDS)
                 found = _milliseconds(running)
+                whole_way = _whole_way(running, sessions, sleep_seconds)
             except NotMeasuredError as error:
                 return Sample(contender=OURS.name, case=case, note=str(error))
     shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "most": 1.0}
+    way = {f"from the end {name}": percentile(whole_way, shares[name]) for name in ("p50", "p99")}
     return Sample(
         contender=OURS.name,
         case=case,
-        figures={name: percentile(found, share) for name, share in shares.items()} | {"turns": float(len(found))},
+        figures={name: percentile(found, share) for name, share in shares.items()} | way | {"turns": float(len(found))},
         series={"milliseconds": found},
         note=None if whole else f"stopped after {WAIT_SECONDS:g} s",
     )
@@ -70,6 +73,12 @@ def _milliseconds(running: Running) -> list[float]:
     with psycopg.connect(running.room.database_url) as connection:
         pairs = connection.execute(PAIRS).fetchall()
     return [1000 * (starts[number] - settled_at) for number, settled_at in pairs if number in starts]
+
+
+def _whole_way(running: Running, sessions: int, sleep_seconds: float) -> list[float]:
+    starts = {start.number: start.at for start in running.starts()}
+    before = ((at, starts.get(number - sessions)) for number, at in starts.items())
+    return [1000 * (at - begun - sleep_seconds) for at, begun in before if begun is not None]
 
 
 def judge(samples: Samples) -> list[Finding]:
@@ -97,6 +106,8 @@ EXPERIMENT = Experiment(
         Column("p95", "p95", 1),
         Column("p99", "p99", 1),
         Column("most", "most", 1),
+        Column("from the end p50", "handler's end to start p50", 1),
+        Column("from the end p99", "p99", 1),
         Column("turns", "hand-offs"),
     ),
     run=run,

@@ -2,13 +2,14 @@
 
 import asyncio
 import gc
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
 from tests.probes import turn_loop
-from turns.batching import Batcher
+from turns.batching import CROWD, MOST_BEGIN, Batcher
 from turns.errors import TurnstileError
 
 Flush = Callable[[Sequence[int]], Awaitable[Sequence[int]]]
@@ -134,28 +135,36 @@ async def test_beside_a_flush_that_takes_long_the_next_call_begins_one() -> None
     await all_of(first, second)
 
 
-async def test_the_first_of_those_who_begin_something_go_on_before_the_last_are_told() -> None:
-    call = Batcher(Recorder(), limit=50, begins=lambda _: True)
-    order: list[str] = []
-
-    async def caller(number: int) -> None:
-        await call(number)
-        order.append("told")
-        await turn_loop(1)
-        order.append("went on")
-
-    await asyncio.gather(*(caller(number) for number in range(50)))
-
-    assert order.index("went on") <= 20
-    assert order.count("went on") == 50
+async def sizes_of_a_crowd(count: int, *, begins: Callable[[int], bool], before: int = 1) -> list[int]:
+    """The batches in which `count` callers are served that come at one time, after some that came `before`."""
+    flush = Recorder()
+    call = Batcher(flush, limit=50, begins=begins)
+    await all_of(*(call(item) for item in range(before)))
+    flush.batches.clear()
+    await all_of(*(call(item) for item in range(count)))
+    return [len(batch) for batch in flush.batches]
 
 
-async def test_all_others_are_told_in_one_step_so_that_they_share_the_next_batch() -> None:
-    call = Batcher(Recorder(), limit=50, begins=lambda result: result is None)
-    calls = [call(item) for item in range(50)]
-    await calls[0]
+async def test_of_a_crowd_in_which_each_begins_something_a_few_are_told_together_and_then_fewer() -> None:
+    assert await sizes_of_a_crowd(30, begins=lambda _: True) == [8, 8, 5, 4, 4, 1]
 
-    assert all(one.done() for one in calls)
+
+async def test_of_a_mixed_crowd_so_many_are_told_together_that_a_few_begin_something() -> None:
+    sizes = await sizes_of_a_crowd(40, begins=lambda result: result % 4 == 0, before=10)
+
+    assert sizes[:2] == [14, 9]
+
+
+async def test_those_of_whom_nobody_begins_anything_share_one_batch() -> None:
+    assert await sizes_of_a_crowd(40, begins=lambda _: False) == [40]
+
+
+async def test_a_line_that_does_not_end_is_served_by_whole_batches() -> None:
+    sizes = await sizes_of_a_crowd(300, begins=lambda _: True)
+
+    as_a_crowd = math.ceil(CROWD / MOST_BEGIN)
+    assert sizes[:as_a_crowd] == [MOST_BEGIN] * as_a_crowd
+    assert sizes[as_a_crowd:-1] == [50] * (len(sizes) - as_a_crowd - 1)
 
 
 async def test_one_bad_item_fails_alone() -> None:

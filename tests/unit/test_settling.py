@@ -1,4 +1,4 @@
-"""Settles share a round trip; sessions that go on are told so in portions, or they would go on in one crowd for ever."""
+"""Settles share a round trip; of sessions that go on a few, or they would go on in one crowd for ever."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,9 +7,8 @@ from typing import Any, cast
 import pytest
 
 import worker.settling
-from tests.probes import turn_loop
 from tests.unit.test_attempt import CLAIMED
-from turns.batching import AT_ONCE
+from turns.batching import MOST_BEGIN
 from turns.claim import Claim, NoClaim
 from turns.settings import QueueSettings, Settings
 from turns.settle import Settled, SettleRequest
@@ -19,14 +18,17 @@ from worker.handler import Handler
 from worker.settling import Settling
 
 SUCCEEDED = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="bye")
-MANY = 3 * AT_ONCE
+MANY = 5 * MOST_BEGIN
 
 
-@pytest.mark.parametrize(("following", "told_together"), [(CLAIMED, AT_ONCE), (NoClaim.IDLE, MANY)])
-async def test_of_sessions_that_go_on_a_few_are_told_in_one_step_and_of_all_others_all(
-    following: Claim, told_together: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("following", "most_together"), [(CLAIMED, MOST_BEGIN), (NoClaim.IDLE, MANY)])
+async def test_of_sessions_that_go_on_a_few_share_a_settle_and_of_all_others_many(
+    following: Claim, most_together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    batches: list[int] = []
+
     async def settle(_: Any, __: Any, requests: Sequence[SettleRequest], ___: Any) -> list[Settled]:
+        batches.append(len(requests))
         return [Settled(TurnStatus.SUCCEEDED, following) for _ in requests]
 
     async def once(call: Any) -> Any:
@@ -36,11 +38,7 @@ async def test_of_sessions_that_go_on_a_few_are_told_in_one_step_and_of_all_othe
     nothing = cast("Any", None)
     settings = Settings(queues=(QueueSettings(name="turns"),))
     settling = Settling(settings, Handler(lambda *_: None), nothing, nothing, once)
-    calls = [asyncio.create_task(settling.settle(CLAIMED, SUCCEEDED, more=True)) for _ in range(MANY)]
-    told: list[int] = []
-    while sum(told) < MANY:
-        await turn_loop(1)
-        if now := sum(call.done() for call in calls) - sum(told):
-            told.append(now)
+    await settling.settle(CLAIMED, SUCCEEDED, more=True)
+    await asyncio.gather(*(settling.settle(CLAIMED, SUCCEEDED, more=True) for _ in range(MANY)))
 
-    assert told[0] == told_together
+    assert max(batches) == most_together
