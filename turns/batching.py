@@ -5,7 +5,6 @@ No timer: an idle system pays no delay, a busy one makes its own batches. (The g
 
 import asyncio
 import contextvars
-import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
@@ -18,7 +17,9 @@ MOST_BEGIN = 8
 together too, in one crowd for ever. A third of such callers shares a batch, within these bounds: the crowd comes apart."""
 
 CROWD = 100
-"""After so many in a row the line is no crowd but a backlog, and is served by whole batches, which cost less."""
+REST_SECONDS = 0.005
+"""After so many, without a rest of so long between two batches, the line is no crowd but a backlog, and is served by whole
+batches, which cost less."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -31,8 +32,9 @@ class Batcher(Generic[Item, Result]):
     (TurnstileError), its items are tried again one by one, so that one bad item fails alone; it must bear that.
     Up to `lanes` flushes run at a time. Where each has its price, a call had better wait for company: beside the flushes that
     are under way another begins only for a full batch, or when the last of them began `patience_seconds` ago.
-    `begins` tells the answers by which a caller begins something anew. Where the last batch had such answers, the next is a
-    `portion` of those who wait; else all of them, up to the limit, for a batch costs nearly the same for many as for few.
+    `begins` tells the answers by which a caller begins something anew. Where the last batches had such answers, the next is a
+    `portion` of those who wait, if they are no more than a crowd; else all of them, up to the limit, for a batch costs nearly
+    the same for many as for few.
     """
 
     def __init__(
@@ -50,7 +52,9 @@ class Batcher(Generic[Item, Result]):
         self._patience_seconds = patience_seconds
         self._begins = begins
         self._begun_share = 0.0
-        """Of the answers of the last batch those by which something began."""
+        """Which part of the answers began something: half of it is the last batch's, half what was so before."""
+        self._in_a_row = 0
+        self._rested_from = 0.0
         self._waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
         # asyncio itself keeps only weak references: a task that nobody holds may vanish with its items.
         self._tasks: set[asyncio.Task[None]] = set()
@@ -83,30 +87,37 @@ class Batcher(Generic[Item, Result]):
         return unserved >= self._limit or (unserved > 0 and not self._beginning and waited >= self._patience_seconds)
 
     async def _drain(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
             try:
                 # Lets every caller that is ready in this turn of the loop join the first batch.
                 await asyncio.sleep(0)
             finally:
                 self._beginning -= 1
-            served = 0
+            if loop.time() - self._rested_from > REST_SECONDS:
+                self._in_a_row = 0
             while self._waiting:
-                self._begun_at = asyncio.get_running_loop().time()
-                share = self._begun_share if served < CROWD else 0.0
+                self._begun_at = loop.time()
+                share = self._begun_share if self._in_a_row < CROWD else 0.0
                 size = portion(len(self._waiting), self._limit, share)
                 await self._serve([self._waiting.popleft() for _ in range(size)])
-                served += size
+                self._in_a_row += size
+                if share:
+                    # Whoever was told begins first, which takes two steps of the loop; then the next batch is made up and sent.
+                    for _ in range(2):
+                        await asyncio.sleep(0)
         finally:
             # In the same step of the loop as the last look at the waiting line, not in a done callback: an item that
             # came in between would find the lane busy and nobody to serve it.
             self._busy_lanes -= 1
+            self._rested_from = loop.time()
 
     async def _serve(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
         try:
             results = await self._flush([item for item, _ in batch])
             if len(results) != len(batch):
                 raise AssertionError(f"{len(results)} results for {len(batch)} items")
-            self._begun_share = sum(map(self._begins, results)) / len(results)
+            self._begun_share += (sum(map(self._begins, results)) / len(results) - self._begun_share) / 2
         except asyncio.CancelledError:
             for _, future in batch:
                 future.cancel()
@@ -116,6 +127,8 @@ class Batcher(Generic[Item, Result]):
                 for one in batch:
                     await self._serve([one])
                 return
+            # Nobody has begun anything. In an outage each batch may take as long as a server is waited for: the fewer the better.
+            self._begun_share = 0.0
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)
@@ -126,9 +139,9 @@ class Batcher(Generic[Item, Result]):
 
 
 def portion(waiting: int, limit: int, begun_share: float) -> int:
-    """How many of those who wait share the next batch, if `begun_share` of the last answers began something anew."""
+    """How many of those who wait share the next batch, if `begun_share` of them will begin something anew by its answer."""
     most = min(waiting, limit)
     if not begun_share:
         return most
     beginners = min(max(waiting * begun_share / 3, FEWEST_BEGIN), MOST_BEGIN)
-    return min(most, math.ceil(beginners / begun_share))
+    return min(most, round(beginners / begun_share))

@@ -3,13 +3,15 @@
 import asyncio
 import gc
 import math
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
-from tests.probes import turn_loop
-from turns.batching import CROWD, MOST_BEGIN, Batcher
+import turns.batching
+from tests.probes import turn_loop, until
+from turns.batching import CROWD, MOST_BEGIN, REST_SECONDS, Batcher
 from turns.errors import TurnstileError
 
 Flush = Callable[[Sequence[int]], Awaitable[Sequence[int]]]
@@ -135,36 +137,130 @@ async def test_beside_a_flush_that_takes_long_the_next_call_begins_one() -> None
     await all_of(first, second)
 
 
-async def sizes_of_a_crowd(count: int, *, begins: Callable[[int], bool], before: int = 1) -> list[int]:
-    """The batches in which `count` callers are served that come at one time, after some that came `before`."""
-    flush = Recorder()
-    call = Batcher(flush, limit=50, begins=begins)
-    await all_of(*(call(item) for item in range(before)))
-    flush.batches.clear()
-    await all_of(*(call(item) for item in range(count)))
-    return [len(batch) for batch in flush.batches]
+class Line:
+    """Crowds that come one after the other to one batcher whose flushes answer at once."""
+
+    def __init__(self, begins: Callable[[int], bool]) -> None:
+        self._flush = Recorder()
+        self._call = Batcher(self._flush, limit=50, begins=begins)
+
+    async def sizes(self, count: int) -> list[int]:
+        """The batches in which `count` callers are served that come at one time."""
+        self._flush.batches.clear()
+        await all_of(*(self._call(item) for item in range(count)))
+        return [len(batch) for batch in self._flush.batches]
+
+    async def learn(self, count: int = 2) -> None:
+        """The batcher sees what becomes of those who call: often enough that it does not remember anything else."""
+        for _ in range(20):
+            await self.sizes(count)
+        await self.rest()
+
+    async def rest(self) -> None:
+        """Nobody calls for a while."""
+        began = time.monotonic()
+        await until(lambda: time.monotonic() - began > 2 * REST_SECONDS, every=REST_SECONDS)
 
 
 async def test_of_a_crowd_in_which_each_begins_something_a_few_are_told_together_and_then_fewer() -> None:
-    assert await sizes_of_a_crowd(30, begins=lambda _: True) == [8, 8, 5, 4, 4, 1]
+    line = Line(begins=lambda _: True)
+    await line.learn()
+
+    assert await line.sizes(30) == [8, 7, 5, 4, 4, 2]
 
 
 async def test_of_a_mixed_crowd_so_many_are_told_together_that_a_few_begin_something() -> None:
-    sizes = await sizes_of_a_crowd(40, begins=lambda result: result % 4 == 0, before=10)
+    line = Line(begins=lambda result: result % 4 == 0)
+    await line.learn()
 
-    assert sizes[:2] == [14, 9]
+    assert (await line.sizes(40))[:2] == [13, 9]
 
 
-async def test_those_of_whom_nobody_begins_anything_share_one_batch() -> None:
-    assert await sizes_of_a_crowd(40, begins=lambda _: False) == [40]
+async def test_those_who_are_told_begin_before_the_next_of_their_crowd_are_served() -> None:
+    batches_when_it_began: list[int] = []
+    flush = Recorder()
+    call = Batcher(flush, limit=50, begins=lambda _: True)
+
+    async def begin() -> None:
+        batches_when_it_began.append(len(flush.batches))
+
+    async def caller(number: int) -> None:
+        await call(number)
+        await asyncio.create_task(begin())
+
+    await caller(0)
+    flush.batches.clear()
+    batches_when_it_began.clear()
+    await asyncio.gather(*(caller(number) for number in range(24)))
+
+    assert batches_when_it_began[: MOST_BEGIN + 1] == [1] * MOST_BEGIN + [2]
+
+
+async def test_those_of_whom_nobody_begins_anything_are_told_together_in_one_step() -> None:
+    call = Batcher(Recorder(), limit=50, begins=lambda _: False)
+    calls = [call(item) for item in range(50)]
+    await calls[0]
+
+    assert all(one.done() for one in calls)
+
+
+async def test_when_nobody_begins_anything_any_more_all_are_told_together_again() -> None:
+    begin = True
+    line = Line(begins=lambda _: begin)
+    await line.learn()
+    begin = False
+    await line.learn()
+
+    assert await line.sizes(40) == [40]
 
 
 async def test_a_line_that_does_not_end_is_served_by_whole_batches() -> None:
-    sizes = await sizes_of_a_crowd(300, begins=lambda _: True)
+    line = Line(begins=lambda _: True)
+    await line.learn()
+    sizes = await line.sizes(300)
 
     as_a_crowd = math.ceil(CROWD / MOST_BEGIN)
     assert sizes[:as_a_crowd] == [MOST_BEGIN] * as_a_crowd
     assert sizes[as_a_crowd:-1] == [50] * (len(sizes) - as_a_crowd - 1)
+
+
+async def test_a_moment_in_which_nobody_waits_ends_no_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns.batching, "REST_SECONDS", 60.0)
+    line = Line(begins=lambda _: True)
+    for _ in range(CROWD // 10):
+        await line.sizes(10)
+
+    assert await line.sizes(40) == [40]
+
+
+async def test_after_a_rest_the_next_crowd_is_one_again() -> None:
+    line = Line(begins=lambda _: True)
+    await line.learn()
+    await line.sizes(300)
+    await line.rest()
+
+    assert max(await line.sizes(40)) == MOST_BEGIN
+
+
+async def test_in_an_outage_nobody_waits_for_several_batches() -> None:
+    """Each may take as long as a silent server is waited for."""
+    away = False
+    sizes: list[int] = []
+
+    async def flush(items: Sequence[int]) -> Sequence[int]:
+        sizes.append(len(items))
+        if away:
+            raise TurnstileError("away")
+        return items
+
+    call = Batcher(flush, limit=50, begins=lambda _: True)
+    for _ in range(20):
+        await all_of(call(1), call(2))
+    sizes.clear()
+    away = True
+    await all_of(*(call(item) for item in range(40)))
+
+    assert sizes == [8, 32]
 
 
 async def test_one_bad_item_fails_alone() -> None:
@@ -270,8 +366,11 @@ async def test_a_call_made_by_the_answer_of_the_last_one_is_served() -> None:
 
 
 @pytest.mark.parametrize("patience_seconds", [0.0, 60.0])
-async def test_many_callers_at_random_moments_are_all_served(patience_seconds: float) -> None:
-    call = Batcher(Recorder(), limit=3, lanes=2, patience_seconds=patience_seconds)
+@pytest.mark.parametrize("begins", [lambda _: False, lambda result: result % 3 == 0])
+async def test_many_callers_at_random_moments_are_all_served(
+    patience_seconds: float, begins: Callable[[int], bool]
+) -> None:
+    call = Batcher(Recorder(), limit=3, lanes=2, patience_seconds=patience_seconds, begins=begins)
 
     async def caller(number: int) -> int:
         await turn_loop(number * 7 % 11)
