@@ -92,7 +92,8 @@ class Stage:
         folder.mkdir(parents=True)
         database = name.replace("-", "_")
         with redis.Redis.from_url(self.stack.redis.url) as client:
-            client.flushall()
+            # In the background: what two million turns have left takes Redis longer than it is waited for.
+            client.flushall(asynchronous=True)
         url = self.stack.postgres.create_database(database, template=TEMPLATE)
         self.sqs.create_queue(f"{name}-dlq", VISIBILITY_SECONDS)
         try:
