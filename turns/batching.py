@@ -141,7 +141,8 @@ class Batcher(Generic[Item, Result]):
 def portion(waiting: int, limit: int, begun_share: float) -> int:
     """How many of those who wait share the next batch, if `begun_share` of them will begin something anew by its answer."""
     most = min(waiting, limit)
-    if not begun_share:
+    if most * begun_share <= FEWEST_BEGIN:
+        # Halved with each batch, the share of what began long ago comes to a number that nothing can be divided by.
         return most
     beginners = min(max(waiting * begun_share / 3, FEWEST_BEGIN), MOST_BEGIN)
     return min(most, round(beginners / begun_share))

@@ -214,6 +214,17 @@ async def test_when_nobody_begins_anything_any_more_all_are_told_together_again(
     assert await line.sizes(40) == [40]
 
 
+async def test_callers_are_served_however_long_ago_anything_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halved with each batch since then, its share comes to a number that nothing can be divided by."""
+    monkeypatch.setattr(turns.batching, "REST_SECONDS", -1.0)
+    begin = True
+    line = Line(begins=lambda _: begin)
+    await line.learn()
+    begin = False
+    for _ in range(1100):
+        assert await line.sizes(1) == [1]
+
+
 async def test_a_line_that_does_not_end_is_served_by_whole_batches() -> None:
     line = Line(begins=lambda _: True)
     await line.learn()
