@@ -98,11 +98,11 @@ class Batcher(Generic[Item, Result]):
                 self._in_a_row = 0
             while self._waiting:
                 self._begun_at = loop.time()
-                share = self._begun_share if self._in_a_row < CROWD else 0.0
-                size = portion(len(self._waiting), self._limit, share)
-                await self._serve([self._waiting.popleft() for _ in range(size)])
+                is_crowd = self._in_a_row < CROWD
+                size = portion(len(self._waiting), self._limit, self._begun_share if is_crowd else 0.0)
+                begun = await self._serve([self._waiting.popleft() for _ in range(size)])
                 self._in_a_row += size
-                if share:
+                if is_crowd and begun:
                     # Whoever was told begins first, which takes two steps of the loop; then the next batch is made up and sent.
                     for _ in range(2):
                         await asyncio.sleep(0)
@@ -112,30 +112,34 @@ class Batcher(Generic[Item, Result]):
             self._busy_lanes -= 1
             self._rested_from = loop.time()
 
-    async def _serve(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+    async def _serve(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> int:
+        """How many of them begin something by their answers."""
         try:
             results = await self._flush([item for item, _ in batch])
             if len(results) != len(batch):
                 raise AssertionError(f"{len(results)} results for {len(batch)} items")
-            self._begun_share += (sum(map(self._begins, results)) / len(results) - self._begun_share) / 2
+            begun = sum(map(self._begins, results))
+            self._begun_share = (self._begun_share + begun / len(batch)) / 2
         except asyncio.CancelledError:
             for _, future in batch:
                 future.cancel()
             raise
         except Exception as error:
             if len(batch) > 1 and not isinstance(error, TurnstileError):
+                begun = 0
                 for one in batch:
-                    await self._serve([one])
-                return
+                    begun += await self._serve([one])
+                return begun
             # Nobody has begun anything. In an outage each batch may take as long as a server is waited for: the fewer the better.
             self._begun_share = 0.0
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)
-            return
+            return 0
         for (_, future), result in zip(batch, results, strict=True):
             if not future.done():
                 future.set_result(result)
+        return begun
 
 
 def portion(waiting: int, limit: int, begun_share: float) -> int:

@@ -176,24 +176,34 @@ async def test_of_a_mixed_crowd_so_many_are_told_together_that_a_few_begin_somet
     assert (await line.sizes(40))[:2] == [13, 9]
 
 
-async def test_those_who_are_told_begin_before_the_next_of_their_crowd_are_served() -> None:
-    batches_when_it_began: list[int] = []
+async def batches_when_callers_went_on(*, begin_at_last: bool) -> list[int]:
+    """How many batches had been sent when each of a crowd did what it does after its answer; those before had all begun."""
+    went_on: list[int] = []
     flush = Recorder()
-    call = Batcher(flush, limit=50, begins=lambda _: True)
+    begin = True
+    call = Batcher(flush, limit=20, begins=lambda _: begin)
 
-    async def begin() -> None:
-        batches_when_it_began.append(len(flush.batches))
+    async def go_on() -> None:
+        went_on.append(len(flush.batches))
 
     async def caller(number: int) -> None:
         await call(number)
-        await asyncio.create_task(begin())
+        await asyncio.create_task(go_on())
 
     await caller(0)
     flush.batches.clear()
-    batches_when_it_began.clear()
+    went_on.clear()
+    begin = begin_at_last
     await asyncio.gather(*(caller(number) for number in range(24)))
+    return went_on
 
-    assert batches_when_it_began[: MOST_BEGIN + 1] == [1] * MOST_BEGIN + [2]
+
+async def test_those_who_are_told_begin_before_the_next_of_their_crowd_are_served() -> None:
+    assert (await batches_when_callers_went_on(begin_at_last=True))[:MOST_BEGIN] == [1] * MOST_BEGIN
+
+
+async def test_the_next_are_not_kept_waiting_for_those_who_begin_nothing() -> None:
+    assert 1 not in await batches_when_callers_went_on(begin_at_last=False)
 
 
 async def test_those_of_whom_nobody_begins_anything_are_told_together_in_one_step() -> None:
