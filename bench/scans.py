@@ -6,11 +6,12 @@ from typing import Any, LiteralString
 import psycopg
 
 from bench.stage import Room
-from turns.relay import PLACE_SCHEDULED, TAKE_DUE, WAKE_EXPIRED
+from turns.lost_turns import MARK_LOST
+from turns.relay import PLACE_SCHEDULED, TAKE_DUE
 
 SCANS: dict[str, LiteralString] = {
     "place scheduled": PLACE_SCHEDULED,
-    "wake expired": WAKE_EXPIRED,
+    "mark lost": MARK_LOST,
     "take due": TAKE_DUE,
 }
 TOLD: dict[str, Any] = {"limit": 100, "reach": 120.0, "stamp": 15.0, "resend": 5.0}

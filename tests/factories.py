@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 from turns.claim import ClaimRequest, ClaimTerms
 from turns.identifiers import start_trace, uuid7
+from turns.renewal_evidence import RenewalEvidence
 from turns.settings import Settings
 from turns.submission import Submission
 
@@ -47,6 +48,16 @@ def make_terms(settings: Settings, worker_id: str = "worker-a", **fields: Any) -
 def make_claim(session_id: str = "s", tenant_id: str = "t", claim_id: UUID | None = None) -> ClaimRequest:
     """A request for one session's head."""
     return ClaimRequest(tenant_id=tenant_id, session_id=session_id, claim_id=claim_id or uuid4())
+
+
+class Proven(RenewalEvidence):
+    """Renewals have worked for long: a lease that ran out says that its worker is lost."""
+
+    def __init__(self) -> None:
+        super().__init__(1.0, 1.0)
+
+    def allows_takeover(self, now: float) -> bool:
+        return True
 
 
 def nest(value: Any, levels: int) -> Any:

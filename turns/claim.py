@@ -13,7 +13,7 @@ skipped, and a due head that was skipped is answered "look again", never "nothin
 clock. An answer that got lost is found again by `claim_id`, also one that said that the head was ended instead.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import repeat
@@ -24,22 +24,27 @@ from psycopg.rows import DictRow
 
 from turns.claimed_turn import ClaimedTurn
 from turns.compensation import COMPENSATE
-from turns.conversation import LAST_ANSWERED, NOTHING_SAID, HistoryVersion, Message
 from turns.database import Database
 from turns.head import DUE, DUE_OF, OPEN_HEAD
+from turns.reading_claims import READ_CLAIMS, claimed_turn
 from turns.status import TurnStatus
 
-# Taking over asks for a server that has been up for a lease, so that after a failover the living renew first.
-EXPIRED: LiteralString = """t.status = 'RUNNING' AND t.lease_until < now() AND %(takeover)s
-    AND pg_postmaster_start_time() < now() - make_interval(secs => %(lease)s)"""
+EXPIRED_OF: LiteralString = "{of}.status = 'RUNNING' AND {of}.lease_until < now() AND {of}.send_at IS NOT NULL"
+"""Whether turn `{of}` may be taken over: its lease ran out, and it is marked as lost (`turns.lost_turns`)."""
+
+EXPIRED: LiteralString = EXPIRED_OF.format(of="t")
+
+WITH_THIS_CRASH: LiteralString = "{of}.crashes + ({of}.status = 'RUNNING')::int"
+"""How many crashes turn `{of}` has on its record once it is claimed."""
 
 CLAIM: LiteralString = f"""
 WITH want AS MATERIALIZED (
     SELECT *
-      FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
+      FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[], %(most_crashes)s::int[])
+               w (tenant_id, session_id, claim_id, most_crashes)
 ), head AS MATERIALIZED (
-    SELECT w.claim_id, s.tenant_id IS NOT NULL AS known, s.halted_by, h.id, h.seq, h.queue, h.status, h.execute_at,
-           w.tenant_id, w.session_id, h.lease_until, h.crashes, h.expires_at
+    SELECT w.claim_id, w.most_crashes, s.tenant_id IS NOT NULL AS known, s.halted_by, h.id, h.seq, h.queue, h.status,
+           h.execute_at, w.tenant_id, w.session_id, h.lease_until, h.send_at, h.crashes
       FROM want w
       LEFT JOIN sessions s ON s.tenant_id = w.tenant_id AND s.session_id = w.session_id
       LEFT JOIN LATERAL ({OPEN_HEAD.format(of="w")}) h ON true
@@ -48,19 +53,19 @@ WITH want AS MATERIALIZED (
     -- One that somebody sits on is left to the relay, which has the head sent for again: the other claims would wait with it.
     SELECT s.tenant_id, s.session_id FROM head h JOIN sessions s USING (tenant_id, session_id)
      WHERE %(halt)s AND h.queue = %(queue)s AND h.status = 'RUNNING' AND h.lease_until < now()
-       AND (h.crashes + 1 >= %(max_crashes)s OR h.expires_at < now())
+       AND h.crashes + 1 >= %(max_crashes)s
      ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE OF s SKIP LOCKED
 ), due AS MATERIALIZED (
     SELECT h.claim_id, t.id, t.status AS was, t.fence AS lost_fence, t.attempt AS lost_attempt,
            t.worker_id AS lost_worker, t.started_at AS lost_start,
            CASE WHEN t.status = 'PENDING' THEN 'RUNNING'
                 WHEN t.cancel_requested_at IS NOT NULL THEN 'CANCELED'
-                WHEN t.crashes + 1 >= %(max_crashes)s OR t.expires_at < now() THEN 'FAILED'
-                ELSE 'RUNNING' END AS verdict,
-           CASE WHEN t.crashes + 1 >= %(max_crashes)s THEN 'crash_loop' ELSE 'expired' END AS blame
+                WHEN t.crashes + 1 >= %(max_crashes)s THEN 'FAILED'
+                ELSE 'RUNNING' END AS verdict
       FROM head h JOIN turns t ON t.id = h.id AND t.seq = h.seq
      WHERE h.halted_by IS NULL AND t.queue = %(queue)s AND ({DUE} OR {EXPIRED})
-       AND (NOT %(halt)s OR t.status = 'PENDING' OR t.crashes + 1 < %(max_crashes)s AND (t.expires_at < now()) IS NOT TRUE
+       AND {WITH_THIS_CRASH.format(of="t")} <= h.most_crashes
+       AND (NOT %(halt)s OR t.status = 'PENDING' OR t.crashes + 1 < %(max_crashes)s
             OR EXISTS (SELECT FROM halting x WHERE x.tenant_id = h.tenant_id AND x.session_id = h.session_id))
      ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), claimed AS (
@@ -75,8 +80,11 @@ WITH want AS MATERIALIZED (
                               THEN clock_timestamp() + make_interval(secs => %(lease)s) END,
            started_at = CASE WHEN due.verdict = 'RUNNING' THEN clock_timestamp() ELSE t.started_at END,
            finished_at = CASE WHEN due.verdict <> 'RUNNING' THEN clock_timestamp() END,
+           -- A lost attempt costs the turn no time: not its run, and not the recovery (ADR 0011).
+           expires_at = t.expires_at
+               + CASE WHEN due.was = 'RUNNING' THEN clock_timestamp() - due.lost_start ELSE interval '0' END,
            send_at = CASE WHEN due.verdict = 'FAILED' AND NOT %(halt)s THEN clock_timestamp() END,
-           error_class = CASE WHEN due.verdict = 'FAILED' THEN due.blame ELSE t.error_class END,
+           error_class = CASE WHEN due.verdict = 'FAILED' THEN 'crash_loop' ELSE t.error_class END,
            error = CASE WHEN due.verdict = 'FAILED' THEN 'its worker was lost in attempt ' || t.attempt ELSE t.error END
       FROM due
      WHERE t.id = due.id AND ({DUE} OR {EXPIRED})
@@ -103,32 +111,12 @@ WITH want AS MATERIALIZED (
     UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM heir WHERE t.id = heir.id
 )
 SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id, c.status, c.error_class,
-       h.known, h.queue = %(queue)s AS ours,
+       CASE WHEN c.was = 'RUNNING' THEN c.lost_worker END AS lost_worker,
+       h.known, h.queue = %(queue)s AS ours, {WITH_THIS_CRASH.format(of="h")} AS crashes,
+       h.halted_by IS NULL AND h.queue = %(queue)s AND {WITH_THIS_CRASH.format(of="h")} > h.most_crashes
+           AND ({DUE_OF.format(of="h")} OR {EXPIRED_OF.format(of="h")}) AS left_over,
        c.id IS NULL AND h.halted_by IS NULL AND {DUE_OF.format(of="h")} AS due
   FROM head h LEFT JOIN claimed c USING (claim_id)
-"""
-
-# Read by a statement of its own, after the claim: input that was merged in meanwhile would be missed by a join.
-READ_CLAIMS: LiteralString = f"""
-SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t.failures, t.crashes, t.max_attempts,
-       t.generation, t.fence, t.timeout_seconds, t.metadata, t.trace_id, t.span_id, t.created_at,
-       t.kind, t.parent_turn_id,
-       extract(epoch FROM t.expires_at - clock_timestamp())::float8 AS expires_in_seconds,
-       extract(epoch FROM t.started_at - greatest(t.created_at, t.execute_at))::float8 AS dwell_seconds,
-       said.contents, said.ordinals, said.times, v.seq AS version_seq, v.claim_id AS version_claim,
-       (SELECT s.memory_version FROM sessions s WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id)
-           AS memory_version
-  FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
-  CROSS JOIN LATERAL (
-      -- LIMIT, or a plan that was pinned while little was RUNNING reads the whole of the partial index for each batch.
-      SELECT r.* FROM turns r
-       WHERE r.tenant_id = w.tenant_id AND r.session_id = w.session_id AND r.status = 'RUNNING' LIMIT 1) t
-  LEFT JOIN LATERAL (
-      SELECT jsonb_agg(m.content ORDER BY m.ordinal) AS contents, array_agg(m.ordinal ORDER BY m.ordinal) AS ordinals,
-             array_agg(m.created_at ORDER BY m.ordinal) AS times
-        FROM messages m WHERE m.turn_id = t.id AND m.role = 'user' AND m.kind = 'message') said ON true
-  LEFT JOIN LATERAL ({LAST_ANSWERED.format(of="t", before="t.seq")}) v ON true
- WHERE t.claim_id = w.claim_id
 """
 
 # Only for what is asked again, and before CLAIM, which would take the heir under the same `claim_id`. What a claim has ended
@@ -150,6 +138,9 @@ ENDED_REACH = 100
 """So many turns of a session may have ended since the answer was lost."""
 
 
+ANY_CRASHES = 2**31 - 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRequest:
     """Asks for the head of one session. `claim_id` is fresh for every request: it finds a claim whose answer was lost."""
@@ -157,6 +148,8 @@ class ClaimRequest:
     tenant_id: str
     session_id: str
     claim_id: UUID
+    most_crashes: int = ANY_CRASHES
+    """Takes no turn with more crashes on its record, the loss counted with which it is taken over."""
     again: bool = False
     """It was asked before, and no answer came."""
 
@@ -179,6 +172,13 @@ class EndedAtClaim:
     error_class: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class LeftToRecovery:
+    """The head has more crashes on its record than were asked for: the caller needs a place in quarantine first."""
+
+    crashes: int
+
+
 class NoClaim(StrEnum):
     """Why a session gave nothing to do."""
 
@@ -192,7 +192,7 @@ class NoClaim(StrEnum):
     """No such session: the message is a phantom (G4)."""
 
 
-Claim = ClaimedTurn | EndedAtClaim | NoClaim
+Claim = ClaimedTurn | EndedAtClaim | LeftToRecovery | NoClaim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +222,7 @@ async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimR
     wanted = claims_by_column([request for request in requests if request.claim_id not in ended])
     parameters = {
         **wanted,
+        "most_crashes": [request.most_crashes for request in requests if request.claim_id not in ended],
         "queue": terms.queue,
         "worker": terms.worker_id,
         "lease": terms.lease_seconds,
@@ -229,12 +230,10 @@ async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimR
         "halt": terms.halt,
         "compensates": terms.compensates,
         "compensation_expires": terms.compensation_expires_seconds,
-        # After an outage of ours the living may not have renewed yet; a takeover now would run their turns twice.
-        "takeover": database.unbroken_seconds() > terms.lease_seconds,
     }
     found, rows = await database.fetch_pipelined([(CLAIM, parameters), (READ_CLAIMS, wanted)])
-    turns = {row["claim_id"]: claimed_turn(row) for row in rows}
     answers = {row["claim_id"]: row for row in found}
+    turns = {row["claim_id"]: _with_lost_worker(claimed_turn(row), answers) for row in rows}
     # A claim that an earlier, unanswered call made is found by READ_CLAIMS alone, and is as good as any.
     return [
         ended.get(request.claim_id) or turns.get(request.claim_id) or _no_turn(answers[request.claim_id])
@@ -251,17 +250,9 @@ def claims_by_column(requests: Sequence[ClaimRequest]) -> dict[str, Any]:
     }
 
 
-def claimed_turn(row: DictRow) -> ClaimedTurn:
-    """One row of READ_CLAIMS."""
-    fields = dict(row)
-    contents, ordinals, times = (tuple(fields.pop(name) or ()) for name in ("contents", "ordinals", "times"))
-    seq, claim_id = fields.pop("version_seq"), fields.pop("version_claim")
-    messages = (
-        Message(turn_id=row["id"], seq=row["seq"], ordinal=ordinal, role="user", content=content, created_at=at)
-        for content, ordinal, at in zip(contents, ordinals, times, strict=True)
-    )
-    version = NOTHING_SAID if seq is None else HistoryVersion(seq, claim_id)
-    return ClaimedTurn(**fields, inputs=contents, messages=tuple(messages), history_version=version)
+def _with_lost_worker(turn: ClaimedTurn, answers: Mapping[UUID, DictRow]) -> ClaimedTurn:
+    lost_worker = answers[turn.claim_id]["lost_worker"]
+    return turn if lost_worker is None else replace(turn, lost_worker=lost_worker)
 
 
 def _ended(row: DictRow) -> EndedAtClaim:
@@ -276,11 +267,13 @@ def _ended(row: DictRow) -> EndedAtClaim:
     )
 
 
-def _no_turn(row: DictRow) -> EndedAtClaim | NoClaim:
+def _no_turn(row: DictRow) -> EndedAtClaim | LeftToRecovery | NoClaim:
     if row["turn_id"] is not None and row["status"] != TurnStatus.RUNNING:
         return _ended(row)
     if not row["known"]:
         return NoClaim.UNKNOWN
+    if row["left_over"]:
+        return LeftToRecovery(row["crashes"])
     if not row["due"]:
         return NoClaim.IDLE
     return NoClaim.LOOK_AGAIN if row["ours"] else NoClaim.FOREIGN

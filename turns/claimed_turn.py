@@ -41,3 +41,5 @@ class ClaimedTurn:
     """Of the session's durable working memory at the claim: nobody else writes to it while the claim lasts."""
     kind: str = "turn"
     parent_turn_id: UUID | None = None
+    lost_worker: str | None = None
+    """The worker from which this claim took the turn over; None where nobody had it."""

@@ -12,7 +12,6 @@ import asyncio
 import json
 import re
 import select
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cache
@@ -22,7 +21,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import set_json_loads
-from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from turns.array_literal import array_literal
 from turns.errors import DatabaseUnavailableError, RowHeldError
@@ -43,8 +42,6 @@ IDLE_SECONDS = 60.0
 
 _GIVEN_UP = frozenset({"25P03", "25P04"})
 """The server ended a transaction that idled or lasted too long. psycopg calls it an internal error."""
-_SERVER_IS_THERE = frozenset({"40001", "40P01", "55P03", "57014"}) | _GIVEN_UP
-"""Serialization failure, deadlock, the time-outs: asked again like an outage, but the living do renew."""
 
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
@@ -162,7 +159,6 @@ class Database:
         self._patience_seconds = ANSWER_SECONDS + (
             TRANSACTION_TIMEOUT_SECONDS if pinned else 2 * statement_timeout_seconds
         )
-        self._broken_at: float | None = None
         self._check: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -185,10 +181,6 @@ class Database:
     async def _configure(self, connection: Connection) -> None:
         connection.patience_seconds = self._patience_seconds
         set_json_loads(_read_json, connection)
-
-    def unbroken_seconds(self) -> float:
-        """How long no call has failed by an outage, and no connection was found ended; infinite if none ever has."""
-        return float("inf") if self._broken_at is None else time.monotonic() - self._broken_at
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -213,24 +205,16 @@ class Database:
             connection = await self._pool.getconn()
             if not _has_been_ended(connection):
                 return connection
-            self._note_break()
             await connection.close()
             await self._pool.putconn(connection)
 
     def _outage(self, error: Exception) -> DatabaseUnavailableError:
-        # A pool that is merely busy is no outage either; where the server is gone, the calls under way have said so.
-        busy = isinstance(error, PoolTimeout | TooManyRequests)
-        if not busy and getattr(error, "sqlstate", None) not in _SERVER_IS_THERE:
-            self._note_break()
         if self._check is None or self._check.done():
             # A restart of the server has broken the idle connections too; without this each of them would fail a call.
             self._check = asyncio.create_task(self._drop_broken())
         kind = RowHeldError if isinstance(error, psycopg.errors.LockNotAvailable) else DatabaseUnavailableError
         # Only the first line: the DETAIL that may follow carries row values.
         return kind(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
-
-    def _note_break(self) -> None:
-        self._broken_at = time.monotonic()
 
     async def _drop_broken(self) -> None:
         with suppress(psycopg.Error, PoolTimeout):

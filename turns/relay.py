@@ -25,9 +25,11 @@ from turns.errors import DatabaseUnavailableError, QueueUnavailableError, Unknow
 from turns.head import IS_FAILED
 from turns.identifiers import TraceContext
 from turns.joining import wake_joined
+from turns.lost_turns import LostTurns
 from turns.memory_items import prune_items
 from turns.message import WakeUp
 from turns.registry import seen_seconds
+from turns.renewal_evidence import RenewalEvidence
 from turns.settings import Settings
 from turns.status import TurnStatus
 from turns.submission import DWELL, forget_submissions
@@ -64,18 +66,9 @@ UPDATE turns t SET seq = n.seq
  WHERE t.id = n.id AND t.seq IS NULL AND t.status = 'PENDING'
 """
 
-WAKE_EXPIRED: LiteralString = """
-WITH lost AS MATERIALIZED (
-    SELECT id FROM turns WHERE status = 'RUNNING' AND lease_until < now() AND send_at IS NULL
-     LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
-)
-UPDATE turns t SET send_at = clock_timestamp() FROM lost
- WHERE t.id = lost.id AND t.status = 'RUNNING' AND t.lease_until < now()
-"""
-
 # A RUNNING row whose worker came back and renewed is owed nothing any more. The scan starts at a floor and is full once a
 # minute: under a long transaction elsewhere, dead index entries pile up at the old end and each scan would read them.
-TAKE_DUE: LiteralString = """
+TAKE_DUE: LiteralString = f"""
 WITH due AS MATERIALIZED (
     SELECT id FROM turns WHERE send_at <= now() AND send_at > now() - make_interval(secs => %(reach)s)
        AND NOT (status = 'PENDING' AND seq IS NULL)
@@ -83,7 +76,9 @@ WITH due AS MATERIALIZED (
 )
 UPDATE turns t
    SET send_at = CASE WHEN t.status <> 'RUNNING' THEN clock_timestamp() + make_interval(secs => %(stamp)s)
-                      WHEN t.lease_until < now() THEN clock_timestamp() + make_interval(secs => %(resend)s) END
+                      WHEN t.lease_until < now() THEN clock_timestamp() + make_interval(
+                               secs => least({MAX_NET_SECONDS}, %(resend)s * power(2, least(t.sends, 10)))) END,
+       sends = t.sends + (t.status = 'RUNNING')::int
   FROM due WHERE t.id = due.id
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.status, t.attempt, t.fence, t.generation, t.error_class, t.error,
           t.trace_id, t.span_id, t.send_at
@@ -164,8 +159,11 @@ class DueRow:
 class Relay:
     """The loop. `nudge` makes it look at once, for what its own process has just made due."""
 
-    def __init__(self, database: Database, sender: Sender, settings: Settings) -> None:
+    def __init__(
+        self, database: Database, sender: Sender, settings: Settings, evidence: RenewalEvidence | None = None
+    ) -> None:
         self._database = database
+        self._lost = LostTurns(database, settings, evidence)
         self._sender = sender
         self._settings = settings
         self._nudged = asyncio.Event()
@@ -210,7 +208,7 @@ class Relay:
     async def _place_and_wake(self) -> None:
         limit = {"limit": BATCH}
         await self._database.fetch(PLACE_SCHEDULED, limit)
-        await self._database.fetch(WAKE_EXPIRED, limit)
+        await self._lost.mark()
         if time.monotonic() - self._woke_joined_at > self._settings.takeover_resend_seconds:
             self._woke_joined_at = time.monotonic()
             await wake_joined(self._database)

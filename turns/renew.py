@@ -10,7 +10,8 @@ from psycopg.rows import DictRow, class_row
 
 from turns.head import IS_RUNNING
 
-# A row is lost only if its fence or status differs, never because it was skipped while somebody had it locked.
+# A row is lost only if its fence or status differs, never because it was skipped while somebody had it locked. A lease that ran
+# out may have been marked as lost (`turns.lost_turns`): the worker lives, so the mark goes.
 RENEW: LiteralString = f"""
 WITH b AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[]) b (id, fence)
@@ -18,7 +19,8 @@ WITH b AS MATERIALIZED (
     SELECT t.id, t.fence FROM turns t JOIN b USING (id) WHERE t.fence = b.fence AND {IS_RUNNING}
      ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), renewed AS (
-    UPDATE turns t SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s) FROM free WHERE t.id = free.id
+    UPDATE turns t SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s), send_at = NULL
+      FROM free WHERE t.id = free.id
 )
 SELECT b.id, b.fence, coalesce(t.fence = b.fence AND t.status = 'RUNNING', false) AS ours,
        free.id IS NOT NULL AS renewed, t.cancel_requested_at IS NOT NULL AS cancel_requested, t.cancel_reason

@@ -132,6 +132,15 @@ turns = Table(
         text("(coalesce(execute_at, created_at))"),
         postgresql_where=text("(status || '') = 'PENDING'"),
     ),
+    # What workers take over: marked as lost, or waiting with a crash on its record. Nearly empty.
+    Index(
+        "turns_to_recover",
+        "queue",
+        "id",
+        postgresql_where=text(
+            "(status || '') = 'RUNNING' AND send_at IS NOT NULL OR (status || '') = 'PENDING' AND crashes > 0"
+        ),
+    ),
     Index("turns_trace_id", "trace_id"),
     Index("turns_parent", "parent_turn_id", postgresql_where=text("parent_turn_id IS NOT NULL")),
     # Parents that wait for their children: few, and looked for again and again.

@@ -18,12 +18,13 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
-from turns.claim import READ_CLAIMS, Claim, ClaimTerms, NoClaim, claimed_turn
+from turns.claim import Claim, ClaimTerms, NoClaim
 from turns.claimed_turn import ClaimedTurn
 from turns.compensation import COMPENSATE_FAILED
 from turns.conversation import StoredMessage
 from turns.database import Database
 from turns.head import DUE, IS_RUNNING
+from turns.reading_claims import READ_CLAIMS, claimed_turn
 from turns.settlement import AttemptOutcome, Settlement
 from turns.status import TurnStatus
 
@@ -57,6 +58,8 @@ WITH s AS MATERIALIZED (
        SET status = v.final,
            attempt = t.attempt - (v.refund AND v.final = 'PENDING')::int,
            failures = t.failures + v.fault::int,
+           -- Its handler ran to an end of its own, so it is not what crashed a worker before.
+           crashes = CASE WHEN v.final_outcome IN ('retried', 'snoozed', 'joined') THEN 0 ELSE t.crashes END,
            lease_until = NULL,
            execute_at = CASE WHEN v.final = 'PENDING' AND v.after > 0
                              THEN clock_timestamp() + make_interval(secs => v.after)
@@ -94,11 +97,11 @@ WITH s AS MATERIALIZED (
                                error_class, error)
     SELECT id, attempt, fence, generation, worker_id, started_at, settled_at, final_outcome, error_class, error FROM done
 ), head AS MATERIALIZED (
-    SELECT d.next_claim_id, d.more AND h.queue = %(queue)s AS mine, h.id
+    SELECT d.next_claim_id, d.more AND h.queue = %(queue)s AND h.crashes = 0 AS mine, h.id
       FROM done d
       JOIN sessions ss ON ss.tenant_id = d.tenant_id AND ss.session_id = d.session_id
       CROSS JOIN LATERAL (
-          SELECT h.id, h.queue FROM turns h
+          SELECT h.id, h.queue, h.crashes FROM turns h
            WHERE h.tenant_id = d.tenant_id AND h.session_id = d.session_id AND h.seq IS NOT NULL
              AND h.status IN ('PENDING', 'RUNNING') AND h.id <> d.id ORDER BY h.seq LIMIT 1) h
      WHERE d.status <> 'PENDING' AND ss.halted_by IS NULL AND NOT (%(halt)s AND d.status = 'FAILED')

@@ -42,6 +42,7 @@ from worker.health import Health, serve_health
 from worker.heartbeat import Heartbeat
 from worker.own_thread import in_own_thread
 from worker.processor import Processor
+from worker.recovery import Recovery
 from worker.scale_in_protection import Terms, protect_while_busy
 from worker.session_lock import SessionLock
 from worker.shutdown import Shutdown, drain
@@ -147,7 +148,7 @@ class _Worker:
         )
         self.memory_watch = MemoryWatch(settings)
         self.memory = ItemCache(settings, lambda: self.memory_watch.pressure)
-        self.relay = Relay(database, queues, settings)
+        self.relay = Relay(database, queues, settings, self.heartbeat.evidence)
         self.threads = ThreadPoolExecutor(settings.concurrency, "handler")
         self.slots = Slots(settings.concurrency)
         self.processor = Processor(
@@ -169,11 +170,14 @@ class _Worker:
                 nudge_relay=self.relay.nudge,
                 stopping=shutdown.stopping,
                 given_up=shutdown.given_up,
+                recovers=True,
             ),
         )
         self.consumer = Consumer(
             queues, settings.queue, self.slots, self.processor.process, shutdown.stopping, pollers=settings.pollers
         )
+
+        self.recovery = Recovery(settings, database, self.consumer, self.processor)
 
     async def run(self, stack: AsyncExitStack) -> int:
         """Works until told to stop. 1 if a part of the worker ended by itself, which none should."""
@@ -197,7 +201,8 @@ class _Worker:
         polling = asyncio.create_task(self.consumer.run(), name="consumer")
         stopped = asyncio.create_task(self.shutdown.stopping.wait(), name="stopping")
         watching = asyncio.create_task(self.memory_watch.run(relay_stop), name="memory watch")
-        tasks = {polling, stopped, watching}
+        recovering = asyncio.create_task(self.recovery.run(self.shutdown.stopping), name="recovery")
+        tasks = {polling, stopped, watching, recovering}
         if self.settings.relay:
             tasks.add(asyncio.create_task(self.relay.run(relay_stop), name="relay"))
             telling = tell_backlog(self.database, list(self.settings.queues_by_name), relay_stop)

@@ -14,7 +14,8 @@ never been a good one: so a deployment with the wrong rights fails, and is rolle
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import structlog
@@ -60,6 +61,7 @@ class Consumer:
         self._room_left = slots.count
         """For a poll, in turns: less than there are slots while handlers run that ignored their cancellation, and less than none
         while turns are taken in ahead."""
+        self._kept_free = 0
         self._waiting: dict[asyncio.Future[None], int] = {}
         """Polls that wait for room, and for how much."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -81,9 +83,24 @@ class Consumer:
         return min(self._slots.count, len(self._tasks))
 
     @property
+    def room(self) -> int:
+        """How many more turns than are in hand there are slots for. What a poll may bring is not counted."""
+        return self._slots.count - len(self._tasks) - len(self._left_behind)
+
+    @property
     def full(self) -> bool:
         """Whether as much is in hand as there are slots, so that whoever comes may have to wait. What a poll may bring is not."""
-        return len(self._tasks) + len(self._left_behind) >= self._slots.count
+        return self.room <= 0
+
+    def serve(self, run: Callable[[], Awaitable["asyncio.Future[Any] | None"]]) -> None:
+        """Begins a turn that no message has brought: it was lost, and `run` takes it over."""
+        self._room_left -= 1
+        self._start(self._serve(run, "recovery"))
+
+    def keep_free(self, slots: int) -> None:
+        """So many slots are for `serve`: polls leave them free until this is called with less."""
+        self._kept_free = slots
+        self._look_for_room()
 
     def deaf_for(self) -> float:
         """Seconds since a poll came back, the first with an answer and the later with whatever, or 0 while all slots are busy
@@ -176,9 +193,9 @@ class Consumer:
 
     def _find_room(self) -> int:
         # What may come ahead changes by itself, as time goes on.
-        room = self._room_left + self._slots.ahead()
+        room = self._room_left + self._slots.ahead() - self._kept_free
         # Ahead of the slots a poll is for ten: nobody stands idle for want of it, and it costs what a poll for one does.
-        return min(BATCH, room) if self._room_left > 0 or room >= BATCH else 0
+        return max(0, min(BATCH, room)) if self._room_left > 0 or room >= BATCH else 0
 
     def _look_for_room(self) -> None:
         if self._waiting and (room := self._find_room()):
@@ -194,19 +211,22 @@ class Consumer:
         self._wake(BATCH)
 
     def _begin(self, message: ReceivedMessage) -> None:
-        task = asyncio.create_task(self._serve(message))
+        self._start(self._serve(partial(self._process, message), message.message_id))
+
+    def _start(self, serving: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(serving)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, message: ReceivedMessage) -> None:
+    async def _serve(self, run: Callable[[], Awaitable["asyncio.Future[Any] | None"]], brought_by: str) -> None:
         left_behind: asyncio.Future[Any] | None = None
         try:
-            left_behind = await self._process(message)
+            left_behind = await run()
         except (DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError) as error:
-            log.warning("consumer.not_processed", message_id=message.message_id, error=str(error))
+            log.warning("consumer.not_processed", message_id=brought_by, error=str(error))
         except Exception:
-            # A bug of ours. The message comes back by itself; the poll goes on.
-            log.exception("consumer.failed", message_id=message.message_id)
+            # A bug of ours. The message comes back by itself, a lost turn is found again; the poll goes on.
+            log.exception("consumer.failed", message_id=brought_by)
         finally:
             if left_behind is None or left_behind.done():
                 self._release(None)

@@ -11,9 +11,6 @@ from worker.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReaso
 
 EXPIRED = "expired"
 TIMEOUT = "timeout"
-ALONE_SECONDS = 10.0
-"""About how long a turn that has crashed a worker is put off while another one runs. Due at once, it would be claimed again and
-again by a worker that has no use for it, and each such claim is a row of its history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,23 +57,18 @@ def decide(
                 join_policy=policy_of_join,
             )
         case Stopped(reason):
-            return _after_stop(reason, jitter)
+            return _after_stop(reason)
         case _:
             assert_never(outcome)
 
 
-def _after_stop(reason: StopReason, jitter: float) -> Settlement | None:
+def _after_stop(reason: StopReason) -> Settlement | None:
     match reason:
         case StopReason.CANCELED:
             return Settlement(status=TurnStatus.CANCELED, outcome=AttemptOutcome.CANCELED)
         case StopReason.SHUTDOWN | StopReason.NO_SLOT:
             # This costs a turn no attempt: it is the worker that failed, not the turn.
             return Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RELEASED, refund=True)
-        case StopReason.NOT_ALONE:
-            wait = ALONE_SECONDS * (0.5 + jitter)
-            return Settlement(
-                status=TurnStatus.PENDING, outcome=AttemptOutcome.RELEASED, after_seconds=wait, refund=True
-            )
         case StopReason.SUPERSEDED:
             return None
         case _:

@@ -51,7 +51,6 @@ class Handling:
         self._with = with_
         self._outlast = outlast
         self._child_intake = ChildIntake(settings, with_.database, with_.queues)
-        self._runs_suspect = False
         # In the order of their beginning: a dict, because a set of them would be gone through in the order of their addresses.
         self._attempts: dict[Attempt, None] = {}
         self._handing_back = False
@@ -95,29 +94,15 @@ class Handling:
             attempt.stop(StopReason.SHUTDOWN)
         log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes)
         try:
-            run = self._run_alone if turn.crashes else self._run_in_slot
-            outcome = await run(attempt, context, hold, timeout)
+            outcome = await self._run_in_slot(attempt, context, hold, timeout)
             hold.emitter.handler_ended()
-            # Handed back for want of a slot it is due, and must not be claimed by the same hold again. NOT_ALONE is put off.
+            # Handed back for want of a slot it is due, and must not be claimed by the same hold again.
             hold.exhausted |= outcome == Stopped(StopReason.NO_SLOT)
             return Handled(outcome, context.said_so_far, attempt.left_behind)
         finally:
             del self._attempts[attempt]
             hold.exhausted |= attempt.left_behind is not None
-
-    async def _run_alone(self, attempt: Attempt, context: TurnContext, hold: Hold, timeout: float) -> Outcome:
-        """Of the turns that have crashed a worker before, one at a time: it takes down a neighbour at most once.
-
-        Another one is not let wait here. It is claimed by then, and were it so at the next crash, it would be charged for that
-        as if it had run: two such waits, and a turn that never did anything is ended as the one that crashes workers.
-        """
-        if self._runs_suspect:
-            return attempt.not_begun(StopReason.NOT_ALONE)
-        self._runs_suspect = True
-        try:
-            return await self._run_in_slot(attempt, context, hold, timeout)
-        finally:
-            self._runs_suspect = False
+            hold.leave_quarantine(attempt.left_behind)
 
     async def _run_in_slot(self, attempt: Attempt, context: TurnContext, hold: Hold, timeout: float) -> Outcome:
         slots = self._with.slots

@@ -1,14 +1,16 @@
 """The heartbeat: one OS thread per process that keeps alive what the process holds.
 
 On a thread of its own, with connections of its own, because a handler may block the event loop for longer than a lease.
-Every third of the lease, in this order and in batches:
+Every third of the lease, in batches:
 
-1. session locks are extended, but only while the last renewal of their row is younger than a lease, so that a worker
-   that is cut off from Postgres does not keep a session to itself;
-2. the rows' leases are renewed, and cancel requests come home with the answer;
-3. the messages' visibility is extended, by a second thread: an SQS that answers late, or credentials that are refreshed without
-   end, hold up no lease. While that thread is still at it, beats leave the messages out: whoever receives one that has become
-   visible finds its turn's lease, which is what counts.
+1. the rows' leases are renewed, and cancel requests come home with the answer. Without a turn in hand too: whether renewals work
+   is the evidence on which turns are marked as lost (`turns.renewal_evidence`);
+2. session locks are extended, by a second thread, but only while the last renewal of their row is younger than a lease, so that a
+   worker that is cut off from Postgres does not keep a session to itself;
+3. the messages' visibility is extended, by a third thread.
+
+Redis may be silent or its name hard to resolve, and SQS may answer late: neither holds up a lease. While such a thread is still
+at work, beats leave its part out.
 
 In between it looks at single rows when it is nudged: a hint said that their turns were asked to stop.
 
@@ -34,9 +36,11 @@ from turns.envelope import QueueAddress, ReceivedMessage
 from turns.message_queue import MessageQueues
 from turns.registry import WorkerRecord, announce, withdraw
 from turns.renew import Renewal, renew
+from turns.renewal_evidence import RenewalEvidence
 from turns.settings import Settings
 from turns.silent_server import BoundedConnection
 from turns.sqs_transport import CONNECT_SECONDS, EXTEND_SECONDS
+from worker.aside import Aside
 from worker.outcome import StopReason
 from worker.own_thread import in_own_thread
 from worker.session_lock import Extension, LockedSession, LockExtender
@@ -102,10 +106,10 @@ class Heartbeat:
         self._roused = threading.Event()
         """Something is to be done before the next beat: a look, or the end."""
         self._extender = LockExtender(settings)
+        self.evidence = RenewalEvidence(settings.lease_seconds, settings.heartbeat)
         self._connection: BoundedConnection | None = None
-        self._extension: threading.Thread | None = None
-        """The last that was begun."""
-        self._extension_is_late = False
+        self._locks = Aside("locks")
+        self._messages = Aside("messages")
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -118,8 +122,7 @@ class Heartbeat:
         self._stopping = True
         self._roused.set()
         self._thread.join(timeout_seconds)
-        if self._extension is not None and self._extension.is_alive():
-            self._extension.join(max(0.0, ends_at - time.monotonic()))
+        self._messages.join(max(0.0, ends_at - time.monotonic()))
 
     def take(self, kept: Kept) -> None:
         """From now on keep this alive."""
@@ -136,10 +139,9 @@ class Heartbeat:
 
         Waits for no longer than such a call takes where SQS does not answer it.
         """
-        extension = self._extension
         # One that has not begun yet will look at what is kept, and find it gone.
-        if extension is not None and extension.is_alive():
-            await in_own_thread(extension.join, CONNECT_SECONDS + EXTEND_SECONDS)
+        if self._messages.is_busy:
+            await in_own_thread(self._messages.join, CONNECT_SECONDS + EXTEND_SECONDS)
 
     def nudge(self, turn_id: UUID) -> None:
         """This turn's row may say that it is to stop: look now, if it is in this process's hands."""
@@ -184,10 +186,12 @@ class Heartbeat:
         """One beat; False if the database was away, so that the next comes sooner."""
         with self._guard:
             holds = list(self._holds.values())
-        now = time.monotonic()
-        self._extend_locks([kept for kept in holds if now - kept.renewed_at < self._settings.lease_seconds])
         renewed = self._renew_rows(holds)
-        self._extend_beside([kept for kept in holds if kept.message])
+        now = time.monotonic()
+        if locked := [kept for kept in holds if kept.lock and now - kept.renewed_at < self._settings.lease_seconds]:
+            self._locks.begin(self._extend_locks, locked)
+        if received := [kept for kept in holds if kept.message]:
+            self._messages.begin(self._extend_messages, received)
         return renewed
 
     def _extend_locks(self, holds: list[Kept]) -> None:
@@ -198,28 +202,8 @@ class Heartbeat:
                 kept.mark_lost = True
                 log.info("heartbeat.lock_lost", key=lock.key, now=extension.value)
 
-    def _extend_beside(self, holds: list[Kept]) -> None:
-        if self._extension is not None and self._extension.is_alive():
-            if not self._extension_is_late:
-                log.info("heartbeat.extension_late", messages=len(holds))
-            self._extension_is_late = True
-        elif holds:
-            self._extension_is_late = False
-            self._begin_extension(holds)
-
-    def _begin_extension(self, holds: list[Kept]) -> None:
-        # Known before it runs: who gives a message back looks for it.
-        self._extension = threading.Thread(
-            target=self._extend_messages, args=(holds,), name="heartbeat-messages", daemon=True
-        )
-        self._extension.start()
-
     def _extend_messages(self, holds: list[Kept]) -> None:
-        try:
-            self._queues.extend(self._address, self._still_kept(holds))
-        except Exception:
-            # A bug of ours; the next beat tries again.
-            log.exception("heartbeat.failed")
+        self._queues.extend(self._address, self._still_kept(holds))
 
     def _still_kept(self, holds: list[Kept]) -> Iterator[ReceivedMessage]:
         # Asked batch by batch, of which there may be many: one that was given back meanwhile would be hidden from everybody.
@@ -236,12 +220,14 @@ class Heartbeat:
         }
         try:
             connection = self._connect()
-            for renewal in renew(connection, list(wanted), self._settings.lease_seconds) if wanted else ():
+            for renewal in renew(connection, list(wanted), self._settings.lease_seconds):
                 self._heed(wanted[renewal.id, renewal.fence], renewal, now)
+            self.evidence.worked(time.monotonic())
             # Last: what is told of the worker must not be in the way of its leases.
             announce(connection, self._describe())
         except psycopg.Error as error:
             log.warning("heartbeat.database_away", error=f"{type(error).__name__}: {error}", turns=len(wanted))
+            self.evidence.failed()
             self._disconnect()
             return False
         return True

@@ -3,13 +3,14 @@
 import asyncio
 import time
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import Any, assert_never
 
 from turns.envelope import ReceivedMessage
 from turns.message import WakeUp
 from turns.settings import Settings
 from worker.emitting import Emitter
 from worker.heartbeat import Kept
+from worker.quarantine import Seat
 from worker.session_lock import Guard, LockedSession
 
 
@@ -18,10 +19,13 @@ class Hold:
     """The state of one hold; touched by its own task only."""
 
     wake_up: WakeUp
-    message: ReceivedMessage
+    message: ReceivedMessage | None
+    """None: recovery has begun it, for a lost turn."""
     lock: LockedSession | None
     """None: Redis is away, and the claim decides alone. It does so too where `kept` has no lock: this one may be ours."""
     kept: Kept
+    seat: Seat | None = None
+    """Its place in quarantine, until the run for which it was taken is over."""
     emitter: Emitter | None = None
     """The voice of the present turn."""
     started_at: float = field(default_factory=time.monotonic)
@@ -38,7 +42,9 @@ class Hold:
     """It must end for a reason of its own: superseded, a handler that was left behind, or no slot for its turn."""
 
     @classmethod
-    def under(cls, guard: Guard, lock: LockedSession, wake_up: WakeUp, message: ReceivedMessage) -> "Hold | None":
+    def under(
+        cls, guard: Guard, lock: LockedSession, wake_up: WakeUp, message: ReceivedMessage | None
+    ) -> "Hold | None":
         """The hold that begins with this answer about its lock; None if there is none."""
         match guard:
             case Guard.LOCKED:
@@ -64,6 +70,21 @@ class Hold:
         if self.exhausted or now - self.started_at >= settings.hold_seconds:
             return False
         return not wanted or self.turns < settings.hold_turns
+
+    @property
+    def most_crashes(self) -> int:
+        """What a turn may have on its record that is claimed now."""
+        return 0 if self.seat is None else self.seat.crashes
+
+    def leave_quarantine(self, left_behind: "asyncio.Future[Any] | None" = None) -> None:
+        """Gives its seat back, if it has one; with a handler that ignored its cancellation, when that ends."""
+        seat, self.seat = self.seat, None
+        if seat is None:
+            return
+        if left_behind is not None and not left_behind.done():
+            left_behind.add_done_callback(lambda _: seat.leave())
+        else:
+            seat.leave()
 
     def give_up_turn(self) -> None:
         """Its turn is another claim's by now: not a word more about it, and no other is claimed."""

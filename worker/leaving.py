@@ -36,6 +36,7 @@ class Leaving:
         self._database: Database = with_.database
         self._heartbeat = with_.heartbeat
         self._message_stays = with_.message_stays
+        self._nudge_relay = with_.nudge_relay
         self._delivery = delivery
         self._outlast = outlast
 
@@ -43,8 +44,16 @@ class Leaving:
         """Makes the session's head due; or notes on the hold that somebody sits on its row."""
         hold.head_held = await stays_held(lambda: self._outlast(partial(self._wake_head, hold.wake_up)))
 
+    async def leave_to_others(self, hold: Hold) -> None:
+        """What is due here is owed a wake-up: this hold must end, and somebody waits."""
+        await self.owe_wake_up(hold)
+        self._nudge_relay()
+
     async def leave_message(self, hold: Hold) -> None:
         """Instead of its deletion, where the head could not be made due. After the unlock: it would be turned away."""
+        if hold.message is None:
+            # No message led here: the row is found again, as it was found before.
+            return
         if hold.deletion is None:
             hold.kept.message = None
             # The heartbeat may have asked SQS to extend it just now: done last, that would hide for minutes what is given back.

@@ -28,8 +28,6 @@ class StopReason(StrEnum):
     """The lease was refused: another worker has the turn."""
     NO_SLOT = "no_slot"
     """It has not begun: no handler has made room for it. The turn is handed back."""
-    NOT_ALONE = "not_alone"
-    """It has not begun: it has crashed a worker before, as one that is running here has. The turn is handed back for a while."""
 
     @property
     def told(self) -> CancelReason:
@@ -43,7 +41,6 @@ _TOLD = {
     StopReason.SUPERSEDED: CancelReason.SUPERSEDED,
     # Nobody is told: no handler is running.
     StopReason.NO_SLOT: CancelReason.SHUTDOWN,
-    StopReason.NOT_ALONE: CancelReason.SHUTDOWN,
 }
 
 

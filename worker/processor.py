@@ -9,7 +9,6 @@ the turn back.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Iterator
 from functools import partial
 from itertools import count
 from typing import Any, assert_never
@@ -18,15 +17,16 @@ from uuid import uuid4
 import structlog
 
 from turns import logs
-from turns.batching import Batcher
-from turns.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, NoClaim, claim
+from turns.claim import Claim, ClaimTerms, NoClaim
 from turns.claimed_turn import ClaimedTurn
 from turns.envelope import ReceivedMessage
 from turns.errors import RowHeldError
+from turns.lost_turns import LostTurn
 from turns.message import WakeUp
 from turns.settings import Settings
 from turns.settle import Settled, Superseded
 from turns.status import TurnStatus
+from worker.claiming import Claiming
 from worker.delivery import Delivery
 from worker.dwell import Dwell
 from worker.handling import Handled, Handling
@@ -34,15 +34,12 @@ from worker.hold import Hold, Holds
 from worker.leaving import Leaving
 from worker.outage import Outlast, outlast
 from worker.parents import ParentWaking
-from worker.report import report_ended, report_settled
+from worker.quarantine import Quarantine, Seat
+from worker.report import report_settled
 from worker.session_lock import Guard, Release, name_lock
 from worker.settling import Settling
 from worker.tenant_cap import Entry, TenantCap
 from worker.workbench import Workbench
-
-CLAIM_BATCH = 50
-MAX_LOOKS = 20
-LOOK_AGAIN_SECONDS = 0.002
 
 log = structlog.get_logger("turnstile.worker")
 
@@ -64,11 +61,10 @@ class Processor:
             compensates=with_.handler.on_failed is not None,
             compensation_expires_seconds=self._queue.expires_in_seconds,
         )
-        ask = partial(claim, with_.database, self._terms)
-        self._claims: Batcher[ClaimRequest, Claim] = Batcher(ask, limit=CLAIM_BATCH)
         self._settling = Settling(settings, with_.handler, with_.database, self._terms, self._outlast)
         self._delivery = Delivery(settings, self._queue, with_.database, with_.queues, self._outlast)
         self._leaving = Leaving(with_, self._delivery, self._outlast)
+        self._claiming = Claiming(with_, self._terms, self._leaving, self._outlast)
         self._handling = Handling(settings, self._queue, with_, self._outlast)
         self._cap = TenantCap(settings.tenant_slots, with_.database, with_.nudge_relay, self._outlast)
         self._parents = ParentWaking(with_.database, with_.nudge_relay)
@@ -111,10 +107,37 @@ class Processor:
                 await self._leaving.keep(message)
         return None
 
-    async def _hold(self, wake_up: WakeUp, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
-        if (hold := await self._lock(wake_up, message)) is None:
-            await self._delivery.delete(message)
+    async def recover(self, lost: LostTurn, seat: Seat) -> "asyncio.Future[Any] | None":
+        """Takes over a lost turn, in its place in quarantine. No message brings it, and none is deleted for it.
+
+        Raises DatabaseUnavailableError only after `given_up`; the turn is found again then.
+        """
+        wake_up = WakeUp(lost.tenant_id, lost.session_id, lost.turn_id)
+        logs.bind(turn_id=str(lost.turn_id), session_id=lost.session_id, trace_id=lost.trace_id)
+        if (
+            self._holds.visit(wake_up)
+            or self._cap.is_full(lost.tenant_id)
+            or await self._cap.enter(wake_up) is not Entry.LET_IN
+        ):
+            seat.leave()
             return None
+        left_behind: asyncio.Future[Any] | None = None
+        try:
+            left_behind = await self._hold(wake_up, None, seat)
+        finally:
+            self._cap.leave(wake_up.tenant_id, left_behind)
+        return left_behind
+
+    async def _hold(
+        self, wake_up: WakeUp, message: ReceivedMessage | None, seat: Seat | None = None
+    ) -> "asyncio.Future[Any] | None":
+        if (hold := await self._lock(wake_up, message)) is None:
+            if seat is not None:
+                seat.leave()
+            if message is not None:
+                await self._delivery.delete(message)
+            return None
+        hold.seat = seat
         self._with.heartbeat.take(hold.kept)
         self._holds.keep(hold)
         try:
@@ -122,6 +145,7 @@ class Processor:
         finally:
             self._holds.drop(hold)
             hold.kept.keeps_lock = False
+            hold.leave_quarantine()
             self._with.heartbeat.drop(hold.kept)
             # Only if something went wrong on the way; a lock that is not ours any more is left alone (R3).
             if hold.lock is not None and not hold.unlocked:
@@ -129,13 +153,18 @@ class Processor:
         # The slot waits for it, or what can't be deleted would pile up.
         if hold.head_held:
             await self._leaving.leave_message(hold)
-        else:
-            await self._begin_deletion(hold)
+        elif (deletion := self._begin_deletion(hold)) is not None:
+            await deletion
         return left_behind
 
     def hand_back(self) -> None:
         """Stops every handler; its turn goes back to PENDING, free of charge and due at once."""
         self._handling.hand_back()
+
+    @property
+    def quarantine(self) -> Quarantine:
+        """The places of turns that have crashed a worker before."""
+        return self._claiming.quarantine
 
     @property
     def dwell(self) -> Dwell:
@@ -144,7 +173,7 @@ class Processor:
 
     # --- lock
 
-    async def _lock(self, wake_up: WakeUp, message: ReceivedMessage) -> Hold | None:
+    async def _lock(self, wake_up: WakeUp, message: ReceivedMessage | None) -> Hold | None:
         lock = name_lock(self._settings, wake_up.tenant_id, wake_up.session_id, next(self._tokens))
         began = time.monotonic()
         guard = Guard.BUSY if self._holds.visit(wake_up) else await self._with.lock.acquire(lock)
@@ -156,7 +185,7 @@ class Processor:
     async def _work(self, hold: Hold) -> "asyncio.Future[Any] | None":
         left_behind: asyncio.Future[Any] | None = None
         while True:
-            claimed = await self._claim(hold)
+            claimed = await self._claiming.claim(hold)
             if self._with.fifo and isinstance(claimed, ClaimedTurn):
                 # Its lease is behind the turn now. A message that stayed in flight would hold up its group, and so the
                 # recovery of the session, for a whole visibility timeout after a crash.
@@ -169,44 +198,9 @@ class Processor:
                 # A due head was in somebody's hand at the settle, so nobody has been told of it.
                 if self._may_go_on(hold):
                     continue
-                await self._leave_to_others(hold)
+                await self._leaving.leave_to_others(hold)
             if not await self._unlock(hold):
                 return left_behind
-
-    async def _claim(self, hold: Hold) -> Claim:
-        hold.head_held = False
-        for look in range(MAX_LOOKS):
-            request = ClaimRequest(
-                tenant_id=hold.wake_up.tenant_id, session_id=hold.wake_up.session_id, claim_id=uuid4()
-            )
-            found: Claim = await self._outlast(partial(self._ask, request.asked()))
-            match found:
-                case EndedAtClaim():
-                    report_ended(found, halts=self._terms.halt)
-                    self._with.nudge_relay()
-                case NoClaim.LOOK_AGAIN:
-                    await asyncio.sleep(min(0.1, LOOK_AGAIN_SECONDS * 2**look))
-                case NoClaim.FOREIGN:
-                    await self._leave_to_others(hold)
-                    return found
-                case NoClaim.UNKNOWN:
-                    # The row is committed before its message is sent, so this message is not ours (G4).
-                    log.warning("message.phantom", message_id=hold.message.message_id)
-                    return found
-                case NoClaim.IDLE:
-                    # Running elsewhere, done, or not due yet: normal, and the message ends here (G2).
-                    log.info("session.idle", turns=hold.turns)
-                    return found
-                case ClaimedTurn():
-                    return found
-                case _:
-                    assert_never(found)
-        # Somebody sits on the row. Whoever comes when he is gone must be told.
-        await self._leave_to_others(hold)
-        return NoClaim.IDLE
-
-    def _ask(self, asked: Iterator[ClaimRequest]) -> Awaitable[Claim]:
-        return self._claims(next(asked))
 
     async def _settle(self, hold: Hold, turn: ClaimedTurn, handled: Handled) -> Claim:
         seconds = time.monotonic() - hold.kept.begun_at
@@ -260,7 +254,7 @@ class Processor:
                 self._holds.keep(hold)
                 return True
             self._holds.drop(hold)
-            await self._leave_to_others(hold)
+            await self._leaving.leave_to_others(hold)
 
     async def _release(self, hold: Hold) -> Release:
         self._holds.drop(hold)
@@ -277,15 +271,10 @@ class Processor:
         may = hold.may_go_on(self._settings, time.monotonic(), wanted=wanted)
         return may and not self._with.stopping.is_set()
 
-    async def _leave_to_others(self, hold: Hold) -> None:
-        """What is due here is owed a wake-up: this hold must end, and somebody waits."""
-        await self._leaving.owe_wake_up(hold)
-        self._with.nudge_relay()
-
     # --- delete
 
-    def _begin_deletion(self, hold: Hold) -> "asyncio.Future[None]":
-        if hold.deletion is None:
+    def _begin_deletion(self, hold: Hold) -> "asyncio.Future[None] | None":
+        if hold.deletion is None and hold.message is not None:
             hold.kept.message = None
             hold.deletion = self._delivery.delete(hold.message)
         return hold.deletion

@@ -39,6 +39,12 @@ def report_settled(
         log.info(f"turn.{status.lower()}", **fields)
 
 
+def report_takeover(turn: ClaimedTurn) -> None:
+    """A turn was claimed; called where its ids are bound to the log lines. Says so if another worker was lost with it."""
+    if turn.lost_worker is not None:
+        log.warning("turn.taken_over", lost_worker=turn.lost_worker, crashes=turn.crashes, attempt=turn.attempt)
+
+
 def report_ended(ended: EndedAtClaim, *, halts: bool) -> None:
     """A turn was ended at its claim: its worker was lost once too often, or it had been cancelled."""
     ids: dict[str, Any] = {

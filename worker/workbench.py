@@ -42,6 +42,8 @@ class Workbench:
     """Set: no more turns are begun."""
     given_up: asyncio.Event
     """Set: the database is not waited for any longer."""
+    recovers: bool = False
+    """Whether this process looks for lost turns by itself (`worker.recovery`): their messages may go then."""
     message_stays: Callable[[ReceivedMessage], None] = lambda _: None
     """Told of a message that was left in the queue: whoever deletes what was processed must not delete that."""
     longest_attempt_seconds: float = math.inf

@@ -39,9 +39,11 @@ from turns import (
     head,
     history,
     joining,
+    lost_turns,
     memory_items,
     operator_reading,
     put_off,
+    reading_claims,
     recorded_values,
     redrive,
     redrive_record,
@@ -64,7 +66,7 @@ STATEMENTS: dict[str, Statement] = {
     submission.READ_SUBMISSIONS: store_submit.read_submissions,
     submission.FORGET_SUBMISSIONS: store_submit.forget_submissions,
     claim.CLAIM: store_claim.claim,
-    claim.READ_CLAIMS: store_claim.read_claims,
+    reading_claims.READ_CLAIMS: store_claim.read_claims,
     claim.READ_ENDED: store_claim.read_ended,
     recorded_values.READ_VALUES: store_children.read_values,
     recorded_values.RECORD_VALUE: store_children.record_value,
@@ -82,7 +84,9 @@ STATEMENTS: dict[str, Statement] = {
     head.WAKE_HEAD_UNLESS_HELD: store_relay.wake_head_unless_held,
     put_off.PUT_OFF: store_relay.put_off,
     relay.PLACE_SCHEDULED: store_relay.place_scheduled,
-    relay.WAKE_EXPIRED: store_relay.wake_expired,
+    lost_turns.MARK_LOST: store_relay.mark_lost,
+    lost_turns.ANY_LOST: store_relay.any_lost,
+    lost_turns.FIND_LOST: store_relay.find_lost,
     relay.TAKE_DUE: store_relay.take_due,
     relay.PUT_NET: store_relay.put_net,
     relay.DEAD_LETTERED: store_relay.dead_lettered,
@@ -140,7 +144,6 @@ class FakeDatabase:
     def __init__(self, now: Callable[[], float], origin: datetime = EPOCH) -> None:
         self.tables = Tables(now, origin)
         self._now = now
-        self._broken_at: float | None = None
 
     # --- synchronous cores
 
@@ -170,10 +173,6 @@ class FakeDatabase:
     async def ping(self) -> None:
         """Always there; an outage is the fault wrapper's to make."""
 
-    def unbroken_seconds(self) -> float:
-        """How long no `note_outage`; infinite if there was none."""
-        return float("inf") if self._broken_at is None else self._now() - self._broken_at
-
     async def fetch(self, statement: str, parameters: Parameters) -> Rows:
         """As `Database.fetch`."""
         return self.execute(statement, parameters)
@@ -189,20 +188,12 @@ class FakeDatabase:
 
     # --- what a simulation does to it
 
-    def note_outage(self) -> None:
-        """A call of this process has failed by an outage: no takeovers for a lease."""
-        self._broken_at = self._now()
-
-    def note_restart(self) -> None:
-        """The server was started just now: nobody takes over for a lease."""
-        self.tables.restarted_at = self._now()
-
     def heartbeat_connection(self) -> "FakeHeartbeatConnection":
         """The synchronous connection of a heartbeat, for `turns.renew.renew` and `turns.registry`."""
         return FakeHeartbeatConnection(self)
 
     def for_another_process(self) -> "FakeDatabase":
-        """The same tables as another process sees them, with outages of its own."""
+        """The same tables as another process sees them."""
         other = FakeDatabase(self._now)
         other.tables = self.tables
         return other

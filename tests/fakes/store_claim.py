@@ -38,12 +38,16 @@ def claim(tables: Tables, parameters: Parameters) -> Rows:
     now = tables.now()
     answers: dict[UUID, dict[str, Any]] = {}
     due: dict[UUID, tuple[UUID, TurnRow]] = {}
-    for tenant_id, session_id, claim_id in _wanted(parameters):
+    for (tenant_id, session_id, claim_id), most in zip(_wanted(parameters), parameters["most_crashes"], strict=True):
         session = tables.sessions.get((tenant_id, session_id))
         head = tables.head_of(tenant_id, session_id)
         free = head is not None and session is not None and session.halted_by is None
+        crashes = 0 if head is None else head.crashes + (head.status is RUNNING)
         answers[claim_id] = {
             **dict.fromkeys(("turn_id", "tenant_id", "session_id", "seq", "trace_id", "status", "error_class")),
+            "lost_worker": None,
+            "crashes": crashes,
+            "left_over": False,
             "claim_id": claim_id,
             "known": session is not None,
             "ours": head is not None and head.queue == parameters["queue"],
@@ -51,19 +55,20 @@ def claim(tables: Tables, parameters: Parameters) -> Rows:
         }
         if head is None or not free or head.queue != parameters["queue"]:
             continue
-        if head.is_due(now) or _may_be_taken_over(tables, head, parameters):
-            # Of two claims for one session in one statement, one gets it.
-            due.setdefault(head.id, (claim_id, head))
+        if head.is_due(now) or _may_be_taken_over(tables, head):
+            if crashes > most:
+                answers[claim_id]["left_over"] = True
+            else:
+                # Of two claims for one session in one statement, one gets it.
+                due.setdefault(head.id, (claim_id, head))
     for _, (claim_id, row) in sorted(due.items(), key=itemgetter(0)):
         answers[claim_id].update(_take(tables, row, claim_id, parameters))
     return list(answers.values())
 
 
-def _may_be_taken_over(tables: Tables, row: TurnRow, parameters: Parameters) -> bool:
-    now = tables.now()
-    up_for_a_lease = tables.restarted_at < seconds_of(now) - parameters["lease"]
-    over = row.status is RUNNING and row.lease_until is not None and row.lease_until < now
-    return over and bool(parameters["takeover"]) and up_for_a_lease
+def _may_be_taken_over(tables: Tables, row: TurnRow) -> bool:
+    over = row.status is RUNNING and row.lease_until is not None and row.lease_until < tables.now()
+    return over and row.send_at is not None
 
 
 def seconds_of(instant: Instant) -> float:
@@ -80,7 +85,7 @@ def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) 
     elif row.cancel_requested_at is not None:
         verdict = CANCELED
     else:
-        verdict = FAILED if crash_loop or row.expires_at < now else RUNNING
+        verdict = FAILED if crash_loop else RUNNING
     running, failed = verdict is RUNNING, verdict is FAILED
     tables.update_turn(
         row,
@@ -93,8 +98,9 @@ def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) 
         lease_until=now + interval(parameters["lease"]) if running else None,
         started_at=now if running else row.started_at,
         finished_at=None if running else now,
+        expires_at=row.expires_at + (now - (row.started_at or now) if was is RUNNING else 0),
         send_at=now if failed and not parameters["halt"] else None,
-        error_class=("crash_loop" if crash_loop else "expired") if failed else row.error_class,
+        error_class="crash_loop" if failed else row.error_class,
         error=f"its worker was lost in attempt {row.attempt}" if failed else row.error,
     )
     if was is RUNNING:
@@ -111,6 +117,7 @@ def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) 
         "turn_id": row.id,
         "status": verdict.value,
         "due": False,
+        "lost_worker": lost["worker_id"] if was is RUNNING else None,
     }
 
 
@@ -170,7 +177,7 @@ def renew(tables: Tables, parameters: Parameters) -> Rows:
         row = tables.turns.get(turn_id)
         ours = row is not None and row.fence == fence and row.status is RUNNING
         if row is not None and ours:
-            tables.update_turn(row, lease_until=tables.now() + interval(parameters["lease"]))
+            tables.update_turn(row, lease_until=tables.now() + interval(parameters["lease"]), send_at=None)
         answers.append(
             {
                 "id": turn_id,
@@ -234,6 +241,7 @@ def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool) -> 
         status=final,
         attempt=attempt - (asked["refunds"] and waits),
         failures=row.failures + asked["faults"],
+        crashes=0 if waits and asked["outcomes"] in ("retried", "snoozed", "joined") else row.crashes,
         lease_until=None,
         execute_at=later if waits and asked["afters"] > 0 else row.execute_at,
         send_at=later if waits else now if final is FAILED and asked["dead_letters"] and not halt else None,
@@ -270,7 +278,7 @@ def _go_on(tables: Tables, head: TurnRow, asked: dict[str, Any], parameters: Par
     now = tables.now()
     if not head.is_due(now):
         return
-    if not (asked["mores"] and head.queue == parameters["queue"]):
+    if not (asked["mores"] and head.queue == parameters["queue"] and head.crashes == 0):
         tables.update_turn(head, send_at=now, sends=0)
         return
     tables.update_turn(

@@ -1,5 +1,6 @@
 """The fake store's relay statements: `turns.relay`."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from heapq import heappop, heappush
 from itertools import groupby
@@ -83,13 +84,56 @@ def place_scheduled(tables: Tables, parameters: Parameters) -> Rows:
     return []
 
 
-def wake_expired(tables: Tables, parameters: Parameters) -> Rows:
-    """WAKE_EXPIRED."""
+def mark_lost(tables: Tables, parameters: Parameters) -> Rows:
+    """MARK_LOST."""
     now = tables.now()
+    marked: Counter[tuple[str | None, str]] = Counter()
     # A lease that ends at this instant is not over yet.
     for row in _take(tables.leases, now - 1, _still_leased, lambda row: row.send_at is None, parameters["limit"]):
-        tables.update_turn(row, send_at=now)
-    return []
+        tables.update_turn(row, send_at=now, sends=0)
+        marked[row.worker_id, row.queue] += 1
+    return [
+        {"worker_id": worker_id, "queue": queue, "turns": turns, "alive": _is_alive(tables, worker_id, parameters)}
+        for (worker_id, queue), turns in marked.items()
+    ]
+
+
+def _is_alive(tables: Tables, worker_id: str | None, parameters: Parameters) -> bool:
+    worker = tables.workers.get(worker_id or "")
+    return worker is not None and worker.seen_at > tables.now() - interval(parameters["lease"])
+
+
+def any_lost(tables: Tables, _: Parameters) -> Rows:
+    """ANY_LOST."""
+    now = tables.now()
+    return [
+        {
+            "found": any(
+                _still_leased(row, at) and row.status is RUNNING and row.send_at is None
+                for at, *_, row in tables.leases
+                if at < now
+            )
+        }
+    ]
+
+
+def find_lost(tables: Tables, parameters: Parameters) -> Rows:
+    """FIND_LOST."""
+    now = tables.now()
+    found = []
+    for row in tables.turns.values():
+        lost = (
+            row.status is RUNNING and row.send_at is not None and row.lease_until is not None and row.lease_until < now
+        )
+        if row.queue == parameters["queue"] and (lost or (row.crashes > 0 and row.is_due(now))):
+            found.append(
+                {
+                    **columns(row, ("tenant_id", "session_id", "trace_id")),
+                    "turn_id": row.id,
+                    "crashes": row.crashes + (row.status is RUNNING),
+                }
+            )
+    return sorted(found, key=lambda one: (one["crashes"], one["turn_id"]))[: parameters["limit"]]
 
 
 def take_due(tables: Tables, parameters: Parameters) -> Rows:
@@ -108,10 +152,10 @@ def take_due(tables: Tables, parameters: Parameters) -> Rows:
         if row.status is not RUNNING:
             send_at = now + interval(parameters["stamp"])
         elif row.lease_until is not None and row.lease_until < now:
-            send_at = now + interval(parameters["resend"])
+            send_at = now + interval(min(MAX_NET_SECONDS, parameters["resend"] * 2 ** min(row.sends, 10)))
         else:
             send_at = None
-        tables.update_turn(row, send_at=send_at)
+        tables.update_turn(row, send_at=send_at, sends=row.sends + (row.status is RUNNING))
         answers.append({**columns(row, TAKEN_COLUMNS), "send_at": tables.to_datetime(send_at)})
     return answers
 

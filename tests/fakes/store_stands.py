@@ -5,7 +5,6 @@ The real Postgres gets its clock by a schema that stands before `pg_catalog` in 
 because the machine is slow, and the two stores can be compared to the microsecond.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -83,14 +82,6 @@ class Stand(Protocol):
         """Moves the clock on."""
         ...
 
-    async def restart(self) -> None:
-        """The server was started just now."""
-        ...
-
-    def note_outage(self) -> None:
-        """A call of this process has failed just now, because the server was away."""
-        ...
-
     def renew(self, held: Sequence[tuple[Any, int]], lease_seconds: float) -> list[Renewal]:
         """`turns.renew.renew` on a heartbeat's connection."""
         ...
@@ -110,17 +101,10 @@ class FakeStand:
     def __init__(self) -> None:
         self._seconds = START_SECONDS
         self.fake = FakeDatabase(lambda: self._seconds, ORIGIN)
-        self.fake.tables.restarted_at = 0.0
         self.database = cast("Database", self.fake)
 
     async def pass_time(self, seconds: float) -> None:
         self._seconds += seconds
-
-    async def restart(self) -> None:
-        self.fake.note_restart()
-
-    def note_outage(self) -> None:
-        self.fake.note_outage()
 
     def renew(self, held: Sequence[tuple[Any, int]], lease_seconds: float) -> list[Renewal]:
         return renew(cast("Any", self.fake.heartbeat_connection()), held, lease_seconds)
@@ -178,13 +162,6 @@ class PostgresStand:
     async def pass_time(self, seconds: float) -> None:
         statement: LiteralString = "UPDATE virtual.clock SET at = at + make_interval(secs => %(seconds)s)"
         await self.database.fetch(statement, {"seconds": seconds})
-
-    async def restart(self) -> None:
-        await self.database.fetch("UPDATE virtual.clock SET server_started_at = at", {})
-
-    def note_outage(self) -> None:
-        # By the real clock, which is what a process counts its own outages by.
-        self.database._broken_at = time.monotonic()
 
     def renew(self, held: Sequence[tuple[Any, int]], lease_seconds: float) -> list[Renewal]:
         return renew(self._connection(), held, lease_seconds)

@@ -71,7 +71,6 @@ class Tables:
         """By `send_at`: index `turns_scheduled`."""
         self.leases: list[Deadline] = []
         """By `lease_until`."""
-        self.restarted_at: float = float("-inf")
         """`pg_postmaster_start_time()`, in virtual seconds."""
 
     # --- time

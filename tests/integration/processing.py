@@ -68,6 +68,7 @@ def processing(
     taken: list[Kept] | None = None,
     stopping: asyncio.Event | None = None,
     nudge_relay: Callable[[], None] = lambda: None,
+    recovers: bool = False,
 ) -> Iterator[Processor]:
     """A processor without a heartbeat, whose handler answers at once. What that would keep alive is added to `taken`."""
     kept = [] if taken is None else taken
@@ -91,6 +92,7 @@ def processing(
                 nudge_relay=nudge_relay,
                 stopping=stopping or asyncio.Event(),
                 given_up=asyncio.Event(),
+                recovers=recovers,
             ),
         )
 

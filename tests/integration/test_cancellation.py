@@ -182,7 +182,6 @@ async def test_a_canceled_turn_whose_worker_died_is_ended_by_the_next_claim(
         found = await claim_one(database, settings, "worker-b")
         return found if isinstance(found, EndedAtClaim) else None
 
-    # Not at once: a takeover waits until the server has been up for a lease.
     assert (await until(ended)).status is TurnStatus.CANCELED
     (row,) = await rows(database)
     assert (row["status"], row["send_at"]) == ("CANCELED", None)

@@ -12,7 +12,6 @@ from tests.probes import let_the_loop_turn, until
 from tests.stacks.stack import Stack
 from turns import redis_pools
 from turns.database import Database
-from turns.errors import DatabaseUnavailableError
 from turns.redis_connections import connect
 
 PATIENCE_SECONDS = 60.0
@@ -65,34 +64,6 @@ async def test_a_connection_that_was_closed_at_this_end_is_not_handed_out(databa
         await database._pool._pool[0].close()
 
         assert await database.fetch("SELECT 1 AS one", {}) == [{"one": 1}]
-
-
-async def test_a_connection_that_was_ended_is_a_sign_of_an_outage(database_url: str) -> None:
-    # Others may have been unable to renew their leases meanwhile: nobody's turn is taken over for a while.
-    async with Database(database_url, "test-pool", size=1) as database:
-        await database.fetch("SELECT 1", {})
-        assert database.unbroken_seconds() == float("inf")
-        await asyncio.to_thread(end_all, database_url, "test-pool")
-        await until(lambda: opened(database_url, "test-pool") == 0)
-
-        await database.fetch("SELECT 1", {})
-
-        assert database.unbroken_seconds() < PATIENCE_SECONDS
-
-
-async def test_a_pool_in_which_too_many_wait_is_no_sign_of_an_outage(database_url: str) -> None:
-    async with Database(database_url, "test-pool", size=1) as database:
-        await database.fetch("SELECT 1", {})
-        database._pool.max_waiting = 1
-
-        async with database.connection():
-            waiting = asyncio.create_task(database.fetch("SELECT 1", {}))
-            await until(lambda: database._pool.get_stats()["requests_waiting"] == 1)
-            with pytest.raises(DatabaseUnavailableError):
-                await database.fetch("SELECT 1", {})
-        await waiting
-
-        assert database.unbroken_seconds() == float("inf")
 
 
 class TestOfRedis:

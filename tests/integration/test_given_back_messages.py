@@ -33,7 +33,9 @@ async def leave(heartbeat: Heartbeat, sqs: LateSqs, settings: Settings, hold: Ho
     here = settings.model_copy(update={"sqs_endpoint_url": sqs.address, "queues": (queue,)})
     queues, not_asked = MessageQueues(here), cast("Any", None)
     delivery = Delivery(here, queue, not_asked, queues, not_asked)
-    bench = SimpleNamespace(heartbeat=heartbeat, database=not_asked, message_stays=lambda _: None)
+    bench = SimpleNamespace(
+        heartbeat=heartbeat, database=not_asked, message_stays=lambda _: None, nudge_relay=not_asked
+    )
     heartbeat.drop(hold.kept)
     await Leaving(cast("Any", bench), delivery, not_asked).leave_message(hold)
     queues.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -11,12 +12,14 @@ import psycopg
 import pytest
 import redis.asyncio
 
+from tests.factories import Proven
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from tests.probes import until
 from turns.cancel_reason import CancelReason
 from turns.cancellation import cancel
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
+from turns.lost_turns import LostTurns
 from turns.message_queue import MessageQueues
 from turns.registry import WorkerRecord
 from turns.settings import Settings
@@ -195,6 +198,7 @@ async def test_a_turn_past_its_time_is_renewed_no_more_whatever_its_handler_does
 
 
 async def _taken_over(database: Database, settings: Settings) -> bool:
+    await LostTurns(database, settings, Proven()).mark()
     return isinstance(await claim_one(database, settings, "worker-b"), ClaimedTurn)
 
 
@@ -293,6 +297,49 @@ async def test_a_lease_that_ran_out_in_an_outage_is_renewed_after_it(
 
     await until(alive)
     assert beating.stops == []
+
+
+# --- evidence that renewals work
+
+
+async def test_beats_without_a_turn_are_evidence_too(beating: Beating) -> None:
+    await until(lambda: beating.heartbeat.evidence.allows_takeover(time.monotonic()))
+
+
+async def test_a_lock_on_the_whole_table_takes_the_evidence_away(
+    settings: Settings, database: Database, beating: Beating
+) -> None:
+    """Nobody can renew meanwhile, so a lease that runs out says nothing of its worker. Rows that are locked say nothing of it."""
+    await until(lambda: beating.heartbeat.evidence.allows_takeover(time.monotonic()))
+
+    with psycopg.connect(settings.database_url) as other:
+        other.execute("LOCK TABLE turns IN SHARE MODE")
+        await until(lambda: not beating.heartbeat.evidence.allows_takeover(time.monotonic()))
+
+    await until(lambda: beating.heartbeat.evidence.allows_takeover(time.monotonic()))
+
+
+async def test_leases_are_renewed_while_the_name_of_redis_is_looked_up_without_end(
+    database: Database, beating: Beating, turn: ClaimedTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = threading.Event()
+
+    def extend(*_: Any) -> list[Any]:
+        found.wait(60.0)
+        return []
+
+    monkeypatch.setattr(LockExtender, "extend", extend)
+    beating.hold(turn, lock=LockedSession("key", "waiting", "token"))
+    leases = {await lease_of(database)}
+
+    async def renewed_often() -> bool:
+        leases.add(await lease_of(database))
+        return len(leases) > 4
+
+    try:
+        await until(renewed_often)
+    finally:
+        found.set()
 
 
 # --- locks

@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql
 from tests.databases import Databases
 from turns.cancellation import CANCEL_PENDING, REQUEST_CANCEL
 from turns.children import READ_CHILDREN
-from turns.claim import CLAIM, READ_CLAIMS, READ_ENDED
+from turns.claim import CLAIM, READ_ENDED
 from turns.compensation import COMPENSATE_FAILED
 from turns.database import conninfo, number_placeholders
 from turns.history import HISTORY_PAGE, VERSION
@@ -20,6 +20,7 @@ from turns.joining import WAKE_JOINED, WAKE_PARENTS
 from turns.operator_reading import OperatorFilter, list_turns_of_all
 from turns.put_off import PUT_OFF
 from turns.reading import TurnFilter, list_turns
+from turns.reading_claims import READ_CLAIMS
 from turns.redrive import REVIVE
 from turns.relay import DEAD_LETTERED
 from turns.renew import RENEW

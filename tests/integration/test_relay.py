@@ -9,7 +9,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from tests.factories import make_submission
+from tests.factories import Proven, make_submission
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from tests.probes import until
 from turns.claimed_turn import ClaimedTurn
@@ -36,7 +36,7 @@ RETRY = Settlement(
 
 @pytest.fixture
 def relay(database: Database, queues: MessageQueues, settings: Settings) -> Relay:
-    return Relay(database, queues, settings)
+    return Relay(database, queues, settings, Proven())
 
 
 async def change(database: Database, what: LiteralString) -> None:
@@ -242,13 +242,15 @@ async def test_a_turn_whose_lease_ran_out_is_sent_and_sent_again_until_it_is_cla
 
     await take(queues, settings)
     (row,) = await rows(database)
-    assert (row["status"], row["sends"]) == ("RUNNING", 0)
+    assert (row["status"], row["sends"]) == ("RUNNING", 1)
     assert row["send_in"] <= settings.takeover_resend_seconds
     await make_due(database)
 
     await relay.round()
 
     await take(queues, settings)
+    (row,) = await rows(database)
+    assert settings.takeover_resend_seconds < row["send_in"] <= 2 * settings.takeover_resend_seconds
 
 
 async def test_a_turn_whose_lease_is_alive_is_left_to_its_worker(

@@ -223,7 +223,6 @@ async def test_a_zombie_changes_nothing(database: Database, settings: Settings, 
 
 
 async def _taken_over(database: Database, settings: Settings, zombie: ClaimedTurn) -> bool:
-    # Not at once: a takeover waits until the server has been up for a lease.
     return isinstance(await claim_one(database, settings, "worker-b"), ClaimedTurn)
 
 

@@ -50,7 +50,6 @@ async def test_a_statement_that_is_not_answered_is_an_outage(cabled: Settings, c
             async with asyncio.timeout(HANGS_SECONDS):
                 await silent.ping()
 
-    assert silent.unbroken_seconds() < HANGS_SECONDS
     assert [line["seconds"] for line in logs if line["event"] == "database.silent"] == [2 * 0.5 + ANSWER_SECONDS]
 
 

@@ -27,12 +27,13 @@ from turns.head import WAKE_HEAD, WAKE_HEAD_UNLESS_HELD
 from turns.history import END_OF_SESSION, read_history, read_history_as_text, read_version
 from turns.identifiers import TraceContext, start_trace
 from turns.joining import WAKE_JOINED, WAKE_PARENTS
+from turns.lost_turns import MARK_LOST, find_lost
 from turns.on_busy import OnBusy
 from turns.put_off import PutOff, put_off
 from turns.recorded_values import record_value
 from turns.redrive import read_generations, revive
 from turns.registry import SEEN_SECONDS
-from turns.relay import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE, WAKE_EXPIRED
+from turns.relay import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
 from turns.settle import Settled, SettleRequest, settle
 from turns.settlement import JoinPolicy
 from turns.status import TurnStatus
@@ -170,20 +171,17 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(
         seconds=st.sampled_from([LEASE_SECONDS + 1, LEASE_SECONDS + 1, LEASE_SECONDS]),
-        restarted=st.sampled_from([False, False, True]),
         how=st.lists(st.sampled_from(sorted(SETTLEMENTS)), min_size=4, max_size=4),
         more=st.booleans(),
         halt=HALTS,
     )
-    def take_over(self, seconds: float, restarted: bool, how: list[str], more: bool, halt: bool) -> None:
+    def take_over(self, seconds: float, how: list[str], more: bool, halt: bool) -> None:
         """A worker that is gone for about a lease, another in its place, and the first comes back."""
         before = len(self._held)
         self.claim("worker-a", "turns", ALL_SESSIONS, halt)
         frozen = self._held[before:]
-        self.pass_time(seconds / 2)
-        if restarted:
-            self.pair.ask(lambda stand: stand.restart())
-        self.pass_time(seconds / 2)
+        self.pass_time(seconds)
+        self.mark_lost()
         self.claim("worker-b", "turns", ALL_SESSIONS, halt)
         self.both_hold_the_same()
         if frozen:
@@ -396,13 +394,18 @@ class StoreMachine(RuleBasedStateMachine):
         """A round of it."""
         self.pass_time(seconds)
         self.pair.ask(lambda stand: stand.database.fetch(PLACE_SCHEDULED, LIMIT))
-        self.pair.ask(lambda stand: stand.database.fetch(WAKE_EXPIRED, LIMIT))
+        self.mark_lost()
         parameters = {**LIMIT, "reach": reach, "stamp": STAMP_SECONDS, "resend": RESEND_SECONDS}
         rows, _ = self.pair.ask(lambda stand: stand.database.fetch(TAKE_DUE, parameters))
         if rows:
             self._taken.append(rows)
             if sent:
                 self.say_what_was_sent(0)
+
+    def mark_lost(self) -> None:
+        """Every lease that is over is a lost worker's."""
+        self.pair.ask(lambda stand: stand.database.fetch(MARK_LOST, {**LIMIT, "lease": LEASE_SECONDS}))
+        self.pair.ask(lambda stand: find_lost(stand.database, "turns", 100))
 
     @precondition(lambda self: self._taken)
     @rule(which=RECENT)

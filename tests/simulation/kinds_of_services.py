@@ -58,8 +58,6 @@ def away(service: str) -> Strike:
 
         def end() -> None:
             one.down -= 1
-            if service == "store":
-                world.store.note_restart()
 
         seconds = chance.choice([0.3, 2.0, 1.5 * world.plan.settings.lease_seconds])
         world.strike(f"{service}-away", service, seconds, end, None)

@@ -21,10 +21,6 @@ class SimulatedDatabase:
         self._store = shared.for_another_process()
         self._wire = wire
 
-    def unbroken_seconds(self) -> float:
-        """How long no call of this process has failed by an outage."""
-        return self._store.unbroken_seconds()
-
     async def fetch(self, statement: str, parameters: Parameters) -> Rows:
         """As `Database.fetch`."""
         rows: Rows = await self._ask(lambda: self._store.execute(statement, parameters))
@@ -51,7 +47,6 @@ class SimulatedDatabase:
         try:
             return await self._wire.ask(execute)
         except BrokenWireError as error:
-            self._store.note_outage()
             raise DatabaseUnavailableError(str(error)) from error
 
 

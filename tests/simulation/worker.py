@@ -19,7 +19,7 @@ from memory.kinds import Pressure
 from tests.fakes.lock import AsyncClient, FakeRedis
 from tests.fakes.queues import FakeMessageQueues, FakeSqs, FakeTransport
 from tests.fakes.store import FakeDatabase
-from tests.simulation.awaiting import install
+from tests.simulation.awaiting import SUFFIX, install
 from tests.simulation.clock import StrandEvent, VirtualLoop, number
 from tests.simulation.far_ends import (
     COMMAND_PATIENCE_SECONDS,
@@ -37,7 +37,7 @@ from turns.settings import Settings
 from turns.sqs_transport import CONNECT_SECONDS, EXTEND_SECONDS
 from worker.attempt import Attempt
 from worker.handler import Handler
-from worker.heartbeat import Heartbeat, Kept
+from worker.heartbeat import Heartbeat
 from worker.session_lock import SessionLock
 from worker.shutdown import Shutdown
 
@@ -68,6 +68,24 @@ class Backing:
         return FakeMessageQueues(self.settings, transport)
 
 
+class SimulatedAside:
+    """As `worker.aside.Aside`: its thread is another task on the heartbeat's strand."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self.task: Any = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is under way."""
+        return self.task is not None and not self.task.done()
+
+    def begin(self, call: Any, *arguments: Any) -> None:
+        """Begins the awaited form of the call, unless the last one still runs."""
+        if not self.is_busy:
+            self.task = self._loop.create_task(getattr(call.__self__, call.__name__ + SUFFIX)(*arguments))
+
+
 class SimulatedHeartbeat(Heartbeat):
     """The real heartbeat; its thread is a task on the strand of the process's threads (`tests.simulation.awaiting`)."""
 
@@ -78,8 +96,9 @@ class SimulatedHeartbeat(Heartbeat):
         self._extender._redis = cast("Any", AsyncClient(backing.redis, RedisWire(process.wires["redis"])))
         self._extender.close = lambda: None  # type: ignore[method-assign]
         self._roused = cast("Any", StrandEvent(backing.loop))
+        self._locks = cast("Any", SimulatedAside(backing.loop))
+        self._messages = cast("Any", SimulatedAside(backing.loop))
         self._task: Any = None
-        self._extending: Any = None
 
     def start(self) -> None:
         """Begins, as the thread would."""
@@ -90,17 +109,12 @@ class SimulatedHeartbeat(Heartbeat):
         """Ends it; to be awaited, where the real one blocks."""
         self._stopping = True
         self._roused.set()
-        return asyncio.wait({self._task, self._extending} - {None}, timeout=timeout_seconds)
+        return asyncio.wait({self._task, cast("Any", self._messages).task} - {None}, timeout=timeout_seconds)
 
     async def finish_extension(self) -> None:
         """Waits for the task."""
-        if self._extending is not None:
-            await asyncio.wait({self._extending}, timeout=CONNECT_SECONDS + EXTEND_SECONDS)
-
-    def _begin_extension(self, holds: list[Kept]) -> None:
-        """Its thread is another task on that strand."""
-        task = self._extending = self._backing.loop.create_task(cast("Any", self)._extend_messages_awaited(holds))
-        self._extension = cast("Any", SimpleNamespace(is_alive=lambda: not task.done()))
+        if self._messages.is_busy:
+            await asyncio.wait({cast("Any", self._messages).task}, timeout=CONNECT_SECONDS + EXTEND_SECONDS)
 
     def _connect(self) -> Any:
         if self._connection is None or self._connection.closed:

@@ -13,7 +13,7 @@ from turns.claimed_turn import ClaimedTurn
 from turns.conversation import NOTHING_SAID
 from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turns.status import TurnStatus, may_follow
-from worker.decision import ALONE_SECONDS, EXPIRED, TIMEOUT, Policy, decide
+from worker.decision import EXPIRED, TIMEOUT, Policy, decide
 from worker.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
 
 TURN = ClaimedTurn(
@@ -78,7 +78,6 @@ def settled(
         (Stopped(StopReason.CANCELED), 0, 900, ("CANCELED", "canceled", 0.0)),
         (Stopped(StopReason.SHUTDOWN), 9, -5, ("PENDING", "released", 0.0)),
         (Stopped(StopReason.NO_SLOT), 9, -5, ("PENDING", "released", 0.0)),
-        (Stopped(StopReason.NOT_ALONE), 9, -5, ("PENDING", "released", ALONE_SECONDS)),
     ],
 )
 def test_an_outcome_is_settled_as(
@@ -185,8 +184,6 @@ def test_what_may_heal_fails_for_good_exactly_at_its_last_attempt(
 def test_no_turn_that_has_run_waits_beyond_its_expiry(
     outcome: Outcome, turn: ClaimedTurn, policy: Policy, left: float, jitter: float
 ) -> None:
-    # Who was turned away waits for a place, as one that nobody has received yet does: that never expires.
-    assume(outcome != Stopped(StopReason.NOT_ALONE))
     settlement = decide(outcome, turn, policy, seconds_left=left, jitter=jitter)
     assume(settlement is not None)
     assert settlement is not None

@@ -10,6 +10,7 @@ from turns.claim import Claim, ClaimTerms, claim
 from turns.claimed_turn import ClaimedTurn
 from turns.errors import SubmissionRefusedError
 from turns.head import WAKE_HEAD, WAKE_HEAD_UNLESS_HELD
+from turns.lost_turns import MARK_LOST
 from turns.put_off import PutOff, put_off
 from turns.settle import Held, Settled, SettleRequest, Superseded, settle
 from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
@@ -150,3 +151,14 @@ async def said(store: Stand, turn_id: UUID) -> list[tuple[str, Any]]:
     """(role, content) of a turn's messages."""
     rows = (await store.snapshot())["messages"]
     return [(row["role"], row["content"]) for row in rows if row["turn_id"] == turn_id]
+
+
+async def mark_lost(store: Stand) -> None:
+    """As a relay whose evidence allows it."""
+    await store.database.fetch(MARK_LOST, {"limit": 200, "lease": LEASE_SECONDS})
+
+
+async def pass_lease(store: Stand) -> None:
+    """Every worker is lost: its lease is over, and its turn is marked."""
+    await store.pass_time(LEASE_SECONDS + 1)
+    await mark_lost(store)

@@ -9,10 +9,14 @@ from tests.contract.store.calls import (
     FAILURE,
     LEASE_SECONDS,
     MAX_CRASHES,
+    QUEUE,
+    RELEASE,
     RETRY,
+    SNOOZE,
     claim_one,
     claimed,
     outcomes,
+    pass_lease,
     row_of,
     seconds_from_creation,
     settle_one,
@@ -23,11 +27,13 @@ from tests.factories import make_claim
 from tests.fakes.store_stands import Stand
 from turns.cancel_reason import CancelReason
 from turns.cancellation import cancel
-from turns.claim import EndedAtClaim, NoClaim, claim
+from turns.claim import EndedAtClaim, LeftToRecovery, NoClaim, claim
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import NOTHING_SAID, HistoryVersion
 from turns.history import read_version
+from turns.lost_turns import find_lost
 from turns.settle import Settled
+from turns.settlement import Settlement
 from turns.status import TurnStatus
 
 OVER = LEASE_SECONDS + 1
@@ -37,7 +43,7 @@ async def lose(store: Stand, times: int) -> ClaimedTurn:
     """Claims the head so often, and loses it each time; the last claim."""
     for _ in range(times):
         turn = await claimed(store)
-        await store.pass_time(OVER)
+        await pass_lease(store)
     return turn
 
 
@@ -183,7 +189,7 @@ async def test_a_lease_holds_up_to_its_last_moment(store: Stand) -> None:
 async def test_a_lease_that_is_over_is_taken_over_under_a_higher_fence(store: Stand) -> None:
     await submit_one(store)
     zombie = await claimed(store)
-    await store.pass_time(OVER)
+    await pass_lease(store)
 
     successor = await claimed(store, "worker-b")
 
@@ -192,26 +198,120 @@ async def test_a_lease_that_is_over_is_taken_over_under_a_higher_fence(store: St
     assert await outcomes(store, zombie.id) == [(1, "lost")]
 
 
-async def test_nobody_takes_over_within_a_lease_of_the_servers_start(store: Stand) -> None:
-    await submit_one(store)
-    await claimed(store)
-    await store.pass_time(LEASE_SECONDS / 2)
-    await store.restart()
-    await store.pass_time(LEASE_SECONDS)
-
-    # The lease has been over for half of one.
-    assert await claim_one(store, "worker-b") is NoClaim.IDLE
-    await store.pass_time(1)
-    assert isinstance(await claim_one(store, "worker-b"), ClaimedTurn)
-
-
-async def test_a_process_takes_nothing_over_within_a_lease_of_its_own_outage(store: Stand) -> None:
+async def test_a_lease_that_is_over_is_not_taken_over_before_it_is_marked_as_lost(store: Stand) -> None:
     await submit_one(store)
     await claimed(store)
     await store.pass_time(OVER)
-    store.note_outage()
 
     assert await claim_one(store, "worker-b") is NoClaim.IDLE
+
+
+async def test_a_worker_that_renews_takes_the_mark_away(store: Stand) -> None:
+    await submit_one(store)
+    turn = await claimed(store)
+    await pass_lease(store)
+    store.renew([(turn.id, turn.fence)], LEASE_SECONDS)
+    await store.pass_time(OVER)
+
+    assert await claim_one(store, "worker-b") is NoClaim.IDLE
+
+
+async def test_a_takeover_names_the_worker_that_was_lost(store: Stand) -> None:
+    await submit_one(store)
+    await claimed(store)
+    await pass_lease(store)
+
+    assert (await claimed(store, "worker-b")).lost_worker == "worker-a"
+
+
+async def test_a_first_claim_names_no_lost_worker(store: Stand) -> None:
+    await submit_one(store)
+
+    assert (await claimed(store)).lost_worker is None
+
+
+async def test_a_turn_with_more_crashes_than_asked_for_is_left(store: Stand) -> None:
+    await submit_one(store)
+    turn = await lose(store, 2)
+
+    (answer,) = await claim(store.database, terms(), [replace(make_claim(), most_crashes=1)])
+
+    assert answer == LeftToRecovery(crashes=2)
+    row = await row_of(store, turn.id)
+    assert (row["status"], row["fence"], row["crashes"]) == (
+        "RUNNING",
+        (await store.snapshot())["turns"][0]["fence"],
+        1,
+    )
+
+
+async def test_a_waiting_turn_with_more_crashes_than_asked_for_is_left_too(store: Stand) -> None:
+    await submit_one(store)
+    await lose(store, 1)
+    await settle_one(store, await claimed(store), RELEASE)
+
+    (answer,) = await claim(store.database, terms(), [replace(make_claim(), most_crashes=0)])
+
+    assert answer == LeftToRecovery(crashes=1)
+    assert isinstance(await claim_one(store), ClaimedTurn)
+
+
+async def test_a_turn_is_taken_over_with_as_many_crashes_as_asked_for(store: Stand) -> None:
+    await submit_one(store)
+    await lose(store, 2)
+
+    (answer,) = await claim(store.database, terms(), [replace(make_claim(), most_crashes=2)])
+
+    assert isinstance(answer, ClaimedTurn)
+    assert answer.crashes == 2
+
+
+@pytest.mark.parametrize("settlement", [RETRY, SNOOZE], ids=["retried", "snoozed"])
+async def test_a_run_that_came_to_its_own_end_clears_the_turns_crashes(store: Stand, settlement: Settlement) -> None:
+    await submit_one(store)
+    await lose(store, 2)
+    turn = await claimed(store)
+
+    await settle_one(store, turn, settlement)
+
+    assert (await row_of(store, turn.id))["crashes"] == 0
+
+
+async def test_a_turn_that_was_handed_back_keeps_its_crashes(store: Stand) -> None:
+    await submit_one(store)
+    await lose(store, 1)
+    turn = await claimed(store)
+
+    await settle_one(store, turn, RELEASE)
+
+    assert (await row_of(store, turn.id))["crashes"] == 1
+
+
+async def test_recovery_finds_what_is_lost_with_the_fewest_crashes_first(store: Stand) -> None:
+    for session in ("once", "twice", "living", "never"):
+        await submit_one(store, session_id=session)
+    await claim_one(store, session_id="twice")
+    await pass_lease(store)
+    for session in ("once", "twice"):
+        await claim_one(store, session_id=session)
+    await pass_lease(store)
+    await claim_one(store, session_id="living")
+
+    found = await find_lost(store.database, QUEUE, 10)
+
+    assert [(lost.session_id, lost.crashes) for lost in found] == [("once", 1), ("twice", 2)]
+    assert await find_lost(store.database, "other", 10) == []
+    assert len(await find_lost(store.database, QUEUE, 1)) == 1
+
+
+async def test_recovery_finds_a_waiting_turn_with_a_crash_once_it_is_due(store: Stand) -> None:
+    await submit_one(store)
+    await lose(store, 1)
+    await settle_one(store, await claimed(store), RELEASE)
+
+    (found,) = await find_lost(store.database, QUEUE, 10)
+
+    assert (found.session_id, found.crashes) == ("s", 1)
 
 
 async def test_the_last_crash_fails_the_turn_and_wakes_its_heir(store: Stand) -> None:
@@ -275,14 +375,16 @@ async def test_an_end_is_told_in_its_place_among_claims(store: Stand) -> None:
     assert answers[1:] == [*first, NoClaim.UNKNOWN]
 
 
-async def test_a_takeover_after_its_time_fails_the_turn(store: Stand) -> None:
+async def test_a_lost_attempt_costs_the_turn_no_time(store: Stand) -> None:
+    """Neither its run nor the recovery: `expires_at` moves by both."""
     await submit_one(store, expires_in_seconds=10)
+    await store.pass_time(4)
     await lose(store, 1)
+    await store.pass_time(1000)
 
-    ended = await claim_one(store)
+    turn = await claimed(store)
 
-    assert isinstance(ended, EndedAtClaim)
-    assert (ended.status, ended.error_class) == (TurnStatus.FAILED, "expired")
+    assert (turn.attempt, turn.expires_in_seconds) == (2, 6.0)
 
 
 async def test_a_first_attempt_is_made_however_late(store: Stand) -> None:

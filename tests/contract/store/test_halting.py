@@ -8,13 +8,13 @@ import pytest
 
 from tests.contract.store.calls import (
     FAILURE,
-    LEASE_SECONDS,
     MAX_CRASHES,
     NET_SECONDS,
     RETRY,
     SUCCESS,
     claim_one,
     claimed,
+    pass_lease,
     row_of,
     settle_one,
     submit_one,
@@ -101,7 +101,7 @@ async def test_an_acknowledged_cancel_halts_nothing(store: Stand) -> None:
 async def test_a_superseded_settle_halts_nothing(store: Stand) -> None:
     await submit_one(store)
     stale = await claimed(store)
-    await store.pass_time(LEASE_SECONDS + 1)
+    await pass_lease(store)
     await claimed(store, "worker-b")
 
     assert await settle_one(store, stale, FAILURE, halt=True) == Superseded()
@@ -125,7 +125,7 @@ async def test_a_crash_loop_is_judged_by_the_queue(store: Stand, halt: bool) -> 
     second = (await submit_one(store)).turn_id
     for _ in range(MAX_CRASHES):
         assert isinstance(await claim_one(store, halt=halt), ClaimedTurn)
-        await store.pass_time(LEASE_SECONDS + 1)
+        await pass_lease(store)
 
     ended = await claim_one(store, halt=halt)
 
@@ -135,16 +135,6 @@ async def test_a_crash_loop_is_judged_by_the_queue(store: Stand, halt: bool) -> 
     assert (row["send_at"] is None, await halted_by(store)) == (halt, turn_id if halt else None)
     following = await claim_one(store, halt=halt)
     assert following is NoClaim.IDLE if halt else isinstance(following, ClaimedTurn) and following.id == second
-
-
-async def test_a_turn_that_expired_with_its_worker_halts(store: Stand) -> None:
-    turn_id = (await submit_one(store, expires_in_seconds=10)).turn_id
-    await claimed(store)
-    await store.pass_time(LEASE_SECONDS + 1)
-
-    await claim_one(store, halt=True)
-
-    assert ((await row_of(store, turn_id))["error_class"], await halted_by(store)) == ("expired", turn_id)
 
 
 async def test_a_cancel_of_what_waits_behind_the_halt_begins_nothing(store: Stand) -> None:

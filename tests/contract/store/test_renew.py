@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.contract.store.calls import LEASE_SECONDS, claimed, seconds_from_creation, settle_one, submit_one
+from tests.contract.store.calls import LEASE_SECONDS, claimed, pass_lease, seconds_from_creation, settle_one, submit_one
 from tests.fakes.store_stands import Stand
 from turns.cancel_reason import CancelReason
 from turns.cancellation import cancel
@@ -25,7 +25,7 @@ async def test_a_lease_is_renewed_from_now_on(store: Stand) -> None:
 async def test_a_lease_that_is_over_is_renewed_if_nobody_took_the_turn(store: Stand) -> None:
     await submit_one(store)
     turn = await claimed(store)
-    await store.pass_time(LEASE_SECONDS + 1)
+    await pass_lease(store)
 
     (renewal,) = store.renew([(turn.id, turn.fence)], LEASE_SECONDS)
 
@@ -35,7 +35,7 @@ async def test_a_lease_that_is_over_is_renewed_if_nobody_took_the_turn(store: St
 async def test_the_lease_of_a_stale_fence_is_lost(store: Stand) -> None:
     await submit_one(store)
     zombie = await claimed(store)
-    await store.pass_time(LEASE_SECONDS + 1)
+    await pass_lease(store)
     successor = await claimed(store, "worker-b")
     await store.pass_time(1)
 

@@ -10,7 +10,6 @@ import pytest
 from tests.contract.store.calls import (
     CANCELED,
     FAILURE,
-    LEASE_SECONDS,
     QUIET_FAILURE,
     RELEASE,
     RETRY,
@@ -19,6 +18,7 @@ from tests.contract.store.calls import (
     SUCCESS,
     claimed,
     outcomes,
+    pass_lease,
     row_of,
     said,
     seconds_from_creation,
@@ -145,7 +145,7 @@ async def test_it_is_committed_once_however_often_it_is_asked(store: Stand, sett
 
 async def test_a_stale_fence_changes_nothing(store: Stand) -> None:
     zombie = await started(store)
-    await store.pass_time(LEASE_SECONDS + 1)
+    await pass_lease(store)
     await claimed(store, "worker-b")
     before = await store.snapshot()
 
@@ -155,7 +155,7 @@ async def test_a_stale_fence_changes_nothing(store: Stand) -> None:
 
 async def test_what_changed_no_row_is_told_as_ours_as_ended_or_as_neither(store: Stand) -> None:
     zombie = await started(store)
-    await store.pass_time(LEASE_SECONDS + 1)
+    await pass_lease(store)
     turn = await claimed(store, "worker-b")
 
     async def reread() -> list[tuple[bool, str | None]]:
@@ -170,14 +170,14 @@ async def test_what_changed_no_row_is_told_as_ours_as_ended_or_as_neither(store:
 
 async def test_a_lease_that_is_over_but_was_not_taken_can_still_be_settled(store: Stand) -> None:
     turn = await started(store)
-    await store.pass_time(LEASE_SECONDS + 1)
+    await pass_lease(store)
 
     assert await settle_one(store, turn, SUCCESS) == Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)
 
 
 async def test_a_stale_and_the_present_claim_of_one_turn_in_a_batch_are_told_apart(store: Stand) -> None:
     zombie = await started(store)
-    await store.pass_time(LEASE_SECONDS + 1)
+    await pass_lease(store)
     successor = await claimed(store, "worker-b")
 
     requests = [

@@ -1,0 +1,55 @@
+"""Which turns with crashes on their record may run side by side in one process."""
+
+from worker.quarantine import Quarantine
+
+
+def test_turns_that_can_bear_another_crash_run_side_by_side() -> None:
+    quarantine = Quarantine(max_crashes=3)
+
+    assert all(quarantine.enter(1) for _ in range(64))
+
+
+def test_one_that_can_not_enters_an_empty_quarantine_only() -> None:
+    quarantine = Quarantine(max_crashes=3)
+    first = quarantine.enter(1)
+
+    assert quarantine.enter(2) is None
+    assert first is not None
+    first.leave()
+    assert quarantine.enter(2) is not None
+
+
+def test_nobody_enters_beside_it() -> None:
+    quarantine = Quarantine(max_crashes=3)
+    alone = quarantine.enter(2)
+
+    assert (quarantine.enter(1), quarantine.enter(2)) == (None, None)
+    assert alone is not None
+    alone.leave()
+    assert quarantine.enter(1) is not None
+
+
+def test_turns_without_a_crash_or_at_their_budget_need_no_place() -> None:
+    quarantine = Quarantine(max_crashes=3)
+    quarantine.enter(2)
+
+    assert quarantine.enter(0) is not None
+    assert quarantine.enter(3) is not None
+
+
+def test_a_seat_is_given_back_once() -> None:
+    quarantine = Quarantine(max_crashes=3)
+    first, _ = quarantine.enter(1), quarantine.enter(1)
+    assert first is not None
+
+    first.leave()
+    first.leave()
+
+    assert quarantine.enter(2) is None
+
+
+def test_with_a_budget_of_two_every_turn_with_a_crash_runs_alone() -> None:
+    quarantine = Quarantine(max_crashes=2)
+    quarantine.enter(1)
+
+    assert quarantine.enter(1) is None

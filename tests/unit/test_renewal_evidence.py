@@ -1,0 +1,73 @@
+"""When a lease that ran out says that its worker is lost: by what the renewals of one process have come to."""
+
+from turns.renewal_evidence import UPPER_BOUND_LEASES, RenewalEvidence
+
+LEASE = 30.0
+HEARTBEAT = 10.0
+
+
+def beaten(*beats: float, failed: tuple[float, ...] = ()) -> RenewalEvidence:
+    """Renewals at these times; `failed` are among them."""
+    evidence = RenewalEvidence(LEASE, HEARTBEAT)
+    for at in sorted({*beats, *failed}):
+        if at in failed:
+            evidence.failed()
+        else:
+            evidence.worked(at)
+    return evidence
+
+
+def test_a_process_that_has_renewed_nothing_yet_takes_nothing_over() -> None:
+    assert not RenewalEvidence(LEASE, HEARTBEAT).allows_takeover(1000.0)
+
+
+def test_a_lease_of_renewals_that_worked_allows_it() -> None:
+    evidence = beaten(0.0, 10.0, 20.0, 30.0)
+
+    assert not evidence.allows_takeover(29.9)
+    assert evidence.allows_takeover(30.0)
+
+
+def test_a_failure_begins_the_lease_anew() -> None:
+    evidence = beaten(0.0, 10.0, 20.0, 30.0, 41.0, 50.0, 60.0, 70.0, failed=(40.0,))
+
+    assert not evidence.allows_takeover(70.9)
+    assert evidence.allows_takeover(71.0)
+
+
+def test_the_last_renewal_must_be_recent() -> None:
+    """The process, its thread or the statement may have stood still since."""
+    evidence = beaten(0.0, 10.0, 20.0, 30.0)
+
+    assert evidence.allows_takeover(50.0)
+    assert not evidence.allows_takeover(50.1)
+
+
+def test_a_gap_without_a_renewal_begins_the_lease_anew() -> None:
+    evidence = beaten(0.0, 10.0, 20.0, 45.0, 55.0, 65.0)
+
+    assert not evidence.allows_takeover(74.9)
+    assert evidence.allows_takeover(75.0)
+
+
+def test_failures_now_and_then_forbid_it_for_some_leases_only() -> None:
+    """Idle connections that are cut again and again fail every other renewal. Dead workers' turns must not hang for ever."""
+    bound = UPPER_BOUND_LEASES * LEASE
+    beats = [at for at in range(0, 400, 10) if at % 20 == 0]
+    evidence = RenewalEvidence(LEASE, HEARTBEAT)
+    allowed = []
+    for at in range(0, 400, 10):
+        if at in beats:
+            evidence.worked(float(at))
+        else:
+            evidence.failed()
+        allowed.append((at, evidence.allows_takeover(float(at))))
+
+    assert [at for at, may in allowed if may and at < bound] == []
+    assert [at for at, may in allowed if not may and at > bound] == []
+
+
+def test_a_stall_longer_than_a_lease_begins_the_bound_anew() -> None:
+    evidence = beaten(*range(0, 1000, 10), 2000.0)
+
+    assert not evidence.allows_takeover(2000.0)

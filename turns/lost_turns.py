@@ -1,0 +1,114 @@
+"""Lost turns: RUNNING, and their lease ran out because their worker is gone.
+
+The relay marks them (`send_at` on a RUNNING row), and only a marked turn may be taken over (`turns.claim:EXPIRED`). So one place
+judges whether a lease that ran out means a lost worker: a process whose own renewals work (`turns.renewal_evidence`). A worker
+that comes back and renews takes the mark away again (`turns.renew`). Workers look for marked turns of their queue every second
+and take them over while they have free slots (`worker.recovery`); for a queue without resident workers the relay sends wake-ups.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import LiteralString
+from uuid import UUID
+
+import structlog
+
+from turns.database import Database
+from turns.head import DUE, IS_RUNNING
+from turns.renew import RENEW
+from turns.renewal_evidence import RenewalEvidence
+from turns.settings import Settings
+
+BATCH = 500
+
+MARK_LOST: LiteralString = f"""
+WITH lost AS MATERIALIZED (
+    SELECT id FROM turns WHERE status = 'RUNNING' AND lease_until < now() AND send_at IS NULL
+     LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+), marked AS (
+    UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM lost
+     WHERE t.id = lost.id AND {IS_RUNNING} AND t.lease_until < now()
+    RETURNING t.worker_id, t.queue
+)
+SELECT m.worker_id, m.queue, count(*) AS turns,
+       EXISTS (SELECT FROM workers w
+                WHERE w.worker_id = m.worker_id AND w.seen_at > now() - make_interval(secs => %(lease)s)) AS alive
+  FROM marked m GROUP BY m.worker_id, m.queue
+"""
+
+ANY_LOST: LiteralString = """
+SELECT EXISTS (SELECT FROM turns WHERE status = 'RUNNING' AND lease_until < now() AND send_at IS NULL) AS found
+"""
+
+# The predicate of the index `turns_to_recover`: lost turns, and waiting ones that have crashed a worker before.
+TO_RECOVER: LiteralString = """((t.status || '') = 'RUNNING' AND t.send_at IS NOT NULL
+        OR (t.status || '') = 'PENDING' AND t.crashes > 0)"""
+
+# Those with the fewest crashes first: a turn that has to run alone waits for the others.
+FIND_LOST: LiteralString = f"""
+SELECT t.id AS turn_id, t.tenant_id, t.session_id, t.trace_id, t.crashes + ({IS_RUNNING})::int AS crashes
+  FROM turns t
+ WHERE t.queue = %(queue)s AND {TO_RECOVER} AND ({DUE} OR {IS_RUNNING} AND t.lease_until < now())
+ ORDER BY 5, t.id LIMIT %(limit)s
+"""
+
+log = structlog.get_logger("turnstile.relay")
+
+
+@dataclass(frozen=True, slots=True)
+class LostTurn:
+    """A turn that a worker should take over."""
+
+    turn_id: UUID
+    tenant_id: str
+    session_id: str
+    trace_id: str
+    crashes: int
+    """How many its next run begins with: the loss is counted already."""
+
+
+async def find_lost(database: Database, queue: str, limit: int) -> list[LostTurn]:
+    """The turns of the queue that wait to be taken over. Raises DatabaseUnavailableError."""
+    rows = await database.fetch(FIND_LOST, {"queue": queue, "limit": limit})
+    return [LostTurn(**row) for row in rows]
+
+
+class LostTurns:
+    """Marks lost turns, in one process."""
+
+    def __init__(self, database: Database, settings: Settings, evidence: RenewalEvidence | None = None) -> None:
+        self._database = database
+        self._settings = settings
+        # A worker's heartbeat writes the evidence. A relay alone has no leases to renew, and renews nothing with each look.
+        self._renews = evidence is None
+        self._evidence = evidence or RenewalEvidence(settings.lease_seconds, settings.heartbeat)
+        self._said_forbidden = False
+
+    async def mark(self) -> None:
+        """Marks turns whose lease ran out, if the evidence allows it. Raises DatabaseUnavailableError."""
+        if self._renews:
+            await self._renew_nothing()
+        if not self._evidence.allows_takeover(time.monotonic()):
+            await self._say_forbidden()
+            return
+        self._said_forbidden = False
+        parameters = {"limit": BATCH, "lease": self._settings.lease_seconds}
+        for row in await self._database.fetch(MARK_LOST, parameters):
+            if not row["alive"]:
+                log.warning("worker.lost", lost_worker=row["worker_id"], queue=row["queue"], turns=row["turns"])
+
+    async def _renew_nothing(self) -> None:
+        try:
+            await self._database.fetch(RENEW, {"ids": [], "fences": [], "lease": self._settings.lease_seconds})
+        except Exception:
+            self._evidence.failed()
+            raise
+        self._evidence.worked(time.monotonic())
+
+    async def _say_forbidden(self) -> None:
+        if self._said_forbidden:
+            return
+        [row] = await self._database.fetch(ANY_LOST, {})
+        if row["found"]:
+            log.warning("takeover.forbidden", reason="renewals have not worked for a whole lease in this process")
+            self._said_forbidden = True

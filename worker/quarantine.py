@@ -1,0 +1,48 @@
+"""Quarantine: which turns with crashes on their record may run side by side in one process. Pure.
+
+A process that dies takes all its turns down, and each of them is charged a crash. Which of them killed it, nobody knows. A turn
+that one more crash would end runs alone: no other turn with a crash on its record runs in its process. So a turn that kills its
+worker ends at its budget, and its neighbours do not (ADR 0006).
+"""
+
+from collections.abc import Callable
+
+
+class Seat:
+    """A place in quarantine; given back once, by whoever ends the run."""
+
+    def __init__(self, crashes: int, leave: Callable[[], None]) -> None:
+        self.crashes = crashes
+        """How many crashes the turn may have on its record."""
+        self._leave: Callable[[], None] | None = leave
+
+    def leave(self) -> None:
+        """Gives it back. A second call does nothing."""
+        if self._leave is not None:
+            leave, self._leave = self._leave, None
+            leave()
+
+
+class Quarantine:
+    """The turns of one process that have crashed a worker before."""
+
+    def __init__(self, max_crashes: int) -> None:
+        self._max_crashes = max_crashes
+        self._inside = 0
+        self._alone = False
+
+    def enter(self, crashes: int) -> Seat | None:
+        """A seat for a turn whose run begins with so many crashes; None while it may not run beside those inside."""
+        if crashes == 0 or crashes >= self._max_crashes:
+            # A turn at its budget is ended by its claim and does not run.
+            return Seat(crashes, lambda: None)
+        alone = crashes + 1 >= self._max_crashes
+        if self._alone or (alone and self._inside):
+            return None
+        self._inside += 1
+        self._alone = alone
+        return Seat(crashes, self._leave)
+
+    def _leave(self) -> None:
+        self._inside -= 1
+        self._alone = False

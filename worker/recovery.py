@@ -1,0 +1,85 @@
+"""Recovery: a worker takes over the lost turns of its queue while it has free slots. No message is needed for it.
+
+A message would wait behind the backlog. So every second, and more often while more is waiting, each worker reads what the relay
+has marked as lost (`turns.lost_turns`) and gives it to its processor, ahead of what it receives. Several workers may try for the
+same turn: one gets its lock and claims it, for the others it costs one look.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+
+from turns.database import Database
+from turns.errors import DatabaseUnavailableError
+from turns.lost_turns import LostTurn, find_lost
+from turns.settings import Settings
+from worker.consumer import Consumer
+from worker.processor import Processor
+
+WAVE_SHARE = 4
+"""A look takes over up to a quarter of the slots, so that the workers of a fleet share what one of them has lost. A turn that
+kills its worker at once then takes down a part of the others and not all."""
+NEXT_WAVE_SECONDS = 0.25
+OFFER_AGAIN_SECONDS = 2.0
+"""Meanwhile another worker holds the session's lock, or this one is on its way to the claim."""
+
+log = structlog.get_logger("turnstile.recovery")
+
+
+class Recovery:
+    """The loop. One for each worker process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        consumer: Consumer,
+        processor: Processor,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._consumer = consumer
+        self._processor = processor
+        self._clock = clock
+        self._wave = max(1, settings.concurrency // WAVE_SHARE)
+        self._offered: dict[tuple[str, str], float] = {}
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Looks until `stopping`. An outage of Postgres ends a look, never the loop."""
+        while not stopping.is_set():
+            more = False
+            try:
+                more = await self._look()
+            except DatabaseUnavailableError as error:
+                log.info("recovery.look_failed", error=str(error))
+            tick = self._settings.relay_tick_seconds * random.uniform(0.7, 1.0)  # noqa: S311 - not a secret
+            pause = min(NEXT_WAVE_SECONDS, tick) if more else tick
+            try:
+                await asyncio.wait_for(stopping.wait(), pause)
+            except TimeoutError:
+                continue
+
+    async def _look(self) -> bool:
+        """Takes over what there is room for. True if more waits for a slot or for the next wave."""
+        now = self._clock()
+        self._offered = {session: at for session, at in self._offered.items() if now - at < OFFER_AGAIN_SECONDS}
+        found = await find_lost(self._database, self._settings.queue, self._settings.concurrency)
+        waiting = [lost for lost in found if (lost.tenant_id, lost.session_id) not in self._offered]
+        room = self._consumer.room
+        taken = [lost for lost in waiting[: min(room, self._wave)] if self._take_over(lost, now)]
+        left = len(waiting) - len(taken)
+        # Slots that come free are for these first. A poll would fill them from the backlog.
+        self._consumer.keep_free(left if room <= len(taken) else 0)
+        return bool(taken and left) or (left > 0 and room <= 0)
+
+    def _take_over(self, lost: LostTurn, now: float) -> bool:
+        if (seat := self._processor.quarantine.enter(lost.crashes)) is None:
+            return False
+        self._offered[lost.tenant_id, lost.session_id] = now
+        self._consumer.serve(partial(self._processor.recover, lost, seat))
+        return True
