@@ -9,6 +9,7 @@ from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import (
     CANCELED,
     CHARGED_TO_THE_HANDLER,
+    CLEARS_CRASHES,
     CRASH_LOOP,
     FAILED,
     FREE,
@@ -41,9 +42,10 @@ def attempts_counted(ledger: Ledger) -> Iterator[Violation]:
             records[record.fence] = record
         row = ledger.rows.get(turn_id)
         budget = (row.max_attempts if row is not None else None) or ledger.terms.max_attempts
-        counts = NONE
+        counts, lost = NONE, 0
         for change in changes:
-            for says in _miscounts(change, counts, records, budget):
+            lost = 0 if change.before == FAILED else lost + is_takeover(change)
+            for says in _miscounts(change, counts, lost, records, budget):
                 yield Violation("I7", says, turn_id, session)
             counts = Counts(change.attempt, change.failures, change.crashes)
         if row is not None and counts != (row.attempt, row.failures, row.crashes):
@@ -54,13 +56,13 @@ def attempts_counted(ledger: Ledger) -> Iterator[Violation]:
                 yield Violation("I7", says, turn_id, session)
 
 
-def _miscounts(change: Change, was: Counts, records: dict[int, AttemptRecord], budget: int) -> Iterator[str]:
+def _miscounts(change: Change, was: Counts, lost: int, records: dict[int, AttemptRecord], budget: int) -> Iterator[str]:
     if change.attempt_before is not None and change.attempt_before != was.attempt:
         yield f"attempt {was.attempt} became {change.attempt_before} without a change of the turn"
     now = Counts(change.attempt, change.failures, change.crashes)
-    if is_claim(change) and change.attempt != change.failures + change.crashes + 1:
+    if is_claim(change) and change.attempt != change.failures + lost + 1:
         yield (
-            f"was claimed as attempt {change.attempt} after {change.failures} failures and {change.crashes} crashes"
+            f"was claimed as attempt {change.attempt} after {change.failures} failures and {lost} lost claims"
             f" (fence {change.fence})"
         )
     record = None
@@ -98,6 +100,8 @@ def _expected(change: Change, was: Counts, record: AttemptRecord | None) -> tupl
     if change.after == CANCELED:
         # The handler may have failed a moment before: that is counted, the cancel stands.
         return (was, Counts(attempt, failures + 1, crashes))
+    if record.outcome in CLEARS_CRASHES:
+        crashes = 0
     if record.outcome in FREE:
         return (Counts(attempt - 1, failures, crashes),)
     return (Counts(attempt, failures + (record.outcome in CHARGED_TO_THE_HANDLER), crashes),)
@@ -126,10 +130,11 @@ def poison_contained(ledger: Ledger) -> Iterator[Violation]:
                 yield Violation("I8", says, turn_id, change.session)
     for turn_id, records in ledger.attempts.items():
         lost: dict[int, int] = {}
-        for record in records:
-            if record.outcome == LOST:
-                lost[record.generation] = lost.get(record.generation, 0) + 1
-        for generation, many in lost.items():
-            if many > most:
-                says = f"lost {many} claims in generation {generation}, of {most} allowed"
-                yield Violation("I8", says, turn_id, ledger.session_of(turn_id))
+        for record in sorted(records, key=lambda one: one.fence):
+            if record.outcome in CLEARS_CRASHES:
+                lost[record.generation] = 0
+            elif record.outcome == LOST:
+                many = lost[record.generation] = lost.get(record.generation, 0) + 1
+                if many == most + 1:
+                    says = f"lost {many} claims in generation {record.generation}, of {most} allowed"
+                    yield Violation("I8", says, turn_id, ledger.session_of(turn_id))

@@ -20,6 +20,9 @@ FREE = frozenset({"snoozed", "released", "joined"})
 CHARGED_TO_THE_HANDLER = frozenset({"retried", "failed"})
 """Outcomes that count against the budget of failures."""
 
+CLEARS_CRASHES = frozenset({"retried", "snoozed", "joined"})
+"""Outcomes of a run that came to an end of its own, and so did not crash its worker."""
+
 CRASH_LOOP = "crash_loop"
 COMPENSATION = "compensation"
 """The kind of a turn that is run because another finally failed."""

@@ -166,6 +166,7 @@ class Scene:
             status=status,
             attempt=row.attempt - (outcome in {"snoozed", "released", "joined"}),
             failures=row.failures + (outcome in {"retried", "failed"}),
+            crashes=0 if outcome in {"retried", "snoozed", "joined"} else row.crashes,
             lease_until=None,
             send_at=self.at if status == "PENDING" or (status == "FAILED" and self._worth_a_letter(turn_id)) else None,
             error_class=error_class or ("Boom" if outcome in {"retried", "failed"} else None),

@@ -10,7 +10,7 @@ def test_i7_a_claim_that_counts_no_attempt() -> None:
     evidence = answered().rest()
     amend(evidence.audit, lambda change: change.after == "RUNNING", attempt=0)
 
-    assert_convicts(evidence, "I7", "was claimed as attempt 0 after 0 failures and 0 crashes")
+    assert_convicts(evidence, "I7", "was claimed as attempt 0 after 0 failures and 0 lost claims")
 
 
 def test_i7_a_release_that_is_charged() -> None:
@@ -108,3 +108,17 @@ def test_i8_a_turn_that_is_given_up_too_early() -> None:
     evidence = Scene().submit().claim().take_over(status="FAILED").dead_letter().rest()
 
     assert_convicts(evidence, "I8", "crash loop after 1 lost claims, of 3 allowed")
+
+
+def test_i7_a_retry_that_keeps_its_crashes() -> None:
+    evidence = Scene().submit().claim().take_over().settle(outcome="retried").cancel().rest()
+    amend(evidence.audit, lambda change: change.after == "PENDING" and change.before == "RUNNING", crashes=1)
+
+    assert_convicts(evidence, "I7", "RUNNING to PENDING made (2, 0, 1) to (2, 1, 1)")
+
+
+def test_i8_crashes_before_a_run_that_came_to_its_own_end_count_no_more() -> None:
+    scene = Scene().submit().claim().take_over().take_over().settle(outcome="snoozed")
+    evidence = scene.claim().take_over().take_over().settle().rest()
+
+    assert claims_of(evidence, "I8") == []
