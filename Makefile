@@ -53,7 +53,7 @@ test-aws: setup ## the tests that use SQS, on queues at AWS that the environment
 	@$(BIN)/python -m pytest --stack=aws tests/integration/test_message_queue.py tests/integration/test_consumer.py tests/e2e $(ARGS)
 
 # The proof: what happens to turns while everything around them breaks. ARGS are the options of each (`ARGS=--help`).
-chaos: setup ## real processes under 57 kinds of faults, and a verdict on what they left behind
+chaos: setup ## real processes under 58 kinds of faults, and a verdict on what they left behind
 	@$(BIN)/python -m tests.chaos $(ARGS)
 
 crashpoints: setup ## every await of a turn's way, struck by each kind of fault

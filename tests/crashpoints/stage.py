@@ -33,6 +33,7 @@ from turns.claim import ClaimRequest, ClaimTerms, claim
 from turns.claimed_turn import ClaimedTurn
 from turns.database import Database
 from turns.envelope import OutgoingMessage
+from turns.lost_turns import MARK_LOST
 from turns.message import WakeUp
 from turns.message_queue import MessageQueues
 from turns.relay import Relay
@@ -204,10 +205,11 @@ class Stage:
     # --- what happened before
 
     def abandon(self, session: str) -> None:
-        """The session's head was claimed by a worker that died; its lease is over."""
+        """The session's head was claimed by a worker that died; its lease is over, and a relay has marked it."""
         self._claim(session)
         self.write("lives", {"at": time.time(), "role": "worker", "pid": 0, "what": "ended", "code": -9})
         threading.Event().wait(LEASE_SECONDS + 0.05)
+        self.run(self._database.fetch(MARK_LOST, {"limit": 100, "lease": LEASE_SECONDS}))
 
     def fail(self, session: str) -> None:
         """The session's head was claimed, and failed; its dead letter is due."""

@@ -78,10 +78,9 @@ def _shut_down(stage: Stage, victim: Actor) -> None:
     victim.signal(signal.SIGTERM)
 
 
-def _suspect(stage: Stage) -> None:
-    turns = stage.submit("a", "answer", "answer", send=False)
+def _lost(stage: Stage) -> None:
+    stage.submit("a", "answer", "answer", send=False)
     stage.abandon("a")
-    stage.wake("a", *turns)
 
 
 def _moved(stage: Stage) -> None:
@@ -199,7 +198,7 @@ STORIES: dict[str, Story] = {
     ),
     "time-out": Story(prepare=lambda stage: _only(stage.submit("a", "hang", timeout_seconds=0.3))),
     "thread": Story(prepare=_two_turns, options={"handler": "tests.crashpoints.handlers:act_in_thread"}),
-    "suspect": Story(prepare=_suspect),
+    "lost turn": Story(prepare=_lost),
     "moved back": Story(prepare=_moved),
     "busy": Story(prepare=_busy),
     "visited": Story(prepare=lambda stage: _only(stage.submit("a", "slow")), announce=(HANDLER,), provoke=_visit),

@@ -25,6 +25,8 @@ ROOT = Path(__file__).parent.parent.parent
 MODULES = (
     "worker.consumer",
     "worker.processor",
+    "worker.claiming",
+    "worker.recovery",
     "worker.leaving",
     "worker.handling",
     "worker.delivery",
@@ -58,6 +60,7 @@ MODULES = (
     "turns.boto3_transport",
     "turns.sqs_http",
     "turns.relay",
+    "turns.lost_turns",
     "turns.submission",
     "turns.double_texting",
     "turns.redrive",

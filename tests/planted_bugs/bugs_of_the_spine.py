@@ -30,6 +30,18 @@ BUGS: tuple[PlantedBug, ...] = (
         options=run("redis-flushed", "lock-answer-lost"),
     ),
     PlantedBug(
+        name="renewals-not-counted",
+        plant=in_code.renewals_not_counted,
+        invariant="I16",
+        options=run("postgres-table-locked", sleep_seconds=(1.0, 3.0), seconds=14.0, lanes=1, bound_seconds=30.0),
+    ),
+    PlantedBug(
+        name="takeover-charged-twice",
+        plant=in_statements.takeover_charged_twice,
+        invariant="I7",
+        options=run("worker-sigkill"),
+    ),
+    PlantedBug(
         name="attempt-counted-at-settle",
         plant=in_statements.attempt_counted_at_settle,
         invariant="I7",

@@ -10,6 +10,7 @@ from typing import Any
 import producer.as_submission
 import producer.intake
 import turns.message_queue
+import turns.renewal_evidence
 import turns.settle
 import worker.decision
 import worker.delivery
@@ -41,6 +42,11 @@ def leases_by_the_local_clock() -> None:
         return fetch_pipelined
 
     replace(Database, "fetch_pipelined", local)
+
+
+def renewals_not_counted() -> None:
+    """A lease that ran out says that its worker is lost, whether or not anybody can renew."""
+    replace(turns.renewal_evidence.RenewalEvidence, "allows_takeover", lambda _: lambda self, now: True)
 
 
 def deduplication_id_reused() -> None:

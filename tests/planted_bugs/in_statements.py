@@ -35,7 +35,14 @@ def claim_without_head_test() -> None:
 
 def claim_without_lease_test() -> None:
     """A turn that is RUNNING is taken over although its lease is good."""
-    alter(turns.claim, "CLAIM", ("t.lease_until < now() AND ", ""), times=2)
+    alter(turns.claim, "CLAIM", ("t.lease_until < now() AND t.send_at IS NOT NULL", "true"), times=2)
+    alter(turns.claim, "CLAIM", ("<= h.most_crashes", "IS NOT NULL"))
+
+
+def takeover_charged_twice() -> None:
+    """A turn is charged two crashes for one lost worker, and ends long before its budget."""
+    alter(turns.claim, "CLAIM", ("crashes = t.crashes + (due.was = 'RUNNING')::int,",
+                                 "crashes = t.crashes + 2 * (due.was = 'RUNNING')::int,"))  # fmt: skip
 
 
 def attempt_counted_at_settle() -> None:

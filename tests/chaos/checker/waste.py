@@ -7,8 +7,8 @@ from tests.chaos.checker.ledger import Claim, Ledger
 from tests.chaos.checker.violation import Violation
 from tests.chaos.checker.vocabulary import LOST, RUNNING
 
-COSTS_NO_LEASE = ("block", "deaf")
-"""In the kind of a fault that a lease has to outlive: the heartbeat has a thread of its own for it."""
+COSTS_NO_LEASE = ("block", "deaf", "table-locked")
+"""In the kind of a fault that a lease has to outlive: the heartbeat has a thread of its own for it, or nobody can renew."""
 
 
 def wasted(ledger: Ledger) -> list[Claim]:

@@ -79,6 +79,14 @@ async def sit_on_rows(scene: Scene) -> str | None:
     return f"{held} {what}" if held else None
 
 
+async def lock_table(scene: Scene) -> str | None:
+    """Nobody can write to the status table for longer than a lease, as while an index is built. No lease may be lost by it."""
+    with closing(await asyncio.to_thread(psycopg.connect, scene.stage.admin_url)) as somebody:
+        await asyncio.to_thread(somebody.execute, "LOCK TABLE turns IN SHARE MODE")
+        await scene.last(1.2 * LEASE_SECONDS, 2.5 * LEASE_SECONDS)
+    return "turns"
+
+
 def _count(connection: psycopg.Connection, rows: LiteralString, most: int) -> int:
     return len(connection.execute(rows, (most,)).fetchall())
 
@@ -104,6 +112,7 @@ KINDS = (
     Kind("postgres-stalled", toxic("stall", 0.5, 2.5), group="postgres"),
     Kind("postgres-slow", toxic("latency", 1, 4, delay=0.05, jitter=0.04), group="postgres"),
     Kind("postgres-rows-held", sit_on_rows, group="held"),
+    Kind("postgres-table-locked", lock_table, group="postgres"),
     Kind("commit-answer-lost", lose_answers, group="postgres"),
     Kind("worker-cut-off-from-postgres", cut_off_worker, group="postgres"),
 )
