@@ -59,6 +59,7 @@ from ops import (
 )
 from ops.exit_codes import explain
 from ops.output import say
+from ops.wait_option import WaitingCommand
 
 
 class _Explained(TyperGroup):
@@ -130,9 +131,9 @@ app.command("migrate")(migrate.migrate)
 app.command("api")(serve.api)
 app.command("worker")(serve.worker)
 app.command("relay")(serve.relay)
-app.command("submit", cls=submit.SubmitCommand)(submit.submit)
+app.command("submit", cls=WaitingCommand)(submit.submit)
 app.command("list")(turn_reading.list_turns)
-app.command("status")(turn_reading.show_turn)
+app.command("status", cls=WaitingCommand)(turn_reading.show_turn)
 app.command("trace")(trace.trace)
 app.command("cancel")(cancel.cancel)
 app.add_typer(dlq.commands, name="dlq")

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from ops.cli import app
@@ -58,7 +60,9 @@ def turnstile(*arguments: str, **environment: str) -> "subprocess.CompletedProce
         ["submit", "alice", "hello", "--wait=-1"],
         ["status", NOBODY, "--wait", "-1"],
         ["status", NOBODY, "--wait", "nan"],
-        ["status", NOBODY, "--wait"],
+        ["submit", "alice", "hello", "--wait", "-1"],
+        ["submit", "alice", "hello", "--wait", "soon"],
+        ["submit", "alice", "--wait", "42"],
         ["submit", "alice", "hello", "--on-busy", "rollback"],
         ["submit", "alice", "hello", "--direct", "--on-busy", "merge"],
         ["submit", "--file", "turns.jsonl"],
@@ -129,6 +133,36 @@ def test_every_command_explains_itself(command: list[str]) -> None:
 
     assert result.exit_code == ExitCode.OK
     assert "Usage: " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("alice hello --wait 5", 5.0),
+        ("alice hello --wait=5", 5.0),
+        ("alice hello --wait 0.5 --json", 0.5),
+        ("alice hello --wait", 300.0),
+        ("alice hello --wait --json", 300.0),
+        ("--wait alice hello", 300.0),
+        ("alice --wait -- hello", 300.0),
+    ],
+)
+def test_wait_takes_its_seconds_as_the_next_word_too(words: str, seconds: float) -> None:
+    asked = parsed("submit", *words.split())
+
+    assert (asked["wait"], asked["session"], asked["text"]) == (seconds, "alice", "hello")
+
+
+@pytest.mark.parametrize(("words", "seconds"), [("--wait 60", 60.0), ("--wait=60", 60.0), ("--wait", 300.0)])
+def test_status_waits_by_the_same_words(words: str, seconds: float) -> None:
+    assert parsed("status", NOBODY, *words.split())["wait"] == seconds
+
+
+def parsed(command: str, *words: str) -> dict[str, Any]:
+    """What a command is called with after these words."""
+    root = get_command(app)
+    assert isinstance(root, TyperGroup)
+    return root.commands[command].make_context(command, list(words)).params
 
 
 def test_every_option_is_an_environment_variable_as_well() -> None:
