@@ -20,7 +20,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, NoRegionError
 
 from turns.aws_credentials import seek
-from turns.errors import QueueUnavailableError, SettingsError
+from turns.errors import QueueUnavailableError, RegionMissingError
 from turns.settings import Settings
 from turns.sqs_transport import (
     BESIDE,
@@ -77,7 +77,7 @@ class ThreadedTransport:
 def make_client(
     session: boto3.session.Session, settings: Settings, read_timeout: float, connections: int, *, attempts: int
 ) -> Any:
-    """A client of boto3's. Raises SettingsError when nothing names a region."""
+    """A client of boto3's. Raises RegionMissingError."""
     config = Config(
         connect_timeout=CONNECT_SECONDS,
         read_timeout=read_timeout,
@@ -94,7 +94,13 @@ def make_client(
             "sqs", region_name=settings.aws_region, endpoint_url=settings.sqs_endpoint_url, config=config
         )
     except NoRegionError:
-        raise SettingsError("AWS_REGION: is not set, and the AWS configuration names no region") from None
+        raise RegionMissingError from None
+
+
+def check_region(settings: Settings) -> None:
+    """Raises RegionMissingError where a client could not be made, without making one."""
+    if not settings.aws_region and not boto3.session.Session().region_name:
+        raise RegionMissingError
 
 
 def ask(client: Any, operation: str, parameters: Parameters) -> Answer:
