@@ -17,7 +17,7 @@ import botocore
 import botocore.session
 from botocore import xform_name
 from botocore.config import Config
-from botocore.exceptions import ClientError, NoRegionError
+from botocore.exceptions import ClientError
 
 from turns.aws_credentials import seek
 from turns.errors import QueueUnavailableError, RegionMissingError
@@ -89,18 +89,21 @@ def make_client(
         # Ready made: botocore would put the words about itself together anew for every call.
         user_agent=USER_AGENT,
     )
-    try:
-        return session.client(
-            "sqs", region_name=settings.aws_region, endpoint_url=settings.sqs_endpoint_url, config=config
-        )
-    except NoRegionError:
-        raise RegionMissingError from None
+    region = _region(session, settings)
+    return session.client("sqs", region_name=region, endpoint_url=settings.sqs_endpoint_url, config=config)
 
 
 def check_region(settings: Settings) -> None:
     """Raises RegionMissingError where a client could not be made, without making one."""
-    if not settings.aws_region and not boto3.session.Session().region_name:
+    _region(boto3.session.Session(), settings)
+
+
+def _region(session: boto3.session.Session, settings: Settings) -> str:
+    # Empty is as good as unset: botocore would take it, and complain of the address that it makes of it.
+    region: str | None = settings.aws_region or session.region_name
+    if not region:
         raise RegionMissingError
+    return region
 
 
 def ask(client: Any, operation: str, parameters: Parameters) -> Answer:
