@@ -58,7 +58,9 @@ from ops import (
     up,
 )
 from ops.exit_codes import explain
+from ops.option_variables import option_variables
 from ops.output import say
+from ops.wait_option import WaitingCommand
 
 
 class _Explained(TyperGroup):
@@ -69,6 +71,7 @@ class _Explained(TyperGroup):
             # SIGTERM goes on to end it at once, until `api`, `worker` or `relay` takes it over. All others may be killed
             # at any point: what their closed connections leave uncommitted is rolled back.
             _exchange_handler(signal.SIGINT, _leave, signal.default_int_handler)
+            self._name_unknown_variables()
             return super().invoke(ctx)
         except BrokenPipeError:
             # `turnstile list | head`: the reader has enough. Python would complain once more while it exits.
@@ -81,6 +84,15 @@ class _Explained(TyperGroup):
             code, line = explain(error)
             say(f"turnstile: {line}")
             raise typer.Exit(code) from None
+
+    def _name_unknown_variables(self) -> None:
+        options = {*option_variables(self, "TURNSTILE")}
+        if not any(name.startswith("TURNSTILE_") and name not in options for name in os.environ):
+            return  # without the settings, which take longer to import than all of this file
+        from turns.unknown_variables import describe_unknown_variables
+
+        if (line := describe_unknown_variables(options)) is not None:
+            say(f"turnstile: {line}")
 
 
 # Rich is for tables and progress bars: drawing --help with it takes four times as long as all the rest.
@@ -130,9 +142,9 @@ app.command("migrate")(migrate.migrate)
 app.command("api")(serve.api)
 app.command("worker")(serve.worker)
 app.command("relay")(serve.relay)
-app.command("submit", cls=submit.SubmitCommand)(submit.submit)
+app.command("submit", cls=WaitingCommand)(submit.submit)
 app.command("list")(turn_reading.list_turns)
-app.command("status")(turn_reading.show_turn)
+app.command("status", cls=WaitingCommand)(turn_reading.show_turn)
 app.command("trace")(trace.trace)
 app.command("cancel")(cancel.cancel)
 app.add_typer(dlq.commands, name="dlq")

@@ -54,10 +54,7 @@ def list_dead(
     if len(failed) == limit:
         say(f"the oldest {limit}; there may be more (--limit)")
     for name in names:
-        count = counts[name]
-        say(
-            f"on the dead-letter queue of {name}: {'unknown, SQS is away' if count is None else f'about {count} messages'}"
-        )
+        say(f"on the dead-letter queue of {name}: {count_in_words(counts[name])}")
     if messages:
         columns = ("queue", "message", "what it is", "turn", "generation", "reason", "received", "body")
         print_table(columns, [tuple(letter.values()) for letter in letters])
@@ -208,3 +205,8 @@ def _print_failed(failed: "Sequence[FailedTurn]") -> None:
             for turn in failed
         ],
     )
+
+
+def count_in_words(count: int | None) -> str:
+    """How many messages wait there, by what SQS says."""
+    return "unknown, SQS is away" if count is None else f"about {count} message{'' if count == 1 else 's'}"

@@ -19,6 +19,9 @@ commands = typer.Typer(help="The embedded stack: PostgreSQL, Redis and SQS on lo
 
 Home = Annotated[Path, typer.Option("--home", envvar="TURNSTILE_HOME", help="The folder of the stack's data.")]
 DEFAULT_HOME = Path(".local")
+SHORT_POLL = {"TURNSTILE_RECEIVE_WAIT_SECONDS": "1"}
+"""A worker that is told to stop finishes its long poll first: in development that is a second, and not twenty."""
+
 Port = Annotated[int | None, typer.Option(min=1, max=65_535, help="A free one if left out.", show_default=False)]
 
 
@@ -27,10 +30,10 @@ def up(home: Home = DEFAULT_HOME, postgres_port: Port = None, redis_port: Port =
     """Start the stack or reuse it; create the declared queues; apply the migrations."""
     from ops.local.stack import Ports
 
-    stack, settings = bring_up(home, Ports(postgres=postgres_port, redis=redis_port, sqs=sqs_port))
+    stack, _ = bring_up(home, Ports(postgres=postgres_port, redis=redis_port, sqs=sqs_port))
     say(f"The stack at {stack.home} is up. Next, in this shell:")
     say(f'  eval "$(turnstile local env{_home_option(home)})"')
-    say(f"  turnstile worker --queue {settings.queue} --handler examples.eliza:respond &")
+    say("  turnstile worker --handler examples.eliza:respond &")
     say("  turnstile api &")
     say("  turnstile submit alice 'Good morning' --wait")
 
@@ -53,7 +56,7 @@ def down(
 def env(home: Home = DEFAULT_HOME) -> None:
     """Print `export` lines for another shell: eval "$(turnstile local env)"."""
     stack = _find(home)
-    for name, value in stack.environment().items():
+    for name, value in (stack.environment() | SHORT_POLL).items():
         typer.echo(f"export {name}={_quoted(value)}")
     if not stack.is_running():
         say("note: the stack is not running; `turnstile local up` starts it at these addresses")

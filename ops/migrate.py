@@ -36,14 +36,18 @@ def migrate(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before going down.")] = False,
 ) -> None:
     """Bring the database's tables to the version of this program."""
-    from ops.operator_access import load_settings
+    from ops.operator_access import database_away, load_settings
 
     if down and revision is None:
         raise typer.BadParameter("--down needs --revision (`base` drops everything)")
-    url = load_settings(database_url=database_url).database_url
+    settings = load_settings(database_url=database_url)
+    url = settings.database_url
     if down and not sql:
         confirm(f"Go down to {revision} and drop what was added since?", yes=yes)
-    wait_for_database(url, wait)
+    try:
+        wait_for_database(url, wait)
+    except DatabaseUnavailableError as error:
+        raise database_away(settings, error) from error
     before, after = apply(url, revision or "head", down=down, sql=sql)
     if not sql:
         say(f"the tables are at {after}" if before == after else f"the tables went from {before} to {after}")

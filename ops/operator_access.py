@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from turns import logs
-from turns.errors import DatabaseUnavailableError
+from turns.errors import SET_BY_LOCAL_ENV, DatabaseUnavailableError
 from turns.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -53,9 +53,17 @@ async def operator_database(settings: Settings, *, pinned: bool = False) -> "Asy
         await probe.close()
     except psycopg.Error as error:
         refused = certificate_refused("DATABASE_URL", error)
-        raise refused or DatabaseUnavailableError(str(error)) from error
+        raise refused or database_away(settings, error) from error
     async with Database(settings.database_url, APPLICATION, size=2, pinned=pinned) as database:
         yield database
+
+
+def database_away(settings: Settings, error: Exception) -> DatabaseUnavailableError:
+    """The server's own reason, and whether the address was only ours by default."""
+    reason = (str(error).splitlines() or [""])[0]
+    if "database_url" not in settings.model_fields_set:
+        reason += f"; DATABASE_URL is not set: {SET_BY_LOCAL_ENV}"
+    return DatabaseUnavailableError(reason)
 
 
 @asynccontextmanager

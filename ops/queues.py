@@ -33,7 +33,7 @@ class DeclaredQueue:
 
 
 def create_declared(settings: "Settings") -> list[DeclaredQueue]:
-    """Makes what is missing; what is there stays as it is. Raises QueueUnavailableError.
+    """Makes what is missing; what is there stays as it is. Raises QueueUnavailableError, RegionMissingError.
 
     A queue that is declared by its URL belongs to somebody else and is left to him.
     """
@@ -42,6 +42,9 @@ def create_declared(settings: "Settings") -> list[DeclaredQueue]:
     from botocore.exceptions import BotoCoreError, ClientError
 
     from turns.errors import QueueUnavailableError
+    from turns.threaded_transport import check_region
+
+    check_region(settings)
 
     client = boto3.session.Session().client(
         "sqs",

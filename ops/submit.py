@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
-from typer.core import TyperCommand
 
 from ops.exit_codes import CommandError, ExitCode
 from ops.float_option import check_finite
 from ops.output import AsJson, print_json, progress, say
+from ops.wait_option import WAIT_SECONDS
 from turns.message import DEFAULT_TENANT
 from turns.on_busy import OnBusy
 
@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from ops.submit_direct import DirectResult
     from turns.settings import Settings
     from turns.submission import Submission
-
-WAIT_SECONDS = 300.0
-
-
-class SubmitCommand(TyperCommand):
-    """Knows that `--wait` may stand alone, which Typer has no word for."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        end = args.index("--") if "--" in args else len(args)
-        spelt = [f"--wait={WAIT_SECONDS:g}" if word == "--wait" else word for word in args[:end]]
-        return super().parse_args(ctx, spelt + args[end:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +69,7 @@ def submit(
         float | None,
         typer.Option(
             "--wait",
-            metavar="[=SECONDS]",
+            metavar="[SECONDS]",
             callback=check_finite,
             help=f"Wait for the reply and print it; {WAIT_SECONDS:g} seconds if none are named.",
         ),

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from ops.exit_codes import CommandError, ExitCode
+from turns.errors import SET_BY_LOCAL_ENV
 from turns.settings import LOCAL_HOSTS, Settings
 
 TIMEOUT_SECONDS = 30.0
@@ -82,11 +83,18 @@ class ApiClient:
             )
         if response.is_success:
             return document
+        if response.status_code == 401:
+            raise CommandError(f"401: {self._said_of_the_key()}", ExitCode.USAGE)
         said = document.get("detail") or document.get("title") or "refused"
         # Two things are answered with 422; one of them is a queue that is not there.
         unknown_queue = str(document.get("type")).endswith("unknown-queue")
         code = ExitCode.NOT_FOUND if unknown_queue else _code(response.status_code)
         raise CommandError(f"{response.status_code}: {said}", code)
+
+    def _said_of_the_key(self) -> str:
+        if "Authorization" in self._client.headers:
+            return "the API does not know the key in TURNSTILE_API_KEY"
+        return f"the API wants a key, and TURNSTILE_API_KEY is not set: {SET_BY_LOCAL_ENV}"
 
     def _away(self, error: httpx.HTTPError) -> CommandError:
         reason = str(error) or type(error).__name__

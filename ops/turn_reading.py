@@ -9,6 +9,7 @@ import typer
 from ops.exit_codes import CommandError, ExitCode
 from ops.float_option import check_finite
 from ops.output import AsJson, print_fields, print_json, print_table, print_text, say, short_time, shortened
+from ops.wait_option import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from turns.attempts import Attempt
@@ -92,10 +93,11 @@ def show_turn(
     wait: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS",
+            metavar="[SECONDS]",
             callback=check_finite,
             show_default=False,
-            help="So long at most for it to end. The exit code is then 1 unless it has SUCCEEDED.",
+            help=f"Wait for it to end; {WAIT_SECONDS:g} seconds if none are named. The exit code is then 1 unless it has "
+            "SUCCEEDED.",
         ),
     ] = None,
     tenant: Annotated[

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ops.exit_codes import CommandError, ExitCode
-from ops.local_stack import DEFAULT_HOME, Home, bring_up
+from ops.local_stack import DEFAULT_HOME, SHORT_POLL, Home, bring_up
 from ops.output import say
 
 if TYPE_CHECKING:
@@ -131,8 +131,7 @@ def _environment() -> dict[str, str]:
     chosen = {
         "TURNSTILE_LOG_FORMAT": "console",
         "TURNSTILE_GRACE_SECONDS": f"{GRACE_SECONDS:g}",
-        # An idle worker's last long poll is what Ctrl-C would wait for.
-        "TURNSTILE_RECEIVE_WAIT_SECONDS": "2",
+        **SHORT_POLL,
     }
     return chosen | os.environ | {"PYTHONUNBUFFERED": "1"}
 

@@ -277,7 +277,7 @@ def _status(text: str | None) -> TurnStatus | None:
         return None
     wanted = text.upper()
     if wanted not in STATUS_SPELLINGS:
-        raise invalid_parameters(Fault(detail=f"one of {', '.join(STATUS_SPELLINGS)}", parameter="status"))
+        raise invalid_parameters(Fault(detail=f"one of {', '.join(TurnStatus)}", parameter="status"))
     return TurnStatus.CANCELED if wanted == "CANCELLED" else TurnStatus(wanted)
 
 

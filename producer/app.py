@@ -32,6 +32,7 @@ from turns.database import STATEMENT_TIMEOUT_SECONDS, Database
 from turns.errors import AddressUnusableError
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
+from turns.threaded_transport import check_region
 from turns.trust import check_certificates
 
 HOT_CONNECTIONS = 4
@@ -116,9 +117,11 @@ def create_app(settings: Settings) -> FastAPI:
 def serve(settings: Settings) -> None:
     """Runs the API until SIGTERM or SIGINT, then finishes what it has begun and returns. A second SIGINT cuts it short.
 
-    Raises AddressUnusableError, CertificateRefusedError.
+    Raises AddressUnusableError, CertificateRefusedError, RegionMissingError.
     """
     logs.configure(settings)
+    # Out of the application's start it would be a stack trace in the log.
+    check_region(settings)
     asyncio.run(check_certificates(settings))
     app = create_app(settings)
     sockets = _listen(settings.api_host, settings.api_port)

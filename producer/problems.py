@@ -29,6 +29,7 @@ from turns.errors import (
     UnknownQueueError,
     WebhookNotAllowedError,
 )
+from turns.message import ID_PATTERN, ID_RULE
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 2
@@ -161,8 +162,14 @@ def _of_http(error: HTTPException) -> ProblemError:
 
 def _of_parameters(error: RequestValidationError) -> ProblemError:
     return invalid_parameters(
-        *(Fault(detail=fault["msg"], parameter=str(fault["loc"][-1])) for fault in error.errors())
+        *(Fault(detail=_rule(fault), parameter=str(fault["loc"][-1])) for fault in error.errors())
     )
+
+
+def _rule(fault: Mapping[str, Any]) -> str:
+    # The one pattern that people meet, in words.
+    is_id = fault.get("ctx", {}).get("pattern") == f"^{ID_PATTERN}$"
+    return f"must be {ID_RULE}" if is_id else str(fault["msg"])
 
 
 def _of_body(error: InvalidRequestError) -> ProblemError:

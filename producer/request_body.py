@@ -22,7 +22,8 @@ async def read_json(request: Request, limit_bytes: int) -> Any:
         raise ProblemError(Kind.INVALID_JSON, str(error)) from None
     except RefusedJsonError as error:
         fault = Fault(detail=error.reason, pointer=error.pointer)
-        raise ProblemError(Kind.INVALID_BODY, error.reason, errors=[fault]) from None
+        detail = error.reason if error.pointer is None else f"{error.pointer}: {error.reason}"
+        raise ProblemError(Kind.INVALID_BODY, detail, errors=[fault]) from None
 
 
 def _refuse_media_type(request: Request) -> None:

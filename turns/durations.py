@@ -1,4 +1,6 @@
-"""How long anything may take that somebody asks for, and how often be tried. Pure, and of no imports: handlers import it."""
+"""How long anything may take that somebody asks for, and how often be tried. Pure, and quick to import: handlers do."""
+
+import math
 
 MAX_SECONDS = 14 * 86_400
 """SQS keeps a message for 14 days at most; nothing about a turn is meant to last longer."""
@@ -20,3 +22,10 @@ def check_attempts(many: int) -> int:
     if not isinstance(many, int) or isinstance(many, bool) or not 1 <= many <= MAX_ATTEMPTS:
         raise ValueError(f"max_attempts must be a whole number from 1 to {MAX_ATTEMPTS}, got {many!r}")
     return many
+
+
+def check_wait(after: float) -> float:
+    """The seconds. Raises ValueError or TypeError: a wait without end is beyond any expiry, but nan is beyond nothing."""
+    if math.isnan(seconds := float(after)):
+        raise ValueError("after must be a number of seconds, got nan")
+    return seconds

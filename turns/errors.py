@@ -12,6 +12,17 @@ class SettingsError(TurnstileError):
     """The environment or the queue declarations are refused; the message names every offending setting."""
 
 
+SET_BY_LOCAL_ENV = 'eval "$(turnstile local env)" sets it for the local stack'
+"""What helps where a variable was forgotten."""
+
+
+class RegionMissingError(SettingsError):
+    """Nothing says in which region the queues are."""
+
+    def __init__(self) -> None:
+        super().__init__(f"AWS_REGION: is not set, and the AWS configuration names no region; {SET_BY_LOCAL_ENV}")
+
+
 class CertificateRefusedError(SettingsError):
     """Who answers over TLS can't show that he is whom the setting names. Waiting would not heal that."""
 

@@ -29,7 +29,7 @@ from turns.setting_checks import (
 )
 
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
-
+PREFIX = "TURNSTILE_"
 LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -72,7 +72,7 @@ class QueueSettings(BaseModel):
 class Settings(BaseSettings):
     """Everything a process needs to know from outside. Build it with `load`."""
 
-    model_config = SettingsConfigDict(env_prefix="TURNSTILE_", frozen=True, extra="ignore", populate_by_name=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", populate_by_name=True)
 
     # Not in the representation: they may hold passwords.
     database_url: str = Field("postgresql://localhost/turnstile", validation_alias="DATABASE_URL", repr=False)
@@ -296,5 +296,5 @@ def _explain(error: Any) -> str:
     message = str(error["msg"]).removeprefix("Value error, ")
     if not name:
         return message
-    variable = name if name.isupper() else f"TURNSTILE_{name.upper()}"
+    variable = name if name.isupper() else f"{PREFIX}{name.upper()}"
     return f"{variable}: {message}"

@@ -27,7 +27,7 @@ class SqsSigning:
     def __init__(self, url: str, region: str) -> None:
         parts = urlsplit(url)
         if parts.query:
-            raise SettingsError("TURNSTILE_SQS_ENDPOINT_URL: must be an address without a query")
+            raise SettingsError("AWS_ENDPOINT_URL_SQS: must be an address without a query")
         self._host = _host(parts)
         self._path = parts.path or "/"
         self._canonical_path = quote(normalize_url_path(self._path), safe="/~")

@@ -17,10 +17,10 @@ import botocore
 import botocore.session
 from botocore import xform_name
 from botocore.config import Config
-from botocore.exceptions import ClientError, NoRegionError
+from botocore.exceptions import ClientError
 
 from turns.aws_credentials import seek
-from turns.errors import QueueUnavailableError, SettingsError
+from turns.errors import QueueUnavailableError, RegionMissingError
 from turns.settings import Settings
 from turns.sqs_transport import (
     BESIDE,
@@ -77,7 +77,7 @@ class ThreadedTransport:
 def make_client(
     session: boto3.session.Session, settings: Settings, read_timeout: float, connections: int, *, attempts: int
 ) -> Any:
-    """A client of boto3's. Raises SettingsError when nothing names a region."""
+    """A client of boto3's. Raises RegionMissingError."""
     config = Config(
         connect_timeout=CONNECT_SECONDS,
         read_timeout=read_timeout,
@@ -89,12 +89,21 @@ def make_client(
         # Ready made: botocore would put the words about itself together anew for every call.
         user_agent=USER_AGENT,
     )
-    try:
-        return session.client(
-            "sqs", region_name=settings.aws_region, endpoint_url=settings.sqs_endpoint_url, config=config
-        )
-    except NoRegionError:
-        raise SettingsError("AWS_REGION: is not set, and the AWS configuration names no region") from None
+    region = _region(session, settings)
+    return session.client("sqs", region_name=region, endpoint_url=settings.sqs_endpoint_url, config=config)
+
+
+def check_region(settings: Settings) -> None:
+    """Raises RegionMissingError where a client could not be made, without making one."""
+    _region(boto3.session.Session(), settings)
+
+
+def _region(session: boto3.session.Session, settings: Settings) -> str:
+    # Empty is as good as unset: botocore would take it, and complain of the address that it makes of it.
+    region: str | None = settings.aws_region or session.region_name
+    if not region:
+        raise RegionMissingError
+    return region
 
 
 def ask(client: Any, operation: str, parameters: Parameters) -> Answer:

@@ -17,9 +17,9 @@ from turns.message import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_
 from turns.settlement import JoinPolicy
 from turns.status import TurnStatus
 from turns.submission import ParentClaim, Submission
+from worker.child import Child, ChildFailedError
 from worker.child_intake import ChildIntake
 from worker.endings import JoinPending
-from worker.handler import Child, ChildFailedError
 from worker.once import check_key
 from worker.outage import Outlast
 from worker.reply import clean

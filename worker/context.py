@@ -17,9 +17,10 @@ from turns.cancel_reason import CancelReason
 from turns.claimed_turn import ClaimedTurn
 from turns.conversation import Message
 from turns.identifiers import TraceContext
+from worker.child import Child
 from worker.children import Children
 from worker.emitting import Emitter
-from worker.handler import Child, Turn
+from worker.handler import Turn
 from worker.handler_exits import WithoutExits
 from worker.once import RecordedValues
 from worker.outage import Outlast

@@ -11,17 +11,18 @@ does outside.
 """
 
 import inspect
-import math
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, overload
 from uuid import UUID
 
 from memory.interface import Memory
 from turns.cancel_reason import CancelReason
-from turns.durations import check_attempts, check_seconds
+from turns.durations import check_attempts, check_seconds, check_wait
+from worker.child import Child
+from worker.handler_shape import check_shape
 
 Answer = TypeVar("Answer")
 COMPENSATION = "compensation"
@@ -53,27 +54,6 @@ class Reject(Exception):  # noqa: N818
     def __init__(self, reason: str, *, dead_letter: bool = True) -> None:
         super().__init__(reason)
         self.dead_letter = dead_letter
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    """A turn that this one has started."""
-
-    id: UUID
-    session_id: str
-    key: str
-    """The call's own: what a later run of the same handler finds it by."""
-
-
-class ChildFailedError(Exception):
-    """A child that was joined did not succeed: FAILED, with its error, or CANCELED. Not caught, it fails its parent."""
-
-    def __init__(self, child: Child, status: str, error_class: str | None, error: str | None) -> None:
-        super().__init__(f"child {child.key} ({child.id}) {status}" + (f": {error_class}" if error_class else ""))
-        self.child = child
-        self.status = status
-        self.error_class = error_class
-        self.error = error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +216,9 @@ class Handler:
     on_failed: "Handler | None" = None
     """What is run, as a turn of its own, after a turn that finally failed."""
 
+    def __post_init__(self) -> None:
+        check_shape(self.function)
+
     # Found out once: to look at a function takes longer than many a function.
 
     @cached_property
@@ -258,14 +241,32 @@ class Handler:
         return self.on_failed or Handler(_leave_to_another_worker)
 
 
+RetryOn: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
+OnFailed: TypeAlias = Handler | Callable[[Any, Any], Any] | None
+
+
+@overload
+def handler(function: Callable[[Any, Any], Any], /) -> Handler: ...
+
+
+@overload
 def handler(
+    *, timeout: float | None = None, max_attempts: int | None = None, retry_on: RetryOn = (), on_failed: OnFailed = None
+) -> Callable[[Callable[[Any, Any], Any]], Handler]: ...
+
+
+def handler(
+    function: Callable[[Any, Any], Any] | None = None,
+    /,
     *,
     timeout: float | None = None,
     max_attempts: int | None = None,
-    retry_on: type[BaseException] | tuple[type[BaseException], ...] = (),
-    on_failed: "Handler | Callable[[Any, Any], Any] | None" = None,
-) -> Callable[[Callable[[Any, Any], Any]], Handler]:
-    """Makes a function (turn, ctx) -> reply a handler. The reply is a string or anything that JSON can say.
+    retry_on: RetryOn = (),
+    on_failed: OnFailed = None,
+) -> Handler | Callable[[Callable[[Any, Any], Any]], Handler]:
+    """Makes a function (turn, ctx) -> reply a handler: `@handler`, or `@handler(timeout=120)`.
+
+    The reply is a string or anything that JSON can say. Raises UnfitHandlerError for what can't be called with the two.
 
     Of an async generator each value is emitted as by `ctx.emit`. Its reply is the text of all strings it yielded, in their
     order (the empty text if there were none); other values are events and no part of the reply.
@@ -285,14 +286,11 @@ def handler(
     if unfit := [one for one in healing if not (isinstance(one, type) and issubclass(one, BaseException))]:
         raise ValueError(f"retry_on must be exception classes, got {unfit[0]!r}")
     undo = on_failed if on_failed is None or isinstance(on_failed, Handler) else Handler(on_failed)
-    return lambda function: Handler(function, timeout, max_attempts, healing, undo)
 
+    def decorate(function: Callable[[Any, Any], Any]) -> Handler:
+        return Handler(function, timeout, max_attempts, healing, undo)
 
-def check_wait(after: float) -> float:
-    """The seconds. Raises ValueError or TypeError: a wait without end is beyond any expiry, but nan is beyond nothing."""
-    if math.isnan(seconds := float(after)):
-        raise ValueError("after must be a number of seconds, got nan")
-    return seconds
+    return decorate if function is None else decorate(function)
 
 
 def _leave_to_another_worker(turn: Any, ctx: Any) -> Any:

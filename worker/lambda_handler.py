@@ -22,6 +22,7 @@ from turns.events import EventWriter
 from turns.message_queue import MessageQueues
 from turns.secret_settings import read_secrets
 from turns.settings import Settings, load
+from turns.unknown_variables import describe_unknown_variables
 from worker import handler_loading
 from worker.emission import Emission
 from worker.event_loop import new_event_loop
@@ -145,6 +146,8 @@ def handle(event: Any, context: LambdaContext) -> dict[str, Any]:
         settings = load()
         settings = load(**read_secrets(settings)) if settings.secrets else settings
         logs.configure(settings)
+        if (unknown := describe_unknown_variables()) is not None:
+            log.warning("settings.unknown_variables", variables=unknown)
         handler = handler_loading.load(settings.handler or settings.find_queue(settings.queue).handler)
         _function = Function(settings, handler)
     return _function.answer(event, context.aws_request_id, context.get_remaining_time_in_millis() / 1000)

@@ -6,10 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from turns.cancel_reason import CancelReason
+from turns.durations import check_wait
 from turns.errors import DatabaseUnavailableError
 from turns.settlement import JoinPolicy
 from worker.endings import AttemptEnding, ClaimLost, JoinPending
-from worker.handler import Reject, Retry, Snooze, check_wait
+from worker.handler import Reject, Retry, Snooze
 
 HEALING: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError, DatabaseUnavailableError)
 """What may heal by itself, whoever wrote the handler."""

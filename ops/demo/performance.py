@@ -29,6 +29,7 @@ from ops.local.stack import LocalStack, down, find, up
 from ops.migrate import apply
 from ops.queues import create_declared
 from turns.database import Database
+from turns.message import DEFAULT_TENANT
 from turns.message_queue import MessageQueues
 from turns.settings import Settings, load
 from turns.status import TurnStatus
@@ -142,7 +143,7 @@ async def _stage(
         "TURNSTILE_CONCURRENCY": "16",
         "TURNSTILE_API_HOST": "127.0.0.1",
         "TURNSTILE_API_PORT": str(port),
-        "TURNSTILE_API_KEYS": f"demo:{key}",
+        "TURNSTILE_API_KEYS": f"{DEFAULT_TENANT}:{key}",
         "TURNSTILE_LEASE_SECONDS": f"{LEASE_SECONDS:g}",
         "TURNSTILE_RECEIVE_WAIT_SECONDS": "1",
         "TURNSTILE_TAKEOVER_RESEND_SECONDS": "1",

@@ -190,7 +190,8 @@ class DetachedProcess:
         account: Account | None,
     ) -> None:
         """Start it in a session of its own, with no file of the caller's open, its output appended to the log."""
-        with self._log_file.open("ab") as log:
+        # For its owner alone: a server's log quotes what it was asked.
+        with open(self._log_file, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as log:
             if log.tell() > _LOG_LIMIT_BYTES:
                 log.truncate(0)
             self._log_start = log.seek(0, os.SEEK_END)

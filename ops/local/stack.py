@@ -23,6 +23,7 @@ from ops.local.postgres import Postgres
 from ops.local.processes import LocalStackError, exclusive, write_whole
 from ops.local.redis import Redis
 from ops.local.sqs import REGION, Sqs
+from turns.message import DEFAULT_TENANT
 
 __all__ = ["LocalStack", "LocalStackError", "Ports", "ServiceStatus", "down", "environment_of", "find", "up"]
 
@@ -204,7 +205,7 @@ def environment_of(database_url: str, redis_url: str, sqs_url: str, api_key: str
         "AWS_SECRET_ACCESS_KEY": "local",
         "NO_PROXY": direct,
         "no_proxy": direct,
-        "TURNSTILE_API_KEYS": f"demo:{api_key}",
+        "TURNSTILE_API_KEYS": f"{DEFAULT_TENANT}:{api_key}",
         "TURNSTILE_API_KEY": api_key,
         "TURNSTILE_HOME": str(home),
     }

@@ -24,7 +24,8 @@ HOMES_OF_THE_ENVIRONMENT = ("turns/settings.py", "ops/local/", "ops/local_stack.
 HANDS_THE_ENVIRONMENT_ON = {
     "ops/up.py": "to its children",
     "ops/demo/": "to its children, and to its handler the script that it shall play",
-    "ops/cli.py": "TURNSTILE_DEBUG, which must work when the settings are refused",
+    "ops/cli.py": "TURNSTILE_DEBUG, which must work when the settings are refused; and the names alone",
+    "turns/unknown_variables.py": "looks at the names alone",
     "ops/operator_access.py": "asks only whether a log level was chosen",
 }
 

@@ -29,10 +29,10 @@ from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turns.status import TurnStatus
 from turns.submission import submit
 from worker import child_intake
+from worker.child import Child, ChildFailedError
 from worker.child_intake import ChildIntake
 from worker.children import MAX_CHILDREN, MAX_INPUT_CHARACTERS, Children
 from worker.endings import ClaimLost, JoinPending
-from worker.handler import Child, ChildFailedError
 
 RETRY = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RETRIED, fault=True, error_class="Boom")
 FAILURE = Settlement(status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="x")

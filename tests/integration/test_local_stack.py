@@ -207,7 +207,7 @@ def test_the_environment_has_all_that_a_process_needs(stack: LocalStack, monkeyp
         "AWS_SECRET_ACCESS_KEY": "local",
         "NO_PROXY": "intranet.example,127.0.0.1,localhost",
         "no_proxy": "intranet.example,127.0.0.1,localhost",
-        "TURNSTILE_API_KEYS": f"demo:{key}",
+        "TURNSTILE_API_KEYS": f"default:{key}",
         "TURNSTILE_API_KEY": key,
         "TURNSTILE_HOME": str(stack.home),
     }
@@ -227,6 +227,12 @@ def test_proxies_and_postgres_settings_of_the_users_shell_do_not_matter(
 
 def test_the_state_file_with_the_key_is_for_its_owner_alone(stack: LocalStack) -> None:
     assert (stack.home / "stack.json").stat().st_mode & 0o077 == 0
+
+
+def test_the_logs_are_for_their_owner_alone(stack: LocalStack) -> None:
+    modes = {log.name: log.stat().st_mode & 0o777 for log in stack.home.glob("*.log")}
+
+    assert modes == {"postgres.log": 0o600, "redis.log": 0o600, "sqs.log": 0o600}
 
 
 def test_status_tells_a_stopped_service_from_a_running_one(stack: LocalStack) -> None:

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from ops.cli import app
@@ -58,7 +60,9 @@ def turnstile(*arguments: str, **environment: str) -> "subprocess.CompletedProce
         ["submit", "alice", "hello", "--wait=-1"],
         ["status", NOBODY, "--wait", "-1"],
         ["status", NOBODY, "--wait", "nan"],
-        ["status", NOBODY, "--wait"],
+        ["submit", "alice", "hello", "--wait", "-1"],
+        ["submit", "alice", "hello", "--wait", "soon"],
+        ["submit", "alice", "--wait", "42"],
         ["submit", "alice", "hello", "--on-busy", "rollback"],
         ["submit", "alice", "hello", "--direct", "--on-busy", "merge"],
         ["submit", "--file", "turns.jsonl"],
@@ -129,6 +133,36 @@ def test_every_command_explains_itself(command: list[str]) -> None:
 
     assert result.exit_code == ExitCode.OK
     assert "Usage: " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("alice hello --wait 5", 5.0),
+        ("alice hello --wait=5", 5.0),
+        ("alice hello --wait 0.5 --json", 0.5),
+        ("alice hello --wait", 300.0),
+        ("alice hello --wait --json", 300.0),
+        ("--wait alice hello", 300.0),
+        ("alice --wait -- hello", 300.0),
+    ],
+)
+def test_wait_takes_its_seconds_as_the_next_word_too(words: str, seconds: float) -> None:
+    asked = parsed("submit", *words.split())
+
+    assert (asked["wait"], asked["session"], asked["text"]) == (seconds, "alice", "hello")
+
+
+@pytest.mark.parametrize(("words", "seconds"), [("--wait 60", 60.0), ("--wait=60", 60.0), ("--wait", 300.0)])
+def test_status_waits_by_the_same_words(words: str, seconds: float) -> None:
+    assert parsed("status", NOBODY, *words.split())["wait"] == seconds
+
+
+def parsed(command: str, *words: str) -> dict[str, Any]:
+    """What a command is called with after these words."""
+    root = get_command(app)
+    assert isinstance(root, TyperGroup)
+    return root.commands[command].make_context(command, list(words)).params
 
 
 def test_every_option_is_an_environment_variable_as_well() -> None:
@@ -220,6 +254,71 @@ def test_a_queue_that_the_api_does_not_know_is_not_found_over_http_too(kind: str
         ApiClient(Settings())._read(httpx.Response(422, json=problem))
 
     assert refused.value.code is code
+
+
+def test_a_variable_that_is_no_setting_is_named_in_one_line_and_refuses_nothing() -> None:
+    result = turnstile("worker", TURNSTILE_CONCURENCY="5", TURNSTILE_REDRIVE_LIMIT="3", TURNSTILE_HOME="/nowhere")
+
+    named, refused = result.stderr.splitlines()
+    assert named == (
+        "turnstile: TURNSTILE_CONCURENCY (did you mean TURNSTILE_CONCURRENCY?) is no setting and has no effect"
+    )
+    assert refused == "turnstile: settings: TURNSTILE_HANDLER: is not set; name a module:function"
+
+
+LOCAL_ENV = 'eval "$(turnstile local env)" sets it for the local stack'
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["worker", "--handler", "examples.eliza:respond"],
+        ["relay"],
+        ["api"],
+        ["dlq", "list"],
+        ["submit", "--direct", "a", "b"],
+        ["queues", "create"],
+    ],
+    ids=" ".join,
+)
+def test_a_shell_without_a_region_is_told_what_sets_it(command: list[str], tmp_path: Path) -> None:
+    nothing = dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), "")
+
+    result = turnstile(*command, TURNSTILE_API_PORT="0", AWS_CONFIG_FILE=str(tmp_path / "none"), **nothing)
+
+    assert (result.returncode, result.stdout) == (ExitCode.USAGE, "")
+    assert result.stderr.splitlines() == [
+        f"turnstile: settings: AWS_REGION: is not set, and the AWS configuration names no region; {LOCAL_ENV}"
+    ]
+
+
+@pytest.mark.parametrize("command", [["list"], ["migrate", "--wait", "0"]], ids=" ".join)
+def test_a_shell_without_a_database_is_told_what_sets_it(command: list[str]) -> None:
+    # By PGPORT the default, which names no port, leads to one where nobody listens.
+    forgotten = turnstile(*command, PGPORT="1")
+    named = turnstile(*command, DATABASE_URL="postgresql://localhost:1/turnstile")
+
+    assert (forgotten.returncode, named.returncode) == (ExitCode.UNAVAILABLE, ExitCode.UNAVAILABLE)
+    [line] = forgotten.stderr.splitlines()
+    assert line.startswith("turnstile: the database does not answer: ")
+    assert line.endswith(f"; DATABASE_URL is not set: {LOCAL_ENV}")
+    assert "DATABASE_URL" not in named.stderr
+
+
+def test_a_shell_without_a_key_is_told_what_sets_it() -> None:
+    import httpx
+
+    from ops.submit_http import ApiClient
+    from turns.settings import Settings
+
+    problem = httpx.Response(401, json={"detail": "send `Authorization: Bearer <key>`"})
+    with pytest.raises(CommandError) as forgotten:
+        ApiClient(Settings(api_key=None))._read(problem)
+    with pytest.raises(CommandError) as wrong:
+        ApiClient(Settings(api_key="not-the-right-one"))._read(problem)
+
+    assert str(forgotten.value) == f"401: the API wants a key, and TURNSTILE_API_KEY is not set: {LOCAL_ENV}"
+    assert str(wrong.value) == "401: the API does not know the key in TURNSTILE_API_KEY"
 
 
 def test_a_port_that_is_taken_is_named_in_one_line() -> None:

@@ -154,3 +154,123 @@ def test_the_input_is_what_the_user_said(inputs: tuple[Any, ...], seen: Any) -> 
     )  # fmt: skip
 
     assert turn.input == seen
+
+
+# --- what a handler may be
+
+
+def refusal(code: str, named: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the loading of `named` says of a module with this code."""
+    module = f"refused_{abs(hash((code, named)))}"
+    (folder / f"{module}.py").write_text(f"import functools\nfrom worker import handler\n\n{code}")
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    with pytest.raises(SettingsError) as refused:
+        load(f"{module}:{named}")
+    text = str(refused.value)
+    assert text.startswith(f"TURNSTILE_HANDLER: {module}:{named}: ")
+    assert "\n" not in text
+    return text.removeprefix(f"TURNSTILE_HANDLER: {module}:{named}: ").replace(str(folder / module), "FILE")
+
+
+def test_a_handler_without_options_needs_no_parentheses() -> None:
+    async def respond(turn: Any, ctx: Any) -> str:
+        return "yes"
+
+    bare, called = handler(respond), handler()(respond)
+
+    assert bare == called
+    assert bare.is_async
+
+
+MISMATCH = "and a handler is called with (turn, ctx)"
+
+
+@pytest.mark.parametrize(
+    ("code", "named", "said"),
+    [
+        ("async def one(turn): ...", "one", f"one takes (turn), {MISMATCH} (FILE.py, line 4)"),
+        ("def three(turn, ctx, more): ...", "three", f"three takes (turn, ctx, more), {MISMATCH} (FILE.py, line 4)"),
+        ("\n\n@handler\nasync def one(turn): ...", "one", f"one takes (turn), {MISMATCH} (FILE.py, line 6)"),
+        ("@handler()\ndef none(): ...", "none", f"none takes (), {MISMATCH} (FILE.py, line 4)"),
+        (
+            "def named(turn, ctx, *, model): ...",
+            "named",
+            f"named takes (turn, ctx, *, model), {MISMATCH} (FILE.py, line 4)",
+        ),
+        (
+            "def undo(turn): ...\n@handler(on_failed=undo)\ndef fine(turn, ctx): ...",
+            "fine",
+            f"undo takes (turn), {MISMATCH} (FILE.py, line 4)",
+        ),
+        (
+            "class Bot:\n    def say(self, turn): ...\nsay = Bot().say",
+            "say",
+            f"Bot.say takes (turn), {MISMATCH} (FILE.py, line 5)",
+        ),
+        (
+            "class Bot:\n    def __init__(self, turn, ctx): ...",
+            "Bot",
+            "Bot is a class, not a function (turn, ctx) (FILE.py, line 4)",
+        ),
+        (
+            "def pieces(turn, ctx):\n    yield 'a'",
+            "pieces",
+            "pieces is a generator: write `async def`, which may yield (FILE.py, line 4)",
+        ),
+        ("constant = 7", "constant", "int is not a function (turn, ctx)"),
+        ("waiting = handler(timeout=3)", "waiting", f"handler.<locals>.decorate takes (function), {MISMATCH}"),
+    ],
+)
+def test_what_cannot_be_called_as_a_handler_is_refused_with_its_place(
+    code: str, named: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert refusal(code, named, tmp_path, monkeypatch).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("@handler(timeout=0)\ndef other(turn, ctx): ...", "ValueError: timeout must be more than 0"),
+        ("@handler(120)\ndef other(turn, ctx): ...", "int is not a function (turn, ctx); options have names"),
+        ("def other(turn): ...\nother = handler(other)", f"other takes (turn), {MISMATCH}"),
+        ("raise RuntimeError('two\\nlines')", "RuntimeError: two"),
+    ],
+)
+def test_a_faulty_handler_beside_the_one_that_is_wanted_is_named_by_its_line(
+    code: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = refusal(f"def fine(turn, ctx): ...\n\n{code}", "fine", tmp_path, monkeypatch)
+
+    assert told.startswith(said)
+    assert told.endswith("(FILE.py, line 6)")
+
+
+def test_a_fault_in_a_module_of_ones_own_further_down_is_named_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model_of_the_bot.py").write_text("import json\n\nPRICES = json.loads('{')\n")
+
+    told = refusal("import model_of_the_bot", "respond", tmp_path, monkeypatch)
+
+    assert told.endswith(f"({tmp_path / 'model_of_the_bot.py'}, line 3)")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def wanted(*said): ...",
+        "def wanted(turn, ctx, model='small', **rest): ...",
+        "wanted = functools.partial(lambda model, turn, ctx: None, 'small')",
+        "@functools.wraps(lambda turn, ctx, model: None)\ndef wanted(turn, ctx): ...",
+        "class Bot:\n    def __call__(self, turn, ctx): ...\nwanted = Bot()",
+        "wanted = max",
+    ],
+)
+def test_whatever_takes_the_two_is_a_handler(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = f"taken_{abs(hash(code))}"
+    (tmp_path / f"{module}.py").write_text(f"import functools\n{code}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    assert not load(f"{module}:wanted").is_async

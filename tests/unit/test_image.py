@@ -10,6 +10,7 @@ import yaml
 
 from tests.conftest import ROOT
 from tests.stacks import containers
+from turns.message import DEFAULT_TENANT
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
 IGNORED = (ROOT / ".dockerignore").read_text().splitlines()
@@ -160,11 +161,14 @@ def test_compose_gives_a_worker_the_time_that_it_takes_to_drain() -> None:
     assert float(worker["stop_grace_period"].removesuffix("s")) > max(grace, long_poll) + 5
 
 
-def test_compose_opens_nothing_to_the_network() -> None:
-    ports = [port for service in COMPOSE["services"].values() for port in service.get("ports", [])]
+def test_compose_publishes_the_api_alone_and_on_loopback_unless_asked() -> None:
+    published = {name: service["ports"] for name, service in COMPOSE["services"].items() if "ports" in service}
 
-    assert ports
-    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+    assert published == {"api": ["${TURNSTILE_API_HOST:-127.0.0.1}:${TURNSTILE_API_PORT:-8080}:8080"]}
+
+
+def test_the_key_of_compose_belongs_to_the_default_tenant() -> None:
+    assert COMPOSE["services"]["api"]["environment"]["TURNSTILE_API_KEYS"].startswith(f"{DEFAULT_TENANT}:")
 
 
 @pytest.mark.parametrize("service", ["sqs", "queues", "migrate", "api", "worker"])

@@ -135,7 +135,7 @@ async def test_what_botocore_does_not_sign_is_sent_without_a_signature_and_blank
 
 @pytest.mark.parametrize("made", [Boto3Transport, LeanTransport])
 def test_an_endpoint_with_a_query_is_refused(made: type[Boto3Transport | LeanTransport]) -> None:
-    with pytest.raises(SettingsError, match="TURNSTILE_SQS_ENDPOINT_URL"):
+    with pytest.raises(SettingsError, match="AWS_ENDPOINT_URL_SQS"):
         made(Settings(aws_region="us-east-1", sqs_endpoint_url="https://gateway.test/sqs?key=1"))
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psutil
@@ -65,7 +66,10 @@ def test_from_nothing_to_a_stack_with_tables_and_queues_and_back(shell: dict[str
 
     assert (up.returncode, up.stdout) == (0, "")
     assert "turnstile local env" in up.stderr
+    assert "turnstile worker --handler examples.eliza:respond" in up.stderr
     assert other["TURNSTILE_HOME"] == str(home)
+    # What an idle worker's stop waits for.
+    assert other["TURNSTILE_RECEIVE_WAIT_SECONDS"] == "1"
     assert json.loads(status.stdout)["running"] is True
     assert {service["name"] for service in json.loads(status.stdout)["services"]} == {"postgres", "redis", "sqs"}
     assert json.loads(turns.stdout) == {"turns": []}
@@ -141,6 +145,22 @@ def test_up_answers_the_line_it_prints_and_ends_cleanly_with_ctrl_c(
     assert sorted(children) == ["api", "worker"]
     assert code == 0, foreground.messages()
     assert not any(child.is_running() for child in children.values())
+
+
+def test_the_api_and_the_commands_without_it_mean_the_same_tenant(
+    foreground: Foreground, shell: dict[str, str], stack: LocalStack
+) -> None:
+    local = evaluated(shell, turnstile(shell, "local", "env", "--home", str(stack.home)).stdout)
+    [url] = re.findall(r"TURNSTILE_API_URL=(\S+)", foreground.messages())
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+
+    turnstile({**local, "TURNSTILE_API_URL": url}, "submit", "carol", "by the API", "--execute-at", tomorrow)
+    turnstile(local, "submit", "carol", "without it", "--direct", "--execute-at", tomorrow)
+    listed = turnstile(local, "list", "--session", "carol", "--json")
+    canceled = turnstile(local, "cancel", "--session", "carol", "--json")
+
+    assert [turn["tenant_id"] for turn in json.loads(listed.stdout)["turns"]] == ["default", "default"]
+    assert json.loads(canceled.stdout)["canceled"] == 2
 
 
 def test_up_says_which_child_died_and_stops_the_other(foreground: Foreground) -> None:

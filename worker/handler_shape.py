@@ -1,0 +1,48 @@
+"""Whether something can be called as a handler is, found out when it is made and not when it has a turn."""
+
+import inspect
+from typing import Any
+
+
+class UnfitHandlerError(TypeError):
+    """It can't be called with (turn, ctx). `place` says where it stands, if that is known."""
+
+    def __init__(self, message: str, place: str | None = None) -> None:
+        super().__init__(message if place is None else f"{message} ({place})")
+        self.place = place
+
+
+def check_shape(function: Any) -> None:
+    """Raises UnfitHandlerError, with file and line, unless a handler can be made of it."""
+    if inspect.isclass(function):
+        raise UnfitHandlerError(f"{function.__qualname__} is a class, not a function (turn, ctx)", _place_of(function))
+    if not callable(function):
+        raise UnfitHandlerError(
+            f"{type(function).__name__} is not a function (turn, ctx); options have names, as in @handler(timeout=120)"
+        )
+    name = getattr(function, "__qualname__", type(function).__name__)
+    if inspect.isgeneratorfunction(function):
+        raise UnfitHandlerError(f"{name} is a generator: write `async def`, which may yield", _place_of(function))
+    try:
+        # Not the signature of what a decorator has wrapped: the wrapper may give it more than it is given.
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return  # a function written in C that does not say what it takes
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+        takes = signature.replace(parameters=plain, return_annotation=signature.empty)
+        raise UnfitHandlerError(
+            f"{name} takes {takes}, and a handler is called with (turn, ctx)", _place_of(function)
+        ) from None
+
+
+def _place_of(found: Any) -> str | None:
+    code = getattr(inspect.unwrap(found), "__code__", None)
+    if code is not None:
+        return f"{code.co_filename}, line {code.co_firstlineno}"
+    try:
+        return f"{inspect.getfile(found)}, line {inspect.getsourcelines(found)[1]}"
+    except (OSError, TypeError):
+        return None
