@@ -44,7 +44,7 @@ WITH wanted AS MATERIALIZED (
            SELECT p.id, p.tenant_id, p.session_id FROM turns p
             WHERE p.id = t.parent_turn_id AND t.kind = 'compensation' AND ('' || p.tenant_id) = t.tenant_id OFFSET 0) p
      UNION
-    SELECT t.id, t.tenant_id, t.session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
+    SELECT w.id, t.tenant_id, t.session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
 ), sessions_locked AS MATERIALIZED (
     SELECT s.tenant_id, s.session_id, s.halted_by FROM (SELECT DISTINCT tenant_id, session_id FROM kin) k
       JOIN sessions s ON s.tenant_id = ANY (ARRAY[k.tenant_id]) AND s.session_id = ANY (ARRAY[k.session_id])

@@ -1,6 +1,7 @@
 """Burst: many turns at once upon a database whose statistics are of another time. Is the drain as fast as with fresh ones?
 
-Autovacuum looks at a table once a minute. A burst that follows a calm is planned and drained by what it saw in the calm.
+Autovacuum looks at a table once a minute. Until then a burst is planned and drained by what Postgres saw before it. Autovacuum
+stays away here, in every case: otherwise a slow machine would have fresh statistics before it has all the turns.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from functools import partial
 from typing import LiteralString
 
 import psycopg
+from psycopg.sql import SQL, Identifier
 
 from bench.contenders import OURS
 from bench.drains import Work, drain
@@ -21,6 +23,7 @@ from bench.stage import Room, Stage
 TURNS, FULL_TURNS = 20_000, 200_000
 EARLIER = 5_000
 """Turns of a burst before the calm: what they leave of the partial indexes is pages without entries."""
+TABLES = ("turns", "sessions", "messages", "turn_attempts")
 MOST_SECONDS = 120.0
 LEAST = 0.9
 FRESH = "fresh statistics"
@@ -44,7 +47,7 @@ def _analyze(connection: Connection) -> None:
 
 
 def _truncate(connection: Connection) -> None:
-    connection.execute("TRUNCATE turns, sessions, messages, turn_attempts, submissions")
+    connection.execute(SQL("TRUNCATE {}").format(SQL(", ").join(map(Identifier, TABLES))))
 
 
 def _restore(connection: Connection) -> None:
@@ -77,6 +80,8 @@ def _fill(case: Case, room: Room, count: int) -> list[Entry]:
         connection.execute(ALL_ANSWERED)
         connection.execute("VACUUM ANALYZE")
         case.calm(connection)
+        for table in TABLES:
+            connection.execute(SQL("ALTER TABLE {} SET (autovacuum_enabled = false)").format(Identifier(table)))
         entries = record_turns(room, count, lambda number: f"session-{number}")
         case.crowded(connection)
     return entries

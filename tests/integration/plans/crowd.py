@@ -1,5 +1,6 @@
 """A burst for the statements to get lost in: many rows in every index of `turns`. Written past the triggers."""
 
+from datetime import UTC, datetime
 from hashlib import md5
 from typing import LiteralString
 from uuid import UUID
@@ -11,6 +12,9 @@ MANY = 1000
 FEW = 20
 """Parents that wait for their children. The relay's scan of joins looks at all of them, by design; they are few."""
 
+STAMP = datetime(2100, 1, 1, tzinfo=UTC)
+"""When the waiting ones are sent for again."""
+
 QUEUE = "q"
 TENANT = "t"
 
@@ -19,8 +23,9 @@ _KINDS: LiteralString = """
 INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, execute_at, lease_until, claim_id, worker_id, fence,
                    attempt, started_at, finished_at, expires_at, parent_turn_id, child_key, joining, join_policy, trace_id,
                    span_id)
-SELECT md5(%(wave)s || k.kind || n)::uuid, 't', %(wave)s || k.session || '-' || n, k.seq, 'q', k.status, k.send_at, k.send_at,
-       k.lease_until, CASE WHEN k.status = 'RUNNING' THEN md5(%(wave)s || 'claim' || n)::uuid END, 'w',
+SELECT md5(%(wave)s || k.kind || n)::uuid, 't', %(wave)s || k.session || '-' || n, k.seq, 'q', k.status, k.send_at,
+       CASE WHEN k.kind = 'scheduled' THEN k.send_at END, k.lease_until,
+       CASE WHEN k.status = 'RUNNING' THEN md5(%(wave)s || 'claim' || n)::uuid END, 'w',
        CASE WHEN k.status IN ('RUNNING', 'FAILED') THEN n ELSE 0 END, 1, now(),
        CASE WHEN k.status IN ('FAILED', 'SUCCEEDED') THEN now() END, now() + interval '1 hour',
        CASE WHEN k.parent IS NOT NULL THEN md5(%(wave)s || k.parent || n)::uuid END,
@@ -28,11 +33,12 @@ SELECT md5(%(wave)s || k.kind || n)::uuid, 't', %(wave)s || k.session || '-' || 
        CASE WHEN k.kind = 'joining' THEN ARRAY[md5(%(wave)s || 'child' || n)::uuid] END,
        CASE WHEN k.kind = 'joining' THEN 'all' END, md5(%(wave)s || k.kind || n), 'span'
   FROM (VALUES
-           ('waiting', 'waiting', 1, 'PENDING', now() + interval '1 minute', NULL, NULL),
+           ('waiting', 'waiting', 1, 'PENDING', %(stamp)s, NULL, NULL),
            ('owed', 'owed', 1, 'PENDING', now() - interval '1 second', NULL, NULL),
            ('running', 'running', 1, 'RUNNING', NULL, now() + interval '1 minute', NULL),
            ('next', 'running', 2, 'PENDING', now() - interval '1 second', NULL, NULL),
            ('lost', 'lost', 1, 'RUNNING', NULL, now() - interval '1 minute', NULL),
+           ('heir', 'lost', 2, 'PENDING', now() - interval '1 second', NULL, NULL),
            ('failed', 'failed', 1, 'FAILED', now() - interval '1 second', NULL, NULL),
            ('scheduled', 'scheduled', NULL, 'PENDING', now() - interval '1 second', NULL, NULL),
            ('joining', 'joining', 1, 'PENDING', now() + interval '1 hour', NULL, NULL),
@@ -74,7 +80,7 @@ _END_ALL: tuple[LiteralString, ...] = (
 def arrive(connection: psycopg.Connection, wave: str) -> None:
     """A burst of MANY turns of each kind. `wave` tells the rows of one burst from those of another."""
     connection.execute("SET session_replication_role = replica")
-    how = {"wave": wave, "many": MANY, "few": FEW}
+    how = {"wave": wave, "many": MANY, "few": FEW, "stamp": STAMP}
     connection.execute(_KINDS, how)
     for statement in _BESIDE:
         connection.execute(statement, how)

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
 from uuid import UUID, uuid4
 
-from tests.integration.plans.crowd import QUEUE, TENANT, turn_id
+from tests.integration.plans.crowd import QUEUE, STAMP, TENANT, turn_id
 from turns import (
     attempts,
     cancellation,
@@ -63,12 +62,12 @@ def _claims() -> list[UUID]:
 
 _FENCES = list(NUMBERS)
 _COMPENSATING = {"compensates": True, "compensation_expires": 900.0}
-_TERMS = {"queue": QUEUE, "worker": "w", "lease": 30.0, "takeover": True, "max_crashes": 3}
+_TERMS = {"queue": QUEUE, "worker": "w", "lease": 30.0, "takeover": True}
 
 
-def _claim(kind: str, *, halt: bool) -> dict[str, Any]:
+def _claim(kind: str, *, halt: bool, max_crashes: int = 3) -> dict[str, Any]:
     fresh = {"claims": [uuid4() for _ in NUMBERS]}
-    return {**_sessions(kind), **fresh, **_TERMS, **_COMPENSATING, "halt": halt}
+    return {**_sessions(kind), **fresh, **_TERMS, **_COMPENSATING, "halt": halt, "max_crashes": max_crashes}
 
 
 def _settle(status: str, outcome: str, *, halt: bool) -> dict[str, Any]:
@@ -102,7 +101,7 @@ def _keys() -> dict[str, Any]:
 
 def _revive() -> dict[str, Any]:
     traces = {"traces": ["0" * 32] * TURNS, "spans": ["0" * 16] * TURNS, "expires": [900.0] * TURNS}
-    return {"ids": _ids("failed"), "generations": [0] * TURNS, **traces, "net": 60.0}
+    return {"ids": _ids("failed"), "generations": [1] * TURNS, **traces, "net": 60.0}
 
 
 def _items() -> dict[str, Any]:
@@ -128,6 +127,7 @@ def calls() -> Iterator[Call]:
         told = ", on a queue that halts" if halt else ""
         yield Call(f"claim what waits{told}", claim.CLAIM, _claim("waiting", halt=halt))
         yield Call(f"claim what is lost{told}", claim.CLAIM, _claim("lost", halt=halt))
+        yield Call(f"claim what is lost once too often{told}", claim.CLAIM, _claim("lost", halt=halt, max_crashes=1))
         yield Call(f"settle{told}", settle.SETTLE, _settle("SUCCEEDED", "succeeded", halt=halt))
         yield Call(f"fail{told}", settle.SETTLE, _settle("FAILED", "failed", halt=halt))
     yield Call("put back", settle.SETTLE, _settle("PENDING", "retried", halt=False))
@@ -193,10 +193,9 @@ def calls() -> Iterator[Call]:
 def calls_of_the_relay() -> Iterator[Call]:
     """Those of a relay's round that takes ten."""
     limit = {"limit": TURNS}
-    stamps = [datetime.now(UTC) + timedelta(minutes=1)] * TURNS
     net = {"net": 60.0, "seen": 30.0}
     yield Call("place what is scheduled", relay.PLACE_SCHEDULED, limit)
     yield Call("wake what is lost", relay.WAKE_EXPIRED, limit)
     yield Call("take what is due", relay.TAKE_DUE, {**limit, "reach": 120.0, "stamp": 15.0, "resend": 5.0})
-    yield Call("put the net", relay.PUT_NET, {"ids": _ids("waiting"), "stamps": stamps, **net})
-    yield Call("note dead letters", relay.DEAD_LETTERED, {"ids": _ids("failed"), "generations": [0] * TURNS})
+    yield Call("put the net", relay.PUT_NET, {"ids": _ids("waiting"), "stamps": [STAMP] * TURNS, **net})
+    yield Call("note dead letters", relay.DEAD_LETTERED, {"ids": _ids("failed"), "generations": [1] * TURNS})
