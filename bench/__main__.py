@@ -23,7 +23,7 @@ from bench.running import NotMeasuredError
 from bench.stage import ROOT, Stage, open_stage, tidy_up_when_terminated
 
 ROUNDS = 3
-QUICK = ("drain", "calls", "start")
+QUICK = ("drain", "calls", "start", "burst")
 QUICK_CONTENDERS = "ours,handmade,floor"
 PAGE = ROOT / "docs" / "performance.md"
 
@@ -110,7 +110,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--contenders", metavar="NAMES", help=f"only these of {','.join(CONTENDERS)}")
     parser.add_argument("--rounds", type=int, help=f"how often each is measured (default {ROUNDS})")
     parser.add_argument("--quick", action="store_true", help="a twentieth of the turns, one round, without the peers")
-    parser.add_argument("--full", action="store_true", help="growth to 5,000,000 ended turns and an hour of churn")
+    parser.add_argument(
+        "--full", action="store_true", help="growth to 5,000,000 ended turns and an hour of churn, a burst of 200,000"
+    )
     parser.add_argument("--out", type=Path, help="folder of the results (default .bench/results/<time>)")
     parser.add_argument("--render", type=Path, metavar="FOLDER", help="write these results to the page")
     parser.add_argument("--page", type=Path, default=PAGE, help="which one, if not docs/performance.md")

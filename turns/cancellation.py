@@ -26,8 +26,9 @@ from turns.status import TurnStatus
 
 # The session's row first (lock order: sessions, then turns), so that two cancels do not each miss the other's new head.
 LOCK_SESSION: LiteralString = """
-SELECT s.session_id FROM turns t JOIN sessions s USING (tenant_id, session_id)
- WHERE t.id = %(id)s AND t.tenant_id = %(tenant)s FOR NO KEY UPDATE OF s
+SELECT s.session_id FROM turns t JOIN sessions s
+    ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = ANY (ARRAY[t.session_id])
+ WHERE t.id = %(id)s AND ('' || t.tenant_id) = %(tenant)s FOR NO KEY UPDATE OF s
 """
 
 LOCK_NAMED_SESSION: LiteralString = """
@@ -36,7 +37,7 @@ SELECT s.session_id FROM sessions s
 """
 
 LOCK_TURN: LiteralString = """
-SELECT t.session_id, t.status FROM turns t WHERE t.id = %(id)s AND t.tenant_id = %(tenant)s FOR NO KEY UPDATE
+SELECT t.session_id, t.status FROM turns t WHERE t.id = %(id)s AND ('' || t.tenant_id) = %(tenant)s FOR NO KEY UPDATE
 """
 
 READ_ARCHIVED: LiteralString = """
@@ -52,12 +53,13 @@ WITH found AS MATERIALIZED (
      WHERE h.tenant_id = %(tenant)s AND h.session_id = %(session)s
        AND h.seq IS NOT NULL AND h.status IN ('PENDING', 'RUNNING')
     UNION ALL
-    SELECT h.id FROM turns h
+    -- In an order that only the index of a session's turns has, or an empty table's are looked for by tenant.
+   (SELECT h.id FROM turns h
      WHERE %(scheduled)s AND h.tenant_id = %(tenant)s AND h.session_id = %(session)s
-       AND h.seq IS NULL AND h.status = 'PENDING'
+       AND h.seq IS NULL AND ('' || h.status) = 'PENDING' ORDER BY h.seq)
 )
-SELECT t.id, t.status FROM found JOIN turns t USING (id)
- WHERE t.status IN ('PENDING', 'RUNNING') AND t.kind = 'turn' ORDER BY t.id FOR NO KEY UPDATE OF t
+SELECT t.id, t.status FROM found JOIN turns t ON t.id = ANY (ARRAY[found.id])
+ WHERE ('' || t.status) IN ('PENDING', 'RUNNING') AND t.kind = 'turn' ORDER BY found.id FOR NO KEY UPDATE OF t
 """
 
 # A statement of its own, after the lock: in the lock's snapshot a turn may still be PENDING that was claimed meanwhile.
@@ -65,7 +67,7 @@ CANCEL_PENDING: LiteralString = """
 UPDATE turns t
    SET status = 'CANCELED', finished_at = clock_timestamp(), send_at = NULL, cancel_requested_at = clock_timestamp(),
        cancel_reason = %(reason)s
- WHERE t.id = ANY (%(ids)s::uuid[]) AND t.status = 'PENDING'
+ WHERE t.id = ANY (%(ids)s::uuid[]) AND ('' || t.status) = 'PENDING'
 """
 
 # Without touching `status`: that would be taken for another claim.

@@ -29,12 +29,12 @@ from turns.head import DUE, DUE_OF, OPEN_HEAD
 from turns.reading_claims import READ_CLAIMS, claimed_turn
 from turns.status import TurnStatus
 
-EXPIRED_OF: LiteralString = "{of}.status = 'RUNNING' AND {of}.lease_until < now() AND {of}.send_at IS NOT NULL"
+EXPIRED_OF: LiteralString = "('' || {of}.status) = 'RUNNING' AND {of}.lease_until < now() AND {of}.send_at IS NOT NULL"
 """Whether turn `{of}` may be taken over: its lease ran out, and it is marked as lost (`turns.lost_turns`)."""
 
 EXPIRED: LiteralString = EXPIRED_OF.format(of="t")
 
-WITH_THIS_CRASH: LiteralString = "{of}.crashes + ({of}.status = 'RUNNING')::int"
+WITH_THIS_CRASH: LiteralString = "{of}.crashes + (('' || {of}.status) = 'RUNNING')::int"
 """How many crashes turn `{of}` has on its record once it is claimed."""
 
 CLAIM: LiteralString = f"""
@@ -46,15 +46,16 @@ WITH want AS MATERIALIZED (
     SELECT w.claim_id, w.most_crashes, s.tenant_id IS NOT NULL AS known, s.halted_by, h.id, h.seq, h.queue, h.status,
            h.execute_at, w.tenant_id, w.session_id, h.lease_until, h.send_at, h.crashes
       FROM want w
-      LEFT JOIN sessions s ON s.tenant_id = w.tenant_id AND s.session_id = w.session_id
+      LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[w.tenant_id]) AND s.session_id = ANY (ARRAY[w.session_id])
       LEFT JOIN LATERAL ({OPEN_HEAD.format(of="w")}) h ON true
 ), halting AS MATERIALIZED (
     -- Lock order: sessions, then turns. Only those that may be halted here, by a head whose worker was lost once too often.
     -- One that somebody sits on is left to the relay, which has the head sent for again: the other claims would wait with it.
-    SELECT s.tenant_id, s.session_id FROM head h JOIN sessions s USING (tenant_id, session_id)
+    SELECT s.tenant_id, s.session_id
+      FROM head h JOIN sessions s ON s.tenant_id = ANY (ARRAY[h.tenant_id]) AND s.session_id = ANY (ARRAY[h.session_id])
      WHERE %(halt)s AND h.queue = %(queue)s AND h.status = 'RUNNING' AND h.lease_until < now()
        AND h.crashes + 1 >= %(max_crashes)s
-     ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE OF s SKIP LOCKED
+     ORDER BY h.tenant_id, h.session_id FOR NO KEY UPDATE OF s SKIP LOCKED
 ), due AS MATERIALIZED (
     SELECT h.claim_id, t.id, t.status AS was, t.fence AS lost_fence, t.attempt AS lost_attempt,
            t.worker_id AS lost_worker, t.started_at AS lost_start,
@@ -62,12 +63,12 @@ WITH want AS MATERIALIZED (
                 WHEN t.cancel_requested_at IS NOT NULL THEN 'CANCELED'
                 WHEN t.crashes + 1 >= %(max_crashes)s THEN 'FAILED'
                 ELSE 'RUNNING' END AS verdict
-      FROM head h JOIN turns t ON t.id = h.id AND t.seq = h.seq
+      FROM head h JOIN turns t ON t.id = ANY (ARRAY[h.id]) AND t.seq IS NOT DISTINCT FROM h.seq
      WHERE h.halted_by IS NULL AND t.queue = %(queue)s AND ({DUE} OR {EXPIRED})
        AND {WITH_THIS_CRASH.format(of="t")} <= h.most_crashes
        AND (NOT %(halt)s OR t.status = 'PENDING' OR t.crashes + 1 < %(max_crashes)s
             OR EXISTS (SELECT FROM halting x WHERE x.tenant_id = h.tenant_id AND x.session_id = h.session_id))
-     ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
+     ORDER BY h.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), claimed AS (
     UPDATE turns t
        SET status = due.verdict,
@@ -87,7 +88,7 @@ WITH want AS MATERIALIZED (
            error_class = CASE WHEN due.verdict = 'FAILED' THEN 'crash_loop' ELSE t.error_class END,
            error = CASE WHEN due.verdict = 'FAILED' THEN 'its worker was lost in attempt ' || t.attempt ELSE t.error END
       FROM due
-     WHERE t.id = due.id AND ({DUE} OR {EXPIRED})
+     WHERE t.id = ANY (ARRAY[due.id]) AND ({DUE} OR {EXPIRED})
     RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.generation, t.error_class, t.error, t.trace_id,
               due.claim_id, due.was, due.lost_fence, due.lost_attempt, due.lost_worker, due.lost_start,
               coalesce(t.finished_at, t.started_at) AS lost_at
@@ -96,19 +97,20 @@ WITH want AS MATERIALIZED (
     SELECT id, lost_attempt, lost_fence, generation, lost_worker, lost_start, lost_at, 'lost' FROM claimed WHERE was = 'RUNNING'
 ), halted AS (
     UPDATE sessions s SET halted_by = c.id, updated_at = clock_timestamp() FROM claimed c
-     WHERE %(halt)s AND c.status = 'FAILED' AND s.tenant_id = c.tenant_id AND s.session_id = c.session_id
+     WHERE %(halt)s AND c.status = 'FAILED'
+       AND s.tenant_id = ANY (ARRAY[c.tenant_id]) AND s.session_id = ANY (ARRAY[c.session_id])
 ), {COMPENSATE.format(failed="claimed")}, heir AS MATERIALIZED (
     -- The claimer goes on to the next head by itself; this is for the case that it dies before it does.
     SELECT n.id FROM claimed e CROSS JOIN LATERAL (
         SELECT h.id FROM turns h
          WHERE h.tenant_id = e.tenant_id AND h.session_id = e.session_id AND h.seq > e.seq
            AND h.status = 'PENDING' ORDER BY h.seq LIMIT 1) first
-      JOIN turns n ON n.id = first.id
+      JOIN turns n ON n.id = ANY (ARRAY[first.id])
      WHERE e.status <> 'RUNNING' AND NOT (%(halt)s AND e.status = 'FAILED')
        AND {DUE_OF.format(of="n")}
      FOR NO KEY UPDATE OF n SKIP LOCKED
 ), woken AS (
-    UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM heir WHERE t.id = heir.id
+    UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM heir WHERE t.id = ANY (ARRAY[heir.id])
 )
 SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id, c.status, c.error_class,
        CASE WHEN c.was = 'RUNNING' THEN c.lost_worker END AS lost_worker,

@@ -18,15 +18,15 @@ _ID: LiteralString = """
 """Of the form of a UUIDv7, and beside the failed turn's in the order of ids. 72 bits of the digest."""
 
 IS_BEING_COMPENSATED: LiteralString = """EXISTS (
-    SELECT FROM turns c WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND c.tenant_id = t.tenant_id
-                          AND (c.status || '') IN ('PENDING', 'RUNNING'))
+    SELECT FROM turns c WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND ('' || c.tenant_id) = t.tenant_id
+                          AND ('' || c.status) IN ('PENDING', 'RUNNING') OFFSET 0)
 """
 """Whether a compensation of turn `t`, of whichever generation, has not ended: it would undo what a new run does."""
 
 IS_OVERTAKEN: LiteralString = """(
     t.kind = 'compensation' AND 'FAILED' <> coalesce(
-        (SELECT p.status FROM turns p WHERE p.id = t.parent_turn_id AND p.tenant_id = t.tenant_id),
-        (SELECT a.turn ->> 'status' FROM archived_turns a WHERE a.id = t.parent_turn_id AND a.tenant_id = t.tenant_id
+        (SELECT p.status FROM turns p WHERE p.id = t.parent_turn_id AND ('' || p.tenant_id) = t.tenant_id),
+        (SELECT a.turn ->> 'status' FROM archived_turns a WHERE a.id = t.parent_turn_id AND ('' || a.tenant_id) = t.tenant_id
           ORDER BY a.ended_at DESC LIMIT 1),
         'FAILED'))
 """
@@ -36,7 +36,7 @@ COMPENSATE: LiteralString = f"""
 compensation AS MATERIALIZED (
     SELECT {_ID} AS id, substr(digest.text, 17, 16) AS span_id, t.id AS parent_turn_id, t.tenant_id, t.session_id, t.queue,
            t.generation, t.trace_id, t.span_id AS parent_span_id, t.metadata, f.error_class, f.error
-      FROM {{failed}} f JOIN turns t ON t.id = f.id
+      FROM {{failed}} f JOIN turns t ON t.id = ANY (ARRAY[f.id])
      CROSS JOIN LATERAL (
            SELECT encode(sha256(convert_to('compensation/' || t.id || '/' || t.generation, 'UTF8')), 'hex') AS text) digest
      WHERE f.status = 'FAILED' AND %(compensates)s AND t.kind = 'turn'
@@ -67,7 +67,7 @@ compensation AS MATERIALIZED (
 COMPENSATE_FAILED: LiteralString = f"""
 WITH failed AS MATERIALIZED (
     SELECT t.id, t.status, t.error_class, t.error
-      FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[]) f (id, fence) JOIN turns t ON t.id = f.id
+      FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[]) f (id, fence) JOIN turns t ON t.id = ANY (ARRAY[f.id])
      WHERE t.fence = f.fence AND {IS_FAILED}
 ), {COMPENSATE.format(failed="failed")}
 SELECT id FROM compensation_turn

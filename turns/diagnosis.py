@@ -89,7 +89,7 @@ SELECT {_COLUMNS}, due.since FROM turns t LEFT JOIN waits USING (queue)
         SELECT p.finished_at FROM turns p
          WHERE p.tenant_id = t.tenant_id AND p.session_id = t.session_id AND p.seq < t.seq
          ORDER BY p.seq DESC LIMIT 20) p) due
- WHERE {DUE} AND t.seq IS NOT NULL
+ WHERE t.status = 'PENDING' AND t.seq IS NOT NULL AND {DUE}
    AND t.created_at < now() - make_interval(secs => %(stuck)s)
    AND NOT EXISTS (
     SELECT FROM turns h WHERE h.tenant_id = t.tenant_id AND h.session_id = t.session_id AND h.seq IS NOT NULL

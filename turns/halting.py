@@ -32,22 +32,26 @@ SELECT t.id, t.tenant_id, t.session_id, t.queue, t.status, t.generation, t.error
        {IS_FAILED} AND {IS_BEING_COMPENSATED} AS compensated, {IS_FAILED} AND {IS_OVERTAKEN} AS overtaken,
        (SELECT count(*) FROM turns w WHERE w.tenant_id = t.tenant_id AND w.session_id = t.session_id
                                        AND w.seq IS NOT NULL AND w.status IN ('PENDING', 'RUNNING')) AS waiting
-  FROM turns t LEFT JOIN sessions s USING (tenant_id, session_id) WHERE t.id = %(id)s
+  FROM turns t LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = ANY (ARRAY[t.session_id])
+ WHERE t.id = %(id)s
 """
 
 # Of a compensation the turn's session as well, as a redrive does: what one of them does to the pair, the other sees.
 LOCK_HALTED: LiteralString = """
 WITH locked AS MATERIALIZED (
     SELECT s.tenant_id, s.session_id, s.halted_by
-      FROM sessions s
-     WHERE (s.tenant_id, s.session_id) IN (
-           SELECT t.tenant_id, t.session_id FROM turns t WHERE t.id = %(id)s
-            UNION
-           SELECT p.tenant_id, p.session_id FROM turns t JOIN turns p ON p.id = t.parent_turn_id AND p.tenant_id = t.tenant_id
-            WHERE t.id = %(id)s AND t.kind = 'compensation')
-     ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE
+      FROM (SELECT t.tenant_id, t.session_id FROM turns t WHERE t.id = %(id)s
+             UNION
+            SELECT p.tenant_id, p.session_id
+              FROM turns t CROSS JOIN LATERAL (
+                   SELECT p.tenant_id, p.session_id FROM turns p
+                    WHERE p.id = t.parent_turn_id AND ('' || p.tenant_id) = t.tenant_id OFFSET 0) p
+             WHERE t.id = %(id)s AND t.kind = 'compensation') k
+      JOIN sessions s ON s.tenant_id = ANY (ARRAY[k.tenant_id]) AND s.session_id = ANY (ARRAY[k.session_id])
+     ORDER BY k.tenant_id, k.session_id FOR NO KEY UPDATE OF s
 )
-SELECT s.tenant_id, s.session_id, t.queue FROM turns t JOIN locked s USING (tenant_id, session_id)
+SELECT s.tenant_id, s.session_id, t.queue
+  FROM turns t JOIN locked s ON (s.tenant_id, s.session_id) IS NOT DISTINCT FROM (t.tenant_id, t.session_id)
  WHERE t.id = %(id)s AND s.halted_by = t.id
 """
 

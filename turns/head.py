@@ -1,4 +1,11 @@
-"""The head of a session, its lowest open `seq`: the only turn that may be claimed. SQL that several statements share."""
+"""The head of a session, its lowest open `seq`: the only turn that may be claimed. SQL that several statements share.
+
+A statement reaches each row by its key, whatever the planner believes of the tables (ADR 0057):
+
+- a row that another row names: `t.id = ANY (ARRAY[x.id])`, never `t.id = x.id`. A nested loop over the key is then the only plan;
+- no other condition on that row fits an index: `('' || t.status) = ...`, never `t.status = ...`;
+- it is sorted by what names it: `ORDER BY x.id`, never `ORDER BY t.id`.
+"""
 
 from typing import LiteralString
 
@@ -10,7 +17,7 @@ OPEN_HEAD: LiteralString = """
 """
 """`{of}` is whatever has the session's `tenant_id` and `session_id`. A plain LIMIT 1: lock by id afterwards."""
 
-DUE_OF: LiteralString = "{of}.status = 'PENDING' AND ({of}.execute_at IS NULL OR {of}.execute_at <= now())"
+DUE_OF: LiteralString = "('' || {of}.status) = 'PENDING' AND ({of}.execute_at IS NULL OR {of}.execute_at <= now())"
 """Whether turn `{of}` may be claimed by now."""
 
 DUE: LiteralString = DUE_OF.format(of="t")
@@ -25,7 +32,7 @@ head AS MATERIALIZED (
 """
 
 WAKE_HEAD: LiteralString = f"""{_DUE_HEAD}
-UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM head WHERE t.id = head.id AND {DUE}
+UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM head WHERE t.id = ANY (ARRAY[head.id]) AND {DUE}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id
 """
 """Owes the session's head a wake-up now, if it is due: for a client or an operator who ends its head from outside. Where somebody
@@ -36,9 +43,9 @@ a wake-up that got lost must not wait for the net that it had grown to meanwhile
 """
 
 WAKE_HEAD_UNLESS_HELD: LiteralString = f"""{_DUE_HEAD}, free AS MATERIALIZED (
-    SELECT t.id FROM head JOIN turns t ON t.id = head.id WHERE {DUE} FOR NO KEY UPDATE OF t SKIP LOCKED
+    SELECT t.id FROM head JOIN turns t ON t.id = ANY (ARRAY[head.id]) WHERE {DUE} FOR NO KEY UPDATE OF t SKIP LOCKED
 ), woken AS (
-    UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM free WHERE t.id = free.id AND {DUE}
+    UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM free WHERE t.id = ANY (ARRAY[free.id]) AND {DUE}
 )
 SELECT EXISTS (SELECT FROM head) AND NOT EXISTS (SELECT FROM free) AS held
 """
@@ -46,7 +53,7 @@ SELECT EXISTS (SELECT FROM head) AND NOT EXISTS (SELECT FROM free) AS held
 due head was in somebody's hand, or was claimed or ended in this moment; look again.
 """
 
-IS_RUNNING: LiteralString = "(t.status || '') = 'RUNNING'"
-IS_FAILED: LiteralString = "(t.status || '') = 'FAILED'"
-"""For statements that know their rows by id: an expression, which no partial index matches. Under a plan that was pinned
-while hardly a row was RUNNING or FAILED, the planner would read the whole partial index for each id instead."""
+IS_RUNNING: LiteralString = "('' || t.status) = 'RUNNING'"
+IS_FAILED: LiteralString = "('' || t.status) = 'FAILED'"
+"""Expressions, like DUE: no partial index matches them. The planner takes a partial index for empty while hardly a row is RUNNING
+or FAILED, and would read all of it for each id."""

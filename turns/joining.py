@@ -16,7 +16,7 @@ SCAN = 200
 """How many joins one scan looks at."""
 
 IS_JOINED: LiteralString = """(
-    NOT EXISTS (SELECT FROM turns c WHERE c.id = ANY (t.joining) AND c.status IN ('PENDING', 'RUNNING'))
+    NOT EXISTS (SELECT FROM turns c WHERE c.id = ANY (t.joining) AND ('' || c.status) IN ('PENDING', 'RUNNING'))
     OR EXISTS (SELECT FROM turns c WHERE c.id = ANY (t.joining)
                   AND CASE WHEN t.join_policy = 'any' THEN c.status = 'SUCCEEDED' ELSE c.status IN ('FAILED', 'CANCELED') END))
 """
@@ -27,14 +27,15 @@ IS_JOINED: LiteralString = """(
 # `execute_at`, because a turn's dwell is counted from there.
 _WAKE: LiteralString = """
 ), ready AS MATERIALIZED (
-    SELECT t.id FROM waiting JOIN turns t ON t.id = waiting.id
-     WHERE t.joining IS NOT NULL AND (t.status <> 'PENDING' OR {is_joined}) ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
+    SELECT t.id FROM waiting JOIN turns t ON t.id = ANY (ARRAY[waiting.id])
+     WHERE num_nonnulls(t.joining) > 0 AND (t.status <> 'PENDING' OR {is_joined})
+     ORDER BY waiting.id FOR NO KEY UPDATE OF t SKIP LOCKED
 )
 UPDATE turns t
    SET joining = NULL, join_policy = NULL, sends = CASE WHEN t.status = 'PENDING' THEN 0 ELSE t.sends END,
        execute_at = CASE WHEN t.status = 'PENDING' THEN now() ELSE t.execute_at END,
        send_at = CASE WHEN t.status = 'PENDING' THEN now() ELSE t.send_at END
-  FROM ready WHERE t.id = ready.id AND t.joining IS NOT NULL
+  FROM ready WHERE t.id = ANY (ARRAY[ready.id]) AND num_nonnulls(t.joining) > 0
 RETURNING t.id
 """
 

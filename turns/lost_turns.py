@@ -27,7 +27,7 @@ WITH lost AS MATERIALIZED (
      LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), marked AS (
     UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM lost
-     WHERE t.id = lost.id AND {IS_RUNNING} AND t.lease_until < now()
+     WHERE t.id = ANY (ARRAY[lost.id]) AND {IS_RUNNING} AND t.lease_until < now()
     RETURNING t.worker_id, t.queue
 )
 SELECT m.worker_id, m.queue, count(*) AS turns,
@@ -49,7 +49,7 @@ FIND_LOST: LiteralString = f"""
 SELECT t.id AS turn_id, t.tenant_id, t.session_id, t.trace_id, t.crashes + ({IS_RUNNING})::int AS crashes
   FROM turns t
  WHERE t.queue = %(queue)s AND {TO_RECOVER} AND ({DUE} OR {IS_RUNNING} AND t.lease_until < now())
- ORDER BY 5, t.id LIMIT %(limit)s
+ ORDER BY t.crashes, t.id LIMIT %(limit)s
 """
 
 log = structlog.get_logger("turnstile.relay")

@@ -25,12 +25,12 @@ WITH due AS MATERIALIZED (
           ORDER BY t.seq LIMIT 1) p
      WHERE p.is_due
 ), free AS MATERIALIZED (
-    SELECT t.id, due.seconds FROM due JOIN turns t ON t.id = due.id WHERE {DUE} ORDER BY t.id
+    SELECT t.id, due.seconds FROM due JOIN turns t ON t.id = ANY (ARRAY[due.id]) WHERE {DUE} ORDER BY due.id
        FOR NO KEY UPDATE OF t SKIP LOCKED
 ), put_off AS (
     UPDATE turns t
        SET send_at = least(t.send_at, clock_timestamp() + make_interval(secs => free.seconds)), sends = 0
-      FROM free WHERE t.id = free.id AND {DUE}
+      FROM free WHERE t.id = ANY (ARRAY[free.id]) AND {DUE}
 )
 SELECT due.place FROM due WHERE NOT EXISTS (SELECT FROM free WHERE free.id = due.id)
 """

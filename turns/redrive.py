@@ -34,38 +34,44 @@ WITH wanted AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(generations)s::int[], %(traces)s::text[], %(spans)s::text[],
                          %(expires)s::float8[]) w (id, generation, trace_id, span_id, expires_in)
 ), kin AS MATERIALIZED (
-    SELECT c.id, c.tenant_id, NULL AS session_id FROM wanted w JOIN turns t ON t.id = w.id AND {IS_FAILED}
-      JOIN turns c ON c.parent_turn_id = t.id AND c.kind = 'compensation' AND c.tenant_id = t.tenant_id
+    SELECT c.id, c.tenant_id, NULL AS session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
+      CROSS JOIN LATERAL (
+           SELECT c.id, c.tenant_id FROM turns c
+            WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND ('' || c.tenant_id) = t.tenant_id OFFSET 0) c
      UNION
-    SELECT p.id, p.tenant_id, p.session_id FROM wanted w JOIN turns t ON t.id = w.id AND {IS_FAILED}
-      JOIN turns p ON p.id = t.parent_turn_id AND t.kind = 'compensation' AND p.tenant_id = t.tenant_id
+    SELECT p.id, p.tenant_id, p.session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
+      CROSS JOIN LATERAL (
+           SELECT p.id, p.tenant_id, p.session_id FROM turns p
+            WHERE p.id = t.parent_turn_id AND t.kind = 'compensation' AND ('' || p.tenant_id) = t.tenant_id OFFSET 0) p
      UNION
-    SELECT t.id, t.tenant_id, t.session_id FROM wanted w JOIN turns t ON t.id = w.id AND {IS_FAILED}
+    SELECT w.id, t.tenant_id, t.session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
 ), sessions_locked AS MATERIALIZED (
-    SELECT s.tenant_id, s.session_id, s.halted_by FROM sessions s
-     WHERE (s.tenant_id, s.session_id) IN (SELECT tenant_id, session_id FROM kin)
-     ORDER BY s.tenant_id, s.session_id FOR NO KEY UPDATE
+    SELECT s.tenant_id, s.session_id, s.halted_by FROM (SELECT DISTINCT tenant_id, session_id FROM kin) k
+      JOIN sessions s ON s.tenant_id = ANY (ARRAY[k.tenant_id]) AND s.session_id = ANY (ARRAY[k.session_id])
+     ORDER BY k.tenant_id, k.session_id FOR NO KEY UPDATE OF s
 ), turns_locked AS MATERIALIZED (
-    SELECT t.id, t.kind, t.parent_turn_id, t.status FROM (SELECT DISTINCT id FROM kin) k JOIN turns t ON t.id = k.id
+    SELECT t.id, t.kind, t.parent_turn_id, t.status
+      FROM (SELECT DISTINCT id FROM kin) k JOIN turns t ON t.id = ANY (ARRAY[k.id])
      WHERE (SELECT count(*) FROM sessions_locked) > 0
-     ORDER BY t.id FOR NO KEY UPDATE OF t
+     ORDER BY k.id FOR NO KEY UPDATE OF t
 ), failed AS MATERIALIZED (
     SELECT t.id, t.tenant_id, t.session_id, t.seq, t.kind, t.parent_turn_id, w.trace_id, w.span_id, w.expires_in
-      FROM sessions_locked JOIN turns t USING (tenant_id, session_id) JOIN wanted w ON w.id = t.id
+      FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id])
+      JOIN sessions_locked s ON (s.tenant_id, s.session_id) IS NOT DISTINCT FROM (t.tenant_id, t.session_id)
      WHERE {IS_FAILED} AND t.generation = w.generation AND halted_by IS DISTINCT FROM t.id
        AND NOT {HAS_SUCCESSOR} AND NOT {IS_OVERTAKEN} AND NOT EXISTS (
            SELECT FROM turns_locked k
             WHERE (k.id = t.id AND k.status <> 'FAILED')
                OR (k.parent_turn_id = t.id AND k.kind = 'compensation' AND k.status IN ('PENDING', 'RUNNING'))
                OR (t.kind = 'compensation' AND k.id = t.parent_turn_id AND k.status <> 'FAILED'))
-     ORDER BY t.id FOR NO KEY UPDATE OF t
+     ORDER BY w.id FOR NO KEY UPDATE OF t
 ), going AS MATERIALIZED (
     SELECT f.* FROM failed f
      WHERE NOT EXISTS (SELECT FROM failed c WHERE c.parent_turn_id = f.id AND c.kind = 'compensation')
 ), place AS (
     UPDATE sessions s SET last_seq = s.last_seq + f.many, updated_at = clock_timestamp()
       FROM (SELECT tenant_id, session_id, count(*) AS many FROM going GROUP BY 1, 2) f
-     WHERE s.tenant_id = f.tenant_id AND s.session_id = f.session_id
+     WHERE s.tenant_id = ANY (ARRAY[f.tenant_id]) AND s.session_id = ANY (ARRAY[f.session_id])
     RETURNING s.tenant_id, s.session_id, s.last_seq - f.many AS before
 ), numbered AS MATERIALIZED (
     SELECT f.*, p.before + row_number() OVER (PARTITION BY tenant_id, session_id ORDER BY f.seq) AS new_seq
@@ -77,7 +83,7 @@ UPDATE turns t
        expires_at = clock_timestamp() + make_interval(secs => n.expires_in), started_at = NULL, finished_at = NULL,
        error_class = NULL, error = NULL, dead_lettered_at = NULL, cancel_requested_at = NULL, cancel_reason = NULL,
        trace_id = n.trace_id, span_id = n.span_id, parent_span_id = NULL
-  FROM numbered n WHERE t.id = n.id AND {IS_FAILED}
+  FROM numbered n WHERE t.id = ANY (ARRAY[n.id]) AND {IS_FAILED}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, t.generation
 """
 
@@ -89,8 +95,8 @@ SELECT t.id, t.generation, CASE WHEN {IS_FAILED} AND {HAS_SUCCESSOR} THEN '{REPL
 FIND_COMPENSATED: LiteralString = f"""
 SELECT t.id FROM turns t
  WHERE t.id = ANY (%(ids)s::uuid[]) AND {IS_FAILED} AND ({IS_BEING_COMPENSATED} OR {IS_OVERTAKEN} OR EXISTS (
-       SELECT FROM turns c WHERE c.id = ANY (%(ids)s::uuid[]) AND c.parent_turn_id = t.id AND c.tenant_id = t.tenant_id
-                             AND c.kind = 'compensation' AND (c.status || '') = 'FAILED'))
+       SELECT FROM turns c WHERE c.id = ANY (%(ids)s::uuid[]) AND c.parent_turn_id = t.id AND ('' || c.tenant_id) = t.tenant_id
+                             AND c.kind = 'compensation' AND ('' || c.status) = 'FAILED' OFFSET 0))
 """
 
 

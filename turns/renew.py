@@ -16,15 +16,15 @@ RENEW: LiteralString = f"""
 WITH b AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[]) b (id, fence)
 ), free AS MATERIALIZED (
-    SELECT t.id, t.fence FROM turns t JOIN b USING (id) WHERE t.fence = b.fence AND {IS_RUNNING}
-     ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
+    SELECT t.id, t.fence FROM b JOIN turns t ON t.id = ANY (ARRAY[b.id]) WHERE t.fence = b.fence AND {IS_RUNNING}
+     ORDER BY b.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), renewed AS (
     UPDATE turns t SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s), send_at = NULL
-      FROM free WHERE t.id = free.id
+      FROM free WHERE t.id = ANY (ARRAY[free.id])
 )
 SELECT b.id, b.fence, coalesce(t.fence = b.fence AND t.status = 'RUNNING', false) AS ours,
        free.id IS NOT NULL AS renewed, t.cancel_requested_at IS NOT NULL AS cancel_requested, t.cancel_reason
-  FROM b LEFT JOIN turns t ON t.id = b.id LEFT JOIN free ON free.id = b.id AND free.fence = b.fence
+  FROM b LEFT JOIN turns t ON t.id = ANY (ARRAY[b.id]) LEFT JOIN free ON free.id = b.id AND free.fence = b.fence
 """
 
 

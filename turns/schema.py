@@ -136,6 +136,7 @@ turns = Table(
     Index(
         "turns_to_recover",
         "queue",
+        "crashes",
         "id",
         postgresql_where=text(
             "(status || '') = 'RUNNING' AND send_at IS NOT NULL OR (status || '') = 'PENDING' AND crashes > 0"

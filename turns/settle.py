@@ -36,18 +36,19 @@ WITH s AS MATERIALIZED (
                          %(claims)s::uuid[], %(joinings)s::text[], %(join_policies)s::text[], %(partials)s::jsonb[])
         s (id, fence, status, outcome, reply, after, refund, fault, error_class, error, dead_letter, more,
            next_claim_id, joining, join_policy, partial)
+), failing AS MATERIALIZED (
+    SELECT t.tenant_id, t.session_id FROM s JOIN turns t ON t.id = ANY (ARRAY[s.id]) WHERE %(halt)s AND s.status = 'FAILED'
 ), halting AS MATERIALIZED (
     -- Lock order: sessions, then turns. Only those that may be halted: where a queue does not halt, no session is locked.
-    SELECT ss.tenant_id, ss.session_id FROM sessions ss
-     WHERE %(halt)s AND (ss.tenant_id, ss.session_id) IN (
-               SELECT t.tenant_id, t.session_id FROM s JOIN turns t USING (id) WHERE s.status = 'FAILED')
-     ORDER BY ss.tenant_id, ss.session_id FOR NO KEY UPDATE SKIP LOCKED
+    SELECT ss.tenant_id, ss.session_id
+      FROM failing f JOIN sessions ss ON ss.tenant_id = ANY (ARRAY[f.tenant_id]) AND ss.session_id = ANY (ARRAY[f.session_id])
+     ORDER BY f.tenant_id, f.session_id FOR NO KEY UPDATE OF ss SKIP LOCKED
 ), mine AS MATERIALIZED (
-    SELECT t.id, t.cancel_requested_at IS NOT NULL AS canceled FROM turns t JOIN s USING (id)
+    SELECT t.id, t.cancel_requested_at IS NOT NULL AS canceled FROM s JOIN turns t ON t.id = ANY (ARRAY[s.id])
      WHERE t.fence = s.fence AND {IS_RUNNING}
        AND (NOT %(halt)s OR s.status <> 'FAILED'
             OR EXISTS (SELECT FROM halting x WHERE x.tenant_id = t.tenant_id AND x.session_id = t.session_id))
-     ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
+     ORDER BY s.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), verdict AS MATERIALIZED (
     -- An acknowledged cancel wins over whatever the handler came to (G15): it may have finished a moment earlier.
     SELECT s.*, CASE WHEN canceled THEN 'CANCELED' ELSE status END AS final,
@@ -73,13 +74,14 @@ WITH s AS MATERIALIZED (
            error_class = v.error_class,
            error = v.error
       FROM verdict v
-     WHERE t.id = v.id AND t.fence = v.fence AND {IS_RUNNING}
+     WHERE t.id = ANY (ARRAY[v.id]) AND t.fence = v.fence AND {IS_RUNNING}
     RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.fence, t.generation, t.worker_id, t.started_at,
               old.attempt AS attempt, clock_timestamp() AS settled_at,
               v.final_outcome, v.error_class, v.error, v.reply, v.partial, v.more, v.next_claim_id
 ), halted AS (
     UPDATE sessions ss SET halted_by = d.id, updated_at = clock_timestamp() FROM done d
-     WHERE %(halt)s AND d.status = 'FAILED' AND ss.tenant_id = d.tenant_id AND ss.session_id = d.session_id
+     WHERE %(halt)s AND d.status = 'FAILED'
+       AND ss.tenant_id = ANY (ARRAY[d.tenant_id]) AND ss.session_id = ANY (ARRAY[d.session_id])
 ), answered AS (
     INSERT INTO messages (turn_id, ordinal, role, content)
     SELECT id, (SELECT coalesce(max(m.ordinal), -1) + 1 FROM messages m WHERE m.turn_id = done.id), 'assistant', reply
@@ -99,26 +101,27 @@ WITH s AS MATERIALIZED (
 ), head AS MATERIALIZED (
     SELECT d.next_claim_id, d.more AND h.queue = %(queue)s AND h.crashes = 0 AS mine, h.id
       FROM done d
-      JOIN sessions ss ON ss.tenant_id = d.tenant_id AND ss.session_id = d.session_id
+      JOIN sessions ss ON ss.tenant_id = ANY (ARRAY[d.tenant_id]) AND ss.session_id = ANY (ARRAY[d.session_id])
       CROSS JOIN LATERAL (
           SELECT h.id, h.queue, h.crashes FROM turns h
            WHERE h.tenant_id = d.tenant_id AND h.session_id = d.session_id AND h.seq IS NOT NULL
              AND h.status IN ('PENDING', 'RUNNING') AND h.id <> d.id ORDER BY h.seq LIMIT 1) h
      WHERE d.status <> 'PENDING' AND ss.halted_by IS NULL AND NOT (%(halt)s AND d.status = 'FAILED')
 ), next AS MATERIALIZED (
-    SELECT head.next_claim_id, head.mine, t.id FROM head JOIN turns t ON t.id = head.id
-     WHERE {DUE} ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
+    SELECT head.next_claim_id, head.mine, t.id FROM head JOIN turns t ON t.id = ANY (ARRAY[head.id])
+     WHERE {DUE} ORDER BY head.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), claimed AS (
     UPDATE turns t
        SET status = 'RUNNING', attempt = t.attempt + 1, fence = nextval('fence_seq'), claim_id = next.next_claim_id,
            worker_id = %(worker)s, lease_until = clock_timestamp() + make_interval(secs => %(lease)s),
            started_at = clock_timestamp(), send_at = NULL
-      FROM next WHERE t.id = next.id AND next.mine AND {DUE}
+      FROM next WHERE t.id = ANY (ARRAY[next.id]) AND next.mine AND {DUE}
 ), handed_on AS (
-    UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM next WHERE t.id = next.id AND NOT next.mine AND {DUE}
+    UPDATE turns t SET send_at = clock_timestamp(), sends = 0
+      FROM next WHERE t.id = ANY (ARRAY[next.id]) AND NOT next.mine AND {DUE}
 )
 SELECT d.id, d.fence, d.status, d.seq, a.ordinal, a.role, a.reply, a.replied_at,
-       EXISTS (SELECT FROM head JOIN turns t ON t.id = head.id
+       EXISTS (SELECT FROM head JOIN turns t ON t.id = ANY (ARRAY[head.id])
                 WHERE head.next_claim_id = d.next_claim_id AND {DUE}
                   AND NOT EXISTS (SELECT FROM next WHERE next.id = head.id)) AS look_again
   FROM done d LEFT JOIN answered a ON a.turn_id = d.id AND d.status = 'SUCCEEDED'
@@ -127,7 +130,7 @@ SELECT d.id, d.fence, d.status, d.seq, a.ordinal, a.role, a.reply, a.replied_at,
 REREAD_SETTLED: LiteralString = f"""
 SELECT s.id, s.fence, a.outcome, coalesce(t.fence = s.fence AND {IS_RUNNING}, false) AS ours
   FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[], %(attempts)s::int[]) s (id, fence, attempt)
-  LEFT JOIN turns t ON t.id = s.id
+  LEFT JOIN turns t ON t.id = ANY (ARRAY[s.id])
   LEFT JOIN turn_attempts a ON a.turn_id = s.id AND a.attempt = s.attempt AND a.fence = s.fence
 """
 

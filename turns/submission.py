@@ -60,11 +60,11 @@ WITH r AS MATERIALIZED (
       FROM r CROSS JOIN LATERAL (SELECT CASE WHEN r.execute_at > now() THEN r.execute_at END AS later) l
 ), free AS MATERIALIZED (
     -- Neither in the table nor twice in this batch, where clients have chosen the ids.
-    SELECT * FROM timed WHERE NOT EXISTS (SELECT FROM turns t WHERE t.id = timed.id)
+    SELECT * FROM timed WHERE NOT EXISTS (SELECT FROM turns t WHERE t.id = ANY (ARRAY[timed.id]))
        AND NOT EXISTS (SELECT FROM timed e WHERE e.id = timed.id AND e.ord < timed.ord)
        -- A parent whose claim is over starts nothing any more.
        AND (parent_fence IS NULL OR EXISTS (
-            SELECT FROM turns t WHERE t.id = timed.parent_turn_id AND t.fence = timed.parent_fence AND {IS_RUNNING}))
+            SELECT FROM turns t WHERE t.id = ANY (ARRAY[timed.parent_turn_id]) AND t.fence = timed.parent_fence AND {IS_RUNNING}))
 ), accepted AS (
     INSERT INTO submissions (tenant_id, key, fingerprint, turn_id, answer)
     SELECT DISTINCT ON (tenant_id, key) tenant_id, key, fingerprint, id, {ANSWER.format(of="free", execute_at="later")}
@@ -120,8 +120,8 @@ SELECT n.ord, {ANSWER.format(of="n", execute_at="later")} AS answer, n.canceled_
 READ_SUBMISSIONS: LiteralString = f"""
 SELECT r.ord, s.fingerprint, coalesce(s.answer, {ANSWER.format(of="t", execute_at="execute_at")}) AS answer
   FROM unnest(%(ords)s::int[], %(tenants)s::text[], %(keys)s::text[], %(ids)s::uuid[]) r (ord, tenant_id, key, id)
-  LEFT JOIN submissions s ON s.tenant_id = r.tenant_id AND s.key = r.key
-  LEFT JOIN turns t ON r.key IS NULL AND t.id = r.id AND t.tenant_id = r.tenant_id
+  LEFT JOIN submissions s ON s.tenant_id = ANY (ARRAY[r.tenant_id]) AND s.key = ANY (ARRAY[r.key])
+  LEFT JOIN turns t ON r.key IS NULL AND t.id = ANY (ARRAY[r.id]) AND ('' || t.tenant_id) = r.tenant_id
  WHERE s.key IS NOT NULL OR t.id IS NOT NULL
 """
 

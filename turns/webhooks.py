@@ -27,7 +27,7 @@ SELECT w.turn_id, w.generation, w.url, coalesce((SELECT t.tenant_id FROM turns t
 TAKE: LiteralString = """
 UPDATE webhooks w SET due_at = clock_timestamp() + make_interval(secs => %(stamp)s), tries = w.tries + 1
   FROM unnest(%(ids)s::uuid[], %(generations)s::int[]) one (turn_id, generation)
- WHERE w.turn_id = one.turn_id AND w.generation = one.generation
+ WHERE w.turn_id = ANY (ARRAY[one.turn_id]) AND w.generation = ANY (ARRAY[one.generation])
 RETURNING w.turn_id, w.generation, w.event, w.tries, w.due_at AS stamp
 """
 
@@ -35,7 +35,7 @@ RETURNING w.turn_id, w.generation, w.event, w.tries, w.due_at AS stamp
 PUT_OFF: LiteralString = """
 UPDATE webhooks w SET due_at = clock_timestamp() + make_interval(secs => one.seconds)
   FROM unnest(%(ids)s::uuid[], %(generations)s::int[], %(seconds)s::float8[]) one (turn_id, generation, seconds)
- WHERE w.turn_id = one.turn_id AND w.generation = one.generation
+ WHERE w.turn_id = ANY (ARRAY[one.turn_id]) AND w.generation = ANY (ARRAY[one.generation])
 """
 
 # Whoever has the stamp by now: what has arrived has arrived.

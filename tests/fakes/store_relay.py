@@ -126,14 +126,15 @@ def find_lost(tables: Tables, parameters: Parameters) -> Rows:
             row.status is RUNNING and row.send_at is not None and row.lease_until is not None and row.lease_until < now
         )
         if row.queue == parameters["queue"] and (lost or (row.crashes > 0 and row.is_due(now))):
-            found.append(
-                {
-                    **columns(row, ("tenant_id", "session_id", "trace_id")),
-                    "turn_id": row.id,
-                    "crashes": row.crashes + (row.status is RUNNING),
-                }
-            )
-    return sorted(found, key=lambda one: (one["crashes"], one["turn_id"]))[: parameters["limit"]]
+            found.append(row)
+    return [
+        {
+            **columns(row, ("tenant_id", "session_id", "trace_id")),
+            "turn_id": row.id,
+            "crashes": row.crashes + (row.status is RUNNING),
+        }
+        for row in sorted(found, key=lambda row: (row.crashes, row.id))[: parameters["limit"]]
+    ]
 
 
 def take_due(tables: Tables, parameters: Parameters) -> Rows:

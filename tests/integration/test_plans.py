@@ -147,7 +147,7 @@ def test_rows_that_are_known_by_id_are_found_by_id(settings: Settings, statement
 def test_those_who_wait_are_found_among_those_who_wait(settings: Settings) -> None:
     text = explain(settings, WAKE_JOINED)
 
-    assert re.search(r"(Index Scan using|Bitmap Index Scan on) turns_joining", text), text
+    assert re.search(r"(Index (Only )?Scan using|Bitmap Index Scan on) turns_joining", text), text
     assert "Seq Scan" not in text
 
 

@@ -62,7 +62,7 @@ def join_over_at_the_first() -> None:
         return is_joined
 
     replace(worker.children, "is_joined", hasty)
-    child = "SELECT FROM turns c WHERE c.id = ANY (t.joining) AND c.status"
+    child = "SELECT FROM turns c WHERE c.id = ANY (t.joining) AND ('' || c.status)"
     none_is_open = (
         f"NOT EXISTS ({child} IN ('PENDING', 'RUNNING'))",
         f"EXISTS ({child} NOT IN ('PENDING', 'RUNNING'))",

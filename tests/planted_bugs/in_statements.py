@@ -19,7 +19,7 @@ def settle_without_fence() -> None:
         turns.settle,
         "SETTLE",
         ("WHERE t.fence = s.fence AND ", "WHERE "),
-        ("WHERE t.id = v.id AND t.fence = v.fence AND ", "WHERE t.id = v.id AND "),
+        ("WHERE t.id = ANY (ARRAY[v.id]) AND t.fence = v.fence AND ", "WHERE t.id = ANY (ARRAY[v.id]) AND "),
     )
 
 
@@ -64,7 +64,7 @@ def cancel_loses_to_completion() -> None:
 
 def cancel_ignores_running() -> None:
     """A running turn's cancel is acknowledged and forgotten."""
-    alter(turns.cancellation, "REQUEST_CANCEL", ("(t.status || '') = 'RUNNING'", "(t.status || '') = 'PENDING'"))
+    alter(turns.cancellation, "REQUEST_CANCEL", ("('' || t.status) = 'RUNNING'", "('' || t.status) = 'PENDING'"))
 
 
 def dead_letter_not_owed() -> None:
@@ -105,9 +105,9 @@ def redrive_without_compare_and_set() -> None:
     alter(
         turns.redrive,
         "REVIVE",
-        ("WHERE (t.status || '') = 'FAILED' AND t.generation = w.generation AND ",
-         "WHERE (t.status || '') IN ('FAILED', 'PENDING') AND "),
-        ("WHERE t.id = n.id AND (t.status || '') = 'FAILED'", "WHERE t.id = n.id"),
+        ("WHERE ('' || t.status) = 'FAILED' AND t.generation = w.generation AND ",
+         "WHERE ('' || t.status) IN ('FAILED', 'PENDING') AND "),
+        ("WHERE t.id = ANY (ARRAY[n.id]) AND ('' || t.status) = 'FAILED'", "WHERE t.id = ANY (ARRAY[n.id])"),
     )  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""Which rows a statement touches, whatever the planner believes of the tables."""

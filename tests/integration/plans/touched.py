@@ -1,0 +1,58 @@
+"""What a statement touches, by EXPLAIN ANALYZE: rows and pages as they were counted, whatever the plan is called."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.sql import SQL, Composable, Identifier, Literal
+
+from turns.array_literal import array_literal
+from turns.database import number_placeholders
+
+_LOOKED_AT = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Join Filter", "Rows Removed by Index Recheck")
+_NAMED = ("Node Type", "Index Name", "Alias", "Index Cond", "Filter", "Join Filter")
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """By one execution."""
+
+    rows: int
+    """That the greediest node of the plan looked at, in all its loops."""
+    pages: int
+    """Of all nodes."""
+    node: str
+    """The greediest one."""
+
+
+def prepare(connection: psycopg.Connection[Any], name: str, statement: LiteralString) -> None:
+    """As the product's connections do."""
+    text, _ = number_placeholders(statement)
+    connection.execute(SQL("PREPARE {} AS {}").format(Identifier(name), SQL(text)))
+
+
+def execute(
+    connection: psycopg.Connection[Any], name: str, statement: LiteralString, parameters: Mapping[str, Any]
+) -> Touched:
+    """What the prepared statement touches. It is rolled back."""
+    _, names = number_placeholders(statement)
+    values = SQL(", ").join([_literal(parameters[each]) for each in names])
+    call = SQL("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE {}({})").format(Identifier(name), values)
+    with connection.transaction(force_rollback=True):
+        row = connection.execute(call).fetchone()
+    assert row is not None
+    plan = row[0][0]["Plan"]
+    rows, node = max(_rows(plan), key=lambda one: one[0])
+    return Touched(rows, plan["Shared Hit Blocks"] + plan["Shared Read Blocks"], node)
+
+
+def _rows(plan: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    looked_at = sum(plan.get(count, 0) for count in _LOOKED_AT) * plan["Actual Loops"]
+    yield round(looked_at), " ".join(str(plan[key]) for key in _NAMED if key in plan)
+    for below in plan.get("Plans", ()):
+        yield from _rows(below)
+
+
+def _literal(value: Any) -> Composable:
+    return Literal(array_literal(value) if isinstance(value, list) else value)
