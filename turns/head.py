@@ -48,5 +48,7 @@ due head was in somebody's hand, or was claimed or ended in this moment; look ag
 
 IS_RUNNING: LiteralString = "(t.status || '') = 'RUNNING'"
 IS_FAILED: LiteralString = "(t.status || '') = 'FAILED'"
+IS_PENDING: LiteralString = "('' || t.status) = 'PENDING'"
 """For statements that know their rows by id: an expression, which no partial index matches. Under a plan that was pinned
-while hardly a row was RUNNING or FAILED, the planner would read the whole partial index for each id instead."""
+while hardly a row was RUNNING or FAILED, the planner would read the whole partial index for each id instead. The other way
+round in the last one: `(status || '') = 'PENDING'` is an index's predicate."""

@@ -58,6 +58,8 @@ MODULES = (
     "turns.boto3_transport",
     "turns.sqs_http",
     "turns.relay",
+    "turns.relay_sends",
+    "turns.relay_steps",
     "turns.submission",
     "turns.double_texting",
     "turns.redrive",
