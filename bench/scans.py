@@ -7,25 +7,26 @@ import psycopg
 
 from bench.stage import Room
 from turns.lost_turns import MARK_LOST
-from turns.relay import PLACE_SCHEDULED, TAKE_DUE
+from turns.relay_statements import PLACE_SCHEDULED, TAKE_DUE
 
 SCANS: dict[str, LiteralString] = {
     "place scheduled": PLACE_SCHEDULED,
     "mark lost": MARK_LOST,
     "take due": TAKE_DUE,
 }
-TOLD: dict[str, Any] = {"limit": 100, "reach": 120.0, "stamp": 15.0, "resend": 5.0}
+TOLD: dict[str, Any] = {"stamp": 15.0, "resend": 5.0, "limit": 100, "left_out": [], "only": None}
 EXECUTION = re.compile(r"Execution Time: ([\d.]+) ms")
 
 
 def explain_scans(room: Room) -> dict[str, str]:
     """The plan of each, with times and buffers."""
     plans = {}
+    lines = {"queues": 2 * [room.queue], "deads": [False, True], "limits": 2 * [100], "reaches": 2 * [120.0]}
     with psycopg.connect(room.database_url) as connection:
         for name, statement in SCANS.items():
             for _ in range(2):
                 # Twice: the first one reads what nobody had read before.
-                rows = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {statement}", TOLD).fetchall()
+                rows = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {statement}", TOLD | lines).fetchall()
                 connection.rollback()
             plans[name] = "\n".join(line for (line,) in rows)
     return plans

@@ -164,6 +164,13 @@ SELECT q.queue, due.since FROM unnest(%(queues)s::text[]) q (queue)
                       AND w.seen_at > now() - make_interval(secs => %(silent)s))
 """
 
+NOT_RELAYED: LiteralString = """
+SELECT d.queue, count(*) AS turns, min(d.send_at) AS since FROM (
+    SELECT t.queue, t.send_at FROM turns t WHERE t.send_at < now() - make_interval(secs => %(overdue)s)
+     ORDER BY t.send_at LIMIT %(scan)s) d
+ GROUP BY d.queue ORDER BY d.queue LIMIT %(limit)s
+"""
+
 UNDECLARED: LiteralString = """
 SELECT t.queue, count(*) AS turns, min(t.created_at) AS since FROM turns t
  WHERE t.status IN ('PENDING', 'RUNNING') AND t.seq IS NOT NULL AND NOT t.queue = ANY (%(queues)s::text[])

@@ -55,5 +55,6 @@ due head was in somebody's hand, or was claimed or ended in this moment; look ag
 
 IS_RUNNING: LiteralString = "('' || t.status) = 'RUNNING'"
 IS_FAILED: LiteralString = "('' || t.status) = 'FAILED'"
+IS_PENDING: LiteralString = "('' || t.status) = 'PENDING'"
 """Expressions, like DUE: no partial index matches them. The planner takes a partial index for empty while hardly a row is RUNNING
 or FAILED, and would read all of it for each id."""

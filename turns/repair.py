@@ -13,7 +13,7 @@ from turns.database import Database
 from turns.diagnosis import SickTurn
 from turns.envelope import DeadLetter, OutgoingMessage
 from turns.head import WAKE_HEAD
-from turns.relay import BATCH, DEAD_LETTERED, PLACE_SCHEDULED, DueRow
+from turns.relay_statements import DEAD_LETTERED, PLACE_SCHEDULED, DueRow
 from turns.status import TurnStatus
 
 # Only rows that are as they were seen. What is not due before its time gets a `send_at` then, and no message now.
@@ -54,7 +54,9 @@ async def owe(database: Database, turns: Sequence[SickTurn], *, stamp_seconds: f
     """
     if any(turn.status == TurnStatus.PENDING for turn in turns):
         # A scheduled turn without its place can't be claimed, whatever is sent for it.
-        await database.fetch(PLACE_SCHEDULED, {"limit": BATCH})
+        ids, queues = [turn.id for turn in turns], sorted({turn.queue for turn in turns})
+        asked = {"queues": queues, "limit": len(turns), "only": ids, "left_out": []}
+        await database.fetch(PLACE_SCHEDULED, asked)
     parameters = {
         "ids": [turn.id for turn in turns],
         "fences": [turn.fence for turn in turns],

@@ -120,9 +120,9 @@ turns = Table(
         "seq",
         postgresql_where=text("status IN ('PENDING', 'RUNNING') AND seq IS NOT NULL"),
     ),
-    Index("turns_send_at", "send_at", postgresql_where=text("send_at IS NOT NULL")),
+    Index("turns_send_at", "queue", "send_at", postgresql_where=text("send_at IS NOT NULL")),
     # What is scheduled and has no place yet: few rows, which the relay would otherwise look for among all that is due.
-    Index("turns_scheduled", "send_at", postgresql_where=text("seq IS NULL AND status = 'PENDING'")),
+    Index("turns_scheduled", "queue", "send_at", postgresql_where=text("seq IS NULL AND status = 'PENDING'")),
     # `dlq list` and redrive; its predicate costs nothing extra, every status change is non-HOT already.
     Index("turns_failed", "queue", "id", postgresql_where=text("status = 'FAILED'")),
     # The backlog of a queue, the oldest first. The predicate is an expression, so that no other statement's plan takes it.

@@ -8,7 +8,7 @@ from typing import Any, LiteralString
 import psycopg
 
 from turns.database import Database
-from turns.diagnosis import MOST, NOBODY_TO_ANSWER, UNDECLARED, look
+from turns.diagnosis import MOST, NOBODY_TO_ANSWER, NOT_RELAYED, SCAN, UNDECLARED, look
 from turns.schema import metadata
 
 REVISION: LiteralString = "SELECT version_num FROM alembic_version"
@@ -105,6 +105,11 @@ async def find_unanswered_queues(
 async def find_undeclared_queues(database: Database, declared: Sequence[str]) -> list[dict[str, Any]]:
     """Queues of open turns that are not among the `declared`: `queue`, `turns`, `since`."""
     return list(await look(database, UNDECLARED, {"queues": list(declared), "limit": MOST}))
+
+
+async def find_unrelayed_queues(database: Database, overdue_seconds: float) -> list[dict[str, Any]]:
+    """Queues whose messages are due for so long that no relay can be sending them: `queue`, `turns` (at most SCAN), `since`."""
+    return list(await look(database, NOT_RELAYED, {"overdue": overdue_seconds, "scan": SCAN, "limit": MOST}))
 
 
 async def find_overdue_webhooks(database: Database, overdue_seconds: float) -> tuple[int, datetime | None]:

@@ -9,20 +9,23 @@ import asyncio
 import json
 import random
 import time
+from collections.abc import Sequence
 from functools import partial
 
+import psycopg
 import structlog
 
 from turns import webhooks
 from turns.backoff import full_jitter
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError
+from turns.relay_steps import LeftOut, alone, tell_failed
 from turns.settings import Settings
 from turns.webhook_post import RESOLVER_THREADS, TOTAL_SECONDS, NotPostedError, WebhookPost
 from turns.webhook_shares import WebhookShares
 from turns.webhook_signature import signed_headers
 from turns.webhook_url import is_allowed, parse_webhook_url
-from turns.webhooks import OwedWebhook, Taken
+from turns.webhooks import Choice, DueWebhook, OwedWebhook, Taken
 
 CONCURRENT = RESOLVER_THREADS
 """Each with a resolver of its own: no try waits for a thread that somebody else's name keeps, and fails for it."""
@@ -48,16 +51,17 @@ class WebhookDelivery:
         self._settings = settings
         self._post = post or WebhookPost()
         self._shares = WebhookShares()
+        self._left_out = LeftOut()
         self._under_way: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Rounds until `stopping`; an outage of Postgres ends a round, never the loop."""
+        """Rounds until `stopping`; neither an outage of Postgres nor a row that it refuses ends more than a round."""
         self._stopping = stopping
         stopped = asyncio.create_task(stopping.wait())
         try:
             while not stopping.is_set():
-                more = await self._round_unless_away()
+                more = await alone("webhooks", self.round())
                 # Where somebody waits for a place, the first that is free; else the tick.
                 waits = {stopped, *self._under_way} if more else {stopped}
                 tick = self._settings.relay_tick_seconds
@@ -68,13 +72,6 @@ class WebhookDelivery:
             for task in (stopped, *self._under_way):
                 task.cancel()
             self._post.close()
-
-    async def _round_unless_away(self) -> bool:
-        try:
-            return await self.round()
-        except DatabaseUnavailableError as error:
-            log.warning("webhook.round_failed", error=str(error))
-            return False
 
     async def round(self) -> bool:
         """Takes what is due and sends it on its way. True if somebody waits for a place."""
@@ -91,15 +88,35 @@ class WebhookDelivery:
         return waiting or len(self._under_way) >= CONCURRENT
 
     async def _take(self, room: int, look_at: int) -> Taken:
-        taken = await webhooks.take(
-            self._database, lambda due: self._shares.choose(due, room), look_at=look_at, stamp_seconds=STAMP_SECONDS
-        )
+        taken = await self._take_around(room, look_at)
         for webhook in taken.webhooks:
             self._shares.begin(webhook)
             task = asyncio.create_task(self._keep_place(webhook))
             self._under_way.add(task)
             task.add_done_callback(partial(self._forget, webhook))
         return taken
+
+    async def _take_around(self, room: int, look_at: int) -> Taken:
+        """Fewer and fewer, where they are refused; the one that is refused alone is left out for a while."""
+        seen: list[DueWebhook] = []
+
+        def choose(due: Sequence[DueWebhook]) -> Choice:
+            seen.extend(due)
+            return self._shares.choose(due, room)
+
+        left_out = self._left_out.at(time.monotonic())
+        try:
+            return await webhooks.take(
+                self._database, choose, look_at=look_at, stamp_seconds=STAMP_SECONDS, left_out=left_out
+            )
+        except psycopg.Error as error:
+            if len(seen) > 1:
+                return await self._take_around(room, len(seen) // 2)
+            bad = seen[0].turn_id if seen else None
+            if bad is not None:
+                self._left_out.add(bad, time.monotonic())
+            tell_failed("take_webhooks", error, bad)
+            return Taken([], 0, 0)
 
     async def settled(self) -> None:
         """Waits for what is under way."""
@@ -134,6 +151,9 @@ class WebhookDelivery:
         except DatabaseUnavailableError as away:
             # Due again after its stamp: the receiver tells a repeat by its id.
             log.warning("webhook.not_noted", error=str(away), **about)
+            return
+        except psycopg.Error as refused:
+            tell_failed("note_webhook", refused, webhook.turn_id)
             return
         if again is None:
             log.error("webhook.given_up", reason=error, **about)

@@ -20,7 +20,7 @@ from turns.webhook_url import parse_webhook_url
 # A turn that is owed a webhook is in the table: the archive leaves it there.
 LOOK: LiteralString = """
 SELECT w.turn_id, w.generation, w.url, coalesce((SELECT t.tenant_id FROM turns t WHERE t.id = w.turn_id), '') AS tenant_id
-  FROM webhooks w WHERE w.due_at <= now() ORDER BY w.due_at LIMIT %(limit)s
+  FROM webhooks w WHERE w.due_at <= now() AND NOT w.turn_id = ANY (%(left_out)s::uuid[]) ORDER BY w.due_at LIMIT %(limit)s
    FOR NO KEY UPDATE OF w SKIP LOCKED
 """
 
@@ -101,11 +101,20 @@ class Taken:
 
 
 async def take(
-    database: Database, choose: Callable[[Sequence[DueWebhook]], Choice], *, look_at: int, stamp_seconds: float
+    database: Database,
+    choose: Callable[[Sequence[DueWebhook]], Choice],
+    *,
+    look_at: int,
+    stamp_seconds: float,
+    left_out: Sequence[UUID] = (),
 ) -> Taken:
-    """Takes what `choose` chooses of the oldest that are due; nobody else takes it for `stamp_seconds`."""
+    """Takes what `choose` chooses of the oldest that are due; nobody else takes it for `stamp_seconds`.
+
+    Raises DatabaseUnavailableError, and psycopg.Error where a row is refused: then nothing is taken.
+    """
+    look = {"limit": look_at, "left_out": list(left_out)}
     async with database.connection() as connection, connection.transaction():
-        due = [DueWebhook(**row) for row in await (await connection.execute(LOOK, {"limit": look_at})).fetchall()]
+        due = [DueWebhook(**row) for row in await (await connection.execute(LOOK, look)).fetchall()]
         choice = choose(due)
         rows: list[DictRow] = []
         if choice.taken:

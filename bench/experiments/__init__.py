@@ -1,7 +1,7 @@
 """The questions, one a file. `ALL` has them in the order in which they are asked."""
 
-from bench.experiments import burst, calls, drain, growth, handoff, latency, memory, slots, start, submit
+from bench.experiments import burst, calls, drain, growth, handoff, latency, memory, relay, slots, start, submit
 
 ALL = tuple(
-    module.EXPERIMENT for module in (drain, calls, start, latency, handoff, slots, submit, growth, burst, memory)
+    module.EXPERIMENT for module in (drain, burst, calls, start, latency, handoff, slots, submit, relay, growth, memory)
 )

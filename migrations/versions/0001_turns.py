@@ -65,8 +65,8 @@ CREATE UNIQUE INDEX turns_session_seq ON turns (tenant_id, session_id, seq);
 CREATE UNIQUE INDEX turns_running ON turns (tenant_id, session_id) WHERE status = 'RUNNING';
 CREATE INDEX turns_open ON turns (tenant_id, session_id, seq)
     WHERE status IN ('PENDING', 'RUNNING') AND seq IS NOT NULL;
-CREATE INDEX turns_send_at ON turns (send_at) WHERE send_at IS NOT NULL;
-CREATE INDEX turns_scheduled ON turns (send_at) WHERE seq IS NULL AND status = 'PENDING';
+CREATE INDEX turns_send_at ON turns (queue, send_at) WHERE send_at IS NOT NULL;
+CREATE INDEX turns_scheduled ON turns (queue, send_at) WHERE seq IS NULL AND status = 'PENDING';
 CREATE INDEX turns_failed ON turns (queue, id) WHERE status = 'FAILED';
 CREATE INDEX turns_trace_id ON turns (trace_id);
 CREATE INDEX turns_tenant_created ON turns (tenant_id, created_at, id);

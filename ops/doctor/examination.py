@@ -148,6 +148,7 @@ class Examination:
                 for symptom in Symptom:
                     await self._try(symptom.value, self._look_for, database, symptom)
                 await self._try("workers", self._look_at_workers, database)
+                await self._try("relays", self._look_at_relays, database)
                 await self._try("webhooks", self._look_at_webhooks, database)
                 await self._try("locks", self._look_at_locks, database)
                 for queue in self.settings.queues_by_name if self._scope.letters else ():
@@ -207,6 +208,11 @@ class Examination:
         for row in await surroundings.find_undeclared_queues(database, list(self.settings.queues_by_name)):
             detail = f"{row['turns']} open turns"
             self._note("undeclared-queue", row["queue"], detail, since=row["since"], queue=row["queue"])
+
+    async def _look_at_relays(self, database: Database) -> None:
+        for row in await surroundings.find_unrelayed_queues(database, self._graces.overdue):
+            detail = f"{row['turns']} turns are owed a message"
+            self._note("queue-not-relayed", row["queue"], detail, since=row["since"], queue=row["queue"])
 
     async def _look_at_webhooks(self, database: Database) -> None:
         many, since = await surroundings.find_overdue_webhooks(database, self._graces.overdue)

@@ -120,6 +120,12 @@ CATALOGUE: dict[str, Kind] = {
     "undeclared-queue": Kind(
         _WARNING, "open turns of a queue that these settings do not declare", "declare it, or ask its owners"
     ),
+    # The turns themselves are the errors: this names their queue, and how many there are.
+    "queue-not-relayed": Kind(
+        _INFO,
+        "messages of the queue are due and no relay sends them",
+        "run a relay that declares the queue and may send to it; its log says relay.not_sent where it may not",
+    ),
     "no-worker": Kind(_ERROR, "turns are due and no worker of their queue is alive", "start a worker"),
     "worker-silent": Kind(
         _WARNING, "a worker ended without a word", "its turns are taken over; see why", Remedy.FORGET_WORKER

@@ -61,6 +61,8 @@ MODULES = (
     "turns.sqs_http",
     "turns.relay",
     "turns.lost_turns",
+    "turns.relay_sends",
+    "turns.relay_steps",
     "turns.submission",
     "turns.double_texting",
     "turns.redrive",

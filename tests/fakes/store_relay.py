@@ -12,7 +12,7 @@ from tests.fakes.store_clock import interval
 from tests.fakes.store_rows import Instant, TurnRow, by_id, columns
 from tests.fakes.store_submit import is_failed
 from tests.fakes.store_tables import Deadline, Tables
-from turns.relay import MAX_NET_SECONDS
+from turns.relay_statements import MAX_NET_SECONDS
 from turns.status import TurnStatus
 
 Parameters = Mapping[str, Any]
@@ -72,16 +72,40 @@ def _pop(heap: list[Deadline], until: Instant) -> Iterator[Deadline]:
         yield heappop(heap)
 
 
+def _is_asked_for(row: TurnRow, parameters: Parameters) -> bool:
+    only = parameters.get("only")
+    return row.id not in parameters["left_out"] and (only is None or row.id in only)
+
+
+def _unplaced(tables: Tables, parameters: Parameters) -> list[TurnRow]:
+    return [
+        row
+        for queue in parameters["queues"]
+        for row in _take(
+            tables.scheduled,
+            tables.now(),
+            _still_scheduled,
+            lambda row, queue=queue: row.queue == queue and _is_asked_for(row, parameters),  # type: ignore[misc]
+            parameters["limit"],
+        )
+    ]
+
+
+def find_unplaced(tables: Tables, parameters: Parameters) -> Rows:
+    """FIND_UNPLACED."""
+    return [{"id": row.id} for row in _unplaced(tables, parameters)]
+
+
 def place_scheduled(tables: Tables, parameters: Parameters) -> Rows:
     """PLACE_SCHEDULED."""
     now = tables.now()
-    due = _take(tables.scheduled, now, _still_scheduled, lambda _: True, parameters["limit"])
+    due = _unplaced(tables, parameters)
     for key, rows in groupby(sorted(due, key=by_session), key=by_session):
         session = tables.sessions[key]
         for row in sorted(rows, key=lambda row: (row.execute_at or 0, row.id)):
             tables.update_session(session, last_seq=session.last_seq + 1, updated_at=now)
             tables.update_turn(row, seq=session.last_seq)
-    return []
+    return [{"id": row.id} for row in due]
 
 
 def mark_lost(tables: Tables, parameters: Parameters) -> Rows:
@@ -137,19 +161,33 @@ def find_lost(tables: Tables, parameters: Parameters) -> Rows:
     ]
 
 
+def _due(tables: Tables, parameters: Parameters) -> list[TurnRow]:
+    now = tables.now()
+
+    def take_of(queue: str, dead: bool, limit: int, reach: float) -> list[TurnRow]:
+        floor = now - interval(reach)
+
+        def wanted(row: TurnRow) -> bool:
+            in_line = row.queue == queue and (row.status is TurnStatus.FAILED) == dead
+            return in_line and row.send_at is not None and row.send_at > floor and _is_asked_for(row, parameters)
+
+        return _take(tables.due, now, _still_due, wanted, limit)
+
+    lines = zip(*(parameters[name] for name in ("queues", "deads", "limits", "reaches")), strict=True)
+    return [row for line in lines for row in take_of(*line)]
+
+
+def find_due(tables: Tables, parameters: Parameters) -> Rows:
+    """FIND_DUE."""
+    return [{"id": row.id} for row in _due(tables, parameters)]
+
+
 def take_due(tables: Tables, parameters: Parameters) -> Rows:
     """TAKE_DUE."""
     now = tables.now()
-    floor = now - interval(parameters["reach"])
-    due = _take(
-        tables.due,
-        now,
-        _still_due,
-        lambda row: row.send_at is not None and row.send_at > floor,
-        parameters["limit"],
-    )
     answers: Rows = []
-    for row in due:
+    for row in _due(tables, parameters):
+        due_at = tables.to_datetime(row.send_at)
         if row.status is not RUNNING:
             send_at = now + interval(parameters["stamp"])
         elif row.lease_until is not None and row.lease_until < now:
@@ -157,7 +195,7 @@ def take_due(tables: Tables, parameters: Parameters) -> Rows:
         else:
             send_at = None
         tables.update_turn(row, send_at=send_at, sends=row.sends + (row.status is RUNNING))
-        answers.append({**columns(row, TAKEN_COLUMNS), "send_at": tables.to_datetime(send_at)})
+        answers.append({**columns(row, TAKEN_COLUMNS), "send_at": tables.to_datetime(send_at), "due_at": due_at})
     return answers
 
 
@@ -170,6 +208,15 @@ def put_net(tables: Tables, parameters: Parameters) -> Rows:
             continue
         net = max(parameters["net"], 2 * tables.dwell(row.queue, parameters["seen"])) * 2 ** min(row.sends, 10)
         tables.update_turn(row, sends=row.sends + 1, send_at=now + interval(min(MAX_NET_SECONDS, net)))
+    return []
+
+
+def give_back(tables: Tables, parameters: Parameters) -> Rows:
+    """GIVE_BACK."""
+    for turn_id, stamp, due_at in zip(*(parameters[name] for name in ("ids", "stamps", "due_ats")), strict=True):
+        row = tables.turns.get(turn_id)
+        if row is not None and row.send_at == tables.from_datetime(stamp):
+            tables.update_turn(row, send_at=tables.from_datetime(due_at))
     return []
 
 

@@ -16,9 +16,26 @@ from tests.given_queues import GivenQueues
 from tests.infra.emulator import client
 from tests.probes import until
 
-PAGES = {"turn-failed", "session-halted", "oldest", "dlq-untouched", "deaf-workers", "relay-silent"}
+PAGES = {
+    "turn-failed",
+    "session-halted",
+    "relay-step-failed",
+    "oldest",
+    "dlq-untouched",
+    "deaf-workers",
+    "relay-silent",
+}
 TELLS = {"depth", "lock-timeouts", "lock-held-long", "leases-lost", "lock-busy", "lock-unavailable", "producer-quiet"}
-PLAIN = ["turn-failed", "session-halted", "oldest", "depth", "lock-timeouts", "lock-held-long", "leases-lost"]
+PLAIN = [
+    "turn-failed",
+    "session-halted",
+    "relay-step-failed",
+    "oldest",
+    "depth",
+    "lock-timeouts",
+    "lock-held-long",
+    "leases-lost",
+]
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from turns.put_off import PUT_OFF
 from turns.reading import TurnFilter, list_turns
 from turns.reading_claims import READ_CLAIMS
 from turns.redrive import REVIVE
-from turns.relay import DEAD_LETTERED
+from turns.relay_statements import DEAD_LETTERED
 from turns.renew import RENEW
 from turns.settings import Settings
 from turns.settle import REREAD_SETTLED, SETTLE

@@ -33,7 +33,7 @@ from turns.put_off import PutOff, put_off
 from turns.recorded_values import record_value
 from turns.redrive import read_generations, revive
 from turns.registry import SEEN_SECONDS
-from turns.relay import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
+from turns.relay_statements import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
 from turns.settle import Settled, SettleRequest, settle
 from turns.settlement import JoinPolicy
 from turns.status import TurnStatus
@@ -393,9 +393,17 @@ class StoreMachine(RuleBasedStateMachine):
     def relay(self, seconds: float, reach: float, sent: bool) -> None:
         """A round of it."""
         self.pass_time(seconds)
-        self.pair.ask(lambda stand: stand.database.fetch(PLACE_SCHEDULED, LIMIT))
+        asked = {"left_out": [], "only": None}
+        place = {**asked, "queues": ["turns", "other"], **LIMIT}
+        self.pair.ask(lambda stand: stand.database.fetch(PLACE_SCHEDULED, place))
         self.mark_lost()
-        parameters = {**LIMIT, "reach": reach, "stamp": STAMP_SECONDS, "resend": RESEND_SECONDS}
+        lines = {
+            "queues": ["turns", "other", "turns", "other"],
+            "deads": [False, False, True, True],
+            "limits": [200] * 4,
+            "reaches": [reach] * 4,
+        }
+        parameters = {**asked, **lines, "stamp": STAMP_SECONDS, "resend": RESEND_SECONDS}
         rows, _ = self.pair.ask(lambda stand: stand.database.fetch(TAKE_DUE, parameters))
         if rows:
             self._taken.append(rows)

@@ -21,7 +21,11 @@ locals {
     }
     # A claim that another worker took over while its handler ran: work that was done in vain.
     lease_lost = { pattern = "{ $.event = \"heartbeat.superseded\" }", value = "1" }
+    # A statement of a relay beside a worker was refused. A relay of its own: the filters of relay_step_failed below.
+    relay_step_failed = { pattern = local.relay_step_failed, value = "1" }
   }
+
+  relay_step_failed = "{ ($.event = \"relay.step_failed\") && ($.level = \"error\") }"
 
   filters = merge([
     for queue, names in var.queues : {
@@ -64,6 +68,25 @@ resource "aws_cloudwatch_log_metric_filter" "backlog" {
     namespace = local.namespace
     name      = "${each.value.queue}.${each.value.metric}"
     value     = each.value.value
+  }
+}
+
+# A relay serves all queues: its failed step counts for each of them.
+resource "aws_cloudwatch_log_metric_filter" "relay_step_failed" {
+  for_each = merge([
+    for queue in keys(var.queues) : { for group in var.relay_log_groups : "${queue}/${group}" => { queue = queue, group = group } }
+  ]...)
+
+  # Another name than beside a worker: both may write to one log group.
+  name           = "${var.name}-${each.value.queue}-relay-step-failed-alone"
+  log_group_name = each.value.group
+  pattern        = local.relay_step_failed
+
+  metric_transformation {
+    namespace     = local.namespace
+    name          = "${each.value.queue}.relay_step_failed"
+    value         = "1"
+    default_value = "0"
   }
 }
 

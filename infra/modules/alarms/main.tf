@@ -17,6 +17,11 @@ locals {
       source      = "log", metric = "session_halted", statistic = "Sum", period = 60, all = 1
       above       = 0, actions = local.page
     }
+    relay-step-failed = {
+      description = "Postgres refuses a row or a statement of the relay. Runbook: docs/runbooks/relay-silent.md"
+      source      = "log", metric = "relay_step_failed", statistic = "Sum", period = 60, all = 1
+      above       = 0, actions = local.page
+    }
     # Metric and threshold: local.by_queue.
     oldest = {
       description = "Turns wait too long: too few workers, or workers that do not get on."

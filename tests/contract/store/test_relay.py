@@ -29,7 +29,7 @@ from turns.identifiers import start_trace
 from turns.memory_items import prune_items
 from turns.redrive import revive
 from turns.registry import SEEN_SECONDS
-from turns.relay import DEAD_LETTERED, MAX_NET_SECONDS, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
+from turns.relay_statements import DEAD_LETTERED, MAX_NET_SECONDS, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
 from turns.submission import forget_submissions, idempotency_key, submit
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
@@ -37,8 +37,17 @@ STAMP_SECONDS = 15.0
 RESEND_SECONDS = 5.0
 
 
-async def take_due(store: Stand, *, limit: int = 200, reach: float = 1e9) -> list[dict[str, Any]]:
-    parameters = {"limit": limit, "reach": reach, "stamp": STAMP_SECONDS, "resend": RESEND_SECONDS}
+ALL: dict[str, Any] = {"left_out": [], "only": None}
+
+
+def lines(queue: str = QUEUE, *, limit: int = 200, reach: float = 1e9) -> dict[str, Any]:
+    """Wake-ups and dead letters of one queue."""
+    return {"queues": [queue, queue], "deads": [False, True], "limits": [limit, limit], "reaches": [reach, reach]}
+
+
+async def take_due(store: Stand, **asked: Any) -> list[dict[str, Any]]:
+    rest = {name: asked.pop(name) for name in ALL if name in asked}
+    parameters = {**ALL, **rest, **lines(**asked), "stamp": STAMP_SECONDS, "resend": RESEND_SECONDS}
     return await store.database.fetch(TAKE_DUE, parameters)
 
 
@@ -223,8 +232,8 @@ async def test_a_lease_that_was_renewed_meanwhile_is_owed_nothing(store: Stand) 
 # --- scheduled turns
 
 
-async def place(store: Stand) -> None:
-    await store.database.fetch(PLACE_SCHEDULED, {"limit": 200})
+async def place(store: Stand, **asked: Any) -> None:
+    await store.database.fetch(PLACE_SCHEDULED, {**ALL, "queues": [QUEUE], "limit": 200, **asked})
 
 
 async def test_a_scheduled_turn_is_placed_behind_all_that_came_before_its_time(store: Stand) -> None:

@@ -163,6 +163,19 @@ async def test_a_switched_off_trigger_is_found(doctor: Doctor, make_ill: MakeIll
     ]
 
 
+async def test_a_queue_that_no_relay_sends_is_named_once(
+    doctor: Doctor, database: Database, settings: Settings, make_ill: MakeIll
+) -> None:
+    for session in "abc":
+        await make_pending(database, settings, session)
+    await make_ill("UPDATE turns SET queue = 'elsewhere', send_at = now() - interval '1 h'")
+
+    found = await doctor()
+
+    [told] = [one for one in found.document["findings"] if one["code"] == "queue-not-relayed"]
+    assert (told["subject"], told["detail"]) == ("elsewhere", "3 turns are owed a message")
+
+
 async def test_what_no_relay_sends_is_found_and_sent(
     doctor: Doctor, database: Database, queues: MessageQueues, settings: Settings, make_ill: MakeIll
 ) -> None:

@@ -38,7 +38,6 @@ SELECT md5(%(wave)s || k.kind || n)::uuid, 't', %(wave)s || k.session || '-' || 
            ('running', 'running', 1, 'RUNNING', NULL, now() + interval '1 minute', NULL),
            ('next', 'running', 2, 'PENDING', now() - interval '1 second', NULL, NULL),
            ('lost', 'lost', 1, 'RUNNING', now() - interval '1 second', now() - interval '1 minute', NULL),
-           ('lapsed', 'lapsed', 1, 'RUNNING', NULL, now() - interval '1 minute', NULL),
            ('heir', 'lost', 2, 'PENDING', now() - interval '1 second', NULL, NULL),
            ('failed', 'failed', 1, 'FAILED', now() - interval '1 second', NULL, NULL),
            ('scheduled', 'scheduled', NULL, 'PENDING', now() - interval '1 second', NULL, NULL),

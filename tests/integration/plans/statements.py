@@ -24,7 +24,7 @@ from turns import (
     reading_claims,
     recorded_values,
     redrive,
-    relay,
+    relay_statements,
     renew,
     settle,
     submission,
@@ -194,11 +194,14 @@ def calls() -> Iterator[Call]:
 
 
 def calls_of_the_relay() -> Iterator[Call]:
-    """Those of a relay's round that takes ten."""
+    """Those of a relay's round that takes ten. MARK_LOST is not among them: it reads all RUNNING turns, by design. They are bounded by the slots."""
     limit = {"limit": TURNS}
+    asked: dict[str, Any] = {"left_out": [], "only": None}
+    lines = {"queues": [QUEUE] * 2, "deads": [False, True], "limits": [TURNS] * 2, "reaches": [120.0] * 2}
     net = {"net": 60.0, "seen": 30.0}
-    yield Call("place what is scheduled", relay.PLACE_SCHEDULED, limit)
-    yield Call("wake what is lost", lost_turns.MARK_LOST, {**limit, "lease": 30.0})
-    yield Call("take what is due", relay.TAKE_DUE, {**limit, "reach": 120.0, "stamp": 15.0, "resend": 5.0})
-    yield Call("put the net", relay.PUT_NET, {"ids": _ids("waiting"), "stamps": [STAMP] * TURNS, **net})
-    yield Call("note dead letters", relay.DEAD_LETTERED, {"ids": _ids("failed"), "generations": [1] * TURNS})
+    yield Call("place what is scheduled", relay_statements.PLACE_SCHEDULED, {**asked, "queues": [QUEUE], **limit})
+    yield Call("take what is due", relay_statements.TAKE_DUE, {**asked, **lines, "stamp": 15.0, "resend": 5.0})
+    yield Call("put the net", relay_statements.PUT_NET, {"ids": _ids("waiting"), "stamps": [STAMP] * TURNS, **net})
+    stamps = {"ids": _ids("waiting"), "stamps": [STAMP] * TURNS, "due_ats": [STAMP] * TURNS}
+    yield Call("give back what was not sent", relay_statements.GIVE_BACK, stamps)
+    yield Call("note dead letters", relay_statements.DEAD_LETTERED, {"ids": _ids("failed"), "generations": [1] * TURNS})

@@ -93,20 +93,6 @@ def test_a_hot_statement_looks_at_no_more_rows_in_a_burst(database_url: str, sta
     assert greedy(database_url, state, calls()) == {}
 
 
-# Its statements are being rewritten. Where they are by key, this fails, and goes.
-TODAYS_RELAY = pytest.mark.xfail(strict=True, raises=AssertionError, reason="turns/relay.py joins by plain equality")
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        pytest.param(
-            name,
-            marks=[] if name == "bursting" else TODAYS_RELAY,
-        )
-        for name in STATES
-    ],
-)
 def test_a_round_of_the_relay_looks_at_no_more_rows_in_a_burst(database_url: str, state: str) -> None:
     assert greedy(database_url, state, calls_of_the_relay()) == {}
 

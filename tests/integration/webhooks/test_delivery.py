@@ -256,6 +256,37 @@ async def test_after_the_last_try_it_is_given_up(
     assert (row["tries"], row["due_at"], row["error"]) == (webhook_delivery.MAX_TRIES, None, "status 503")
 
 
+async def test_a_row_that_is_refused_keeps_no_other_webhook_waiting(
+    database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
+) -> None:
+    turns = [await ended(database, settings, session_id=f"s-{number}") for number in range(3)]
+    refused = turns[1]
+    await database.fetch(f"ALTER TABLE webhooks ADD CONSTRAINT refused CHECK (turn_id <> '{refused}' OR tries = 0)", {})  # type: ignore[arg-type]
+
+    with capture_logs() as lines:
+        for _ in range(3):
+            await deliver(delivery)
+
+    assert {one["turn_id"] for one in await owed(database) if one["delivered_at"]} == {turns[0], turns[2]}
+    failures = [line for line in lines if line["event"] == "relay.step_failed"]
+    assert [(one["step"], one["error_class"], one["turn_id"], one["log_level"]) for one in failures] == [
+        ("take_webhooks", "CheckViolation", str(refused), "error")
+    ]
+
+
+async def test_a_delivery_that_can_not_be_noted_is_told_loudly(
+    database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
+) -> None:
+    turn_id = await ended(database, settings)
+    await database.fetch("ALTER TABLE webhooks ADD CONSTRAINT refused CHECK (delivered_at IS NULL)", {})
+
+    with capture_logs() as lines:
+        await deliver(delivery)
+
+    [line] = [line for line in lines if line["event"] == "relay.step_failed"]
+    assert (line["step"], line["turn_id"]) == ("note_webhook", str(turn_id))
+
+
 async def test_one_that_takes_its_deliverers_with_it_comes_to_an_end(
     database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
 ) -> None:
