@@ -210,12 +210,23 @@ class Database:
     async def _take(self) -> Connection:
         # psycopg's own check on check-out is a round trip, and a pause of a second for each connection that fails it.
         while True:
-            connection = await self._pool.getconn()
+            connection = await self._get()
             if not _has_been_ended(connection):
                 return connection
             self._note_break()
             await connection.close()
             await self._pool.putconn(connection)
+
+    async def _get(self) -> Connection:
+        # The pool waits by `asyncio.wait_for`, and Python 3.11's loses a cancellation that meets the connection: a handler that
+        # was told to stop would go on. The task itself still counts it.
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        before = task.cancelling()
+        connection = await self._pool.getconn()
+        if task.cancelling() > before:
+            await self._pool.putconn(connection)
+            raise asyncio.CancelledError
+        return connection
 
     def _outage(self, error: Exception) -> DatabaseUnavailableError:
         # A pool that is merely busy is no outage either; where the server is gone, the calls under way have said so.

@@ -34,6 +34,17 @@ def end_all(url: str, application: str) -> None:
         )
 
 
+async def fetch_within(bounds: list[asyncio.Timeout], database: Database) -> str:
+    """What became of a call under an `asyncio.timeout` that the caller lets end."""
+    try:
+        async with asyncio.timeout(None) as bound:
+            bounds.append(bound)
+            await database.fetch("SELECT pg_sleep(5)", {})
+    except TimeoutError:
+        return "timed out"
+    return "went on"
+
+
 async def test_postgres_is_given_back_what_a_busy_moment_took(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +104,37 @@ async def test_a_pool_in_which_too_many_wait_is_no_sign_of_an_outage(database_ur
         await waiting
 
         assert database.unbroken_seconds() == float("inf")
+
+
+@pytest.mark.parametrize("steps", range(12))
+async def test_a_cancellation_is_never_lost_while_a_connection_is_handed_over(database_url: str, steps: int) -> None:
+    async with Database(database_url, "test-pool", size=1) as database:
+        async with database.connection():
+            waiting = asyncio.create_task(database.fetch("SELECT pg_sleep(20)", {}))
+            await until(lambda: database._pool.get_stats()["requests_waiting"] == 1)
+        await let_the_loop_turn(steps)
+
+        waiting.cancel()
+
+        done, _ = await asyncio.wait({waiting}, timeout=10.0)
+        waiting.cancel()
+        assert done == {waiting}
+        assert waiting.cancelled()
+        # The pool has its only connection again.
+        assert await database.fetch("SELECT 1 AS one", {}) == [{"one": 1}]
+
+
+async def test_a_time_out_is_never_lost_while_a_connection_is_handed_over(database_url: str) -> None:
+    # A handler's own `asyncio.timeout` cancels, too.
+    async with Database(database_url, "test-pool", size=1) as database:
+        for steps in range(12):
+            async with database.connection():
+                bounds: list[asyncio.Timeout] = []
+                waiting = asyncio.create_task(fetch_within(bounds, database))
+                await until(lambda: database._pool.get_stats()["requests_waiting"] == 1)
+            await let_the_loop_turn(steps)
+            bounds[0].reschedule(0.0)
+            assert await waiting == "timed out", steps
 
 
 class TestOfRedis:
