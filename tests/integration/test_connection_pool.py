@@ -1,6 +1,7 @@
 """A process's connections: as many as a busy moment needs, and few or none when it is quiet."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Any
 
 import psycopg
@@ -51,8 +52,10 @@ async def test_postgres_is_given_back_what_a_busy_moment_took(
     monkeypatch.setattr(turns.database, "IDLE_SECONDS", 0.2)
 
     async with Database(database_url, "test-pool", size=4) as database:
-        await asyncio.gather(*(database.fetch("SELECT pg_sleep(0.5)", {}) for _ in range(4)))
-        busy = await asyncio.to_thread(opened, database_url, "test-pool")
+        async with AsyncExitStack() as taken:
+            for _ in range(4):
+                await taken.enter_async_context(database.connection())
+            busy = await asyncio.to_thread(opened, database_url, "test-pool")
         await until(lambda: opened(database_url, "test-pool") == 1)
 
     assert busy == 4
