@@ -104,7 +104,8 @@ WITH want AS MATERIALIZED (
 )
 SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id, c.status, c.error_class,
        h.known, h.queue = %(queue)s AS ours,
-       c.id IS NULL AND h.halted_by IS NULL AND {DUE_OF.format(of="h")} AS due
+       c.id IS NULL AND h.halted_by IS NULL AND {DUE_OF.format(of="h")} AS due,
+       h.status = 'RUNNING' AND h.lease_until >= now() AS running
   FROM head h LEFT JOIN claimed c USING (claim_id)
 """
 
@@ -185,7 +186,9 @@ class NoClaim(StrEnum):
     LOOK_AGAIN = "look again"
     """A due head is in somebody's hand for this moment."""
     IDLE = "idle"
-    """Nothing is due here, or it is being answered, or it is another queue's."""
+    """Nothing is due here, or it is another queue's."""
+    RUNNING = "running"
+    """The head is being answered, under a lease that is not over."""
     FOREIGN = "foreign"
     """The head is due, and another queue's: whoever was told of it there may have been turned away by our lock."""
     UNKNOWN = "unknown"
@@ -282,5 +285,5 @@ def _no_turn(row: DictRow) -> EndedAtClaim | NoClaim:
     if not row["known"]:
         return NoClaim.UNKNOWN
     if not row["due"]:
-        return NoClaim.IDLE
+        return NoClaim.RUNNING if row["running"] else NoClaim.IDLE
     return NoClaim.LOOK_AGAIN if row["ours"] else NoClaim.FOREIGN

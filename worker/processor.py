@@ -129,6 +129,8 @@ class Processor:
         # The slot waits for it, or what can't be deleted would pile up.
         if hold.head_held:
             await self._leaving.leave_message(hold)
+        elif hold.unmarked and hold.deletion is None:
+            await self._leaving.come_again(hold)
         else:
             await self._begin_deletion(hold)
         return left_behind
@@ -174,7 +176,7 @@ class Processor:
                 return left_behind
 
     async def _claim(self, hold: Hold) -> Claim:
-        hold.head_held = False
+        hold.head_held = hold.unmarked = False
         for look in range(MAX_LOOKS):
             request = ClaimRequest(
                 tenant_id=hold.wake_up.tenant_id, session_id=hold.wake_up.session_id, claim_id=uuid4()
@@ -193,8 +195,9 @@ class Processor:
                     # The row is committed before its message is sent, so this message is not ours (G4).
                     log.warning("message.phantom", message_id=hold.message.message_id)
                     return found
-                case NoClaim.IDLE:
-                    # Running elsewhere, done, or not due yet: normal, and the message ends here (G2).
+                case NoClaim.IDLE | NoClaim.RUNNING:
+                    # Running elsewhere, done, or not due yet: normal, and the message ends here (G2), if there is a lock.
+                    hold.unmarked = found is NoClaim.RUNNING and hold.kept.lock is None
                     log.info("session.idle", turns=hold.turns)
                     return found
                 case ClaimedTurn():

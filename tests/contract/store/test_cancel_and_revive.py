@@ -139,7 +139,7 @@ async def test_a_running_turn_is_asked_to_stop_and_the_first_request_counts(stor
     assert answer == CanceledTurn(TurnStatus.RUNNING, requested=True, session_id="s")
     assert (row["status"], row["cancel_reason"], row["cancel_requested_at"]) == ("RUNNING", "user", NOW)
     assert row["lease_until"] == NOW + timedelta(seconds=LEASE_SECONDS)
-    assert (await claim_one(store), turn.attempt) == (NoClaim.IDLE, 1)
+    assert (await claim_one(store), turn.attempt) == (NoClaim.RUNNING, 1)
 
 
 @pytest.mark.parametrize("settlement", [FAILURE, QUIET_FAILURE], ids=["failed", "failed quietly"])
