@@ -196,7 +196,7 @@ class Processor:
                     log.warning("message.phantom", message_id=hold.message.message_id)
                     return found
                 case NoClaim.IDLE | NoClaim.RUNNING:
-                    # Running elsewhere, done, or not due yet: normal, and the message ends here (G2), if there is a lock.
+                    # Done, not due yet, or running elsewhere: normal, and the message ends here (G2), unless no mark was left.
                     hold.unmarked = found is NoClaim.RUNNING and hold.kept.lock is None
                     log.info("session.idle", turns=hold.turns)
                     return found
