@@ -48,12 +48,19 @@ async def _changes(subscription: Any) -> AsyncIterator[MemoryChange]:
         except (RedisError, OSError) as error:
             log.info("memory.subscription_lost", error=f"{type(error).__name__}: {error}")
             return
-        if message is not None and message["type"] == "message":
-            yield _read(message["data"])
+        if message is not None and message["type"] == "message" and (change := _read(message["data"])) is not None:
+            yield change
 
 
-def _read(text: str) -> MemoryChange:
-    told = json.loads(text)
-    of, name, version = told["of"], told["name"], told.get("version")
-    kind, key = name.split(":", 1) if of == "item" else (None, name)
-    return MemoryChange(of, told["event"], kind, key, None if version is None else int(version))
+def _read(text: str) -> MemoryChange | None:
+    """None for what no script of ours publishes: anybody who reaches Redis may publish here."""
+    try:
+        told = json.loads(text)
+        of, event, name, version = told["of"], told["event"], told["name"], told.get("version")
+        kind, key = name.split(":", 1) if of == "item" else (None, name)
+        number = None if version is None else int(version)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
+        return None
+    if not (isinstance(of, str) and isinstance(event, str) and isinstance(key, str)):
+        return None
+    return MemoryChange(of, event, kind, key, number)

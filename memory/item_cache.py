@@ -22,7 +22,7 @@ from memory.kinds import CONTEXT_LIFETIME, LOW_PRIORITY, Pressure, find_kind
 from turns.circuit import Circuit
 from turns.errors import SupersededError
 from turns.redis_batch import NodeAwayError
-from turns.redis_connections import connect, leave_demoted
+from turns.redis_connections import connect, connect_listener, leave_demoted
 from turns.settings import Settings
 
 VALUES_PER_ITEM = 7
@@ -88,7 +88,7 @@ class ItemCache:
             settings.memory_redis, settings.redis_timeout_seconds, max_connections=settings.memory_connections
         )
         # A subscription has its connection to itself, for as long as it lasts.
-        self._subscribing = connect(settings.memory_redis, settings.redis_timeout_seconds)
+        self._subscribing = connect_listener(settings.memory_redis, settings.redis_timeout_seconds)
         self._prefix = settings.redis_prefix
         self._circuit = Circuit()
         self.counters = MemoryCounters()

@@ -7,6 +7,7 @@ low priorities are kept for the shortest time first, and then not at all.
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,10 +68,9 @@ class MemoryWatch:
             except Exception:
                 # A bug of ours, or an answer of a Redis that we don't know. Nobody's turn is worth it.
                 log.exception("memory.watch_failed")
-            try:
-                await asyncio.wait_for(stopping.wait(), every_seconds)
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(every_seconds):
+                    await stopping.wait()
 
     async def look(self) -> MemoryHealth | None:
         """The health check: asks now, and judges the pressure. None if Redis is away; the pressure is then as it was."""

@@ -1,17 +1,19 @@
-"""How migrations connect, and how they wait.
+"""How migrations connect.
 
 As everybody else connects, so that there is one meaning of DATABASE_URL. SQLAlchemy would read it in its own way, knows no libpq
 words and takes several hosts only in another form, and takes a server that is read-only by now.
 """
 
+import time
+
 import psycopg
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 
+from migrations.giving_way import MIGRATION_LOCK
 from turns.database import conninfo
 
-LOCK_TIMEOUT = "3s"
-"""Whoever waits to change a table has everybody behind him who wants to read it: claims and submits, who give up after five."""
+POLL_SECONDS = 0.25
 
 
 def make_engine(url: str) -> Engine:
@@ -20,13 +22,14 @@ def make_engine(url: str) -> Engine:
     return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(given), poolclass=NullPool)
 
 
-def statements_before() -> tuple[str, ...]:
-    """What the transaction of all migrations begins with."""
-    return (
-        # A server that computes or waits does not notice that its client is gone, and would keep the locks until it has done.
-        "SET LOCAL client_connection_check_interval = '2s'",
-        # A session of ours gives up waiting after a few seconds, but another migration may take longer, and is in nobody's way.
-        "SET LOCAL lock_timeout = 0",
-        "SELECT pg_advisory_xact_lock(hashtext('turnstile.migrate'))",
-        f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'",
-    )
+def wait_for_others(connection: Connection) -> None:
+    """Returns when no other migration is under way, and keeps others away for as long as the connection lives.
+
+    Asks again and again: a statement that waits would have a snapshot, and the other's concurrent build would wait for that.
+    """
+    while True:
+        free = connection.scalar(text(f"SELECT pg_try_advisory_lock({MIGRATION_LOCK})"))
+        connection.commit()
+        if free:
+            return
+        time.sleep(POLL_SECONDS)

@@ -1,13 +1,18 @@
 """How alembic connects: the URL comes from whoever calls (`turnstile migrate`, the tests), never from a file."""
 
 from alembic import context
+from sqlalchemy import text
 
-from migrations.engine import make_engine, statements_before
+from migrations.engine import make_engine, wait_for_others
+from migrations.giving_way import MIGRATION_LOCK, statements_before
 from turns.schema import metadata
 
 
 def run() -> None:
-    """Applies what is missing in one transaction, under an advisory lock: several may be started at once (a deploy)."""
+    """Applies what is missing, under an advisory lock: several may be started at once (a deploy).
+
+    In one transaction, which a version that builds an index concurrently (`giving_way.build_index`) ends and begins anew.
+    """
     url = context.config.get_main_option("sqlalchemy.url")
     if url is None:
         raise RuntimeError("no database URL; use `turnstile migrate`")
@@ -15,10 +20,16 @@ def run() -> None:
         context.configure(
             connection=connection, target_metadata=metadata, compare_type=True, compare_server_default=False
         )
-        with context.begin_transaction():
-            # By the context and not by the connection, so that --sql prints it: who does it by hand needs it as well.
-            for statement in statements_before():
+        if context.is_offline_mode():
+            # Printed, so that an operator who runs it by hand gives way as well.
+            for statement in (f"SELECT pg_advisory_lock({MIGRATION_LOCK})", *statements_before()):
                 context.execute(statement)
+        else:
+            wait_for_others(connection)
+            for statement in statements_before():
+                connection.execute(text(statement))
+            connection.commit()
+        with context.begin_transaction():
             context.run_migrations()
 
 

@@ -23,7 +23,7 @@ _POLL_SECONDS = 0.25
 _LOCK_NOT_AVAILABLE = "55P03"
 _IN_THE_WAY = (
     "a transaction holds a lock on what is to be changed, for long (a backup, a report); pg_stat_activity shows it by its "
-    "xact_start. So as not to hold up turns nothing was changed: run it again when that one has ended"
+    "xact_start. So as not to hold up turns it gave way, with nothing half done: run it again when that one has ended"
 )
 
 

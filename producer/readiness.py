@@ -56,8 +56,13 @@ async def check_queues(queues: MessageQueues, sending: WakeUpSending, names: lis
 
 
 async def report_queues(queues: MessageQueues, sending: WakeUpSending, names: list[str]) -> None:
-    """Says in the log, at the start, which queues are not as they should be."""
-    for name, health in (await check_queues(queues, sending, names)).items():
+    """Says in the log, at the start, which queues are not as they should be. Raises nothing: nothing waits for it."""
+    try:
+        found = await check_queues(queues, sending, names)
+    except Exception:
+        log.exception("api.queues_not_checked")
+        return
+    for name, health in found.items():
         match health:
             case QueueHealth.OK:
                 pass

@@ -3,7 +3,7 @@
 A session goes as a whole or not at all: what is said in a session that lives, its order, its version and its joins are read from
 `turns`, and half a history would be a wrong one. It is at rest when nothing has come into it since the cut-off and all its
 turns had ended before; WHY_NOT has what keeps one turn, and with it its session. The session's row stays, with `last_seq`:
-whoever speaks again goes on in the same numbering, and before an empty history.
+whoever speaks again goes on in the same numbering, before an empty history. Sessions named after a child or a compensation go.
 
 The walk goes by (`tenant_id`, `created_at`, `id`), which the tenants' list has an index for: no turn ended before it was made.
 A page reads a bounded number of rows and locks nothing. A move is one statement: turns deleted and archived are the same
@@ -133,10 +133,8 @@ WITH resting AS MATERIALIZED (
 ), whole AS MATERIALIZED (
     SELECT array_agg(l.id) AS ids FROM locked l GROUP BY l.tenant_id, l.session_id
     HAVING count(*) = (SELECT count(*) FROM turns t WHERE t.tenant_id = l.tenant_id AND t.session_id = l.session_id)
-), going AS MATERIALIZED (
-    SELECT unnest(whole.ids) AS id FROM whole
-), gone AS (
-    DELETE FROM turns t USING going WHERE t.id = going.id RETURNING t.*
+), going AS MATERIALIZED (SELECT unnest(whole.ids) AS id FROM whole
+), gone AS (DELETE FROM turns t USING going WHERE t.id = going.id RETURNING t.*
 ), archived AS (
     -- Without what is empty, half of it; but metadata may have nulls of its own.
     INSERT INTO archived_turns (id, tenant_id, session_id, trace_id, parent_turn_id, ended_at, turn, messages, attempts,
@@ -160,6 +158,9 @@ WITH resting AS MATERIALIZED (
     DELETE FROM turn_values v USING going WHERE v.turn_id = going.id
 ), webhooks_gone AS (
     DELETE FROM webhooks w USING going WHERE w.turn_id = going.id
+), sessions_gone AS (
+    DELETE FROM sessions s USING gone g WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id
+       AND g.parent_turn_id IS NOT NULL AND g.session_id IN ('child:' || g.id, 'compensation:' || g.id)
 )
 SELECT (SELECT count(*) FROM whole) AS sessions, (SELECT count(*) FROM archived) AS turns
 """

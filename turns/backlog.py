@@ -10,6 +10,7 @@ lines takes the greatest, never the sum.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import LiteralString
 
@@ -88,7 +89,6 @@ async def tell_backlog(
         except Exception:
             # A bug of ours. A figure is not worth the worker that tells it.
             log.exception("backlog.failed")
-        try:
-            await asyncio.wait_for(stopping.wait(), every_seconds)
-        except TimeoutError:
-            continue
+        with suppress(TimeoutError):
+            async with asyncio.timeout(every_seconds):
+                await stopping.wait()

@@ -13,6 +13,7 @@ hands. Watchers listen on their turn's own channel, where its events are hinted 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +21,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from turns.circuit import Circuit
-from turns.redis_connections import connect
+from turns.redis_connections import connect, connect_listener
 from turns.settings import Settings
 from turns.status import TurnStatus
 from turns.turn_event import EventKind, name_stream
@@ -100,8 +101,9 @@ class _Publisher:
 
 
 async def listen(settings: Settings, heed: Callable[[UUID], None]) -> None:
-    """Calls `heed` with each turn that is hinted at, until it is cancelled. Outlasts Redis by connecting again and again."""
-    client = connect(settings.redis_url, settings.redis_timeout_seconds)
+    """Calls `heed` with each turn that is hinted at, until it is cancelled. No publish ends it, and no failure does: it
+    connects again and again."""
+    client = connect_listener(settings.redis_url, settings.redis_timeout_seconds)
     pause = FIRST_PAUSE_SECONDS
     while True:
         channel: Any = client.pubsub()
@@ -112,8 +114,12 @@ async def listen(settings: Settings, heed: Callable[[UUID], None]) -> None:
             await _receive(channel, heed)
         except (RedisError, OSError) as error:
             log.info("hints.not_heard", error=f"{type(error).__name__}: {error}", again_in_seconds=pause)
+        except Exception:
+            # A bug of ours. The hints that follow are still worth hearing.
+            log.exception("hints.failed", again_in_seconds=pause)
         finally:
-            await channel.aclose()
+            with suppress(RedisError, OSError):
+                await channel.aclose()
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
@@ -135,5 +141,5 @@ def _read(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:
-        # Not from us. Whoever can publish here can do no more than this.
+        # Not from us. A client that can publish here can do no more than this.
         return None

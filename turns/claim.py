@@ -117,7 +117,8 @@ SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id
        h.known, h.queue = %(queue)s AS ours, {WITH_THIS_CRASH.format(of="h")} AS crashes,
        h.halted_by IS NULL AND h.queue = %(queue)s AND {WITH_THIS_CRASH.format(of="h")} > h.most_crashes
            AND ({DUE_OF.format(of="h")} OR {EXPIRED_OF.format(of="h")}) AS left_over,
-       c.id IS NULL AND h.halted_by IS NULL AND {DUE_OF.format(of="h")} AS due
+       c.id IS NULL AND h.halted_by IS NULL AND {DUE_OF.format(of="h")} AS due,
+       h.status = 'RUNNING' AND h.lease_until >= now() AS running
   FROM head h LEFT JOIN claimed c USING (claim_id)
 """
 
@@ -187,7 +188,9 @@ class NoClaim(StrEnum):
     LOOK_AGAIN = "look again"
     """A due head is in somebody's hand for this moment."""
     IDLE = "idle"
-    """Nothing is due here, or it is being answered, or it is another queue's."""
+    """Nothing is due here, or it is another queue's."""
+    RUNNING = "running"
+    """The head is being answered, under a lease that is not over."""
     FOREIGN = "foreign"
     """The head is due, and another queue's: whoever was told of it there may have been turned away by our lock."""
     UNKNOWN = "unknown"
@@ -277,5 +280,5 @@ def _no_turn(row: DictRow) -> EndedAtClaim | LeftToRecovery | NoClaim:
     if row["left_over"]:
         return LeftToRecovery(row["crashes"])
     if not row["due"]:
-        return NoClaim.IDLE
+        return NoClaim.RUNNING if row["running"] else NoClaim.IDLE
     return NoClaim.LOOK_AGAIN if row["ours"] else NoClaim.FOREIGN

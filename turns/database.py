@@ -27,6 +27,7 @@ from turns.array_literal import array_literal
 from turns.errors import DatabaseUnavailableError, RowHeldError
 from turns.postgres_pipeline import PipeliningConnection
 from turns.silent_server import ANSWER_SECONDS
+from turns.startup_options import StartupOptions, as_flags
 
 if TYPE_CHECKING:
     from sqlalchemy import ClauseElement
@@ -73,17 +74,7 @@ def conninfo(
 ) -> str:
     """The libpq connection string: `url` with time-outs that notice a silent server within seconds."""
     given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
-    options = {
-        "statement_timeout": f"{statement_timeout_seconds * 1000:.0f}ms",
-        "lock_timeout": f"{lock_timeout_seconds * 1000:.0f}ms",
-        "idle_in_transaction_session_timeout": "10s",
-        "timezone": "UTC",
-        # The statements are written for it: whoever waited for a row looks at it again. A stricter default of an operator's
-        # would refuse them instead, some only at the commit.
-        "default_transaction_isolation": r"read\ committed",
-        **({**PINNED, "transaction_timeout": f"{TRANSACTION_TIMEOUT_SECONDS}s"} if pinned else {}),
-    }
-    flags = " ".join(f"-c {name}={value}" for name, value in options.items())
+    options = _options(pinned, statement_timeout_seconds, lock_timeout_seconds)
     defaults = {
         "application_name": application,
         "connect_timeout": CONNECT_TIMEOUT_SECONDS,
@@ -94,8 +85,21 @@ def conninfo(
         # After a failover the old primary may still answer: only a server that takes writes will do.
         "target_session_attrs": "read-write",
     }
-    merged = {**defaults, **given, "options": f"{given.get('options') or ''} {flags}".strip()}
+    merged = {**defaults, **given, "options": f"{given.get('options') or ''} {as_flags(options)}".strip()}
     return make_conninfo(**cast("dict[str, Any]", merged))
+
+
+def _options(pinned: bool, statement_timeout_seconds: float, lock_timeout_seconds: float) -> dict[str, str]:
+    return {
+        "statement_timeout": f"{statement_timeout_seconds * 1000:.0f}",
+        "lock_timeout": f"{lock_timeout_seconds * 1000:.0f}",
+        "idle_in_transaction_session_timeout": "10000",
+        "TimeZone": "UTC",
+        # The statements are written for it: whoever waited for a row looks at it again. A stricter default of an operator's
+        # would refuse them instead, some only at the commit.
+        "default_transaction_isolation": "read committed",
+        **({**PINNED, "transaction_timeout": f"{TRANSACTION_TIMEOUT_SECONDS * 1000}"} if pinned else {}),
+    }
 
 
 def is_outage(error: psycopg.Error) -> bool:
@@ -134,6 +138,7 @@ class Database:
         statement_timeout_seconds: float = STATEMENT_TIMEOUT_SECONDS,
         lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
     ) -> None:
+        self._options = StartupOptions(_options(pinned, statement_timeout_seconds, lock_timeout_seconds))
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo(
                 url,
@@ -181,6 +186,7 @@ class Database:
     async def _configure(self, connection: Connection) -> None:
         connection.patience_seconds = self._patience_seconds
         set_json_loads(_read_json, connection)
+        await self._options.check(connection)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -192,8 +198,6 @@ class Database:
                     yield connection
             finally:
                 await self._pool.putconn(connection)
-        except PoolTimeout as error:
-            raise self._outage(error) from error
         except psycopg.Error as error:
             if not is_outage(error):
                 raise
@@ -202,19 +206,31 @@ class Database:
     async def _take(self) -> Connection:
         # psycopg's own check on check-out is a round trip, and a pause of a second for each connection that fails it.
         while True:
-            connection = await self._pool.getconn()
+            connection = await self._get()
             if not _has_been_ended(connection):
                 return connection
             await connection.close()
             await self._pool.putconn(connection)
+
+    async def _get(self) -> Connection:
+        # The pool waits by `asyncio.wait_for`, and Python 3.11's loses a cancellation that meets the connection: a handler that
+        # was told to stop would go on. The task itself still counts it.
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        before = task.cancelling()
+        connection = await self._pool.getconn()
+        if task.cancelling() > before:
+            await self._pool.putconn(connection)
+            raise asyncio.CancelledError
+        return connection
 
     def _outage(self, error: Exception) -> DatabaseUnavailableError:
         if self._check is None or self._check.done():
             # A restart of the server has broken the idle connections too; without this each of them would fail a call.
             self._check = asyncio.create_task(self._drop_broken())
         kind = RowHeldError if isinstance(error, psycopg.errors.LockNotAvailable) else DatabaseUnavailableError
-        # Only the first line: the DETAIL that may follow carries row values.
-        return kind(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+        # Only the first line: the DETAIL that may follow carries row values. A pool that was refused says that it took too long.
+        said = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        return kind(self._options.refused or said if isinstance(error, PoolTimeout) else said)
 
     async def _drop_broken(self) -> None:
         with suppress(psycopg.Error, PoolTimeout):

@@ -15,7 +15,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from turns.backoff import ceiling
-from turns.redis_connections import connect
+from turns.redis_connections import connect_listener
 from turns.settings import Settings
 from turns.turn_event import EventKind
 
@@ -62,7 +62,7 @@ class EventHints:
     """The listeners of a process, and the connection that they share. It is opened for the first of them."""
 
     def __init__(self, settings: Settings) -> None:
-        self._redis = connect(settings.memory_redis, settings.redis_timeout_seconds)
+        self._redis = connect_listener(settings.memory_redis, settings.redis_timeout_seconds)
         self._listeners: dict[str, set[Listener]] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -99,10 +99,13 @@ class EventHints:
             try:
                 await self._listen()
             except (RedisError, OSError) as error:
-                failures = 1 if time.monotonic() - began > LONGEST_PAUSE_SECONDS else failures + 1
                 log.warning(
                     "events.hints_away", error=f"{type(error).__name__}: {error}", listeners=len(self._listeners)
                 )
+            except Exception:
+                # A bug of ours. Those who listen would wait for their next look, every time.
+                log.exception("events.hints_failed", listeners=len(self._listeners))
+            failures = 1 if time.monotonic() - began > LONGEST_PAUSE_SECONDS else failures + 1
             self.tell_all()
             await asyncio.sleep(ceiling(failures, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS))
 

@@ -45,6 +45,8 @@ class MessageQueues:
         self._settings = settings
         self._addresses: dict[str, QueueAddress] = {}
         self._transport: SqsTransport = _open(settings)
+        self._unanswered: dict[str, list[tuple[str, float]]] = {}
+        """By queue: the attempt ids of polls whose answer was lost, and since when."""
 
     def close(self) -> None:
         """Lets go of threads and connections; a long poll that is under way is left behind."""
@@ -118,17 +120,33 @@ class MessageQueues:
         A caller that is cancelled leaves the poll behind: what it may bring stays invisible until its time is over.
         """
         address = await self.find(queue)
-        answer = await self._call(
-            queue,
-            POLL,
-            QueueUrl=address.dlq_url if dead else address.url,
-            MaxNumberOfMessages=most,
-            WaitTimeSeconds=self._settings.receive_wait_seconds if wait and not dead else 0,
-            VisibilityTimeout=int(address.visibility_seconds),
-            MessageSystemAttributeNames=["ApproximateReceiveCount", "DeadLetterQueueSourceArn"],
-            MessageAttributeNames=["All"],
-        )
+        parameters: Parameters = {
+            "QueueUrl": address.dlq_url if dead else address.url,
+            "MaxNumberOfMessages": most,
+            "WaitTimeSeconds": self._settings.receive_wait_seconds if wait and not dead else 0,
+            "VisibilityTimeout": int(address.visibility_seconds),
+            "MessageSystemAttributeNames": ["ApproximateReceiveCount", "DeadLetterQueueSourceArn"],
+            "MessageAttributeNames": ["All"],
+        }
+        if address.fifo and not dead:
+            answer = await self._poll_again(address, parameters)
+        else:
+            answer = await self._call(queue, POLL, **parameters)
         return [_received(message) for message in answer.get("Messages") or ()]
+
+    async def _poll_again(self, address: QueueAddress, parameters: Parameters) -> Answer:
+        # A poll whose answer is lost holds up its groups for a visibility timeout. The next that repeats its id gets the answer.
+        lost = self._unanswered.setdefault(address.name, [])
+        attempt, since = lost.pop() if lost else (uuid4().hex, time.monotonic())
+        if time.monotonic() - since >= address.visibility_seconds:
+            attempt, since = uuid4().hex, time.monotonic()
+        try:
+            return await self._call(address.name, POLL, ReceiveRequestAttemptId=attempt, **parameters)
+        except CallRefusedError:
+            raise
+        except (QueueUnavailableError, asyncio.CancelledError):
+            lost.append((attempt, since))
+            raise
 
     async def delete(
         self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False

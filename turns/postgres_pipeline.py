@@ -6,6 +6,7 @@ at once. Below psycopg's cursors, but not below its documented parts: `psycopg.p
 and `wait` still watches over every answer.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +42,7 @@ class PipeliningConnection(BoundedAsyncConnection):
     def __init__(self, *given: Any, **how: Any) -> None:
         super().__init__(*given, **how)
         self._statement_names: dict[Key, bytes] = {}
-        self._statements_named = 0
+        self._forgotten = 0
 
     async def run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[DictRow]]:
         """The rows of each statement, with `$1` for its first value. Each sees what those before it wrote.
@@ -59,6 +60,8 @@ class PipeliningConnection(BoundedAsyncConnection):
             if isinstance(error, FeatureNotSupported) and error.diag.source_function != "RevalidateCachedQuery":
                 raise
             self._statement_names.clear()
+            # The server may have some of them still, and would refuse to prepare another under the same name.
+            self._forgotten += 1
             return await self._run(statements)
 
     async def _run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[DictRow]]:
@@ -82,9 +85,7 @@ class PipeliningConnection(BoundedAsyncConnection):
             name = self._statement_names.get(key) or named.get(key)
             new = name is None
             if name is None:
-                # Never twice, also where nobody knows whether it was prepared: the second would be refused.
-                self._statements_named += 1
-                name = named[key] = f"turnstile_{self._statements_named}".encode()
+                name = named[key] = _name(key, self._forgotten)
             commands.append(Command(key, name, new, dumped, transformer.formats or ()))
         return commands
 
@@ -100,6 +101,14 @@ class PipeliningConnection(BoundedAsyncConnection):
         # What the commit itself had against it, such as a deferred constraint, comes after all of them.
         for beyond in results:
             _raise_failure(beyond)
+
+
+def _name(key: Key, forgotten: int) -> bytes:
+    """The same for the same statement in every process: where a pooler gives several clients one connection by turns, a name
+    never stands for another client's statement."""
+    text, types = key
+    told = hashlib.sha256(f"{','.join(map(str, types))} {text}".encode()).hexdigest()[:32]
+    return f"turnstile_{told}_{forgotten}".encode()
 
 
 def _exchange(server: PGconn, commands: Sequence[Command]) -> abc.PQGen[list[PGresult]]:

@@ -47,7 +47,22 @@ def connect(url: str, timeout_seconds: float, *, max_connections: int | None = N
 
     For a cluster it is a `turns.redis_cluster.Cluster`, which can do as much as the product asks for.
     """
-    options = {**_timeouts(timeout_seconds), "retry": AsyncRetry(NoBackoff(), 0), "decode_responses": True}
+    return _connect(url, timeout_seconds, max_connections, {})
+
+
+def connect_listener(url: str, timeout_seconds: float) -> redis.asyncio.Redis:
+    """A client for subscriptions. Text that is not UTF-8 arrives with U+FFFD in place of what can't be read.
+
+    Anybody who reaches Redis may publish. With `connect` one such message would raise UnicodeDecodeError and break the
+    connection, and hints would be missed until there is another.
+    """
+    return _connect(url, timeout_seconds, None, {"encoding_errors": "replace"})
+
+
+def _connect(
+    url: str, timeout_seconds: float, max_connections: int | None, further: dict[str, Any]
+) -> redis.asyncio.Redis:
+    options = {**_timeouts(timeout_seconds), "retry": AsyncRetry(NoBackoff(), 0), "decode_responses": True, **further}
     found = read(url)
     match found.kind:
         case RedisKind.CLUSTER:

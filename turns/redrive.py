@@ -22,6 +22,7 @@ from turns.database import Database
 from turns.envelope import OutgoingMessage
 from turns.head import IS_FAILED
 from turns.identifiers import TraceContext
+from turns.message import WakeUp
 
 REPLACED: LiteralString = "REPLACED"
 """In place of FAILED, of a child that has a successor: nobody will put it back to work. No status of the table."""
@@ -92,6 +93,10 @@ SELECT t.id, t.generation, CASE WHEN {IS_FAILED} AND {HAS_SUCCESSOR} THEN '{REPL
   FROM turns t WHERE t.id = ANY (%(ids)s::uuid[])
 """
 
+READ_OWNER: LiteralString = """
+SELECT t.tenant_id, t.session_id, t.queue FROM turns t WHERE t.id = %(id)s::uuid
+"""
+
 FIND_COMPENSATED: LiteralString = f"""
 SELECT t.id FROM turns t
  WHERE t.id = ANY (%(ids)s::uuid[]) AND {IS_FAILED} AND ({IS_BEING_COMPENSATED} OR {IS_OVERTAKEN} OR EXISTS (
@@ -139,6 +144,17 @@ async def revive(
 
 def _revived(row: Any) -> Revived:
     return Revived(row["queue"], row["generation"], OutgoingMessage.about(row))
+
+
+async def is_of_another(database: Database, wake_up: WakeUp, queue: str) -> bool:
+    """Whether the turn that a message names is of another tenant, session or queue than the message.
+
+    To be asked before a message revives a turn: a client that may send to one queue can name any turn in the table. None of
+    the three ever changes, so the answer holds. False where there is no such turn.
+    """
+    rows = await database.fetch(READ_OWNER, {"id": wake_up.turn_id})
+    own = (wake_up.tenant_id, wake_up.session_id, queue)
+    return any((row["tenant_id"], row["session_id"], row["queue"]) != own for row in rows)
 
 
 async def read_generations(database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, tuple[int, str]]:

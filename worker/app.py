@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 
 import structlog
@@ -113,10 +113,9 @@ async def _find_queue(queues: MessageQueues, queue: str, stopping: asyncio.Event
             return await queues.find(queue)
         except QueueUnavailableError as error:
             log.warning("worker.waits_for_sqs", error=str(error))
-            try:
-                await asyncio.wait_for(stopping.wait(), 1.0)
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await stopping.wait()
     return None
 
 
@@ -189,20 +188,19 @@ class _Worker:
         stack.callback(self.threads.shutdown, wait=False, cancel_futures=True)
         self.heartbeat.start()
         hints = asyncio.create_task(listen(self.settings, self.heartbeat.nudge), name="hints")
-        stack.callback(hints.cancel)
         stack.push_async_callback(in_own_thread, self.heartbeat.stop, 2.0)
         if self.settings.health_port is not None:
             server = await serve_health(Health(self._live, self._ready), self.settings.health_port)
             stack.callback(server.close)
-        if self.settings.ecs_agent_uri is not None:
-            protecting = asyncio.create_task(self._protect(self.settings.ecs_agent_uri), name="protection")
-            stack.callback(protecting.cancel)
         relay_stop = asyncio.Event()
         polling = asyncio.create_task(self.consumer.run(), name="consumer")
         stopped = asyncio.create_task(self.shutdown.stopping.wait(), name="stopping")
         watching = asyncio.create_task(self.memory_watch.run(relay_stop), name="memory watch")
         recovering = asyncio.create_task(self.recovery.run(self.shutdown.stopping), name="recovery")
-        tasks = {polling, stopped, watching, recovering}
+        # All of them: a part that ends by itself ends the worker, and says so, rather than be missed for weeks.
+        tasks = {polling, stopped, watching, hints, recovering}
+        if self.settings.ecs_agent_uri is not None:
+            tasks.add(asyncio.create_task(self._protect(self.settings.ecs_agent_uri), name="protection"))
         if self.settings.relay:
             tasks.add(asyncio.create_task(self.relay.run(relay_stop), name="relay"))
             telling = tell_backlog(self.database, list(self.settings.queues_by_name), relay_stop)
@@ -219,6 +217,7 @@ class _Worker:
         self.shutdown.stopping.set()
         await drain(self.shutdown, self.consumer, polling, self.processor, self.settings.grace_seconds)
         relay_stop.set()
+        hints.cancel()
         await asyncio.wait(tasks, timeout=0.5)
         for task in tasks:
             task.cancel()

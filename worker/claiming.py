@@ -39,7 +39,7 @@ class Claiming:
 
     async def claim(self, hold: Hold) -> Claim:
         """What the session has to do now. Raises DatabaseUnavailableError once the worker has given up."""
-        hold.head_held = False
+        hold.head_held = hold.unmarked = False
         for look in range(MAX_LOOKS):
             request = ClaimRequest(
                 tenant_id=hold.wake_up.tenant_id,
@@ -61,8 +61,9 @@ class Claiming:
                     # The row is committed before its message is sent, so this message is not ours (G4).
                     log.warning("message.phantom", message_id=hold.message and hold.message.message_id)
                     return found
-                case NoClaim.IDLE:
-                    # Running elsewhere, done, or not due yet: normal, and the message ends here (G2).
+                case NoClaim.IDLE | NoClaim.RUNNING:
+                    # Done, not due yet, or running elsewhere: normal, and the message ends here (G2), unless no mark was left.
+                    hold.unmarked = found is NoClaim.RUNNING and hold.kept.lock is None
                     log.info("session.idle", turns=hold.turns)
                     return found
                 case LeftToRecovery(crashes):

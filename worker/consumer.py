@@ -15,6 +15,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -253,7 +254,6 @@ class Consumer:
     async def _pause(self, failures: int) -> None:
         jitter = random.uniform(0.5, 1)  # noqa: S311 - not a secret
         wait = full_jitter(failures, jitter, BACKOFF_BASE_SECONDS, BACKOFF_CAP_SECONDS)
-        try:
-            await asyncio.wait_for(self._stopping.wait(), wait)
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await self._stopping.wait()

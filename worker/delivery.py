@@ -1,12 +1,14 @@
 """Read and delete: the message's side of a hold.
 
 A body that can't be understood is case zero: it goes to the DLQ as it is, at once, and is deleted only when it is there.
-A dead letter that somebody moved back with AWS's own tools counts as a redrive of its turn.
+A dead letter that somebody moved back with AWS's own tools counts as a redrive of its turn. One that names a turn of another
+tenant, session or queue is malformed, too.
 """
 
 import asyncio
 import secrets
 from collections.abc import Sequence
+from functools import partial
 
 import structlog
 
@@ -17,7 +19,7 @@ from turns.errors import MalformedMessageError, QueueUnavailableError, RowHeldEr
 from turns.identifiers import start_trace
 from turns.message import TRACEPARENT, WakeUp, decode
 from turns.message_queue import BATCH, MessageQueues
-from turns.redrive import Revived, revive
+from turns.redrive import Revived, is_of_another, revive
 from turns.settings import QueueSettings, Settings
 from worker.outage import Outlast
 
@@ -54,14 +56,13 @@ class Delivery:
         """
         try:
             wake_up = decode(message.body)
+            if (generation := message.dead_letter_generation) is not None:
+                await self._revive(wake_up, generation)
         except MalformedMessageError as error:
             log.warning("message.malformed", message_id=message.message_id, reason=error.reason)
             await self._queues.dead_letter_malformed(self._queue.name, message, error.reason)
             await self.delete(message)
             return None
-        generation = message.dead_letter_generation
-        if generation is not None:
-            await self._revive(wake_up, generation)
         return wake_up
 
     def delete(self, message: ReceivedMessage) -> "asyncio.Future[None]":
@@ -84,6 +85,8 @@ class Delivery:
             log.info("message.not_sent_anew", error=str(error))
 
     async def _revive(self, wake_up: WakeUp, generation: int) -> None:
+        if await self._outlast(partial(is_of_another, self._database, wake_up, self._queue.name)):
+            raise MalformedMessageError("it names a turn of another tenant, session or queue")
         trace = start_trace(secrets.randbits(192))
 
         async def ask() -> list[Revived] | RowHeldError:

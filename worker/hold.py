@@ -38,6 +38,9 @@ class Hold:
     unlocked: bool = False
     head_held: bool = False
     """Somebody sits on the row of the session's head: what is due there could not be owed a wake-up."""
+    unmarked: bool = False
+    """It had no lock, so it left no mark, and another worker answers the session's head: that one may not know of the message's
+    turn, which was committed while it settled."""
     exhausted: bool = False
     """It must end for a reason of its own: superseded, a handler that was left behind, or no slot for its turn."""
 

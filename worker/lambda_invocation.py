@@ -211,8 +211,8 @@ class Invocation:
             if some:
                 log.info("lambda.given_back", messages=len(some), after_seconds=seconds)
                 with suppress(QueueUnavailableError, UnknownQueueError, TimeoutError):
-                    giving = self._with.queues.give_back(self._with.address.name, some, after_seconds=seconds)
-                    await asyncio.wait_for(giving, LAST_CALLS_SECONDS * 2)
+                    async with asyncio.timeout(LAST_CALLS_SECONDS * 2):
+                        await self._with.queues.give_back(self._with.address.name, some, after_seconds=seconds)
 
     def _describe(self) -> WorkerRecord:
         return WorkerRecord(

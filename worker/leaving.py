@@ -55,9 +55,7 @@ class Leaving:
             # No message led here: the row is found again, as it was found before.
             return
         if hold.deletion is None:
-            hold.kept.message = None
-            # The heartbeat may have asked SQS to extend it just now: done last, that would hide for minutes what is given back.
-            await self._heartbeat.finish_extension()
+            await self._take_from_heartbeat(hold)
             await self.keep(hold.message)
         else:
             # On a FIFO queue it went with the first claim, on others with the first settle.
@@ -65,15 +63,36 @@ class Leaving:
             await hold.deletion
             await self._delivery.send_anew(hold.wake_up, hold.message)
 
+    async def come_again(self, hold: Hold) -> None:
+        """Instead of the deletion of a message whose hold is `unmarked`. After some seconds it finds what is due by then."""
+        if hold.message is None:
+            return
+        await self._take_from_heartbeat(hold)
+        seconds = _seconds_until_next(hold.message)
+        log.info("session.unmarked", again_in_seconds=int(seconds))
+        await self._give_back(hold.message, seconds)
+
     async def keep(self, message: ReceivedMessage) -> None:
         """Leaves the wake-up to the queue: it comes again after some seconds, the later the more often it has come."""
-        self._message_stays(message)
-        jitter = random.uniform(0.5, 1)  # noqa: S311 - not a secret
-        seconds = full_jitter(message.receive_count, jitter, BACK_BASE_SECONDS, BACK_CAP_SECONDS)
+        seconds = _seconds_until_next(message)
         log.warning("session.head_held", again_in_seconds=int(seconds))
+        await self._give_back(message, seconds)
+
+    async def _take_from_heartbeat(self, hold: Hold) -> None:
+        hold.kept.message = None
+        # The heartbeat may have asked SQS to extend it just now: done last, that would hide for minutes what is given back.
+        await self._heartbeat.finish_extension()
+
+    async def _give_back(self, message: ReceivedMessage, seconds: float) -> None:
+        self._message_stays(message)
         await self._delivery.give_back(message, seconds)
 
     async def _wake_head(self, wake_up: WakeUp) -> bool:
         session = {"tenant": wake_up.tenant_id, "session": wake_up.session_id}
         [head] = await self._database.fetch(WAKE_HEAD_UNLESS_HELD, session)
         return bool(head["held"])
+
+
+def _seconds_until_next(message: ReceivedMessage) -> float:
+    jitter = random.uniform(0.5, 1)  # noqa: S311 - not a secret
+    return full_jitter(message.receive_count, jitter, BACK_BASE_SECONDS, BACK_CAP_SECONDS)

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import structlog
@@ -39,7 +40,6 @@ async def outlast(call: Callable[[], Awaitable[Answer]], *, given_up: asyncio.Ev
                     "database.row_held" if isinstance(error, RowHeldError) else "database.away", error=str(error)
                 )
             wait = ceiling(tries, BASE_SECONDS, CAP_SECONDS) * random.uniform(0.5, 1)  # noqa: S311 - not a secret
-            try:
-                await asyncio.wait_for(given_up.wait(), wait)
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await given_up.wait()

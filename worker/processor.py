@@ -3,8 +3,7 @@
     read -> enter -> lock -> claim -> handle -> decide -> settle (and claim the next) -> delete -> unlock
 
 Commit first, then delete (rule 4): until the first settle is committed (on FIFO: the claim) the message is still there;
-after it, the row has a lease or a `send_at` at every instant, so a worker that dies anywhere leaves something that brings
-the turn back.
+after it, the row has a lease or a `send_at` at every instant: wherever a worker dies, something brings the turn back.
 """
 
 import asyncio
@@ -153,6 +152,8 @@ class Processor:
         # The slot waits for it, or what can't be deleted would pile up.
         if hold.head_held:
             await self._leaving.leave_message(hold)
+        elif hold.unmarked and hold.deletion is None:
+            await self._leaving.come_again(hold)
         elif (deletion := self._begin_deletion(hold)) is not None:
             await deletion
         return left_behind

@@ -9,6 +9,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import structlog
@@ -59,10 +60,9 @@ class Recovery:
                 log.info("recovery.look_failed", error=str(error))
             tick = self._settings.relay_tick_seconds * random.uniform(0.7, 1.0)  # noqa: S311 - not a secret
             pause = min(NEXT_WAVE_SECONDS, tick) if more else tick
-            try:
-                await asyncio.wait_for(stopping.wait(), pause)
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await stopping.wait()
 
     async def _look(self) -> bool:
         """Takes over what there is room for. True if more waits for a slot or for the next wave."""

@@ -13,6 +13,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
@@ -123,10 +124,9 @@ async def protect_while_busy(
         wish = decide(standing, now, terms)
         if wish is not Wish.NOTHING:
             standing = await _tell(agent_uri, wish, standing, terms)
-        try:
-            await asyncio.wait_for(stopping.wait(), terms.look_seconds)
-        except TimeoutError:
-            continue
+        with suppress(TimeoutError):
+            async with asyncio.timeout(terms.look_seconds):
+                await stopping.wait()
 
 
 async def _tell(agent_uri: str, wish: Wish, standing: Standing, terms: Terms) -> Standing:
@@ -136,6 +136,10 @@ async def _tell(agent_uri: str, wish: Wish, standing: Standing, terms: Terms) ->
     except EcsAgentError as error:
         if not standing.failures:
             log.warning("protection.refused", wish=wish.value, error=str(error))
+        return refused(standing, wish, time.monotonic(), terms)
+    except Exception:
+        # A bug of ours, or an address that is none. To be spared is best effort, and not worth the worker.
+        log.exception("protection.failed", wish=wish.value)
         return refused(standing, wish, time.monotonic(), terms)
     if standing.since is None or not enabled:
         log.info("protection.changed", protected=enabled)

@@ -272,4 +272,5 @@ class FakeMessageQueues(MessageQueues):
     def __init__(self, settings: Settings, transport: FakeTransport) -> None:
         self._settings = settings
         self._addresses = {}
+        self._unanswered = {}
         self._transport = transport

@@ -119,6 +119,7 @@ STATEMENTS: dict[str, Statement] = {
     redrive.REVIVE: store_relay.revive,
     redrive.FIND_COMPENSATED: store_children.find_compensated,
     redrive.READ_GENERATIONS: store_submit.read_generations,
+    redrive.READ_OWNER: store_submit.read_owner,
     redrive_record.BEGIN: store_cancel.begin_redrive,
     redrive_record.NOTE: store_cancel.no_answer,
     redrive_record.CONTINUE: store_cancel.begin_redrive,

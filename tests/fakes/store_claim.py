@@ -52,6 +52,7 @@ def claim(tables: Tables, parameters: Parameters) -> Rows:
             "known": session is not None,
             "ours": head is not None and head.queue == parameters["queue"],
             "due": free and head is not None and head.is_due(now),
+            "running": head is not None and head.status is RUNNING and (head.lease_until or 0) >= now,
         }
         if head is None or not free or head.queue != parameters["queue"]:
             continue

@@ -227,6 +227,12 @@ def session_exists(tables: Tables, parameters: Parameters) -> Rows:
     return [{"?column?": 1}] if (parameters["tenant"], parameters["session"]) in tables.sessions else []
 
 
+def read_owner(tables: Tables, parameters: Parameters) -> Rows:
+    """READ_OWNER."""
+    row = tables.turns.get(parameters["id"])
+    return [] if row is None else [columns(row, ("tenant_id", "session_id", "queue"))]
+
+
 def read_generations(tables: Tables, parameters: Parameters) -> Rows:
     """READ_GENERATIONS."""
     found = [tables.turns[turn_id] for turn_id in dict.fromkeys(parameters["ids"]) if turn_id in tables.turns]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -414,6 +414,42 @@ async def test_the_session_and_what_it_remembers_stay(database: Database, settin
 
     [session] = await database.fetch("SELECT last_seq FROM sessions", {})
     assert session["last_seq"] == 1
+
+
+async def sessions_left(database: Database) -> list[str]:
+    rows = await database.fetch("SELECT session_id FROM sessions ORDER BY session_id", {})
+    return [row["session_id"] for row in rows]
+
+
+@pytest.mark.parametrize("kind", ["child", "compensation"])
+async def test_a_session_that_is_named_after_its_turn_goes_with_it(
+    database: Database, settings: Settings, kind: str
+) -> None:
+    parent, child = await start_child(database, settings)
+    await settle_as(database, settings, parent, TurnStatus.SUCCEEDED)
+    own = f"{kind}:{child}"
+    for statement in ("UPDATE turns SET session_id = %(own)s WHERE session_id = 'child'",
+                      "UPDATE sessions SET session_id = %(own)s WHERE session_id = 'child'"):  # fmt: skip
+        await database.fetch(statement, {"own": own})
+    await age(database)
+
+    await archive(database)
+
+    assert (await in_table(database), sorted(await in_archive(database))) == ([], sorted([parent.id, child]))
+    assert await sessions_left(database) == ["parent"]
+
+
+async def test_a_clients_session_stays_though_it_is_called_like_a_childs(
+    database: Database, settings: Settings
+) -> None:
+    await end_turn(database, settings, f"child:{uuid4()}")
+    await age(database)
+    before = await sessions_left(database)
+
+    await archive(database)
+
+    assert await in_table(database) == []
+    assert await sessions_left(database) == before
 
 
 # --- what a session is afterwards

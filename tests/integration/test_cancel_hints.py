@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 import redis.asyncio
+import structlog.testing
 
 from tests.probes import until
 from tests.stacks.stack import Stack
@@ -74,15 +75,46 @@ async def test_another_deployments_hints_are_not_heard(
     await theirs.close()
 
 
+@pytest.mark.parametrize(
+    "published",
+    ["nonsense", "", b"\xff\xfe\x00", b"[" * 100_000],
+    ids=["no id", "nothing", "no UTF-8", "very long"],
+)
 async def test_what_is_no_hint_is_passed_over(
-    settings: Settings, client: redis.asyncio.Redis, hints: CancelHints, listening: Listening
+    settings: Settings, client: redis.asyncio.Redis, hints: CancelHints, listening: Listening, published: str | bytes
 ) -> None:
     await heard(hints, listening)
+    connections = await client.client_list(_type="pubsub")
 
-    await client.publish(f"{settings.redis_prefix}hints:cancel", "nonsense")
+    await client.publish(f"{settings.redis_prefix}hints:cancel", published)
 
     await heard(hints, listening)
     assert not listening.task.done()
+    # The same connection: a listener that had to connect again would have missed hints meanwhile.
+    assert {one["id"] for one in await client.client_list(_type="pubsub")} <= {one["id"] for one in connections}
+
+
+async def test_what_fails_while_a_hint_is_heeded_does_not_end_the_listener(
+    settings: Settings, hints: CancelHints
+) -> None:
+    heeded: list[UUID] = []
+
+    def heed(turn_id: UUID) -> None:
+        heeded.append(turn_id)
+        if len(heeded) == 1:
+            raise LookupError("a bug of ours")
+
+    task = asyncio.create_task(listen(settings, heed))
+
+    async def heeded_again() -> bool:
+        await hints.publish([uuid4()])
+        return len(heeded) > 1
+
+    with structlog.testing.capture_logs() as logged:
+        await until(heeded_again)
+    assert "hints.failed" in [line["event"] for line in logged]
+    assert not task.done()
+    task.cancel()
 
 
 async def test_a_listener_that_is_cut_off_comes_back(

@@ -1,6 +1,7 @@
 """A process's connections: as many as a busy moment needs, and few or none when it is quiet."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Any
 
 import psycopg
@@ -33,14 +34,27 @@ def end_all(url: str, application: str) -> None:
         )
 
 
+async def fetch_within(bounds: list[asyncio.Timeout], database: Database) -> str:
+    """What became of a call under an `asyncio.timeout` that the caller lets end."""
+    try:
+        async with asyncio.timeout(None) as bound:
+            bounds.append(bound)
+            await database.fetch("SELECT pg_sleep(5)", {})
+    except TimeoutError:
+        return "timed out"
+    return "went on"
+
+
 async def test_postgres_is_given_back_what_a_busy_moment_took(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns.database, "IDLE_SECONDS", 0.2)
 
     async with Database(database_url, "test-pool", size=4) as database:
-        await asyncio.gather(*(database.fetch("SELECT pg_sleep(0.5)", {}) for _ in range(4)))
-        busy = await asyncio.to_thread(opened, database_url, "test-pool")
+        async with AsyncExitStack() as taken:
+            for _ in range(4):
+                await taken.enter_async_context(database.connection())
+            busy = await asyncio.to_thread(opened, database_url, "test-pool")
         await until(lambda: opened(database_url, "test-pool") == 1)
 
     assert busy == 4
@@ -64,6 +78,37 @@ async def test_a_connection_that_was_closed_at_this_end_is_not_handed_out(databa
         await database._pool._pool[0].close()
 
         assert await database.fetch("SELECT 1 AS one", {}) == [{"one": 1}]
+
+
+@pytest.mark.parametrize("steps", range(12))
+async def test_a_cancellation_is_never_lost_while_a_connection_is_handed_over(database_url: str, steps: int) -> None:
+    async with Database(database_url, "test-pool", size=1) as database:
+        async with database.connection():
+            waiting = asyncio.create_task(database.fetch("SELECT pg_sleep(20)", {}))
+            await until(lambda: database._pool.get_stats()["requests_waiting"] == 1)
+        await let_the_loop_turn(steps)
+
+        waiting.cancel()
+
+        done, _ = await asyncio.wait({waiting}, timeout=10.0)
+        waiting.cancel()
+        assert done == {waiting}
+        assert waiting.cancelled()
+        # The pool has its only connection again.
+        assert await database.fetch("SELECT 1 AS one", {}) == [{"one": 1}]
+
+
+async def test_a_time_out_is_never_lost_while_a_connection_is_handed_over(database_url: str) -> None:
+    # A handler's own `asyncio.timeout` cancels, too.
+    async with Database(database_url, "test-pool", size=1) as database:
+        for steps in range(12):
+            async with database.connection():
+                bounds: list[asyncio.Timeout] = []
+                waiting = asyncio.create_task(fetch_within(bounds, database))
+                await until(lambda: database._pool.get_stats()["requests_waiting"] == 1)
+            await let_the_loop_turn(steps)
+            bounds[0].reschedule(0.0)
+            assert await waiting == "timed out", steps
 
 
 class TestOfRedis:

@@ -67,6 +67,28 @@ async def test_the_same_statement_may_come_twice_and_is_prepared_once(connection
     assert len(await _prepared(connection)) == 1
 
 
+async def test_a_name_means_the_same_statement_on_every_connection(
+    settings: Settings, connection: PipeliningConnection
+) -> None:
+    # Behind a pooler that gives several clients one connection by turns, a name that meant two statements would run the wrong
+    # one, and where both take one number it would say nothing.
+    given = conninfo(settings.database_url, "test")
+    one, two = ("SELECT $1::int AS one", [1]), ("SELECT $1::int AS two", [1])
+    async with await PipeliningConnection.connect(given, autocommit=True, row_factory=dict_row) as other:
+        await connection.run([one, two])
+        await other.run([two, one])
+
+        assert await _names(connection) == await _names(other)
+        assert len(await _names(connection)) == 2
+
+
+async def test_the_types_of_the_values_are_part_of_the_name(connection: PipeliningConnection) -> None:
+    await connection.run([("SELECT $1 AS it", [1])])
+    await connection.run([("SELECT $1 AS it", ["a"])])
+
+    assert len(await _names(connection)) == 2
+
+
 async def test_where_one_fails_nothing_is_done_and_the_first_failure_told(connection: PipeliningConnection) -> None:
     await connection.execute("CREATE TEMP TABLE notes (n int)")
     insert, divide = "INSERT INTO notes VALUES ($1)", "SELECT 1 / $1::int AS quotient"
@@ -209,3 +231,8 @@ async def _sleeps(other: psycopg.AsyncConnection[Any], connection: PipeliningCon
         "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'", [connection.info.backend_pid]
     )
     return await cursor.fetchone() is not None
+
+
+async def _names(connection: PipeliningConnection) -> dict[str, str]:
+    cursor = await connection.execute("SELECT name, statement FROM pg_prepared_statements WHERE name LIKE 'turnstile%'")
+    return {row["name"]: row["statement"] for row in await cursor.fetchall()}

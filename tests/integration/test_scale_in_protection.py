@@ -103,6 +103,12 @@ async def test_an_agent_that_is_away_disturbs_nobody(agent: Agent) -> None:
             await until(lambda: [line for line in lines if line["event"] == "protection.refused"])
 
 
+async def test_an_address_that_is_none_is_complained_of_and_ends_nothing() -> None:
+    with structlog.testing.capture_logs() as lines:
+        async with protecting("http://127.0.0.1:agent/api/x"):
+            await until(lambda: [line for line in lines if line["event"] == "protection.failed"])
+
+
 async def test_a_proxy_of_the_environment_is_not_asked(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")

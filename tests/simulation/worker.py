@@ -163,6 +163,7 @@ class NoWatch:
 
 async def _hear_nothing(settings: Settings, heed: Callable[[UUID], None]) -> None:
     """Hints decide nothing: what they would make quicker must come right without them."""
+    await asyncio.Event().wait()
 
 
 class SilentEvents:

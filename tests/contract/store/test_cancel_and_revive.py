@@ -24,7 +24,8 @@ from turns.cancel_reason import CancelReason
 from turns.cancellation import CanceledTurn, cancel
 from turns.claim import NoClaim
 from turns.identifiers import start_trace
-from turns.redrive import Revived, read_generations, revive
+from turns.message import WakeUp
+from turns.redrive import Revived, is_of_another, read_generations, revive
 from turns.settlement import Settlement
 from turns.status import TurnStatus
 
@@ -138,7 +139,7 @@ async def test_a_running_turn_is_asked_to_stop_and_the_first_request_counts(stor
     assert answer == CanceledTurn(TurnStatus.RUNNING, requested=True, session_id="s")
     assert (row["status"], row["cancel_reason"], row["cancel_requested_at"]) == ("RUNNING", "user", NOW)
     assert row["lease_until"] == NOW + timedelta(seconds=LEASE_SECONDS)
-    assert (await claim_one(store), turn.attempt) == (NoClaim.IDLE, 1)
+    assert (await claim_one(store), turn.attempt) == (NoClaim.RUNNING, 1)
 
 
 @pytest.mark.parametrize("settlement", [FAILURE, QUIET_FAILURE], ids=["failed", "failed quietly"])
@@ -198,6 +199,25 @@ async def test_of_two_redrives_one_revives(store: Stand) -> None:
 
     assert (len(first), len(second)) == (1, 0)
     assert await read_generations(store.database, [turn_id, uuid4()]) == {turn_id: (2, "PENDING")}
+
+
+@pytest.mark.parametrize(
+    ("named", "of_another"),
+    [
+        (("t", "s", "turns"), False),
+        (("another", "s", "turns"), True),
+        (("t", "another", "turns"), True),
+        (("t", "s", "another"), True),
+    ],
+)
+async def test_a_message_is_told_from_one_of_another_tenant_session_or_queue(
+    store: Stand, named: tuple[str, str, str], of_another: bool
+) -> None:
+    turn_id = await failed_turn(store)
+    tenant_id, session_id, queue = named
+
+    assert await is_of_another(store.database, WakeUp(tenant_id, session_id, turn_id), queue) is of_another
+    assert not await is_of_another(store.database, WakeUp(tenant_id, session_id, uuid4()), queue)
 
 
 @pytest.mark.parametrize("generation", [0, 2])

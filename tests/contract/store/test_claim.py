@@ -105,7 +105,7 @@ async def test_nothing_is_claimed_behind_a_running_head(store: Stand) -> None:
     await submit_one(store)
     await claimed(store)
 
-    assert await claim_one(store, "worker-b") is NoClaim.IDLE
+    assert await claim_one(store, "worker-b") is NoClaim.RUNNING
 
 
 async def test_nothing_is_claimed_behind_a_head_that_waits_for_its_retry(store: Stand) -> None:
@@ -134,7 +134,7 @@ async def test_a_due_head_of_another_queue_is_foreign(store: Stand) -> None:
 
     assert await claim_one(store) is NoClaim.FOREIGN
     assert isinstance(await claim_one(store, queue="other"), ClaimedTurn)
-    assert await claim_one(store) is NoClaim.IDLE
+    assert await claim_one(store) is NoClaim.RUNNING
 
 
 async def test_one_statement_claims_in_many_sessions(store: Stand) -> None:
@@ -183,7 +183,7 @@ async def test_a_lease_holds_up_to_its_last_moment(store: Stand) -> None:
     await claimed(store)
     await store.pass_time(LEASE_SECONDS)
 
-    assert await claim_one(store, "worker-b") is NoClaim.IDLE
+    assert await claim_one(store, "worker-b") is NoClaim.RUNNING
 
 
 async def test_a_lease_that_is_over_is_taken_over_under_a_higher_fence(store: Stand) -> None:

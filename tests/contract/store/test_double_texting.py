@@ -212,7 +212,7 @@ async def test_what_runs_is_asked_to_stop_and_the_new_turn_follows_its_settle(st
 
     assert texted.asked == (running.id,)
     assert await statuses(store) == [(1, "RUNNING", "superseded"), (2, "PENDING", None)]
-    assert await claim_one(store) is NoClaim.IDLE
+    assert await claim_one(store) is NoClaim.RUNNING
     await settle_one(store, running)
     assert await statuses(store) == [(1, "CANCELED", "superseded"), (2, "PENDING", None)]
     assert (await claimed(store)).seq == 2

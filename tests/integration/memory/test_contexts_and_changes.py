@@ -153,6 +153,32 @@ async def test_a_listener_elsewhere_hears_nothing_of_this_session(
         assert await take(changes, 1) == [("item", "created", "a")]
 
 
+@pytest.mark.parametrize(
+    "published",
+    [
+        "nonsense",
+        b"\xff\xfe\x00",
+        "[]",
+        "null",
+        "[" * 100_000,
+        '{"of": "item"}',
+        '{"of": "item", "event": "created", "name": "no kind", "version": 1}',
+        '{"of": "item", "event": "created", "name": 7, "version": 1}',
+        '{"of": "item", "event": "created", "name": "item:a", "version": "x"}',
+        '{"of": "item", "event": "created", "name": "item:a", "version": NaN}',
+        '{"of": ["item"], "event": {}, "name": "item:a"}',
+    ],
+    ids=lambda published: str(published[:60]),
+)
+async def test_what_is_no_change_is_passed_over(
+    room: Room, memory: WorkingMemory, keys: redis.asyncio.Redis, published: str | bytes
+) -> None:
+    async with memory.changes() as changes:
+        await keys.publish(f"{room.settings.redis_prefix}memory:{{t/s}}:changes", published)
+        await memory.set("a", 1)
+        assert await take(changes, 1) == [("item", "created", "a")]
+
+
 async def test_a_listener_goes_on_while_it_is_quiet_and_ends_when_redis_falls_silent(
     room: Room, memory: WorkingMemory, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:

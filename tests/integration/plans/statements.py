@@ -194,7 +194,10 @@ def calls() -> Iterator[Call]:
 
 
 def calls_of_the_relay() -> Iterator[Call]:
-    """Those of a relay's round that takes ten. MARK_LOST is not among them: it reads all RUNNING turns, by design. They are bounded by the slots."""
+    """Those of a relay's round that takes ten.
+
+    MARK_LOST is not among them: it reads all RUNNING turns, by design. They are bounded by the slots.
+    """
     limit = {"limit": TURNS}
     asked: dict[str, Any] = {"left_out": [], "only": None}
     lines = {"queues": [QUEUE] * 2, "deads": [False, True], "limits": [TURNS] * 2, "reaches": [120.0] * 2}

@@ -1,0 +1,49 @@
+"""The server's settings that every connection begins with, and what becomes of one that begins without them.
+
+They go out as libpq's `options`. A pooler may drop these and say nothing: nothing would bound a statement, a lock or a
+transaction then, and the hot statements would have other plans. So a new connection is asked once what it has.
+"""
+
+from collections.abc import Mapping
+from typing import Any, LiteralString
+
+import psycopg
+import structlog
+
+READ_SETTINGS: LiteralString = "SELECT name, setting FROM pg_settings WHERE name = ANY (%s)"
+
+log = structlog.get_logger("turnstile.database")
+
+
+def as_flags(options: Mapping[str, str]) -> str:
+    """The options as libpq sends them."""
+    return " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in options.items())
+
+
+class StartupOptions:
+    """What connections are asked for: each setting by its name, in its own unit, as `pg_settings` shows it."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = options
+        self.refused: str | None = None
+        """Why the last new connection was refused."""
+
+    async def check(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        """Closes a new connection that has other settings, and raises psycopg.OperationalError. One round trip."""
+        cursor = await connection.execute(READ_SETTINGS, [list(self._options)])
+        found = {row["name"]: row["setting"] for row in await cursor.fetchall()}
+        different = next((name for name, wanted in self._options.items() if found.get(name) != wanted), None)
+        if different is None:
+            self.refused = None
+            return
+        await connection.close()
+        known, self.refused = (
+            self.refused is not None,
+            (
+                f"{different} is {found.get(different)} and not {self._options[different]}: what DATABASE_URL leads to drops a "
+                "connection's startup options, as some poolers do; let it lead to Postgres itself"
+            ),
+        )
+        if not known:
+            log.error("database.options_dropped", reason=self.refused)
+        raise psycopg.OperationalError(self.refused)
