@@ -50,6 +50,7 @@ from turns import (
     renew,
     settle,
     submission,
+    waiting_tenants,
 )
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,6 +82,7 @@ STATEMENTS: dict[str, Statement] = {
     head.WAKE_HEAD: store_relay.wake_head,
     head.WAKE_HEAD_UNLESS_HELD: store_relay.wake_head_unless_held,
     put_off.PUT_OFF: store_relay.put_off,
+    waiting_tenants.FIND_WAITING_TENANT: store_relay.find_waiting_tenant,
     relay.PLACE_SCHEDULED: store_relay.place_scheduled,
     relay.WAKE_EXPIRED: store_relay.wake_expired,
     relay.TAKE_DUE: store_relay.take_due,
