@@ -5,9 +5,10 @@ clock that never goes back.
 """
 
 from collections import Counter, defaultdict
-from typing import assert_never
+from typing import Literal, assert_never
 
-from turns.settings import TenantShare
+TenantShare = int | Literal["fair", "all"]
+"""How many slots one tenant may have: so many; as many as leave room for others; or any number of them."""
 
 MAX_WAITING = 10_000
 """Sessions of one tenant that are remembered. The table has all of them."""

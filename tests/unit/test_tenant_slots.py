@@ -2,13 +2,13 @@
 
 import pytest
 
-from turns.settings import TenantShare
 from worker.tenant_slots import (
     LEAST_PUT_OFF_SECONDS,
     MAX_WAITING,
     MOST_PUT_OFF_SECONDS,
     REMEMBERED_SECONDS,
     TURN_SECONDS,
+    TenantShare,
     TenantSlots,
 )
 
