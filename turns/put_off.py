@@ -5,6 +5,7 @@ touched: a retry that waits has its own `send_at`, and sent before its time it w
 sits on: to wait for that row would keep waiting whoever is put off together with it.
 """
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
@@ -32,7 +33,7 @@ WITH due AS MATERIALIZED (
        SET send_at = least(t.send_at, clock_timestamp() + make_interval(secs => free.seconds)), sends = 0
       FROM free WHERE t.id = ANY (ARRAY[free.id]) AND {DUE}
 )
-SELECT due.place FROM due WHERE NOT EXISTS (SELECT FROM free WHERE free.id = due.id)
+SELECT due.place, NOT EXISTS (SELECT FROM free WHERE free.id = due.id) AS held FROM due
 """
 
 
@@ -45,15 +46,22 @@ class PutOff:
     seconds: float
 
 
-async def put_off(database: Database, sessions: Sequence[PutOff]) -> list[bool]:
-    """Owes each of them its wake-up, where a turn is due. Raises DatabaseUnavailableError; may be called again.
+class Owed(enum.Enum):
+    """Whether a session is owed its wake-up."""
 
-    True for one whose due turn was in somebody's hand, or was claimed or ended in this moment: look again.
-    """
+    YES = enum.auto()
+    HELD = enum.auto()
+    """Its due turn was in somebody's hand, or was claimed or ended in this moment: look again."""
+    NOTHING_DUE = enum.auto()
+
+
+async def put_off(database: Database, sessions: Sequence[PutOff]) -> list[Owed]:
+    """Owes each of them its wake-up, where a turn is due. Raises DatabaseUnavailableError; may be called again."""
     parameters = {
         "tenants": [one.tenant_id for one in sessions],
         "sessions": [one.session_id for one in sessions],
         "seconds": [one.seconds for one in sessions],
     }
-    held = {row["place"] for row in await database.fetch(PUT_OFF, parameters)}
-    return [place in held for place in range(1, len(sessions) + 1)]
+    rows = await database.fetch(PUT_OFF, parameters)
+    owed = {row["place"]: Owed.HELD if row["held"] else Owed.YES for row in rows}
+    return [owed.get(place, Owed.NOTHING_DUE) for place in range(1, len(sessions) + 1)]

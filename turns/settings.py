@@ -101,8 +101,8 @@ class Settings(BaseSettings):
     queue: str = "turns"
     handler: str | None = None
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
-    tenant_slots: Annotated[int, Field(ge=1)] | None = None
-    """Of these, what the turns of one tenant may have at a time (G20); None: all."""
+    tenant_slots: Annotated[int, Field(ge=1)] | Literal["fair", "all"] = "fair"
+    """How many of the slots one tenant may have at a time (G20). "fair": as in `worker.tenant_slots`."""
     memory_connections: Annotated[int, Field(ge=1, le=1000)] = 20
     """To the memory's Redis, for the working memory of one process (H9)."""
     redis_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]{0,64}$")] = ""

@@ -100,7 +100,7 @@ class Invocation:
             Watchdog(loop, container.settings.watchdog_seconds).look,
         )
         self._processor = Processor(
-            container.settings,
+            _without_fair_shares(container.settings),
             Workbench(
                 database=container.database,
                 queues=container.queues,
@@ -230,3 +230,8 @@ class Invocation:
 def _look_at(left_behind: "asyncio.Future[Any] | Future[Any]") -> None:
     if not left_behind.cancelled():
         left_behind.exception()  # looked at, so that asyncio does not complain of it
+
+
+def _without_fair_shares(settings: Settings) -> Settings:
+    # A batch has come as it is: putting a part of it off would let nobody else in.
+    return settings.model_copy(update={"tenant_slots": "all"}) if settings.tenant_slots == "fair" else settings

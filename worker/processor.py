@@ -38,6 +38,7 @@ from worker.report import report_settled
 from worker.session_lock import Guard, Release, name_lock
 from worker.settling import Settling
 from worker.tenant_cap import Entry, TenantCap
+from worker.tenant_slots import TenantSlots
 from worker.workbench import Workbench
 
 log = structlog.get_logger("turnstile.worker")
@@ -65,7 +66,8 @@ class Processor:
         self._leaving = Leaving(with_, self._delivery, self._outlast)
         self._claiming = Claiming(with_, self._terms, self._leaving, self._outlast)
         self._handling = Handling(settings, self._queue, with_, self._outlast)
-        self._cap = TenantCap(settings.tenant_slots, with_.database, with_.nudge_relay, self._outlast)
+        shares = TenantSlots(settings.tenant_slots, with_.slots.count)
+        self._cap = TenantCap(shares, self._queue.name, with_.database, with_.nudge_relay, self._outlast)
         self._parents = ParentWaking(with_.database, with_.nudge_relay)
         self._holds = Holds()
         # Fresh for every hold, of whatever worker and whichever of its lives.

@@ -36,7 +36,7 @@ from turns.redrive import read_generations
 from turns.registry import seen_seconds
 from turns.settings import Settings
 from worker.lock_inspection import LockInspector, LocksUnreadableError
-from worker.tenant_cap import PUT_OFF_SECONDS
+from worker.tenant_cap import LONGEST_PUT_OFF_SECONDS
 
 MOST_LOCKS = 10_000
 LOST_LETTER_SLACK_SECONDS = 3600.0
@@ -64,7 +64,7 @@ class Graces:
             # A message that got lost is sent again after one net, and after two more.
             stuck=3 * settings.net_seconds + margin,
             # What is not later than this is owed in good order, however short the nets are: a stamp, or the longest put-off.
-            soon=max(settings.net_seconds, settings.relay_stamp_seconds, 2 * PUT_OFF_SECONDS),
+            soon=max(settings.net_seconds, settings.relay_stamp_seconds, LONGEST_PUT_OFF_SECONDS),
             silent=seen_seconds(settings) + margin,
         )
 

@@ -73,7 +73,7 @@ class Options:
     transport: Literal["boto3", "lean", "mixed"] = "boto3"
     """How the processes speak to SQS. Mixed: half of each role in one way and half in the other, by the seed."""
     tenant_slots: int | None = 4
-    """What one tenant may have of a worker's slots; in a calm run all, because who is put off is not answered at once."""
+    """What one tenant may have of a worker's slots; None: all. In a calm run all: who is put off is not answered at once."""
     workers: int = 4
     apis: int = 2
     relays: int = 2
@@ -162,7 +162,7 @@ class Wiring:
             "TURNSTILE_API_KEYS": ",".join(f"{tenant}:{key}" for tenant, key in TENANTS.items()),
             "TURNSTILE_REDIS_PREFIX": self.redis_prefix,
             "TURNSTILE_CONCURRENCY": str(SLOTS),
-            **({} if self.tenant_slots is None else {"TURNSTILE_TENANT_SLOTS": str(self.tenant_slots)}),
+            "TURNSTILE_TENANT_SLOTS": str(self.tenant_slots or "all"),
             "TURNSTILE_LEASE_SECONDS": str(self.lease_seconds),
             "TURNSTILE_NET_SECONDS": str(NET_SECONDS),
             "TURNSTILE_RELAY_TICK_SECONDS": str(RELAY_TICK_SECONDS),

@@ -108,6 +108,12 @@ def _full_tenant(stage: Stage) -> None:
     stage.submit("b", "answer")
 
 
+def _alone(stage: Stage) -> None:
+    # With one of two slots taken, the second one's wake-up makes the worker look for other tenants.
+    stage.submit("a", "slow", "answer")
+    stage.submit("b", "answer")
+
+
 def _full_and_locked(stage: Stage) -> None:
     stage.submit("a", "slow")
     [turn] = stage.submit("b", "answer")
@@ -203,6 +209,7 @@ STORIES: dict[str, Story] = {
     "busy": Story(prepare=_busy),
     "visited": Story(prepare=lambda stage: _only(stage.submit("a", "slow")), announce=(HANDLER,), provoke=_visit),
     "full tenant": Story(prepare=_full_tenant, options={"tenant_slots": 1}),
+    "alone": Story(prepare=_alone, options={"concurrency": 2}),
     "full, row locked": Story(prepare=_full_and_locked, options={"tenant_slots": 1}),
     "taken in ahead": Story(prepare=_taken_in_ahead, options={"concurrency": 4}),
     "locked row": Story(prepare=_locked_row),

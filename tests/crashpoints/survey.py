@@ -45,6 +45,7 @@ MODULES = (
     "turns.memory_items",
     "turns.batching",
     "turns.put_off",
+    "turns.waiting_tenants",
     "turns.held_rows",
     "turns.claim",
     "turns.settle",

@@ -52,6 +52,7 @@ from turns import (
     renew,
     settle,
     submission,
+    waiting_tenants,
 )
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -83,6 +84,7 @@ STATEMENTS: dict[str, Statement] = {
     head.WAKE_HEAD: store_relay.wake_head,
     head.WAKE_HEAD_UNLESS_HELD: store_relay.wake_head_unless_held,
     put_off.PUT_OFF: store_relay.put_off,
+    waiting_tenants.FIND_WAITING_TENANT: store_relay.find_waiting_tenant,
     relay_statements.PLACE_SCHEDULED: store_relay.place_scheduled,
     lost_turns.MARK_LOST: store_relay.mark_lost,
     lost_turns.ANY_LOST: store_relay.any_lost,

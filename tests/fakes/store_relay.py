@@ -247,8 +247,9 @@ def wake_head_unless_held(tables: Tables, parameters: Parameters) -> Rows:
 def put_off(tables: Tables, parameters: Parameters) -> Rows:
     """PUT_OFF; nobody sits on a row here."""
     now = tables.now()
-    for tenant_id, session_id, seconds in zip(
-        *(parameters[name] for name in ("tenants", "sessions", "seconds")), strict=True
+    answers: Rows = []
+    for place, (tenant_id, session_id, seconds) in enumerate(
+        zip(*(parameters[name] for name in ("tenants", "sessions", "seconds")), strict=True), 1
     ):
         session = tables.sessions.get((tenant_id, session_id))
         first = next((row for row in session.open if row.status is PENDING), None) if session else None
@@ -256,6 +257,19 @@ def put_off(tables: Tables, parameters: Parameters) -> Rows:
             continue
         later = now + interval(seconds)
         tables.update_turn(first, send_at=later if first.send_at is None else min(first.send_at, later), sends=0)
+        answers.append({"place": place, "held": False})
+    return answers
+
+
+def find_waiting_tenant(tables: Tables, parameters: Parameters) -> Rows:
+    """FIND_WAITING_TENANT, without its bounds."""
+    now = tables.now()
+    for tenant_id, session_id in sorted(tables.sessions):
+        head = tables.head_of(tenant_id, session_id)
+        if tenant_id == parameters["tenant"] or head is None or tables.sessions[tenant_id, session_id].halted_by:
+            continue
+        if head.queue == parameters["queue"] and head.is_due(now):
+            return [{"tenant_id": tenant_id}]
     return []
 
 

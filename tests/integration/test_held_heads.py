@@ -18,7 +18,7 @@ from turns.errors import UnknownQueueError
 from turns.head import WAKE_HEAD_UNLESS_HELD
 from turns.message import WakeUp
 from turns.message_queue import MessageQueues
-from turns.put_off import PutOff, put_off
+from turns.put_off import Owed, PutOff, put_off
 from turns.settings import QueueSettings, Settings
 from turns.submission import submit
 from worker.consumer import Consumer
@@ -242,9 +242,10 @@ async def test_what_somebody_sits_on_is_not_put_off_and_keeps_nobody_else_from_i
     await submit(database, wanted, net_seconds=NET_SECONDS)
 
     with sitting(settings, "session_id = 'held'"):
-        held = await asyncio.wait_for(put_off(database, [PutOff("t", name, 0.0) for name in ("free", "held")]), HANGS)
+        asked = [PutOff("t", name, 0.0) for name in ("free", "held")]
+        owed_each = await asyncio.wait_for(put_off(database, asked), HANGS)
 
-    assert held == [False, True]
+    assert owed_each == [Owed.YES, Owed.HELD]
     owed = await database.fetch("SELECT session_id FROM turns WHERE send_at <= now()", {})
     assert [row["session_id"] for row in owed] == ["free"]
 

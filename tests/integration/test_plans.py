@@ -27,6 +27,7 @@ from turns.renew import RENEW
 from turns.settings import Settings
 from turns.settle import REREAD_SETTLED, SETTLE
 from turns.status import TurnStatus
+from turns.waiting_tenants import FIND_WAITING_TENANT
 
 FILL: LiteralString = """
 INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, finished_at, expires_at, trace_id, span_id)
@@ -38,6 +39,13 @@ WAITING: LiteralString = """
 INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, expires_at, trace_id, span_id)
 SELECT gen_random_uuid(), 't', 'w' || g, CASE WHEN g <= 5 THEN 1 END, 'q', 'PENDING', now(), now(), md5(g::text), 's'
   FROM generate_series(1, 10) g
+"""
+
+BACKLOG_OF_TWO: LiteralString = """
+INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, expires_at, trace_id, span_id)
+SELECT gen_random_uuid(), CASE WHEN g = 10000 THEN 'two' ELSE 't' END, 'b' || g, 1, 'q', 'PENDING', now(), now(),
+       md5(g::text), 's'
+  FROM generate_series(1, 10000) g
 """
 
 
@@ -200,3 +208,23 @@ def test_a_page_of_a_history_is_read_from_its_place_backwards(settings: Settings
 
 def test_children_are_found_by_their_parent(settings: Settings) -> None:
     assert "turns_parent" in explain(settings, READ_CHILDREN)
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["on an empty table", "on a full one"])
+def test_a_tenant_behind_a_backlog_is_looked_for_past_it_and_not_through_it(settings: Settings, filled: bool) -> None:
+    with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
+        connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
+        if filled:
+            connection.execute(FILL, ["SUCCEEDED", 1, 5_000])
+        connection.execute("ANALYZE turns")
+        connection.execute("ALTER TABLE turns SET (autovacuum_enabled = false)")
+        statement = number_placeholders(FIND_WAITING_TENANT)[0]
+        connection.execute(f"PREPARE look (text, text) AS {statement}")
+        connection.execute("EXECUTE look ('t', 'q')")
+        connection.execute(BACKLOG_OF_TWO)
+        plan = connection.execute("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE look ('t', 'q')").fetchone()
+
+    assert plan is not None
+    [[explained]] = plan
+    assert explained["Plan"]["Actual Rows"] == 1
+    assert explained["Plan"]["Shared Hit Blocks"] + explained["Plan"]["Shared Read Blocks"] < 100, explained

@@ -19,7 +19,8 @@ from turns.submission import submit
 from worker.handler import Handler
 from worker.outage import outlast
 from worker.session_lock import SessionLock
-from worker.tenant_cap import PUT_OFF_SECONDS, Entry, TenantCap
+from worker.tenant_cap import LONGEST_PUT_OFF_SECONDS, Entry, TenantCap
+from worker.tenant_slots import LEAST_PUT_OFF_SECONDS, TenantSlots
 
 NET_SECONDS = 600.0
 
@@ -39,9 +40,13 @@ class Door:
         self.settings = settings
         self.database = database
         self.nudges = 0
+        self.cap = self._make_cap(TenantSlots(1, 64))
+
+    def _make_cap(self, slots: TenantSlots) -> TenantCap:
         given_up = asyncio.Event()
         given_up.set()
-        self.cap = TenantCap(1, database, self._nudge, partial(outlast, given_up=given_up))
+        outlasting = partial(outlast, given_up=given_up)
+        return TenantCap(slots, self.settings.queue, self.database, self._nudge, outlasting)
 
     def _nudge(self) -> None:
         self.nudges += 1
@@ -86,7 +91,7 @@ async def test_who_comes_too_many_is_owed_a_wake_up_in_a_moment(door: Door) -> N
 
     assert not await door.enters("second")
 
-    assert 0 < await door.owed_in(turn) < 2 * PUT_OFF_SECONDS
+    assert 0 < await door.owed_in(turn) < 2 * LEAST_PUT_OFF_SECONDS
 
 
 async def test_a_slot_that_becomes_free_is_offered_at_once(door: Door) -> None:
@@ -144,7 +149,7 @@ async def test_with_the_database_away_the_message_is_not_done_with(door: Door) -
     async with Database(away, "test", size=1, wait_seconds=0.1) as database:
         given_up = asyncio.Event()
         given_up.set()
-        cap = TenantCap(1, database, lambda: None, partial(outlast, given_up=given_up))
+        cap = TenantCap(TenantSlots(1, 64), "q", database, lambda: None, partial(outlast, given_up=given_up))
         await cap.enter(WakeUp("t", "first", UUID(int=1)))
 
         with pytest.raises(DatabaseUnavailableError):
@@ -171,10 +176,85 @@ async def test_a_session_that_is_held_here_is_not_put_off_before_one_that_waits(
         await submit(database, [again], net_seconds=NET_SECONDS)
         for turn, session in ((again, "a"), (waits, "c")):
             await processor.process(message_about(turn.turn_id, session))
-        assert await owed_in(database, again.turn_id) > 2 * PUT_OFF_SECONDS
+        assert await owed_in(database, again.turn_id) > 2 * LEAST_PUT_OFF_SECONDS
         going_on.set()
         await holding
 
         await until(lambda: nudges)
     await lock.close()
     assert await owed_in(database, waits.turn_id) <= 0
+
+
+# --- fair shares
+
+
+class FairDoor(Door):
+    """The door of a worker of four slots by default settings."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        super().__init__(settings, database)
+        self.cap = self._make_cap(TenantSlots("fair", 4))
+
+    async def wakes_up(self, session: str, tenant: str = "t") -> Entry:
+        """A session's wake-up comes."""
+        return await self.cap.enter(WakeUp(tenant, session, UUID(int=1)))
+
+
+@pytest.fixture
+def fair(settings: Settings, database: Database) -> FairDoor:
+    """Nobody has come yet."""
+    return FairDoor(settings, database)
+
+
+async def test_a_tenant_that_is_alone_is_never_put_off(fair: FairDoor) -> None:
+    await fair.comes("behind")
+
+    assert {await fair.wakes_up(f"s{n}") for n in range(8)} == {Entry.LET_IN}
+
+
+async def test_a_tenant_that_waits_behind_a_flood_is_seen_before_its_message_comes(fair: FairDoor) -> None:
+    for n in range(3):
+        await fair.wakes_up(f"s{n}")
+    behind = await fair.comes("behind")
+    await submit(fair.database, [make_submission(fair.settings.queue, "s", tenant_id="two")], net_seconds=NET_SECONDS)
+
+    assert await fair.wakes_up("behind") is Entry.PUT_OFF
+
+    assert 0 < await fair.owed_in(behind) < 2 * LEAST_PUT_OFF_SECONDS
+    assert await fair.wakes_up("s", "two") is Entry.LET_IN
+
+
+async def test_one_look_a_second_is_enough(fair: FairDoor) -> None:
+    for n in range(4):
+        await fair.wakes_up(f"s{n}")
+    await submit(fair.database, [make_submission(fair.settings.queue, "s", tenant_id="two")], net_seconds=NET_SECONDS)
+
+    assert await fair.wakes_up("s4") is Entry.LET_IN
+
+
+async def test_with_the_database_away_nobody_is_kept_out_for_others_sake(settings: Settings) -> None:
+    async with Database("postgresql://127.0.0.1:1/nowhere", "test", size=1, wait_seconds=0.1) as database:
+        fair = FairDoor(settings, database)
+
+        assert {await fair.wakes_up(f"s{n}") for n in range(5)} == {Entry.LET_IN}
+
+
+async def test_a_slot_is_offered_to_the_next_where_another_worker_has_answered_the_first_that_waits(door: Door) -> None:
+    await door.enters("first")
+    turn = await door.comes("third")
+    await door.enters("answered elsewhere")
+    await door.enters("third")
+
+    door.cap.leave("t", None)
+
+    await until(lambda: door.nudges)
+    assert await door.owed_in(turn) <= 0
+
+
+async def test_in_a_long_line_a_session_sleeps_longer_and_never_beyond_the_bound(door: Door) -> None:
+    await door.enters("first")
+    turns = [await door.comes(f"s{n}") for n in range(60)]
+    for n in range(60):
+        await door.enters(f"s{n}")
+
+    assert 2 * LEAST_PUT_OFF_SECONDS < await door.owed_in(turns[-1]) <= LONGEST_PUT_OFF_SECONDS

@@ -233,8 +233,8 @@ def tenant_cap_not_kept() -> None:
     """A session that was put off is worked on all the same."""
 
     def open_door(original: Callable[..., Any]) -> Callable[..., Any]:
-        def enter(self: Any, tenant_id: str, session_id: str) -> bool:
-            if original(self, tenant_id, session_id):
+        def enter(self: Any, tenant_id: str, session_id: str, now: float) -> bool:
+            if original(self, tenant_id, session_id, now):
                 return True
             self._taken[tenant_id] += 1
             return True

@@ -240,7 +240,7 @@ def _terms(plan: Plan) -> Terms:
         rested_at=None,
         calm=not plan.kinds,
         fifo=plan.fifo,
-        tenant_slots=settings.tenant_slots,
+        tenant_slots=settings.tenant_slots if isinstance(settings.tenant_slots, int) else None,
     )
 
 

@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 from turns.settings import QueueSettings, Settings
+from worker.tenant_slots import TenantShare
 
 TENANTS = ("alpha", "beta")
 
@@ -68,7 +69,7 @@ def _settings(chance: Random, queue: QueueSettings, lease: float, *, calm: bool)
     # Where no fault is meant to happen, a hold that reaches its bound would look like a turn that was forgotten; and so would
     # one that was put off.
     hold_turns, hold_seconds = chance.choice([1, 3, 20]), chance.choice([3.0, 30.0])
-    tenant_slots = chance.choice([None, None, 2, 3])
+    tenant_slots: TenantShare = chance.choice(["all", "fair", 2, 3])
     return Settings(
         database_url="postgresql://nowhere/none",
         redis_url="redis://nowhere:1/0",
@@ -86,7 +87,7 @@ def _settings(chance: Random, queue: QueueSettings, lease: float, *, calm: bool)
         takeover_resend_seconds=chance.choice([1.5, 3.0]),
         receive_wait_seconds=chance.choice([5, 20]),
         pollers=chance.choice([1, 1, 2]),
-        tenant_slots=None if calm else tenant_slots,
+        tenant_slots="all" if calm else tenant_slots,
         hold_turns=1000 if calm else hold_turns,
         hold_seconds=3600.0 if calm else hold_seconds,
         grace_seconds=chance.choice([0.0, 2.0, 5.0]),
