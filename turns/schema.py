@@ -125,6 +125,8 @@ turns = Table(
     Index("turns_scheduled", "send_at", postgresql_where=text("seq IS NULL AND status = 'PENDING'")),
     # `dlq list` and redrive; its predicate costs nothing extra, every status change is non-HOT already.
     Index("turns_failed", "queue", "id", postgresql_where=text("status = 'FAILED'")),
+    # The failures of a queue, the newest first: `turns.attention`. An expression as well, for the same reason.
+    Index("turns_failed_at", "queue", "finished_at", postgresql_where=text("(status || '') = 'FAILED'")),
     # The backlog of a queue, the oldest first. The predicate is an expression, so that no other statement's plan takes it.
     Index(
         "turns_waiting",
@@ -262,6 +264,23 @@ archived_turns = Table(
     Index("archived_turns_parent", "parent_turn_id", postgresql_where=text("parent_turn_id IS NOT NULL")),
     postgresql_partition_by="RANGE (ended_at)",  # its months: turns.archive_months
 )
+
+turn_traces = Table(
+    "turn_traces",
+    metadata,
+    Column("tenant_id", Text, nullable=False),
+    Column("turn_id", Uuid, nullable=False),
+    Column("turn_created_at", Time, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("trace_id", Text, nullable=False),
+    Column("span_id", Text, nullable=False),
+    Column("parent_span_id", Text),
+    Column("ended_at", Time, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("turn_id", "tenant_id", "turn_created_at", "generation"),
+    Index("turn_traces_trace_id", "trace_id"),
+)
+"""The traces of the runs before the last one, a row for each redrive and each retry of a halted turn. They stay where they are
+when the turn goes to the archive."""
 
 queues = Table(
     "queues",
