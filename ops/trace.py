@@ -28,7 +28,19 @@ def trace(
     if as_json:
         print_json({"trace_id": trace_id, "turns": [asdict(span) for span in spans]})
         return
-    columns = ("turn", "session", "seq", "queue", "call", "status", "attempt", "created", "finished", "span", "other traces")
+    columns = (
+        "turn",
+        "session",
+        "seq",
+        "queue",
+        "call",
+        "status",
+        "attempt",
+        "created",
+        "finished",
+        "span",
+        "other traces",
+    )
     print_table(
         columns,
         [

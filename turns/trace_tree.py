@@ -24,7 +24,8 @@ WITH RECURSIVE run AS MATERIALIZED (
       FROM {EVERY_TURN} t WHERE t.trace_id = %(trace)s
      UNION ALL
     SELECT t.id, t.tenant_id, t.created_at, e.span_id, e.parent_span_id, t.parent_turn_id
-      FROM turn_traces e JOIN {EVERY_TURN} t ON t.id = e.turn_id AND t.tenant_id = e.tenant_id AND t.created_at = e.turn_created_at
+      FROM turn_traces e
+      JOIN {EVERY_TURN} t ON t.id = e.turn_id AND t.tenant_id = e.tenant_id AND t.created_at = e.turn_created_at
      WHERE e.trace_id = %(trace)s
 ), tree AS (
     SELECT r.id, r.tenant_id, r.created_at, r.span_id, r.parent_span_id, 0 AS depth, ARRAY[r.created_at] AS place,

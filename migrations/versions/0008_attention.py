@@ -5,8 +5,9 @@ from alembic import op
 revision = "0008"
 down_revision = "0005"
 
-# The index has FAILED turns only, and its build reads the whole of `turns`. Where that is large, make it by hand beforehand,
-# CONCURRENTLY, with the words that stand here. Its predicate is an expression, so that no hot statement takes it for its own.
+# The index has FAILED turns only, but its build reads the whole of `turns`. Where that is large, make it by hand beforehand,
+# CONCURRENTLY, by the words that stand here. Its predicate is an expression that no other statement has: none takes it for its
+# own.
 UPGRADE = """
 CREATE TABLE turn_traces (
     tenant_id       text NOT NULL,
@@ -20,7 +21,7 @@ CREATE TABLE turn_traces (
     PRIMARY KEY (turn_id, tenant_id, turn_created_at, generation)
 );
 CREATE INDEX turn_traces_trace_id ON turn_traces (trace_id);
-CREATE INDEX IF NOT EXISTS turns_failed_at ON turns (queue, finished_at) WHERE (status || '') = 'FAILED';
+CREATE INDEX IF NOT EXISTS turns_failed_at ON turns (queue, finished_at) WHERE ('' || status) = 'FAILED';
 """
 
 DOWNGRADE = """

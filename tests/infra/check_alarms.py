@@ -16,9 +16,14 @@ from tests.given_queues import GivenQueues
 from tests.infra.emulator import client
 from tests.probes import until
 
-PAGES = {"turn-failed", "session-halted", "oldest", "dlq-untouched", "deaf-workers", "relay-silent"}
+PAGES = {
+    "turn-failed", "session-halted", "session-still-halted", "message-malformed", "oldest", "dlq-untouched", "dlq-unexplained",
+    "deaf-workers", "relay-silent",
+}  # fmt: skip
 TELLS = {"depth", "lock-timeouts", "lock-held-long", "leases-lost", "lock-busy", "lock-unavailable", "producer-quiet"}
-PLAIN = ["turn-failed", "session-halted", "oldest", "depth", "lock-timeouts", "lock-held-long", "leases-lost"]
+PLAIN = [
+    "turn-failed", "session-halted", "message-malformed", "oldest", "depth", "lock-timeouts", "lock-held-long", "leases-lost",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
