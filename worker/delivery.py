@@ -55,18 +55,14 @@ class Delivery:
         try:
             wake_up = decode(message.body)
         except MalformedMessageError as error:
-            await self._refuse(message, error.reason)
+            _report_malformed(message, error.reason)
+            await self._queues.dead_letter_malformed(self._queue.name, message, error.reason)
+            await self.delete(message)
             return None
         generation = message.dead_letter_generation
         if generation is not None:
             await self._revive(wake_up, generation)
         return wake_up
-
-    async def _refuse(self, message: ReceivedMessage, reason: str) -> None:
-        # An alarm is on this line, and it comes first: a worker that dies in between gets the message, and says so, once more.
-        log.error("message.malformed", message_id=message.message_id, reason=reason)
-        await self._queues.dead_letter_malformed(self._queue.name, message, reason)
-        await self.delete(message)
 
     def delete(self, message: ReceivedMessage) -> "asyncio.Future[None]":
         """Begins to delete; best effort. What is not deleted is delivered again and finds nothing to do."""
@@ -116,3 +112,9 @@ class Delivery:
             # Somebody may have deleted the queue itself. Of that the hold must not break off: its turn is answered.
             log.info("message.not_deleted", messages=len(messages), error=str(error))
         return [None] * len(messages)
+
+
+def _report_malformed(message: ReceivedMessage, reason: str) -> None:
+    # An alarm is on this line, and it comes first: where the worker dies before the message is on the DLQ, it is received, and
+    # reported, once more.
+    log.error("message.malformed", message_id=message.message_id, reason=reason)

@@ -299,7 +299,7 @@ async def test_dead_letters_that_their_rows_have_outlived_are_found_and_swept(
     assert (without.code, without.codes) == (0, [])
     assert (fixed.code, set(fixed.fixed.values())) == (5, {True, None})
     assert await queues.count(settings.queue, dead=True) == 1
-    assert (await doctor()).codes == ["dead-letters-waiting"]
+    assert "dead-letters-waiting" in (await doctor()).codes
 
 
 async def test_dead_letters_that_wait_for_somebody_are_a_warning_with_the_command_that_deals_with_them(
