@@ -6,6 +6,7 @@ import signal
 import structlog
 
 from memory.watch import MemoryWatch
+from turns.attention import tell_attention
 from turns.backlog import tell_backlog
 from turns.database import Database
 from turns.message_queue import MessageQueues
@@ -39,6 +40,7 @@ async def run_relay(settings: Settings) -> None:
             try:
                 async with asyncio.TaskGroup() as together:
                     together.create_task(tell_backlog(database, list(settings.queues_by_name), stopping))
+                    together.create_task(tell_attention(database, list(settings.queues_by_name), stopping))
                     together.create_task(memory_watch.run(stopping))
                     together.create_task(Relay(database, queues, settings).run(stopping))
                     if settings.webhook_hosts:

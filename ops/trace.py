@@ -21,14 +21,26 @@ def trace(
     which: Annotated[str, typer.Argument(metavar="TURN|TRACE", help="A turn's id, or a trace id of 32 hex digits.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show a trace: which turn came of which."""
+    """Show a trace: which turn came of which. A redriven turn is found by the trace of each of its runs."""
     from ops.operator_access import load_settings, run
 
     trace_id, spans = run(_read(load_settings(), which))
     if as_json:
         print_json({"trace_id": trace_id, "turns": [asdict(span) for span in spans]})
         return
-    columns = ("turn", "session", "seq", "queue", "call", "status", "attempt", "created", "finished", "span")
+    columns = (
+        "turn",
+        "session",
+        "seq",
+        "queue",
+        "call",
+        "status",
+        "attempt",
+        "created",
+        "finished",
+        "span",
+        "other traces",
+    )
     print_table(
         columns,
         [
@@ -43,6 +55,7 @@ def trace(
                 span.created_at,
                 span.finished_at,
                 span.span_id,
+                " ".join(span.other_traces),
             )
             for span in spans
         ],

@@ -10,18 +10,13 @@ lines takes the greatest, never the sum.
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import LiteralString
 
-import psycopg
 import structlog
 
 from turns.database import Database
-from turns.errors import DatabaseUnavailableError
-
-EVERY_SECONDS = 60.0
-"""A CloudWatch metric has one value a minute."""
+from turns.telling import EVERY_SECONDS, tell_again_and_again
 
 MOST = 10_000
 """As many turns of a queue are looked at, the oldest: a scan of milliseconds at any backlog, and no fleet is scaled by more.
@@ -79,16 +74,9 @@ async def tell_backlog(
     database: Database, queues: Sequence[str], stopping: asyncio.Event, *, every_seconds: float = EVERY_SECONDS
 ) -> None:
     """Tells it again and again until `stopping`. No failure ends it, and none of it reaches the relay beside it."""
-    while not stopping.is_set():
-        try:
-            for one in await read_backlog(database, queues):
-                log.info("queue.backlog", **{**asdict(one), "oldest_seconds": round(one.oldest_seconds, 1)})
-        except (DatabaseUnavailableError, psycopg.Error) as error:
-            # Nothing is told: a 0 that is none would have workers taken away.
-            log.warning("backlog.not_read", error=str(error))
-        except Exception:
-            # A bug of ours. A figure is not worth the worker that tells it.
-            log.exception("backlog.failed")
-        with suppress(TimeoutError):
-            async with asyncio.timeout(every_seconds):
-                await stopping.wait()
+
+    async def tell() -> None:
+        for one in await read_backlog(database, queues):
+            log.info("queue.backlog", **{**asdict(one), "oldest_seconds": round(one.oldest_seconds, 1)})
+
+    await tell_again_and_again("backlog", tell, stopping, every_seconds=every_seconds)

@@ -23,6 +23,7 @@ from turns.database import Connection, Database
 from turns.envelope import OutgoingMessage
 from turns.head import IS_FAILED, WAKE_HEAD
 from turns.identifiers import TraceContext
+from turns.redrive import KEEP_TRACE, KEPT_TRACE
 from turns.redrive_record import RECORD
 from turns.status import TurnStatus
 
@@ -57,6 +58,7 @@ SELECT s.tenant_id, s.session_id, t.queue
 
 # Fresh budgets and a new generation, as a redrive gives them; the place stays the old one.
 RETRY: LiteralString = f"""
+WITH revived AS (
 UPDATE turns t
    SET status = 'PENDING', generation = t.generation + 1, attempt = 0, failures = 0, crashes = 0,
        execute_at = clock_timestamp(), send_at = clock_timestamp(), sends = 0,
@@ -64,7 +66,9 @@ UPDATE turns t
        error_class = NULL, error = NULL, dead_lettered_at = NULL, cancel_requested_at = NULL, cancel_reason = NULL,
        trace_id = %(trace)s, span_id = %(span)s, parent_span_id = NULL
  WHERE t.id = %(id)s AND {IS_FAILED} AND NOT {HAS_SUCCESSOR} AND NOT {IS_BEING_COMPENSATED} AND NOT {IS_OVERTAKEN}
-RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id
+RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, {KEPT_TRACE}
+), kept AS ({KEEP_TRACE})
+SELECT id, tenant_id, session_id, queue, trace_id, span_id FROM revived
 """
 
 OWE_DEAD_LETTER: LiteralString = f"""

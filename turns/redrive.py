@@ -2,7 +2,7 @@
 
 A compare-and-set on the row: FAILED of generation g becomes PENDING of generation g + 1, once, however many redrives run
 at the same time. It gets fresh budgets, a new trace (G24) and a place at the end of its session: what the conversation has
-said since then stays said. `ctx.idempotency_key` stays the old one.
+said since then stays said. `ctx.idempotency_key` stays the old one. The trace of the run before is kept (`KEEP_TRACE`).
 
 A turn that halts its session is left alone: it has a place to keep, and ways of its own (`turns.halting`). So is a child that
 its redriven parent has started anew, and a turn whose compensation has not ended.
@@ -29,6 +29,22 @@ REPLACED: LiteralString = "REPLACED"
 
 BOUND_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
 """For the statement that goes with it, in the same pipeline."""
+
+KEPT_TRACE: LiteralString = """
+old.created_at AS turn_created_at, old.generation AS earlier_generation, old.trace_id AS earlier_trace_id,
+          old.span_id AS earlier_span_id, old.parent_span_id AS earlier_parent_span_id
+"""
+"""For the RETURNING of the statement that gives turns another trace: what KEEP_TRACE writes down."""
+
+# What logs, models and callers know of the run before is its trace. `turn_created_at`, because an id that a client has chosen is
+# free again once its turn is in the archive.
+KEEP_TRACE: LiteralString = """
+    INSERT INTO turn_traces (tenant_id, turn_id, turn_created_at, generation, trace_id, span_id, parent_span_id)
+    SELECT tenant_id, id, turn_created_at, earlier_generation, earlier_trace_id, earlier_span_id, earlier_parent_span_id
+      FROM revived
+"""
+"""Keeps the trace and the span of each run that a redrive or a retry has ended, so that they still find the turn. `revived`: the
+rows of an UPDATE with KEPT_TRACE."""
 
 REVIVE: LiteralString = f"""
 WITH wanted AS MATERIALIZED (
@@ -77,7 +93,7 @@ WITH wanted AS MATERIALIZED (
 ), numbered AS MATERIALIZED (
     SELECT f.*, p.before + row_number() OVER (PARTITION BY tenant_id, session_id ORDER BY f.seq) AS new_seq
       FROM going f JOIN place p USING (tenant_id, session_id)
-)
+), revived AS (
 UPDATE turns t
    SET status = 'PENDING', seq = n.new_seq, generation = t.generation + 1, attempt = 0, failures = 0, crashes = 0,
        execute_at = clock_timestamp(), send_at = clock_timestamp() + make_interval(secs => %(net)s), sends = 0,
@@ -85,7 +101,9 @@ UPDATE turns t
        error_class = NULL, error = NULL, dead_lettered_at = NULL, cancel_requested_at = NULL, cancel_reason = NULL,
        trace_id = n.trace_id, span_id = n.span_id, parent_span_id = NULL
   FROM numbered n WHERE t.id = ANY (ARRAY[n.id]) AND {IS_FAILED}
-RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, t.generation
+RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, t.generation, {KEPT_TRACE}
+), kept AS ({KEEP_TRACE})
+SELECT id, tenant_id, session_id, queue, trace_id, span_id, generation FROM revived
 """
 
 READ_GENERATIONS: LiteralString = f"""

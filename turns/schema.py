@@ -11,16 +11,12 @@ from sqlalchemy import (
     ARRAY,
     JSON,
     BigInteger,
-    Boolean,
     CheckConstraint,
     Column,
-    DateTime,
     Float,
-    Identity,
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     PrimaryKeyConstraint,
     Sequence,
     Table,
@@ -30,16 +26,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "%(table_name)s_pkey",
-        "ck": "%(table_name)s_%(constraint_name)s",
-        "ix": "%(table_name)s_%(column_0_name)s",
-    }
-)
+from turns.schema_metadata import NOW, Time, metadata
+from turns.schema_operations import queues, redrives, turn_traces, workers
 
-Time = DateTime(timezone=True)
-NOW = text("clock_timestamp()")
+__all__ = [
+    "archived_turns", "chosen_ids", "memory_items", "messages", "metadata", "queues", "redrives", "sessions", "submissions",
+    "turn_attempts", "turn_traces", "turn_values", "turns", "webhooks", "workers",
+]  # fmt: skip
 
 fence_seq = Sequence("fence_seq", metadata=metadata, data_type=BigInteger)
 """One sequence for all turns: rising is all that a fence needs."""
@@ -125,6 +118,8 @@ turns = Table(
     Index("turns_scheduled", "queue", "send_at", postgresql_where=text("seq IS NULL AND status = 'PENDING'")),
     # `dlq list` and redrive; its predicate costs nothing extra, every status change is non-HOT already.
     Index("turns_failed", "queue", "id", postgresql_where=text("status = 'FAILED'")),
+    # The failures of a queue, the newest first. The predicate is an expression that no other statement has.
+    Index("turns_failed_at", "queue", "finished_at", postgresql_where=text("(status || '') = 'FAILED'")),
     # The backlog of a queue, the oldest first. The predicate is an expression, so that no other statement's plan takes it.
     Index(
         "turns_waiting",
@@ -271,40 +266,4 @@ archived_turns = Table(
     Index("archived_turns_trace_id", "trace_id"),
     Index("archived_turns_parent", "parent_turn_id", postgresql_where=text("parent_turn_id IS NOT NULL")),
     postgresql_partition_by="RANGE (ended_at)",  # its months: turns.archive_months
-)
-
-queues = Table(
-    "queues",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("paused_at", Time),
-    Column("paused_by", Text),
-    Column("updated_at", Time, nullable=False, server_default=NOW),
-)
-
-workers = Table(
-    "workers",
-    metadata,
-    Column("worker_id", Text, primary_key=True),
-    Column("queue", Text, nullable=False),
-    Column("host", Text, nullable=False),
-    Column("pid", Integer, nullable=False),
-    Column("slots", Integer, nullable=False),
-    Column("busy", Integer, nullable=False, server_default="0"),
-    Column("dwell_seconds", Float, nullable=False, server_default="0"),
-    Column("draining", Boolean, nullable=False, server_default=text("false")),
-    Column("started_at", Time, nullable=False, server_default=NOW),
-    Column("seen_at", Time, nullable=False, server_default=NOW),
-)
-
-redrives = Table(
-    "redrives",
-    metadata,
-    Column("id", BigInteger, Identity(always=True), primary_key=True),
-    Column("queue", Text),
-    Column("requested_by", Text, nullable=False),
-    Column("filter", JSONB, nullable=False),
-    Column("turn_ids", ARRAY(Uuid), nullable=False, server_default=text("'{}'::uuid[]")),
-    Column("started_at", Time, nullable=False, server_default=NOW),
-    Column("finished_at", Time),
 )

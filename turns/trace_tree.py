@@ -2,7 +2,7 @@
 
 By span and parent span, as whoever called the API said it; and by the parent that a child or a compensation has. The latter
 also where a redrive has given one of them another trace: a parent that was redriven keeps the children that succeeded.
-Turns in the archive are part of it.
+A redriven turn is part of the trace of each of its runs. Turns in the archive are part of it.
 """
 
 from collections.abc import Sequence
@@ -16,27 +16,43 @@ from turns.database import Database
 from turns.status import TurnStatus
 
 # A turn is its id, its tenant and when it was made: clients choose ids, and one in the archive is free again.
-# A root is a turn whose parent span is not a turn of the trace: it was begun by whoever called the API.
+# `run`: the turns whose last run is in the trace, and those of which an earlier run was, before a redrive; no turn is both.
+# A root is a run whose parent span is not in the trace: it was begun by whoever called the API.
 TRACE_TREE: LiteralString = f"""
-WITH RECURSIVE tree AS (
-    SELECT t.id, t.tenant_id, t.created_at, t.span_id, 0 AS depth, ARRAY[t.created_at] AS place, ARRAY[t.id] AS seen
-      FROM {EVERY_TURN} t
-     WHERE t.trace_id = %(trace)s
-       AND NOT EXISTS (SELECT FROM {EVERY_TURN} p WHERE p.trace_id = t.trace_id AND p.span_id = t.parent_span_id)
-       AND NOT EXISTS (SELECT FROM {EVERY_TURN} p
-                         WHERE p.id = t.parent_turn_id AND p.tenant_id = t.tenant_id AND p.trace_id = t.trace_id)
+WITH RECURSIVE run AS MATERIALIZED (
+    SELECT t.id, t.tenant_id, t.created_at, t.span_id, t.parent_span_id, t.parent_turn_id
+      FROM {EVERY_TURN} t WHERE t.trace_id = %(trace)s
+     UNION ALL
+    SELECT t.id, t.tenant_id, t.created_at, e.span_id, e.parent_span_id, t.parent_turn_id
+      FROM turn_traces e
+      JOIN {EVERY_TURN} t ON t.id = e.turn_id AND t.tenant_id = e.tenant_id AND t.created_at = e.turn_created_at
+     WHERE e.trace_id = %(trace)s
+), tree AS (
+    SELECT r.id, r.tenant_id, r.created_at, r.span_id, r.parent_span_id, 0 AS depth, ARRAY[r.created_at] AS place,
+           ARRAY[r.id] AS seen
+      FROM run r
+     WHERE NOT EXISTS (SELECT FROM run p WHERE p.span_id = r.parent_span_id)
+       AND NOT EXISTS (SELECT FROM run p WHERE p.id = r.parent_turn_id AND p.tenant_id = r.tenant_id)
     UNION ALL
-    SELECT c.id, c.tenant_id, c.created_at, c.span_id, tree.depth + 1, tree.place || c.created_at, tree.seen || c.id
+    SELECT c.id, c.tenant_id, c.created_at, c.span_id, c.parent_span_id, tree.depth + 1, tree.place || c.created_at,
+           tree.seen || c.id
       FROM tree CROSS JOIN LATERAL (
-            SELECT t.id, t.tenant_id, t.span_id, t.created_at FROM {EVERY_TURN} t
-             WHERE t.trace_id = %(trace)s AND t.parent_span_id = tree.span_id
-             UNION
-            SELECT t.id, t.tenant_id, t.span_id, t.created_at FROM {EVERY_TURN} t
-             WHERE t.parent_turn_id = tree.id AND t.tenant_id = tree.tenant_id) c
+            SELECT r.id, r.tenant_id, r.span_id, r.parent_span_id, r.created_at FROM run r
+             WHERE r.parent_span_id = tree.span_id OR (r.parent_turn_id = tree.id AND r.tenant_id = tree.tenant_id)
+             UNION ALL
+            SELECT t.id, t.tenant_id, t.span_id, t.parent_span_id, t.created_at FROM {EVERY_TURN} t
+             WHERE t.parent_turn_id = tree.id AND t.tenant_id = tree.tenant_id
+               AND NOT EXISTS (SELECT FROM run r WHERE (r.id, r.tenant_id, r.created_at) = (t.id, t.tenant_id, t.created_at))) c
      WHERE c.id <> ALL (tree.seen)
 )
-SELECT t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.status, t.generation, t.attempt, t.span_id, t.parent_span_id,
-       t.created_at, t.started_at, t.finished_at, t.kind, t.child_key, t.joining, t.join_policy, tree.depth
+SELECT t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.status, t.generation, t.attempt, tree.span_id, tree.parent_span_id,
+       t.created_at, t.started_at, t.finished_at, t.kind, t.child_key, t.joining, t.join_policy, tree.depth,
+       ARRAY(SELECT other.trace_id
+               FROM (SELECT e.generation, e.trace_id FROM turn_traces e
+                      WHERE e.turn_id = t.id AND e.tenant_id = t.tenant_id AND e.turn_created_at = t.created_at
+                      UNION ALL
+                     SELECT t.generation, t.trace_id) other
+              WHERE other.trace_id <> %(trace)s ORDER BY other.generation) AS other_traces
   FROM tree JOIN {EVERY_TURN} t USING (id, tenant_id, created_at) ORDER BY tree.place, tree.depth, t.id
 """
 
@@ -69,6 +85,8 @@ class Span:
     """The children that it waits for, while it does."""
     join_policy: str | None
     depth: int
+    other_traces: Sequence[str]
+    """The traces of its other runs, by generation: each redrive begins one. Status and times are those of its last run."""
 
 
 async def find_trace(database: Database, turn_id: UUID) -> str | None:

@@ -19,6 +19,7 @@ from memory.history import History
 from memory.item_cache import ItemCache
 from memory.watch import MemoryWatch
 from turns import logs
+from turns.attention import tell_attention
 from turns.backlog import tell_backlog
 from turns.cancel_hints import listen
 from turns.collector import spare_collector
@@ -203,8 +204,9 @@ class _Worker:
             tasks.add(asyncio.create_task(self._protect(self.settings.ecs_agent_uri), name="protection"))
         if self.settings.relay:
             tasks.add(asyncio.create_task(self.relay.run(relay_stop), name="relay"))
-            telling = tell_backlog(self.database, list(self.settings.queues_by_name), relay_stop)
-            tasks.add(asyncio.create_task(telling, name="backlog"))
+            for name, tell in (("backlog", tell_backlog), ("attention", tell_attention)):
+                telling = tell(self.database, list(self.settings.queues_by_name), relay_stop)
+                tasks.add(asyncio.create_task(telling, name=name))
             if self.settings.webhook_hosts:
                 delivery = WebhookDelivery(self.database, self.settings)
                 tasks.add(asyncio.create_task(delivery.run(relay_stop), name="webhooks"))

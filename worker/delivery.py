@@ -59,7 +59,7 @@ class Delivery:
             if (generation := message.dead_letter_generation) is not None:
                 await self._revive(wake_up, generation)
         except MalformedMessageError as error:
-            log.warning("message.malformed", message_id=message.message_id, reason=error.reason)
+            _report_malformed(message, error.reason)
             await self._queues.dead_letter_malformed(self._queue.name, message, error.reason)
             await self.delete(message)
             return None
@@ -115,3 +115,9 @@ class Delivery:
             # Somebody may have deleted the queue itself. Of that the hold must not break off: its turn is answered.
             log.info("message.not_deleted", messages=len(messages), error=str(error))
         return [None] * len(messages)
+
+
+def _report_malformed(message: ReceivedMessage, reason: str) -> None:
+    # An alarm is on this line, and it comes first: where the worker dies before the message is on the DLQ, it is received, and
+    # reported, once more.
+    log.error("message.malformed", message_id=message.message_id, reason=reason)

@@ -2,14 +2,14 @@
 
 from alembic import op
 
+from migrations.giving_way import build_index
+
 revision = "0006"
 down_revision = "0005"
 
 # An expression, for the reason that 0004 gives. RUNNING turns whose lease holds have no `send_at`, so the index is nearly empty.
-UPGRADE = """
-CREATE INDEX turns_to_recover ON turns (queue, crashes, id)
-    WHERE (status || '') = 'RUNNING' AND send_at IS NOT NULL OR (status || '') = 'PENDING' AND crashes > 0;
-"""
+ON = """turns (queue, crashes, id)
+    WHERE (status || '') = 'RUNNING' AND send_at IS NOT NULL OR (status || '') = 'PENDING' AND crashes > 0"""
 
 DOWNGRADE = """
 DROP INDEX turns_to_recover;
@@ -17,7 +17,7 @@ DROP INDEX turns_to_recover;
 
 
 def upgrade() -> None:
-    op.execute(UPGRADE)
+    build_index("turns_to_recover", ON)
 
 
 def downgrade() -> None:

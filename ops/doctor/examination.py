@@ -14,6 +14,7 @@ import psycopg
 
 from ops.dead_letter_pass import DeadLetterPass
 from ops.dead_letter_sweep import judge_letters
+from ops.dead_letter_verdict import Verdict
 from ops.doctor import judgement
 from ops.doctor.finding import Finding
 from ops.migrate import known_revision
@@ -236,12 +237,13 @@ class Examination:
     async def _look_at_letters(self, database: Database, queue: str) -> None:
         sent = await self._letters_sent(database, queue)
         seen: set[tuple[str, int | None]] = set()
-        looked_at = 0
+        looked_at = waiting = 0
         async with DeadLetterPass(self.queues, queue) as dead:
             async for messages in dead.batches(self._scope.letters):
                 looked_at += len(messages)
                 judged = await judge_letters(database, messages)
                 statuses = await read_statuses(database, [one.wake_up.turn_id for one, _ in judged if one.wake_up])
+                waiting += sum(verdict is Verdict.STILL_DEAD for _, verdict in judged)
                 for letter, verdict in judged:
                     status = statuses.get(letter.wake_up.turn_id) if letter.wake_up else None
                     finding = judgement.judge_letter(queue, letter, verdict, status)
@@ -249,6 +251,8 @@ class Examination:
                     if letter.wake_up:
                         seen.add((str(letter.wake_up.turn_id), letter.message.dead_letter_generation))
             whole = looked_at == dead.expected == await self.queues.count(queue, dead=True)
+        if waiting:
+            self._note("dead-letters-waiting", queue, f"{waiting} of them", queue=queue)
         # Whatever somebody else is just looking at is invisible to us: then nothing is known of what was not seen.
         if not whole or len(sent) == MOST:
             return

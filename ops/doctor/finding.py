@@ -101,7 +101,7 @@ CATALOGUE: dict[str, Kind] = {
         _ERROR, "the session's next turn is due and nobody takes it", "see workers and locks", Remedy.WAKE
     ),
     "session-halted": Kind(
-        _INFO, "the turn failed and halts its session", "turnstile retry or turnstile skip", transient=False
+        _WARNING, "the turn failed and halts its session", "turnstile retry TURN or turnstile skip TURN", transient=False
     ),
     "attempts-over-budget": Kind(
         _ERROR, "an open turn has spent more than its budget", "see turnstile status; a defect, please report it"
@@ -155,6 +155,9 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "dlq-retention-short": Kind(
         _INFO, "dead letters are kept for less than 14 days", "the FAILED rows stay", transient=False
+    ),
+    "dead-letters-waiting": Kind(
+        _WARNING, "dead letters of FAILED turns lie on the DLQ", "turnstile dlq list, then turnstile redrive; or purge it"
     ),
     "dead-letter-outlived": Kind(
         _WARNING, "a dead letter whose turn has moved on", "the next redrive sweeps it", Remedy.SWEEP

@@ -6,7 +6,7 @@ No setting of the product could do this, and none should: a metric has one value
 
 from functools import partial
 
-from turns import backlog
+from turns import attention, backlog, telling
 from worker import app
 from worker.scale_in_protection import Terms
 
@@ -16,7 +16,8 @@ SHRINK = 60.0
 
 def switch_on() -> None:
     """For this process: the backlog is told and protection is asked for sixty times as often."""
-    backlog.tell_backlog.__kwdefaults__["every_seconds"] = backlog.EVERY_SECONDS / SHRINK
+    for tell in (backlog.tell_backlog, attention.tell_attention):
+        tell.__kwdefaults__["every_seconds"] = telling.EVERY_SECONDS / SHRINK
     usual = Terms()
     setattr(  # noqa: B010 - mypy knows the name as the class
         app,

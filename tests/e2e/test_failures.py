@@ -39,6 +39,21 @@ async def test_a_failing_turn_reaches_the_dlq_after_exactly_n_attempts(
     assert {"session_id", "trace_id", "attempt", "fence", "seconds"} <= line.keys()
 
 
+async def test_a_failure_is_told_by_another_process_than_the_one_that_committed_it(
+    product: Product, start_worker: StartWorker
+) -> None:
+    """The one that did may have been killed before it could write its line."""
+    worker = start_worker(TURNSTILE_RELAY="false")
+    [turn] = await product.submit({"do": "bug"})
+    await product.status_is(turn, "FAILED")
+    worker.kill()
+
+    relay = start_worker("relay")
+
+    [line] = await until(lambda: relay.said("queue.attention"))
+    assert (line["queue"], line["failed_lately"], line["level"]) == (product.settings.queue, 1, "warning")
+
+
 async def test_what_cannot_heal_is_dead_lettered_at_once(product: Product, start_worker: StartWorker) -> None:
     start_worker()
 
@@ -107,10 +122,10 @@ async def test_a_reply_that_is_not_json_fails_the_turn(product: Product, start_w
     assert (await product.row(turn))["error_class"] == "unfit_reply"
 
 
-async def test_a_malformed_message_goes_to_the_dlq_as_it_is(
+async def test_a_malformed_message_goes_to_the_dlq_as_it_is_and_is_an_error(
     product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
-    start_worker()
+    worker = start_worker()
     address = await product.queues.find(product.settings.queue)
 
     sqs_client(stack).send_message(QueueUrl=address.url, MessageBody='{"v": 99, "not": "ours"}')
@@ -120,6 +135,8 @@ async def test_a_malformed_message_goes_to_the_dlq_as_it_is(
     assert letter.body == '{"v": 99, "not": "ours"}'
     assert letter.attributes["turnstile.reason"].startswith("malformed")
     await until(lambda: _drained(product))
+    assert {line["level"] for line in worker.said("message.malformed")} == {"error"}
+    assert "ours" not in json.dumps(worker.said("message.malformed"))
 
 
 async def _drained(product: Product) -> bool:

@@ -56,7 +56,8 @@ END $$;
 """
 
 RESET: LiteralString = """
-TRUNCATE turns, messages, turn_attempts, turn_values, sessions, submissions, chosen_ids, workers, audit RESTART IDENTITY;
+TRUNCATE turns, messages, turn_attempts, turn_values, turn_traces, sessions, submissions, chosen_ids, workers,
+         audit RESTART IDENTITY;
 UPDATE virtual.clock SET at = %(at)s, server_started_at = %(origin)s
 """
 

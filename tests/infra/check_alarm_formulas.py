@@ -63,6 +63,11 @@ def sources(queue: str) -> dict[str, Sources]:
             "letters": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", dead, "Maximum", 3600),
             "removed": ("AWS/SQS", "NumberOfMessagesDeleted", dead, "Sum", 3600),
         },
+        "session-still-halted": {"halted": (LOG, f"{queue}.halted_seconds", None, "Maximum", 60)},
+        "dlq-unexplained": {
+            "messages": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", dead, "Maximum", 60),
+            "letters": (LOG, f"{queue}.letters", None, "Maximum", 60),
+        },
         "lock-busy": {
             "attempts": (LOG, f"{queue}.lock_attempt", None, "Sum", 300),
             "busy": (LOG, f"{queue}.lock_busy", None, "Sum", 300),
@@ -158,11 +163,31 @@ UNAVAILABLE = [
     (RESTS, "no log at all", (_,) * 3, (_,) * 3),
     (RESTS, "attempts, and no number of those without Redis", (1000.0,) * 3, (_,) * 3),
 ]
+HALTED = [
+    (FIRES, "for longer than half an hour", (1801.0,)),
+    (RESTS, "for half an hour: whoever was paged is at it", (1800.0,)),
+    (RESTS, "none is", (0.0,)),
+    (RESTS, "nothing is told", NONE),
+    (FIRES, "and a line is missing", (3600.0, _)),
+    (RESTS, "until somebody let it go on", (3600.0, 3660.0, 0.0)),
+]
+UNEXPLAINED = [
+    (FIRES, "a message that no failed turn explains", FIVE, (0.0,) * 5),
+    (FIRES, "one more than there are letters", (4.0,) * 5, (3.0,) * 5),
+    (RESTS, "every message is a letter", (3.0,) * 5, (3.0,) * 5),
+    (RESTS, "letters were purged, or somebody looks at them", (0.0,) * 5, (3.0,) * 5),
+    (RESTS, "for four minutes", (1.0, 1.0, 0.0, 1.0, 1.0), (0.0,) * 5),
+    (FIRES, "and a line is missing", (1.0,) * 6, (0.0, 0.0, _, 0.0, 0.0, 0.0)),
+    (RESTS, "relays tell nothing: nothing is known", FIVE, NONE),
+    (RESTS, "neither tells anything", NONE, NONE),
+]
 CASES = [
     pytest.param(alarm, dict(zip(ids, series, strict=True)), state, id=f"{alarm}: {what}")
     for alarm, ids, cases in (
         ("deaf-workers", ("waiting", "received"), DEAF),
         ("dlq-untouched", ("letters", "removed"), UNTOUCHED),
+        ("session-still-halted", ("halted",), HALTED),
+        ("dlq-unexplained", ("messages", "letters"), UNEXPLAINED),
         ("lock-busy", ("attempts", "busy"), BUSY),
         ("lock-unavailable", ("attempts", "unguarded"), UNAVAILABLE),
     )
@@ -183,6 +208,43 @@ def test_a_formula_fires_for_what_it_is_about_and_for_nothing_else(
     values = evaluate(formula_of(queries[f"{queue}-{alarm}"]), metrics)
 
     assert rule_of(made[f"{queue}-{alarm}"]).fires(values) is (state == FIRES), values
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize(
+    ("alarm", "metrics"),
+    [
+        ("session-still-halted", {"halted": (3600.0,)}),
+        ("dlq-unexplained", {"messages": (1.0,), "letters": (0.0,)}),
+    ],
+)
+def test_what_nobody_deals_with_pages_anew_each_hour(
+    made: dict[str, dict[str, Any]],
+    queries: dict[str, list[dict[str, Any]]],
+    queue: str,
+    alarm: str,
+    metrics: dict[str, Series],
+) -> None:
+    """CloudWatch notifies of a change of state: so the alarm must rest once in between, and fire again."""
+    rule = rule_of(made[f"{queue}-{alarm}"])
+    day = 24 * 60
+    values = evaluate(formula_of(queries[f"{queue}-{alarm}"]), {name: one * day for name, one in metrics.items()})
+
+    states = [rule.fires(values[: minute + 1]) for minute in range(day)]
+
+    assert sum(after and not before for before, after in zip([False, *states], states, strict=False)) == 24
+    assert made[f"{queue}-{alarm}"].get("OKActions", []) == []
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize(("alarm", "metric"), [("turn-failed", "failed_lately"), ("session-halted", "halted_lately")])
+def test_failures_and_halts_page_by_what_the_tables_say_however_many_relays_tell_it(
+    made: dict[str, dict[str, Any]], queue: str, alarm: str, metric: str
+) -> None:
+    found = made[f"{queue}-{alarm}"]
+
+    assert (found["Namespace"], found["MetricName"], found["Statistic"]) == (LOG, f"{queue}.{metric}", "Maximum")
+    assert (found["Period"], found["EvaluationPeriods"], found["Threshold"]) == (60, 1, 0)
 
 
 @pytest.mark.parametrize("alarm", ["lock-busy", "lock-unavailable"])

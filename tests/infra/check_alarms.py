@@ -17,25 +17,14 @@ from tests.infra.emulator import client
 from tests.probes import until
 
 PAGES = {
-    "turn-failed",
-    "session-halted",
-    "relay-step-failed",
-    "oldest",
-    "dlq-untouched",
-    "deaf-workers",
-    "relay-silent",
-}
+    "turn-failed", "session-halted", "session-still-halted", "message-malformed", "relay-step-failed", "oldest", "dlq-untouched",
+    "dlq-unexplained", "deaf-workers", "relay-silent",
+}  # fmt: skip
 TELLS = {"depth", "lock-timeouts", "lock-held-long", "leases-lost", "lock-busy", "lock-unavailable", "producer-quiet"}
 PLAIN = [
-    "turn-failed",
-    "session-halted",
-    "relay-step-failed",
-    "oldest",
-    "depth",
-    "lock-timeouts",
-    "lock-held-long",
-    "leases-lost",
-]
+    "turn-failed", "session-halted", "message-malformed", "relay-step-failed", "oldest", "depth", "lock-timeouts",
+    "lock-held-long", "leases-lost",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

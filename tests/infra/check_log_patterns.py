@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from tests.conftest import sqs_client
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product, WorkerProcess
 from tests.given_queues import GivenQueues
@@ -74,6 +75,33 @@ async def test_the_backlog_of_each_queue_is_told_in_the_fields_that_are_read(
     lines = [line for line in worker.lines() if matches(pattern, line)]
     assert lines == [line for line in worker.said("queue.backlog") if line["queue"] == queue]
     assert all(line[name] >= 0 for line in lines for name in ("due", "ready", "running", "oldest_seconds"))
+
+
+async def test_what_waits_for_a_person_is_told_in_the_fields_that_are_read(
+    given: GivenQueues, product: Product, start_worker: StartWorker
+) -> None:
+    worker = start_worker("relay")
+    queue = product.settings.queue
+    pattern = given.terraform["attention_patterns"][queue]
+
+    await until(lambda: worker.said("queue.attention"))
+
+    lines = [line for line in worker.lines() if matches(pattern, line)]
+    assert lines == [line for line in worker.said("queue.attention") if line["queue"] == queue]
+    read = ("failed_lately", "halted_lately", "halted_seconds", "letters")
+    assert all(line[name] >= 0 for line in lines for name in read)
+
+
+async def test_a_malformed_message_is_counted(
+    given: GivenQueues, product: Product, start_worker: StartWorker, stack: Stack
+) -> None:
+    worker = start_worker()
+    address = await product.queues.find(product.settings.queue)
+
+    sqs_client(stack).send_message(QueueUrl=address.url, MessageBody="nobody understands this")
+
+    await until(lambda: counted(given, worker)["message_malformed"])
+    assert counted(given, worker)["turn_failed"] == 0
 
 
 class TestOnAHaltingQueue:

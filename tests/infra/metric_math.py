@@ -2,7 +2,8 @@
 nothing of missing data.
 
 The rules are those of two pages of the CloudWatch User Guide, whose examples are tests/unit/test_metric_math.py:
-"Using math expressions with CloudWatch metrics" (operators, FILL, IF) and "Using Amazon CloudWatch alarms" (missing data).
+"Using math expressions with CloudWatch metrics" (operators, FILL, IF, MINUTE) and "Using Amazon CloudWatch alarms" (missing
+data).
 """
 
 import ast
@@ -10,6 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 
 Series = tuple[float | None, ...]
 """A value a period, the oldest first; None where there is no data."""
@@ -40,35 +42,48 @@ _BREACHES: dict[str, Callable[[float, float], bool]] = {
 }
 
 
-def evaluate(expression: str, metrics: Mapping[str, Series]) -> Series:
-    """What the formula makes of the metrics by their ids. FormulaError for what is not of the forms below, or is no series."""
+def evaluate(expression: str, metrics: Mapping[str, Series], *, begins: int = 0) -> Series:
+    """What the formula makes of the metrics by their ids. FormulaError for what is not of the forms below, or is no series.
+
+    `begins`: how many minutes after a full hour the first period lies; for MINUTE, which is known of periods of a minute.
+    """
     # What is used of the language is Python's but for the names of the two operators, and binds as tightly.
     python = re.sub(r"\b(AND|OR)\b", lambda found: found[0].lower(), expression)
-    value = _value(ast.parse(python, mode="eval").body, metrics)
+    value = _value(ast.parse(python, mode="eval").body, _Given(metrics, begins))
     if not isinstance(value, tuple):
         # An alarm on a mere number is refused.
         raise FormulaError(f"no time series: {expression}")
     return value
 
 
-def _value(node: ast.expr, metrics: Mapping[str, Series]) -> Value:
+@dataclass(frozen=True, slots=True)
+class _Given:
+    metrics: Mapping[str, Series]
+    begins: int
+
+
+def _value(node: ast.expr, given: _Given) -> Value:
     match node:
         case ast.Constant(value=int() | float() as number):
             return float(number)
-        case ast.Name(id=name) if name in metrics:
-            return metrics[name]
+        case ast.Name(id=name) if name in given.metrics:
+            return given.metrics[name]
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-            return _pairwise(_ARITHMETIC[type(op)], _value(left, metrics), _value(right, metrics))
+            return _pairwise(_ARITHMETIC[type(op)], _value(left, given), _value(right, given))
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
-            return _pairwise(_COMPARISONS[type(op)], _value(left, metrics), _value(right, metrics))
-        case ast.BoolOp(op=ast.And(), values=[left, right]):
-            return _pairwise(lambda a, b: a != 0 and b != 0, _value(left, metrics), _value(right, metrics))
-        case ast.BoolOp(op=ast.Or(), values=[left, right]):
-            return _pairwise(lambda a, b: a != 0 or b != 0, _value(left, metrics), _value(right, metrics))
+            return _pairwise(_COMPARISONS[type(op)], _value(left, given), _value(right, given))
+        case ast.BoolOp(op=ast.And(), values=values):
+            both = partial(_pairwise, lambda a, b: a != 0 and b != 0)
+            return reduce(both, (_value(one, given) for one in values))
+        case ast.BoolOp(op=ast.Or(), values=values):
+            either = partial(_pairwise, lambda a, b: a != 0 or b != 0)
+            return reduce(either, (_value(one, given) for one in values))
+        case ast.Call(func=ast.Name(id="MINUTE"), args=[series], keywords=[]):
+            return _minutes(_value(series, given), given.begins)
         case ast.Call(func=ast.Name(id="FILL"), args=[series, filler], keywords=[]):
-            return _fill(_value(series, metrics), _value(filler, metrics))
+            return _fill(_value(series, given), _value(filler, given))
         case ast.Call(func=ast.Name(id="IF"), args=[condition, yes, no], keywords=[]):
-            return _choose(_value(condition, metrics), _value(yes, metrics), _value(no, metrics))
+            return _choose(_value(condition, given), _value(yes, given), _value(no, given))
     raise FormulaError(f"not understood: {ast.unparse(node)}")
 
 
@@ -108,6 +123,13 @@ def _fill(series: Value, filler: Value) -> Series:
     if not isinstance(series, tuple) or isinstance(filler, tuple):
         raise FormulaError("FILL is known of a series and a number")
     return tuple(filler if value is None else value for value in series)
+
+
+def _minutes(series: Value, begins: int) -> Series:
+    # Of the timestamps: also where the series itself has no value.
+    if not isinstance(series, tuple):
+        raise FormulaError("MINUTE is known of a series")
+    return tuple(float((begins + place) % 60) for place in range(len(series)))
 
 
 def _choose(condition: Value, yes: Value, no: Value) -> Series:

@@ -82,10 +82,12 @@ def test_replies_are_judged_by_the_status(status: str, replies: int, code: str) 
     assert judge(Symptom.REPLIES_WRONG, status=status, replies=replies).code == code
 
 
-def test_a_halted_session_is_shown_and_no_fault() -> None:
+def test_a_halted_session_is_a_warning_that_names_the_commands() -> None:
     finding = judge(Symptom.SESSION_HALTED, status="FAILED", error_class="Boom", waiting=3)
 
-    assert (finding.code, finding.kind.severity, finding.kind.remedy) == ("session-halted", Severity.INFO, None)
+    assert (finding.code, finding.kind.severity, finding.kind.remedy) == ("session-halted", Severity.WARNING, None)
+    assert "turnstile retry" in finding.kind.advice
+    assert "turnstile skip" in finding.kind.advice
     assert finding.detail == "Boom, 3 turns wait behind it"
 
 

@@ -50,9 +50,24 @@ def test_missing_data_and_a_division_by_zero(expression: str, result: Series) ->
     assert evaluate(expression, {"a": (4, 4, _, _), "b": (2, 0, 3, _)}) == result
 
 
+def test_the_minute_is_that_of_the_timestamp_also_where_there_is_no_value() -> None:
+    assert evaluate("MINUTE(a)", {"a": (7, _, 7, 7)}, begins=58) == (58, 59, 0, 1)
+    assert evaluate("IF(a > 0 AND MINUTE(a) < 59, 1, 0)", {"a": (7, 7, 7, 0)}, begins=58) == (1, 0, 1, 0)
+
+
+def test_more_than_two_conditions_are_judged_together() -> None:
+    series = {"a": (1, 1, 1, _), "b": (1, 1, 0, 1), "c": (1, 0, 1, 1)}
+
+    assert evaluate("a AND b AND c", series) == (1, 0, 0, 0)
+    assert evaluate("a OR b OR c", series) == (1, 1, 1, 1)
+
+
 @pytest.mark.parametrize(
-    "expression", ["1 + 1", "AVG(a)", "a > 1 > 0", "missing > 0", "FILL(a, REPEAT)", "a ^ 2", "IF(a, 1)", "FILL(a, a)"]
-)
+    "expression",
+    [
+        "MINUTE(1)", "1 + 1", "AVG(a)", "a > 1 > 0", "missing > 0", "FILL(a, REPEAT)", "a ^ 2", "IF(a, 1)", "FILL(a, a)",
+    ],
+)  # fmt: skip
 def test_a_formula_that_it_does_not_understand_is_refused(expression: str) -> None:
     with pytest.raises(FormulaError):
         evaluate(expression, {"a": (1, 2)})

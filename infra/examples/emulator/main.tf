@@ -105,6 +105,11 @@ output "backlog_patterns" {
   value       = module.alarms.backlog_patterns
 }
 
+output "attention_patterns" {
+  description = "Which line tells what waits for a person."
+  value       = module.alarms.attention_patterns
+}
+
 output "namespace" {
   description = "Namespace of what is counted from the log."
   value       = module.alarms.namespace

@@ -9,6 +9,8 @@ locals {
     # One line for each turn that finally failed, and never for a retry (G26).
     turn_failed    = { pattern = "{ ($.event = \"turn.failed\") && ($.level = \"error\") }", value = "1" }
     session_halted = { pattern = "{ ($.event = \"turn.halted_session\") && ($.level = \"error\") }", value = "1" }
+    # One line for each receive of a message that nobody understands, before it goes to the dead-letter queue.
+    message_malformed = { pattern = "{ ($.event = \"message.malformed\") && ($.level = \"error\") }", value = "1" }
     # L6: attempts to lock, how many found the session taken, how many were made without Redis.
     lock_attempt   = { pattern = "{ $.event = \"session.lock\" }", value = "1" }
     lock_busy      = { pattern = "{ ($.event = \"session.lock\") && ($.result = \"busy\") }", value = "1" }
@@ -55,6 +57,40 @@ locals {
       }
     ]
   ])...)
+
+  # What waits for a person, as the tables have it (ADR 0063), told beside the backlog.
+  attention_patterns = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.attention\") && ($.queue = \"${queue}\") }" }
+  attention_values = {
+    failed_lately  = "$.failed_lately"
+    halted_lately  = "$.halted_lately"
+    halted_seconds = "$.halted_seconds"
+    letters        = "$.letters"
+  }
+
+  attention_filters = merge(flatten([
+    for queue in keys(var.queues) : [
+      for group in var.relay_log_groups : {
+        for metric, value in local.attention_values : "${queue}/${metric}/${group}" => {
+          queue = queue, metric = metric, value = value, group = group
+        }
+      }
+    ]
+  ])...)
+}
+
+resource "aws_cloudwatch_log_metric_filter" "attention" {
+  for_each = local.attention_filters
+
+  name           = "${var.name}-${each.value.queue}-${replace(each.value.metric, "_", "-")}"
+  log_group_name = each.value.group
+  pattern        = local.attention_patterns[each.value.queue]
+
+  # No default: where nothing is told nothing is known, and an alarm must not be called off for it.
+  metric_transformation {
+    namespace = local.namespace
+    name      = "${each.value.queue}.${each.value.metric}"
+    value     = each.value.value
+  }
 }
 
 resource "aws_cloudwatch_log_metric_filter" "backlog" {

@@ -1,5 +1,11 @@
-# What is alarmed on, and who hears of it (G25, G26, L6). A dead letter alone pages nobody: the failed turn's ERROR line has done
-# so already. What pages is a dead-letter queue that nobody has touched for a day.
+# What is alarmed on, and who hears of it (G25, G26, L6). Final failures and halted sessions page by what the tables say, which
+# relays tell each minute (ADR 0063); where no relay's log is known, by the workers' ERROR lines. A dead letter alone pages nobody:
+# its turn's failure has done so already. What pages is a dead-letter queue that nobody has touched for a day, and messages on it
+# that no failed turn explains.
+#
+# CloudWatch notifies when an alarm changes its state, and not again while it lasts. What must be heard until somebody has dealt
+# with it (`local.nagging`) is a formula that rests for the last ten minutes of each hour: the alarm goes back to OK, of which
+# nobody is told, and pages anew with the next hour.
 
 locals {
   page = [aws_sns_topic.alarms["page"].arn]
@@ -7,14 +13,19 @@ locals {
 
   # One metric, one threshold. `all`: so many periods in a row.
   plain_alarms = {
+    # Metric and statistic: local.from_facts.
     turn-failed = {
-      description = "A turn has finally failed. Runbook: docs/runbooks/dead-letters.md"
-      source      = "log", metric = "turn_failed", statistic = "Sum", period = 60, all = 1
-      above       = 0, actions = local.page
+      description = "Turns have finally failed in the last five minutes. Runbook: docs/runbooks/dead-letters.md"
+      source      = "log", period = 60, all = 1, above = 0, actions = local.page
     }
     session-halted = {
-      description = "A session is halted and waits for a person. Runbook: docs/runbooks/halted-session.md"
-      source      = "log", metric = "session_halted", statistic = "Sum", period = 60, all = 1
+      description = "Sessions were halted in the last five minutes and wait for a person. Runbook: docs/runbooks/halted-session.md"
+      source      = "log", period = 60, all = 1, above = 0, actions = local.page
+    }
+    # By the line alone: it is written before the message goes to the dead-letter queue, where `dlq-unexplained` sees it.
+    message-malformed = {
+      description = "A message that nobody understands has arrived. Runbook: docs/runbooks/dead-letters.md"
+      source      = "log", metric = "message_malformed", statistic = "Sum", period = 60, all = 1
       above       = 0, actions = local.page
     }
     relay-step-failed = {
@@ -48,8 +59,17 @@ locals {
     }
   }
 
+  # Several relays tell the same: the greatest counts, never the sum.
+  from_facts = local.backlog_is_told ? {
+    turn-failed    = { metric = "failed_lately", statistic = "Maximum" }
+    session-halted = { metric = "halted_lately", statistic = "Maximum" }
+    } : {
+    turn-failed    = { metric = "turn_failed", statistic = "Sum" }
+    session-halted = { metric = "session_halted", statistic = "Sum" }
+  }
+
   by_queue = {
-    for queue, names in var.queues : queue => {
+    for queue, names in var.queues : queue => merge(local.from_facts, {
       # SQS's oldest message may be in flight: a message is deleted after its first settle (ADR 0014), so that under turns of four
       # minutes it is four minutes old, and nobody waits. The table's is unclaimed, and has waited also where it has no message.
       # Without relays that tell it, a message has waited for what it is older than a turn may take.
@@ -60,7 +80,7 @@ locals {
       }
       # A hold lasts as long as its last turn takes, and one turn may take longer than a whole hold.
       lock-held-long = { above = 3 * max(var.hold_seconds, names.timeout_seconds) }
-    }
+    })
   }
 
   # Metric math: `metrics` by id, one expression, of which every one of `all` periods must be above the threshold.
@@ -104,6 +124,29 @@ locals {
     }
   }
 
+  # Of what relays tell, and of nothing where no relay's log is known. IF drops the minutes for which its condition has no number;
+  # with AND they would count as 0 beside MINUTE, which has one always, and each line that got lost would be a page more.
+  nagging = {
+    # The first page is `session-halted`. Half an hour is for whoever has heard it.
+    session-still-halted = {
+      description = "A session has been halted for half an hour or longer; pages each hour until somebody lets it go on. Runbook: docs/runbooks/halted-session.md"
+      expression  = "IF(halted > 1800, IF(MINUTE(halted) < 50, 1, 0), 0)", above = 0, period = 60, all = 1, actions = local.page
+      metrics = {
+        halted = { source = "log", metric = "halted_seconds", statistic = "Maximum" }
+      }
+    }
+    # Five minutes, because SQS counts approximately. `letters >= 0`: where relays tell nothing, or too many have failed to be looked
+    # at, nothing is known, and a missing number would count as 0 in a comparison with another.
+    dlq-unexplained = {
+      description = "Messages lie on the dead-letter queue that no failed turn explains: malformed, or moved there by SQS; pages each hour until they are gone. Runbook: docs/runbooks/dead-letters.md"
+      expression  = "IF(letters >= 0, IF(messages > letters, IF(MINUTE(letters) < 50, 1, 0), 0), 0)", above = 0, period = 60, all = 5, actions = local.page
+      metrics = {
+        messages = { source = "dlq", metric = "ApproximateNumberOfMessagesVisible", statistic = "Maximum" }
+        letters  = { source = "log", metric = "letters", statistic = "Maximum" }
+      }
+    }
+  }
+
   plain = merge([
     for queue, names in var.queues : {
       for alarm, one in local.plain_alarms : "${queue}/${alarm}" => merge(
@@ -114,7 +157,7 @@ locals {
 
   computed = merge([
     for queue, names in var.queues : {
-      for alarm, one in local.computed_alarms : "${queue}/${alarm}" => merge(one, { queue = queue, alarm = alarm })
+      for alarm, one in merge(local.computed_alarms, local.backlog_is_told ? local.nagging : {}) : "${queue}/${alarm}" => merge(one, { queue = queue, alarm = alarm })
     }
   ]...)
 

@@ -13,6 +13,11 @@ output "backlog_patterns" {
   value       = local.backlog_patterns
 }
 
+output "attention_patterns" {
+  description = "Which line tells what waits for a person, by queue: for the same test."
+  value       = local.attention_patterns
+}
+
 output "namespace" {
   description = "Namespace of the metrics that are counted from the log."
   value       = local.namespace

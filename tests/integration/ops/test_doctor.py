@@ -303,14 +303,32 @@ async def test_dead_letters_that_their_rows_have_outlived_are_found_and_swept(
     found, without = await doctor(), await doctor("--no-dlq")
     fixed = await doctor("--fix", "--yes")
 
-    assert (found.code, found.codes) == (5, ["dead-letter-of-succeeded", "dead-letter-outlived"])
+    assert (found.code, found.codes) == (
+        5, ["dead-letter-of-succeeded", "dead-letter-outlived", "dead-letters-waiting"],
+    )  # fmt: skip
     assert {one["turn_id"] for one in found.document["findings"] if one["remedy"] == "sweep"} == {
         str(answered), str(redriven),
     }  # fmt: skip
     assert (without.code, without.codes) == (0, [])
-    assert (fixed.code, set(fixed.fixed.values())) == (0, {True})
+    assert (fixed.code, set(fixed.fixed.values())) == (5, {True, None})
     assert await queues.count(settings.queue, dead=True) == 1
-    assert (await doctor()).code == 0
+    assert "dead-letters-waiting" in (await doctor()).codes
+
+
+async def test_dead_letters_that_wait_for_somebody_are_a_warning_with_the_command_that_deals_with_them(
+    doctor: Doctor, database: Database, queues: MessageQueues, settings: Settings, make_ill: MakeIll
+) -> None:
+    await make_dead(database, queues, settings, ["a", "b"])
+
+    found, without = await doctor(), await doctor("--no-dlq")
+
+    [one] = [finding for finding in found.document["findings"] if finding["severity"] != "info"]
+    assert (found.code, one["code"], one["severity"], one["subject"], one["detail"]) == (
+        5, "dead-letters-waiting", "warning", settings.queue, "2 of them",
+    )  # fmt: skip
+    assert "turnstile redrive" in one["advice"]
+    assert (without.code, without.codes) == (0, [])
+    assert await queues.count(settings.queue, dead=True) == 2
 
 
 async def test_messages_of_others_on_the_dlq_are_shown_and_kept(

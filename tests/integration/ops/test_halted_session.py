@@ -175,9 +175,7 @@ async def test_list_and_status_say_what_is_halted(turnstile: Turnstile, database
     assert shown["halted_by"] == str(failed)
 
 
-async def test_the_doctor_shows_a_halted_session_and_finds_nothing_wrong(
-    database: Database, settings: Settings
-) -> None:
+async def test_the_doctor_shows_a_halted_session_and_finds_nothing_else(database: Database, settings: Settings) -> None:
     failed = await make_halted(database, settings)
     impatient = settings.model_copy(update={"net_seconds": 0.001})
 

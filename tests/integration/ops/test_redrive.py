@@ -82,6 +82,23 @@ async def test_failed_turns_go_back_to_work_and_their_dead_letters_away(
     assert await queues.count(settings.queue, dead=True) == 0
 
 
+async def test_a_redriven_turn_is_shown_under_its_earlier_trace_and_under_the_new_one(
+    turnstile: Turnstile, redrive: Redrive, database: Database, settings: Settings
+) -> None:
+    [failed] = await make_failed(database, settings, ["a"])
+    earlier = (await rows(database))[failed]["trace_id"]
+    await run(redrive)
+    new = (await rows(database))[failed]["trace_id"]
+
+    for asked, other in ((earlier, new), (new, earlier)):
+        ran = await turnstile("trace", asked, COLUMNS="300")
+        shown = json.loads((await turnstile("trace", asked, "--json")).out)
+
+        assert ran.code == 0
+        assert (str(failed) in ran.out, other in ran.out, asked in ran.out) == (True, True, False)
+        assert [(turn["id"], turn["other_traces"]) for turn in shown["turns"]] == [(str(failed), [other])]
+
+
 async def test_the_order_within_a_session_stays_over_many_batches(
     redrive: Redrive, database: Database, settings: Settings
 ) -> None:

@@ -65,6 +65,74 @@ run "what_is_computed" {
   }
 }
 
+run "by_the_lines_of_the_workers" {
+  assert {
+    condition = {
+      for name in ["turn-failed", "session-halted", "message-malformed"] :
+      name => "${aws_cloudwatch_metric_alarm.plain["turns/${name}"].metric_name} ${aws_cloudwatch_metric_alarm.plain["turns/${name}"].statistic}"
+      } == {
+      turn-failed       = "turns.turn_failed Sum"
+      session-halted    = "turns.session_halted Sum"
+      message-malformed = "turns.message_malformed Sum"
+    }
+    error_message = "Where no relay's log is known, a failure is known by its line alone."
+  }
+
+  assert {
+    condition     = !contains(keys(aws_cloudwatch_metric_alarm.computed), "turns/session-still-halted") && !contains(keys(aws_cloudwatch_metric_alarm.computed), "turns/dlq-unexplained")
+    error_message = "They are fed with what relays tell."
+  }
+}
+
+run "by_what_the_tables_say" {
+  variables {
+    relay_log_groups = ["/turnstile/relay", "/turnstile/worker"]
+  }
+
+  assert {
+    condition = {
+      for name in ["turn-failed", "session-halted", "message-malformed"] :
+      name => "${aws_cloudwatch_metric_alarm.plain["turns/${name}"].metric_name} ${aws_cloudwatch_metric_alarm.plain["turns/${name}"].statistic}"
+      } == {
+      turn-failed       = "turns.failed_lately Maximum"
+      session-halted    = "turns.halted_lately Maximum"
+      message-malformed = "turns.message_malformed Sum"
+    }
+    error_message = "A worker that is killed after its commit writes no line; several relays tell the same."
+  }
+
+  assert {
+    condition = {
+      for filter in aws_cloudwatch_log_metric_filter.attention :
+      "${filter.log_group_name} ${filter.metric_transformation[0].name}" => "${filter.metric_transformation[0].value} ${coalesce(filter.metric_transformation[0].default_value, "none")}"
+      } == merge([for group in ["/turnstile/relay", "/turnstile/worker"] : {
+        "${group} turns.failed_lately"  = "$.failed_lately none"
+        "${group} turns.halted_lately"  = "$.halted_lately none"
+        "${group} turns.halted_seconds" = "$.halted_seconds none"
+        "${group} turns.letters"        = "$.letters none"
+    }]...)
+    error_message = "Each number of the relays' line is a metric of its queue, and no line is no number."
+  }
+
+  assert {
+    condition = {
+      for name in ["session-still-halted", "dlq-unexplained"] :
+      name => [for query in aws_cloudwatch_metric_alarm.computed["turns/${name}"].metric_query : query.expression if query.id == "judged"][0]
+      } == {
+      session-still-halted = "IF(halted > 1800, IF(MINUTE(halted) < 50, 1, 0), 0)"
+      dlq-unexplained      = "IF(letters >= 0, IF(messages > letters, IF(MINUTE(letters) < 50, 1, 0), 0), 0)"
+    }
+    error_message = "They rest once an hour, and page anew."
+  }
+
+  assert {
+    condition = alltrue([for name in ["plain/turn-failed", "plain/session-halted", "plain/message-malformed", "computed/session-still-halted", "computed/dlq-unexplained"] :
+      merge({ for key, one in aws_cloudwatch_metric_alarm.plain : "plain/${key}" => one }, { for key, one in aws_cloudwatch_metric_alarm.computed : "computed/${key}" => one })[replace(name, "/", "/turns/")].alarm_actions == toset([aws_sns_topic.alarms["page"].arn])
+    ])
+    error_message = "Each of them pages."
+  }
+}
+
 run "the_backlog" {
   variables {
     relay_log_groups = ["/turnstile/relay"]
