@@ -136,7 +136,9 @@ class Database:
         wait_seconds: float = 5.0,
         statement_timeout_seconds: float = STATEMENT_TIMEOUT_SECONDS,
         lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
+        first: LiteralString | None = None,
     ) -> None:
+        """`first` is a statement that each connection runs before anybody is given it."""
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo(
                 url,
@@ -162,6 +164,7 @@ class Database:
         self._patience_seconds = ANSWER_SECONDS + (
             TRANSACTION_TIMEOUT_SECONDS if pinned else 2 * statement_timeout_seconds
         )
+        self._first = first
         self._broken_at: float | None = None
         self._check: asyncio.Task[None] | None = None
 
@@ -185,6 +188,8 @@ class Database:
     async def _configure(self, connection: Connection) -> None:
         connection.patience_seconds = self._patience_seconds
         set_json_loads(_read_json, connection)
+        if self._first is not None:
+            await connection.execute(self._first)
 
     def unbroken_seconds(self) -> float:
         """How long no call has failed by an outage, and no connection was found ended; infinite if none ever has."""
