@@ -189,7 +189,13 @@ class Database:
         connection.patience_seconds = self._patience_seconds
         set_json_loads(_read_json, connection)
         if self._first is not None:
-            await connection.execute(self._first)
+            try:
+                await connection.execute(self._first)
+            except psycopg.errors.UndefinedFunction as error:
+                # The pool logs it and tries again: work begins when the migration has run.
+                raise psycopg.OperationalError(
+                    "the tables are older than this program: run `turnstile migrate`"
+                ) from error
 
     def unbroken_seconds(self) -> float:
         """How long no call has failed by an outage, and no connection was found ended; infinite if none ever has."""

@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -73,17 +74,22 @@ async def test_facts_read_as_the_restored_database_has_them_and_fences_go_on_ris
     lost = await highest_fence(product)
     worker.kill()
 
-    async with restored(product, stack, dumped) as again:
-        start_worker()
-        await learn(again, "two", "three")
-        await again.ended()
+    # Twice from the same dump: what came after the first restore is lost in the second.
+    for words in (["two", "three"], ["four"]):
+        async with restored(product, stack, dumped) as again:
+            worker = start_worker()
+            await learn(again, *words)
+            await again.ended()
+            worker.kill()
 
-        for session, answers in (await lessons(again)).items():
-            told = [(answer["before"], answer["after"], answer["kept"]) for answer in answers]
-            assert told == [(None, "one", True), ("one", "two", True), ("two", "three", True)], session
-        [row] = await again.fetch("SELECT min(fence) AS fence FROM evidence WHERE seq > 1")
-        assert row["fence"] > lost
-        assert {row["status"] for row in await again.rows()} == {"SUCCEEDED"}
+            for session, answers in (await lessons(again)).items():
+                told = [(answer["before"], answer["after"], answer["kept"]) for answer in answers]
+                chain = [None, "one", *words]
+                assert told == [(before, after, True) for before, after in pairwise(chain)], session
+            [row] = await again.fetch("SELECT min(fence) AS fence FROM evidence WHERE seq > 1")
+            assert row["fence"] > lost
+            assert {row["status"] for row in await again.rows()} == {"SUCCEEDED"}
+            lost = await highest_fence(again)
 
 
 async def test_a_dump_under_load_comes_back_and_every_turn_in_it_is_answered(

@@ -60,7 +60,7 @@ async def test_no_number_comes_twice_while_connections_open(settings: Settings, 
 
     drawing = asyncio.create_task(keep_drawing())
     for _ in range(5):
-        await asyncio.gather(*[psycopg_once(settings) for _ in range(6)])
+        await asyncio.gather(*[open_one(settings) for _ in range(6)])
     opening = False
     await drawing
 
@@ -68,7 +68,7 @@ async def test_no_number_comes_twice_while_connections_open(settings: Settings, 
     assert all(one[0] < two[0] and one[1] < two[1] for one, two in pairwise(drawn))
 
 
-async def psycopg_once(settings: Settings) -> None:
+async def open_one(settings: Settings) -> None:
     async with as_worker(settings) as worker:
         await worker.ping()
 
@@ -94,10 +94,13 @@ async def test_what_redis_could_not_count_is_refused(database: Database) -> None
     assert await draw(database) == (before[0] + 1, before[1] + 1)
 
 
-async def test_nobody_draws_from_a_database_that_can_not_be_advanced(settings: Settings, database: Database) -> None:
-    """Tables of an older version of this program: the worker waits for `turnstile migrate`."""
+async def test_nobody_draws_from_tables_of_an_older_version_and_the_log_says_what_to_do(
+    settings: Settings, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
     await database.fetch("DROP FUNCTION advance_sequences", {})
 
     async with as_worker(settings, wait_seconds=0.5) as worker:
         with pytest.raises(DatabaseUnavailableError):
             await draw(worker)
+
+    assert "run `turnstile migrate`" in caplog.text
