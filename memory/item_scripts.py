@@ -130,23 +130,24 @@ return answer
 )
 
 # ARGV: channel, session's version, then seven values for each durable item: field, version, created, updated, remaining time,
-# labels, value. What was written later than they were read stays.
+# labels, value. Afterwards these are the durable items, whatever was here: of a newer version (this load is late, and the next
+# read loads again), or of a time that the database knows nothing of any more.
 LOAD = (
     PRELUDE
     + """
 tidy()
 local version = tonumber(ARGV[2])
-if tonumber(redis.call('HGET', items, '') or '-1') >= version then return 0 end
+if tonumber(redis.call('HGET', items, '') or '-1') == version then return 0 end
 local given = {}
 for place = 3, #ARGV, 7 do given[ARGV[place]] = true end
 for _, entry in ipairs(bearing('durable:yes', 'durable:yes')) do
     local field = field_of(entry)
-    if not given[field] and read(field).version <= version then forget(field) end
+    if not given[field] then forget(field) end
 end
 for place = 3, #ARGV, 7 do
     local field, written, created, updated, lasts, labels, value = unpack(ARGV, place, place + 6)
     local item = read(field)
-    if not item or item.version < tonumber(written) then
+    if not item or item.version ~= tonumber(written) then
         forget(field)
         redis.call('HSET', items, field, written .. ' ' .. created .. ' ' .. updated .. ' ' .. labels)
         redis.call('HSET', values, field, value)
@@ -154,7 +155,7 @@ for place = 3, #ARGV, 7 do
         for label in string.gmatch(labels, '[^\\31]+') do redis.call('ZADD', index, 0, label .. '\\31' .. field) end
     end
 end
-redis.call('HSET', items, '', version)
+redis.call('HSET', items, '', ARGV[2])
 keep()
 return 1
 """

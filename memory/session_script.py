@@ -96,10 +96,10 @@ local function superseded(fence)
 end
 
 local function whole_from(before, after)
-    -- At 0 the session has none yet, which needs no mark.
+    -- At 0 the session has none yet, which needs no mark. -1 is no session's version: what is here is in doubt.
     local loaded = tonumber(redis.call('HGET', items, '') or '0')
-    if loaded >= after then return end
-    if loaded == before then redis.call('HSET', items, '', after) else redis.call('HDEL', items, '') end
+    if loaded == after then return end
+    redis.call('HSET', items, '', loaded == before and string.format('%.0f', after) or '-1')
 end
 
 local function show(answer, field)

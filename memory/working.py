@@ -1,9 +1,10 @@
 """A session's working memory as the handler of one turn has it (H1 to H4, H8): `ctx.memory`.
 
 Durable kinds: Postgres first, under the turn's fence, then Redis. A read goes to Redis and believes it only if it holds the
-session's durable items as of the newest version that this turn knows of, from its claim or from its own writes; nobody else
-writes meanwhile. If it does not (a flush, an outage, an expiry, somebody's lost write), they are read from Postgres once and put
-back. So a cache is never served stale, and what is known to be absent costs Postgres nothing.
+session's durable items as of exactly the version that this turn knows of, from its claim or from its own writes; nobody else
+writes meanwhile, and no version comes twice (`turns.sequences_ahead`). If it does not (a flush, an outage, an expiry, somebody's
+lost write, a database that was restored), they are read from Postgres once and put back. So a cache is never served stale, and
+what is known to be absent costs Postgres nothing.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -90,8 +91,9 @@ class WorkingMemory:
         return in_order([*volatile, *filter(query.fits, await self._load())])[:limit]
 
     def _is_whole(self, found: Found | None) -> bool:
-        """Whether Redis has all durable items that this turn can know of."""
-        return found is not None and found.version >= self._version
+        """Whether Redis has the durable items as of the version that this turn knows of. A higher one is not believed: it may
+        be of a time that was lost, when the database was restored or a replica was promoted."""
+        return found is not None and found.version == self._version
 
     async def _load(self) -> list[Item]:
         turn = self._turn

@@ -137,7 +137,9 @@ class Database:
         wait_seconds: float = 5.0,
         statement_timeout_seconds: float = STATEMENT_TIMEOUT_SECONDS,
         lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
+        first: LiteralString | None = None,
     ) -> None:
+        """`first` is a statement that each connection runs before anybody is given it."""
         self._options = StartupOptions(_options(pinned, statement_timeout_seconds, lock_timeout_seconds))
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo(
@@ -164,6 +166,7 @@ class Database:
         self._patience_seconds = ANSWER_SECONDS + (
             TRANSACTION_TIMEOUT_SECONDS if pinned else 2 * statement_timeout_seconds
         )
+        self._first = first
         self._check: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -187,6 +190,14 @@ class Database:
         connection.patience_seconds = self._patience_seconds
         set_json_loads(_read_json, connection)
         await self._options.check(connection)
+        if self._first is not None:
+            try:
+                await connection.execute(self._first)
+            except psycopg.errors.UndefinedFunction as error:
+                # The pool logs it and tries again: work begins when the migration has run.
+                raise psycopg.OperationalError(
+                    "the tables are older than this program: run `turnstile migrate`"
+                ) from error
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

@@ -35,10 +35,10 @@ __all__ = [
 ]  # fmt: skip
 
 fence_seq = Sequence("fence_seq", metadata=metadata, data_type=BigInteger)
-"""One sequence for all turns: rising is all that a fence needs."""
+"""One sequence for all turns: rising is all that a fence needs. It keeps up with the clock (`turns.sequences_ahead`)."""
 
 memory_version_seq = Sequence("memory_version_seq", metadata=metadata, data_type=BigInteger)
-"""Of all durable items: rising, so that no version comes twice for one key."""
+"""Of all durable items: rising, so that no version comes twice for one key. It keeps up with the clock as well."""
 
 sessions = Table(
     "sessions",

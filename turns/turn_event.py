@@ -114,6 +114,11 @@ def name_stream(prefix: str, tenant_id: str, session_id: str, turn_id: UUID) -> 
     return f"{prefix}events:turn:{{{tenant_id}/{session_id}}}:{turn_id}"
 
 
+def match_streams(prefix: str) -> str:
+    """The pattern of all such keys."""
+    return f"{prefix}events:turn:{{*}}:*"
+
+
 def pieces(text: str) -> Iterator[str]:
     """The text in pieces that fit into an event each; one at least."""
     yield text[:MAX_PIECE_CHARACTERS]

@@ -30,6 +30,7 @@ from turns.events import EventWriter
 from turns.message_queue import MessageQueues
 from turns.registry import WorkerRecord
 from turns.relay import Relay
+from turns.sequences_ahead import ADVANCE
 from turns.settings import Settings
 from turns.trust import check_certificates
 from turns.webhook_delivery import WebhookDelivery
@@ -98,7 +99,7 @@ async def _run(settings: Settings, handler: Handler) -> int:
     await check_certificates(settings)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(
-            Database(settings.database_url, "turnstile-worker", size=DATABASE_CONNECTIONS, pinned=True)
+            Database(settings.database_url, "turnstile-worker", size=DATABASE_CONNECTIONS, pinned=True, first=ADVANCE)
         )
         queues = MessageQueues(settings)
         stack.callback(queues.close)

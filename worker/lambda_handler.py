@@ -21,6 +21,7 @@ from turns.database import Database
 from turns.events import EventWriter
 from turns.message_queue import MessageQueues
 from turns.secret_settings import read_secrets
+from turns.sequences_ahead import ADVANCE
 from turns.settings import Settings, load
 from turns.unknown_variables import describe_unknown_variables
 from worker import handler_loading
@@ -109,7 +110,9 @@ class Function:
     async def _connect(self) -> Container:
         settings = self._settings
         async with AsyncExitStack() as stack:
-            database = Database(settings.database_url, "turnstile-lambda", size=DATABASE_CONNECTIONS, pinned=True)
+            database = Database(
+                settings.database_url, "turnstile-lambda", size=DATABASE_CONNECTIONS, pinned=True, first=ADVANCE
+            )
             await stack.enter_async_context(database)
             container = Container(
                 settings=settings,

@@ -35,11 +35,14 @@ from turns.message_queue import MessageQueues
 from turns.operator_reading import read_statuses
 from turns.redrive import read_generations
 from turns.registry import seen_seconds
+from turns.sequences_ahead import read_last_fence
 from turns.settings import Settings
+from turns.stream_inspection import StreamInspector, StreamsUnreadableError
 from worker.lock_inspection import LockInspector, LocksUnreadableError
 from worker.tenant_cap import LONGEST_PUT_OFF_SECONDS
 
 MOST_LOCKS = 10_000
+MOST_STREAMS = 10_000
 LOST_LETTER_SLACK_SECONDS = 3600.0
 """SQS drops a message about when its time is over: a letter that is nearly as old is not missed."""
 
@@ -82,10 +85,18 @@ class Scope:
 class Examination:
     """Use `open`; then `look` as often as needed."""
 
-    def __init__(self, settings: Settings, scope: Scope, queues: MessageQueues, locks: LockInspector) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        scope: Scope,
+        queues: MessageQueues,
+        locks: LockInspector,
+        streams: StreamInspector,
+    ) -> None:
         self.settings = settings
         self.queues = queues
         self.locks = locks
+        self._streams = streams
         self._scope = scope
         self._graces = Graces.of(settings, scope.margin_seconds)
         self._found: list[Finding] = []
@@ -94,10 +105,11 @@ class Examination:
     @asynccontextmanager
     async def open(cls, settings: Settings, scope: Scope) -> "AsyncIterator[Examination]":
         """Nothing is connected yet: that is what `look` finds out."""
-        queues, locks = MessageQueues(settings), LockInspector(settings)
+        queues, locks, streams = MessageQueues(settings), LockInspector(settings), StreamInspector(settings)
         try:
-            yield cls(settings, scope, queues, locks)
+            yield cls(settings, scope, queues, locks, streams)
         finally:
+            await streams.close()
             await locks.close()
             queues.close()
 
@@ -117,7 +129,7 @@ class Examination:
             self._note("sqs-unreachable", "sqs", str(error))
         except UnknownQueueError as error:
             self._note("queue-missing", error.queue, str(error))
-        except LocksUnreadableError as error:
+        except (LocksUnreadableError, StreamsUnreadableError) as error:
             self._note("redis-unreachable", "redis", str(error))
         except (TooMuchToLookAtError, psycopg.Error) as error:
             self._note("not-looked-at", what, str(error))
@@ -152,6 +164,7 @@ class Examination:
                 await self._try("relays", self._look_at_relays, database)
                 await self._try("webhooks", self._look_at_webhooks, database)
                 await self._try("locks", self._look_at_locks, database)
+                await self._try("fences", self._look_at_fences, database)
                 for queue in self.settings.queues_by_name if self._scope.letters else ():
                     await self._try(f"dead letters of {queue}", self._look_at_letters, database, queue)
         except DatabaseUnavailableError:
@@ -231,6 +244,11 @@ class Examination:
         workers = await surroundings.read_workers(database)
         living = {worker.worker_id for worker in workers if worker.silent_seconds <= self._graces.silent}
         self._found += judgement.judge_locks(locks, running, living)
+
+    async def _look_at_fences(self, database: Database) -> None:
+        # In this order: what Redis has seen was given out before.
+        seen = await self._streams.highest_fence(MOST_STREAMS)
+        self._found += judgement.judge_fences(seen, await read_last_fence(database))
 
     # --- dead letters
 

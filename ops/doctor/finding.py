@@ -38,6 +38,8 @@ class Remedy(StrEnum):
     """The lock is deleted if it is still the same, and the session's head is woken."""
     FORGET_WORKER = "forget-worker"
     """Its row in the registry is deleted."""
+    ADVANCE_FENCES = "advance-fences"
+    """Postgres goes on with fences above all that Redis has seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,13 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "clock-skew": Kind(
         _INFO, "this machine's clock and the database's differ", "leases run by the database's", transient=False
+    ),
+    "fences-behind": Kind(
+        _ERROR,
+        "Redis has seen higher fences than Postgres gives out: the database has gone back, or its clock",
+        "start workers anew, or --fix; see docs/runbooks/restore.md",
+        Remedy.ADVANCE_FENCES,
+        transient=False,
     ),
     "running-past-lease": Kind(
         _ERROR, "its worker is lost and nobody has taken the turn over", "a wake-up brings a takeover", Remedy.WAKE
@@ -196,6 +205,8 @@ class Finding:
     turn: "SickTurn | None" = None
     lock: "HeldLock | None" = None
     worker: "SeenWorker | None" = None
+    fence: int | None = None
+    """The highest that was seen."""
     fixed: bool | None = None
     """None: nothing was tried."""
 

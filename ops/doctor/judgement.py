@@ -180,6 +180,14 @@ def judge_clock(before: datetime, theirs: datetime, after: datetime) -> list[Fin
     return [Finding(code="clock-skew", subject="clock", detail=detail)]
 
 
+def judge_fences(seen: int, drawn: int) -> list[Finding]:
+    """The highest fence that Redis has seen, and then the last that Postgres has given out."""
+    if seen <= drawn:
+        return []
+    detail = f"Redis has seen {seen}, Postgres is at {drawn}"
+    return [Finding(code="fences-behind", subject="fences", detail=detail, fence=seen)]
+
+
 def is_blind(findings: Iterable[Finding]) -> bool:
     """Whether a look with these findings could not see everything."""
     return any(finding.kind.blinding for finding in findings)

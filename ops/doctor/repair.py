@@ -14,6 +14,7 @@ from turns.database import Database
 from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turns.message_queue import MessageQueues
 from turns.repair import Owed, forget_workers, note_dead_letters, owe, wake_head
+from turns.sequences_ahead import advance_beyond
 from turns.settings import Settings
 from worker.lock_inspection import LockInspector, LocksUnreadableError
 
@@ -67,6 +68,11 @@ class Repair:
                 seen = [(worker.worker_id, worker.seen_at) for worker in workers]
                 forgotten = await forget_workers(self._database, seen)
                 fixed |= {finding.key for finding in ill if finding.subject in forgotten}
+            case Remedy.ADVANCE_FENCES:
+                for finding in ill:
+                    if finding.fence is not None:
+                        await advance_beyond(self._database, finding.fence)
+                        fixed.add(finding.key)
             case _:
                 assert_never(remedy)
 

@@ -15,6 +15,7 @@ _OFFERS = {
     Remedy.SWEEP: "--fix deletes it",
     Remedy.UNLOCK: "--fix deletes it",
     Remedy.FORGET_WORKER: "--fix forgets it",
+    Remedy.ADVANCE_FENCES: "--fix goes beyond them",
 }
 
 

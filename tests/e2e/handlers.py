@@ -2,8 +2,8 @@
 
 `{"do": "echo"}` answers; `sleep` takes `seconds`; `fail` raises; `flaky` fails `times` times; `die` kills its worker;
 `nul` answers with what Postgres refuses; `deaf` ignores its cancellation; `block` blocks the event loop; `history`
-answers with what was said before; `remember` uses the working memory; `speak` emits its `words`, and hangs before the
-last of them in attempt `hang_in_attempt`.
+answers with what was said before; `remember` uses the working memory; `learn` replaces a fact; `speak` emits its `words`,
+and hangs before the last of them in attempt `hang_in_attempt`.
 """
 
 import asyncio
@@ -91,6 +91,8 @@ async def _act(order: dict[str, Any], ctx: Context) -> Any:
             if order.get("die") and ctx.attempt == 1:
                 os.kill(os.getpid(), signal.SIGKILL)
             return remembered
+        case "learn":
+            return await _learn(order["say"], ctx)
         case "speak":
             *words, last = order["words"]
             for word in words:
@@ -135,3 +137,12 @@ def act_in_thread(turn: Turn, ctx: Context) -> str:
             return "cancelled"
         time.sleep(0.05)
     return "never cancelled"
+
+
+async def _learn(word: str, ctx: Context) -> Any:
+    """Replaces a fact by the word: the fact as it was and as it is then, and whether something that is no fact was kept."""
+    before = await ctx.memory.get("word", kind="fact")
+    await ctx.memory.set("word", word, kind="fact")
+    after = await ctx.memory.get("word", kind="fact")
+    kept = await ctx.memory.set("draft", word)
+    return {"before": before and before.value, "after": after and after.value, "kept": bool(kept)}

@@ -196,6 +196,24 @@ async def test_a_change_that_redis_missed_is_never_hidden_by_what_redis_holds(
     assert await value_of(await room.go_on(), "x") == expected
 
 
+@pytest.mark.parametrize("missed", [False, True])
+async def test_what_redis_holds_of_a_time_that_was_lost_is_not_believed(
+    room: Room, memory: WorkingMemory, missed: bool
+) -> None:
+    """The database was restored; Redis holds what came after that moment, or as much of it as it had got."""
+    await memory.set("x", "lost", kind="fact")
+    if missed:
+        await room.cut_off().set("y", "lost", kind="fact")
+        await memory.set("z", "lost", kind="fact")
+
+    restored = await room.lose_facts()
+    found = await restored.find(kind="fact")
+    await restored.set("y", "new", kind="fact")
+
+    assert found == []
+    assert [await value_of(restored, key) for key in "xyz"] == [None, "new", None]
+
+
 async def test_while_redis_is_down_durable_items_are_read_and_written_and_others_are_not(
     room: Room, memory: WorkingMemory, stack: Stack
 ) -> None:

@@ -25,6 +25,7 @@ from turns.message import WakeUp
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
 from turns.submission import submit
+from turns.turn_event import name_stream
 from worker.lock_inspection import LockInspector
 from worker.session_lock import SessionLock, name_lock
 
@@ -409,6 +410,25 @@ async def test_a_lock_of_a_worker_that_was_seen_lately_is_its_own_affair(
     await guard.close()
 
     assert visit.codes == []
+
+
+async def test_fences_that_redis_has_seen_and_postgres_not_are_found_and_passed(
+    doctor: Doctor, database: Database, settings: Settings
+) -> None:
+    """As after a restore, until a worker connects."""
+    stream = name_stream(settings.redis_prefix, "t", "s", uuid4())
+    seen = 2_000_000_000_000_000
+    store = redis.asyncio.Redis.from_url(settings.redis_url)
+    await store.xadd(stream, {"kind": "status", "data": "{}"}, id=f"{seen}-1")
+    await store.aclose()
+
+    found, fixed, after = await doctor(), await doctor("--fix", "--yes"), await doctor()
+    await make_running(database, settings)
+
+    assert (found.code, found.codes) == (5, ["fences-behind"])
+    assert (fixed.code, fixed.fixed) == (0, {"fences-behind": True})
+    assert after.codes == []
+    assert [row["fence"] > seen for row in (await rows(database)).values()] == [True]
 
 
 async def test_a_lock_that_changed_hands_is_not_deleted(settings: Settings) -> None:

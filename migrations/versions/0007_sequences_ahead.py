@@ -1,0 +1,42 @@
+"""Fences and versions that never come twice, whatever the database is restored to."""
+
+from alembic import op
+
+revision = "0007"
+down_revision = "0006"
+
+# Called on each connection of a worker before anything else (`turns/sequences_ahead.py`), by a role that may draw from the
+# sequences and not set them: hence SECURITY DEFINER. The lock keeps two calls apart: the one that looked first and set last would
+# take the sequence back. Draws go on meanwhile; 100,000 of them between the look and the set would be needed to be overtaken.
+UPGRADE = """
+CREATE FUNCTION advance_sequences(at_least bigint) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    goal bigint := greatest(at_least, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+BEGIN
+    IF goal > 9007199254740991 THEN
+        RAISE EXCEPTION 'sequences may not be advanced to %: Redis counts exactly up to 2^53', goal
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    PERFORM pg_advisory_xact_lock(1953852014, 7);
+    IF (SELECT last_value FROM fence_seq) < goal - 100000 THEN
+        PERFORM setval('fence_seq', goal);
+    END IF;
+    IF (SELECT last_value FROM memory_version_seq) < goal - 100000 THEN
+        PERFORM setval('memory_version_seq', goal);
+    END IF;
+    RETURN (SELECT last_value FROM fence_seq);
+END $$;
+"""
+
+DOWNGRADE = """
+DROP FUNCTION advance_sequences;
+"""
+
+
+def upgrade() -> None:
+    op.execute(UPGRADE)
+
+
+def downgrade() -> None:
+    op.execute(DOWNGRADE)

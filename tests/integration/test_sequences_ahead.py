@@ -1,0 +1,106 @@
+"""What a worker draws lies beyond everything that was drawn before it connected, in whatever past of the database."""
+
+import asyncio
+import time
+from itertools import pairwise
+
+import psycopg
+import pytest
+
+from turns.database import Database
+from turns.errors import DatabaseUnavailableError
+from turns.sequences_ahead import ADVANCE, MARGIN, advance_beyond, read_last_fence
+from turns.settings import Settings
+
+DRAW = "SELECT nextval('fence_seq') AS fence, nextval('memory_version_seq') AS version"
+
+
+def as_worker(settings: Settings, **how: float) -> Database:
+    """Connections as workers open them."""
+    return Database(settings.database_url, "worker", size=1, pinned=True, first=ADVANCE, **how)
+
+
+async def draw(database: Database) -> tuple[int, int]:
+    [row] = await database.fetch(DRAW, {})
+    return row["fence"], row["version"]
+
+
+async def test_what_was_drawn_before_the_sequences_went_back_never_comes_again(
+    settings: Settings, database: Database
+) -> None:
+    """As in a restore, and as with a replica that is promoted without the last commits."""
+    async with as_worker(settings) as worker:
+        lost = [await draw(worker) for _ in range(100)][-1]
+    await database.fetch("SELECT setval('fence_seq', 7), setval('memory_version_seq', 7)", {})
+
+    async with as_worker(settings) as worker:
+        fence, version = await draw(worker)
+
+    assert fence > lost[0]
+    assert version > lost[1]
+
+
+async def test_numbers_stay_behind_the_clock_and_within_what_redis_counts_exactly(settings: Settings) -> None:
+    """Else those of a lost time could lie before those of the time after it."""
+    async with as_worker(settings) as worker:
+        numbers = await draw(worker)
+
+    # The two clocks are of one machine.
+    assert all(number <= time.time_ns() // 1000 < 2**53 for number in numbers)
+
+
+async def test_no_number_comes_twice_while_connections_open(settings: Settings, database: Database) -> None:
+    """The one who draws sees rising numbers, whatever others set meanwhile."""
+    drawn: list[tuple[int, int]] = []
+    opening = True
+
+    async def keep_drawing() -> None:
+        while opening:
+            drawn.append(await draw(database))
+
+    drawing = asyncio.create_task(keep_drawing())
+    for _ in range(5):
+        await asyncio.gather(*[open_one(settings) for _ in range(6)])
+    opening = False
+    await drawing
+
+    assert len(drawn) > 1
+    assert all(one[0] < two[0] and one[1] < two[1] for one, two in pairwise(drawn))
+
+
+async def open_one(settings: Settings) -> None:
+    async with as_worker(settings) as worker:
+        await worker.ping()
+
+
+async def test_sequences_never_go_back_to_the_clock(settings: Settings, database: Database) -> None:
+    """As where the clock of the server before this one was fast."""
+    ahead = time.time_ns() // 1000 + 10**12
+    await advance_beyond(database, ahead)
+
+    async with as_worker(settings) as worker:
+        fence, version = await draw(worker)
+
+    assert min(fence, version) > ahead + MARGIN
+    assert await read_last_fence(database) == fence
+
+
+async def test_what_redis_could_not_count_is_refused(database: Database) -> None:
+    before = await draw(database)
+
+    with pytest.raises(psycopg.errors.InvalidParameterValue):
+        await advance_beyond(database, 2**53)
+
+    assert await draw(database) == (before[0] + 1, before[1] + 1)
+
+
+async def test_nobody_draws_from_tables_of_an_older_version_and_the_log_says_what_to_do(
+    settings: Settings, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    await database.fetch("DROP FUNCTION advance_sequences", {})
+
+    async with as_worker(settings, wait_seconds=0.5) as worker:
+        with pytest.raises(DatabaseUnavailableError):
+            await draw(worker)
+
+    assert "run `turnstile migrate`" in caplog.text
