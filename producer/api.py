@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from memory.history import History
 from producer import page_cursor
 from producer.auth import ApiKeys
+from producer.cancelling import Cancelling
 from producer.intake import Intake
 from producer.openapi import SUBMIT_BODY, problems
 from producer.problems import Fault, Kind, ProblemError, invalid_parameters, refuse_unauthorized
@@ -37,7 +38,6 @@ from producer.turn_request import (
 from producer.turn_watch import TurnWatch
 from producer.waiting import wait_for_end, wanted_wait
 from producer.wake_up_sending import WakeUpSending
-from turns.cancel_hints import CancelHints
 from turns.database import Database
 from turns.history import read_version, session_exists
 from turns.message import ID_PATTERN
@@ -58,13 +58,11 @@ class Backend:
     api_keys: ApiKeys
     intake: Intake
     sending: WakeUpSending
-    hints: CancelHints
+    cancelling: Cancelling
     queues: MessageQueues
     history: History
-    hot: Database
-    """Pinned plans: for the statements of the hot path."""
-    cold: Database
-    """For reads of turns that are known by their ids."""
+    reads: Database
+    """For reads of turns and sessions that are known by their ids."""
     lists: Database
     """For reads whose filters the caller chooses, and with them how long they take."""
     watch: TurnWatch
@@ -173,13 +171,13 @@ async def get_turn(
     behind: Behind, tenant: Tenant, text: TurnIdText, request: Request, response: Response, wait: Wait = 0
 ) -> TurnDetail:
     """The turn as it stands, at once or when it has ended. While it is open, `Retry-After` says when to ask again."""
-    record = await read_turn(behind.cold, tenant, read_turn_id(text))
+    record = await read_turn(behind.reads, tenant, read_turn_id(text))
     if record is None:
         raise _no_turn()
     if wait and not record.status.is_terminal:
         seconds = min(wait, behind.settings.max_wait_seconds)
         ended = await wait_for_end(behind.watch, request, tenant, record.id, seconds)
-        record = ended or await read_turn(behind.cold, tenant, record.id) or record
+        record = ended or await read_turn(behind.reads, tenant, record.id) or record
     after = poll_after_seconds(record, datetime.now(UTC))
     if after is not None:
         response.headers["Retry-After"] = str(after)
@@ -216,7 +214,7 @@ async def get_session_turns(
     """The session's turns, newest first, without their replies."""
     wanted = TurnFilter(tenant_id=tenant, session_id=session_id, status=_status(status))
     page = await _page(behind, wanted, limit, cursor)
-    if not page.turns and not await session_exists(behind.hot, tenant, session_id):
+    if not page.turns and not await session_exists(behind.reads, tenant, session_id):
         raise no_session()
     return page
 
@@ -227,7 +225,7 @@ async def get_session_messages(
 ) -> MessagePage:
     """What was said in the session's answered turns: the last messages, oldest first. Large ones make a page shorter."""
     before = None if cursor is None else _place(page_cursor.decode_message, cursor)
-    version = await read_version(behind.hot, tenant, session_id)
+    version = await read_version(behind.reads, tenant, session_id)
     if version is None:
         raise no_session()
     shown, more = await behind.history.read_page(tenant, session_id, version, limit, before)
@@ -244,7 +242,7 @@ async def get_liveness() -> dict[str, str]:
 @health.get("/readyz", summary="Can it accept turns?", responses=problems(503))
 async def get_readiness(behind: Behind) -> Readiness:
     """200 if the database answers. How the queues look is told, but decides nothing."""
-    await check_database(behind.cold)
+    await check_database(behind.reads)
     names = list(behind.settings.queues_by_name)
     return Readiness(queues=await check_queues(behind.queues, behind.sending, names))
 

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from socket import AF_INET6, AI_PASSIVE, IPPROTO_TCP, SOCK_STREAM, create_server, getaddrinfo, socket
 from typing import Any
 
@@ -15,8 +16,9 @@ from fastapi import Depends, FastAPI
 from starlette.types import Receive, Scope, Send
 
 from memory.history import History
-from producer import api, cancel_routes, openapi, problems, stream
+from producer import api, cancel_routes, cancelling, openapi, problems, stream
 from producer.auth import ApiKeys
+from producer.cancelling import Cancelling
 from producer.intake import Intake
 from producer.joined_writes import JoinedWrites
 from producer.parameters import refuse_unknown_parameters
@@ -35,7 +37,8 @@ from turns.settings import Settings
 from turns.trust import check_certificates
 
 HOT_CONNECTIONS = 4
-COLD_CONNECTIONS = 8
+"""For submits alone."""
+READ_CONNECTIONS = 8
 LIST_CONNECTIONS = 2
 LIST_TIMEOUT_SECONDS = 2
 """A list looks at as many turns as its filter skips. Connections of its own, and few: lists that take long must not keep
@@ -68,29 +71,28 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            hot, cold, lists = await _open_databases(settings, stack)
+            databases = await _open_databases(settings, stack)
             queues = MessageQueues(settings)
             stack.callback(queues.close)
-            history = History(settings, hot)
+            history = History(settings, databases.reads)
             stack.push_async_callback(history.close)
             sending = WakeUpSending(queues, list(settings.queues_by_name))
             hints = CancelHints(settings)
             stack.push_async_callback(hints.close)
-            intake = Intake(settings, hot, sending, hints)
+            intake = Intake(settings, databases.submits, sending, hints)
             stack.push_async_callback(intake.close)
-            watch = TurnWatch(settings, hot, cold)
+            watch = TurnWatch(settings, databases.reads)
             stack.push_async_callback(watch.close)
             app.state.backend = api.Backend(
                 settings=settings,
                 api_keys=ApiKeys(settings.api_keys),
                 intake=intake,
                 sending=sending,
-                hints=hints,
+                cancelling=Cancelling(databases.cancels, hints, sending),
                 queues=queues,
                 history=history,
-                hot=hot,
-                cold=cold,
-                lists=lists,
+                reads=databases.reads,
+                lists=databases.lists,
                 watch=watch,
             )
             # Not waited for: an SQS that does not answer must not delay the start.
@@ -179,7 +181,17 @@ def _give_up_stuck_readers(listening: socket) -> None:
         listening.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, int(stream.PATIENCE_SECONDS * 1000))
 
 
-async def _open_databases(settings: Settings, stack: AsyncExitStack) -> tuple[Database, Database, Database]:
+@dataclass(frozen=True, slots=True)
+class _Databases:
+    """Connections apart: what waits for rows, or is slow, on one side keeps nobody waiting on another."""
+
+    submits: Database
+    cancels: Database
+    reads: Database
+    lists: Database
+
+
+async def _open_databases(settings: Settings, stack: AsyncExitStack) -> _Databases:
     def database(name: str, size: int, *, pinned: bool = False, seconds: float = STATEMENT_TIMEOUT_SECONDS) -> Database:
         return Database(
             settings.database_url,
@@ -191,12 +203,15 @@ async def _open_databases(settings: Settings, stack: AsyncExitStack) -> tuple[Da
             lock_timeout_seconds=ROW_WAIT_SECONDS,
         )
 
-    hot = await stack.enter_async_context(database("turnstile-api", HOT_CONNECTIONS, pinned=True))
-    cold = await stack.enter_async_context(database("turnstile-api-reads", COLD_CONNECTIONS))
-    lists = await stack.enter_async_context(
-        database("turnstile-api-lists", LIST_CONNECTIONS, seconds=LIST_TIMEOUT_SECONDS)
+    opened = _Databases(
+        submits=database("turnstile-api", HOT_CONNECTIONS, pinned=True),
+        cancels=database("turnstile-api-cancels", cancelling.CONNECTIONS, pinned=True),
+        reads=database("turnstile-api-reads", READ_CONNECTIONS, pinned=True),
+        lists=database("turnstile-api-lists", LIST_CONNECTIONS, seconds=LIST_TIMEOUT_SECONDS),
     )
-    return hot, cold, lists
+    for each in (opened.submits, opened.cancels, opened.reads, opened.lists):
+        await stack.enter_async_context(each)
+    return opened
 
 
 class _Application(FastAPI):

@@ -28,8 +28,6 @@ from producer.openapi import problems
 from producer.problems import Fault, Kind, ProblemError, invalid_parameters
 from producer.turn_request import parse_uuid
 from producer.turn_watch import Told
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
 from turns.errors import DatabaseUnavailableError
 from turns.reading import Standing
 from turns.turn_event import EventId, EventKind, MalformedEventIdError
@@ -175,17 +173,10 @@ async def _from_metadata(behind: Backend, turn: Standing, after: EventId | None)
 def _canceller(behind: Backend, turn: Standing) -> Callable[[], Awaitable[None]]:
     async def cancel_turn() -> None:
         try:
-            met = await cancel(behind.hot, turn.tenant_id, turn.id, CancelReason.USER)
+            await behind.cancelling.cancel_turn(turn.tenant_id, turn.id)
         except DatabaseUnavailableError as error:
             # Nobody is there any more to be told.
             log.warning("stream.cancel_failed", turn_id=str(turn.id), error=str(error))
-            return
-        if met is None:
-            return
-        if met.requested:
-            await behind.hints.tell(turn.tenant_id, turn.session_id, turn.id, met.status)
-        if met.woken is not None:
-            await behind.sending.send(*met.woken)
 
     return cancel_turn
 
