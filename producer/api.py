@@ -17,8 +17,9 @@ from producer.cancelling import Cancelling
 from producer.intake import Intake
 from producer.openapi import SUBMIT_BODY, problems
 from producer.problems import Fault, Kind, ProblemError, invalid_parameters, refuse_unauthorized
-from producer.readiness import Readiness, check_database, check_queues
+from producer.readiness import DatabaseProbe, Readiness, check_queues
 from producer.submit_request import submitted_headers, take_in
+from producer.tally import Tally
 from producer.turn_answers import (
     MessagePage,
     SubmittedTurn,
@@ -38,6 +39,7 @@ from producer.turn_request import (
 from producer.turn_watch import TurnWatch
 from producer.waiting import wait_for_end, wanted_wait
 from producer.wake_up_sending import WakeUpSending
+from producer.watch_places import WatchPlaces
 from turns.database import Database
 from turns.history import read_version, session_exists
 from turns.message import ID_PATTERN
@@ -66,6 +68,9 @@ class Backend:
     lists: Database
     """For reads whose filters the caller chooses, and with them how long they take."""
     watch: TurnWatch
+    places: WatchPlaces
+    unauthorized: Tally
+    probe: DatabaseProbe
 
 
 # Coroutines though they await nothing: FastAPI would send each of them through a thread, for every request.
@@ -83,7 +88,10 @@ _bearer = HTTPBearer(auto_error=False, description="A key of TURNSTILE_API_KEYS.
 async def find_tenant(behind: Behind, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> str:
     """The caller's tenant. Raises the 401."""
     tenant = behind.api_keys.find_tenant(given.credentials if given else None)
-    return tenant if tenant is not None else refuse_unauthorized()
+    if tenant is None:
+        behind.unauthorized.note(key=given is not None)
+        refuse_unauthorized()
+    return tenant
 
 
 Tenant = Annotated[str, Depends(find_tenant)]
@@ -146,7 +154,8 @@ async def submit_turn(
 ) -> Response:
     """Records the turn and queues it. It is answered later; ask at `Location`, after `Retry-After` seconds.
 
-    With `Prefer: wait=10` the answer waits: 200 with the turn if it has ended by then, else 202 as ever.
+    With `Prefer: wait=10` the answer waits: 200 with the turn if it has ended by then, else 202 as ever. It does not wait where
+    the server has no place for one more wait.
     """
     # An ordinary submit does not come here: `producer/submit_shortcut.py` answers it, with the same two calls.
     accepted = await take_in(behind.intake, tenant, session_id, request, key=idempotency_key, traceparent=traceparent)
@@ -154,7 +163,7 @@ async def submit_turn(
     seconds = wanted_wait(prefer, behind.settings.max_wait_seconds)
     if seconds is not None:
         headers["Preference-Applied"] = f"wait={seconds}"
-        ended = await wait_for_end(behind.watch, request, tenant, accepted.turn_id, seconds)
+        ended = await wait_for_end(behind.watch, behind.places, request, tenant, accepted.turn_id, seconds)
         if ended is not None:
             del headers["Retry-After"]
             return _answer(200, detail(ended), headers)
@@ -170,13 +179,16 @@ def _answer(status: int, model: BaseModel, headers: dict[str, str]) -> Response:
 async def get_turn(
     behind: Behind, tenant: Tenant, text: TurnIdText, request: Request, response: Response, wait: Wait = 0
 ) -> TurnDetail:
-    """The turn as it stands, at once or when it has ended. While it is open, `Retry-After` says when to ask again."""
+    """The turn as it stands, at once or when it has ended. While it is open, `Retry-After` says when to ask again.
+
+    Where the server has no place for one more wait, it answers at once.
+    """
     record = await read_turn(behind.reads, tenant, read_turn_id(text))
     if record is None:
         raise _no_turn()
     if wait and not record.status.is_terminal:
         seconds = min(wait, behind.settings.max_wait_seconds)
-        ended = await wait_for_end(behind.watch, request, tenant, record.id, seconds)
+        ended = await wait_for_end(behind.watch, behind.places, request, tenant, record.id, seconds)
         record = ended or await read_turn(behind.reads, tenant, record.id) or record
     after = poll_after_seconds(record, datetime.now(UTC))
     if after is not None:
@@ -242,7 +254,7 @@ async def get_liveness() -> dict[str, str]:
 @health.get("/readyz", summary="Can it accept turns?", responses=problems(503))
 async def get_readiness(behind: Behind) -> Readiness:
     """200 if the database answers. How the queues look is told, but decides nothing."""
-    await check_database(behind.reads)
+    await behind.probe.check()
     names = list(behind.settings.queues_by_name)
     return Readiness(queues=await check_queues(behind.queues, behind.sending, names))
 

@@ -1,16 +1,12 @@
-"""The composition root of the API: what is opened in which order, and how the server starts and stops."""
+"""The composition root of the API: what is opened in which order, and how it is served."""
 
 import asyncio
-import errno
-import signal
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from socket import AF_INET6, AI_PASSIVE, IPPROTO_TCP, SOCK_STREAM, create_server, getaddrinfo, socket
+from resource import RLIMIT_NOFILE, getrlimit
 from typing import Any
 
-import structlog
 import uvicorn
 from fastapi import Depends, FastAPI
 from starlette.types import Receive, Scope, Send
@@ -19,19 +15,22 @@ from memory.history import History
 from producer import api, cancel_routes, cancelling, openapi, problems, stream
 from producer.auth import ApiKeys
 from producer.cancelling import Cancelling
+from producer.client_connections import Connections
+from producer.connection_bounds import find_bounds
 from producer.intake import Intake
-from producer.joined_writes import JoinedWrites
 from producer.parameters import refuse_unknown_parameters
-from producer.readiness import report_queues
+from producer.readiness import DatabaseProbe, report_queues
 from producer.response_headers import ResponseHeaders
+from producer.server import Server, listen
 from producer.submit_shortcut import SubmitShortcut
+from producer.tally import Tally
 from producer.turn_watch import TurnWatch
 from producer.wake_up_sending import WakeUpSending
+from producer.watch_places import WatchPlaces
 from turns import logs
 from turns.cancel_hints import CancelHints
 from turns.collector import spare_collector
 from turns.database import STATEMENT_TIMEOUT_SECONDS, Database
-from turns.errors import AddressUnusableError
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
 from turns.trust import check_certificates
@@ -56,17 +55,23 @@ KEEP_ALIVE_SECONDS = 130
 """An idle connection outlives the load balancer's (120 s in `infra/`): where the server hangs up first, a request that is just
 being sent gets no answer. uvicorn's own 5 s would cost some with any balancer."""
 
+ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz"})
+"""Also where too many requests are under way: a process that is busy must not be taken for a dead one."""
+
 DESCRIPTION = """
 Takes the turns of chat sessions and answers them one at a time per session, in the order they came, each once.
 
 Errors are `application/problem+json`; their `type` is stable.
 """
 
-log = structlog.get_logger("turnstile.api")
-
 
 def create_app(settings: Settings) -> FastAPI:
-    """The ASGI application. Opens nothing before its lifespan starts, and needs neither Postgres nor SQS to start."""
+    """The ASGI application. Opens nothing before its lifespan starts, and needs neither Postgres nor SQS to start.
+
+    Raises SettingsError where the process can't have the connections that the settings ask for.
+    """
+    bounds = find_bounds(getrlimit(RLIMIT_NOFILE)[0], settings.api_connections)
+    connections = Connections(bounds.connections)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -94,6 +99,9 @@ def create_app(settings: Settings) -> FastAPI:
                 reads=databases.reads,
                 lists=databases.lists,
                 watch=watch,
+                places=WatchPlaces(bounds.watches, shared=len({tenant for tenant, _ in settings.api_keys}) > 1),
+                unauthorized=Tally("api.unauthorized"),
+                probe=DatabaseProbe(databases.reads),
             )
             # Not waited for: an SQS that does not answer must not delay the start.
             report = asyncio.create_task(report_queues(queues, sending, list(settings.queues_by_name)))
@@ -102,11 +110,17 @@ def create_app(settings: Settings) -> FastAPI:
 
     # No redirects to the path without a slash: a POST would come again, as another request.
     app = _Application(
-        title="Turnstile", version="1", description=DESCRIPTION.strip(), lifespan=lifespan, redirect_slashes=False
+        lambda: connections.being_answered > bounds.requests,
+        title="Turnstile",
+        version="1",
+        description=DESCRIPTION.strip(),
+        lifespan=lifespan,
+        redirect_slashes=False,
     )
     for routes in (api.v1, cancel_routes.v1, stream.v1):
         app.include_router(routes, dependencies=[Depends(refuse_unknown_parameters)], responses=openapi.problems(422))
     app.include_router(api.health)
+    app.state.connections = connections
     problems.install(app)
     openapi.describe(app)
     # The one added last is outermost.
@@ -118,22 +132,24 @@ def create_app(settings: Settings) -> FastAPI:
 def serve(settings: Settings) -> None:
     """Runs the API until SIGTERM or SIGINT, then finishes what it has begun and returns. A second SIGINT cuts it short.
 
-    Raises AddressUnusableError, CertificateRefusedError.
+    Raises AddressUnusableError, CertificateRefusedError, SettingsError.
     """
     logs.configure(settings)
     asyncio.run(check_certificates(settings))
     app = create_app(settings)
-    sockets = _listen(settings.api_host, settings.api_port)
-    server = _Server(server_config(settings, app), lambda: app.state.backend.watch.stop())
+    sockets = listen(settings.api_host, settings.api_port)
+    server = Server(server_config(settings, app, app.state.connections), lambda: app.state.backend.watch.stop())
     spare_collector()
     asyncio.run(server.serve(sockets))
 
 
-def server_config(settings: Settings, app: FastAPI) -> uvicorn.Config:
+def server_config(settings: Settings, app: FastAPI, connections: Connections) -> uvicorn.Config:
     """How uvicorn serves the application."""
     return uvicorn.Config(
         app,
-        http=JoinedWrites,
+        http=connections.protocol,
+        # An upgrade would take a connection out of the count.
+        ws="none",
         host=settings.api_host,
         port=settings.api_port,
         log_config=None,
@@ -145,40 +161,6 @@ def server_config(settings: Settings, app: FastAPI) -> uvicorn.Config:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         lifespan="on",
     )
-
-
-def _listen(host: str, port: int) -> list[socket]:
-    """One listening socket for each address of the host. Made here, because uvicorn would end the process by itself."""
-    sockets: list[socket] = []
-    refused: OSError | None = None
-    try:
-        found = getaddrinfo(host, port, type=SOCK_STREAM, flags=AI_PASSIVE)
-    except OSError as error:
-        raise AddressUnusableError(host, port, error) from error
-    for family, address in dict.fromkeys((one[0], one[4]) for one in found):
-        try:
-            listening = create_server(address[:2] if family != AF_INET6 else address, family=family)
-            _give_up_stuck_readers(listening)
-            sockets.append(listening)
-        except OSError as error:
-            refused = error
-            # `localhost` may name ::1 where there is no IPv6; a port that is taken is taken.
-            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
-                break
-    if refused is not None and (not sockets or refused.errno in {errno.EADDRINUSE, errno.EACCES}):
-        for listening in sockets:
-            listening.close()
-        raise AddressUnusableError(host, port, refused) from refused
-    return sockets
-
-
-def _give_up_stuck_readers(listening: socket) -> None:
-    # A server that closes a connection sends what it has for it first. A reader that takes nothing kept connection and answer
-    # for ever, and every shutdown waited for it. Accepted connections inherit the option; elsewhere there is none like it.
-    if sys.platform == "linux":
-        from socket import TCP_USER_TIMEOUT
-
-        listening.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, int(stream.PATIENCE_SECONDS * 1000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,46 +197,21 @@ async def _open_databases(settings: Settings, stack: AsyncExitStack) -> _Databas
 
 
 class _Application(FastAPI):
-    def __init__(self, **described: Any) -> None:
+    def __init__(self, is_full: Callable[[], bool], **described: Any) -> None:
         super().__init__(**described)
+        self._is_full = is_full
+        self._refused = Tally("api.requests_full")
+        self._refuse = ResponseHeaders(problems.refuse_overload)
         self._shortcut = SubmitShortcut(self.state)
         # As far out as for all others.
         self._submit = ResponseHeaders(problems.LastResort(self._shortcut))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # In front of everything that FastAPI does for a request. It does none of it for these.
-        if scope["type"] == "http" and self._shortcut.takes(scope):
+        if scope["type"] == "http" and self._is_full() and scope["path"] not in ALWAYS_ANSWERED:
+            self._refused.note()
+            await self._refuse(scope, receive, send)
+        elif scope["type"] == "http" and self._shortcut.takes(scope):
             await self._submit(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, end_watches: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._end_watches = end_watches
-
-    async def shutdown(self, sockets: list[socket] | None = None) -> None:
-        # First of all: it waits for open answers, and these would go on until their turns end.
-        self._end_watches()
-        await super().shutdown(sockets)
-
-    async def startup(self, sockets: list[socket] | None = None) -> None:
-        await super().startup(sockets)
-        for server in self.servers:
-            for listening in server.sockets:
-                # The port that was really taken, where 0 was asked for.
-                log.info("api.listening", host=self.config.host, port=listening.getsockname()[1])
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own raises the signal once more after an orderly end, which then looks like a kill.
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        try:
-            yield
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
-        log.info("api.stopped")

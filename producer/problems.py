@@ -45,6 +45,7 @@ class Kind(Enum):
     UNAUTHORIZED = ("unauthorized", 401, "A valid API key is needed")
     NOT_FOUND = ("not-found", 404, "There is no such thing")
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "The method is not allowed here")
+    REQUEST_TOO_SLOW = ("request-too-slow", 408, "The request did not arrive in time")
     BODY_TOO_SLOW = ("body-too-slow", 408, "The body did not arrive in time")
     SESSION_BUSY = ("session-busy", 409, "The session is busy with another turn")
     TURN_ID_TAKEN = ("turn-id-taken", 409, "The turn id belongs to another turn")
@@ -56,6 +57,7 @@ class Kind(Enum):
     UNKNOWN_QUEUE = ("unknown-queue", 422, "The queue is not declared")
     WEBHOOK_NOT_ALLOWED = ("webhook-not-allowed", 422, "The webhook cannot go there")
     IDEMPOTENCY_MISMATCH = ("idempotency-mismatch", 422, "The same key came before with another request")
+    TOO_MANY_STREAMS = ("too-many-streams", 429, "The tenant follows too many turns at a time")
     INTERNAL = ("internal-error", 500, "Something went wrong on our side")
     UNAVAILABLE = ("unavailable", 503, "The service is not available just now")
 
@@ -127,6 +129,13 @@ def respond(error: ProblemError) -> JSONResponse:
     )
     content = body.model_dump(mode="json", exclude_none=True)
     return JSONResponse(content, error.kind.status, dict(error.headers or {}), MEDIA_TYPE)
+
+
+async def refuse_overload(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers a request that the process has no room for, whatever it asks."""
+    later = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    problem = ProblemError(Kind.UNAVAILABLE, "too many requests are under way; try again", headers=later)
+    await respond(problem)(scope, receive, send)
 
 
 def install(app: FastAPI) -> None:

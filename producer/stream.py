@@ -15,7 +15,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Annotated, Literal
 
 import structlog
@@ -64,6 +64,7 @@ class EventStream(Response):
         telling: AsyncGenerator[Told | None, None],
         heartbeat_seconds: float,
         on_disconnect: Callable[[], Awaitable[None]] | None = None,
+        place: AbstractContextManager[None] | None = None,
     ) -> None:
         # Proxies in front must hand on what they get.
         super().__init__(headers={"X-Accel-Buffering": "no"})
@@ -71,8 +72,16 @@ class EventStream(Response):
         self._telling = telling
         self._heartbeat_seconds = heartbeat_seconds
         self._on_disconnect = on_disconnect
+        self._place = place or nullcontext()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._place:
+            gone = await self._follow(receive, send)
+        if gone and self._on_disconnect is not None:
+            await self._on_disconnect()
+
+    async def _follow(self, receive: Receive, send: Send) -> bool:
+        """Whether the reader has gone before the end."""
         telling = asyncio.create_task(self._tell(send))
         leaving = asyncio.create_task(_until_gone(receive))
         try:
@@ -84,8 +93,7 @@ class EventStream(Response):
             await asyncio.wait({telling, leaving})
         if not gone and not telling.cancelled():
             gone = not telling.result()
-        if gone and self._on_disconnect is not None:
-            await self._on_disconnect()
+        return gone
 
     async def _tell(self, send: Send) -> bool:
         """Whether the reader took it all. One that takes nothing more, as a machine that vanished, has left as well."""
@@ -115,7 +123,7 @@ async def _was_taken(send: Send, message: Message) -> bool:
         async with asyncio.timeout(PATIENCE_SECONDS):
             await send(message)
     except TimeoutError:
-        # Not finished: the server closes the connection, the kernel gives up what is still to be sent (see `producer/app.py`),
+        # Not finished: the server closes the connection, the kernel gives up what is still to be sent (see `producer/server.py`),
         # and the client may resume.
         log.info("stream.reader_stuck")
         return False
@@ -129,7 +137,7 @@ async def _was_taken(send: Send, message: Message) -> bool:
     summary="Follow a turn",
     response_class=EventStream,
     responses={
-        **problems(404, 422),
+        **problems(404, 422, 429),
         200: {"description": "Server-sent events", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
         204: {"description": "`Last-Event-ID` was the end: there is nothing more, and no reason to connect again"},
     },
@@ -159,7 +167,8 @@ async def get_events(
         if turn.status.is_terminal and await behind.watch.was_told(turn, after):
             return Response(status_code=204)
     cancelling = None if on_disconnect == "continue" else _canceller(behind, turn)
-    return EventStream(_from_metadata(behind, turn, after), behind.settings.stream_heartbeat_seconds, cancelling)
+    heartbeat, place = behind.settings.stream_heartbeat_seconds, behind.places.take(tenant)
+    return EventStream(_from_metadata(behind, turn, after), heartbeat, cancelling, place)
 
 
 async def _from_metadata(behind: Backend, turn: Standing, after: EventId | None) -> AsyncGenerator[Told | None, None]:

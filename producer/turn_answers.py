@@ -105,7 +105,8 @@ class TurnDetail(TurnSummary):
     """
 
     input: Annotated[
-        Any, Field(description="What the user said. Several merged strings are joined by a line break, else it is a list.")
+        Any,
+        Field(description="What the user said. Several merged strings are joined by a line break, else it is a list."),
     ]
     output: Any
     webhook: WebhookState | None

@@ -62,7 +62,7 @@ of sessions and seqs: it costs one row, and one more for each turn since then th
 
 
 def join_inputs(inputs: Sequence[Any]) -> Any:
-    """What the user said in a turn: the one input, or several merged ones. Strings are joined by a line break, else it is a list."""
+    """What the user said in a turn: the one input, or the merged ones: strings joined by a line break, else a list."""
     if len(inputs) == 1:
         return inputs[0]
     return "\n".join(inputs) if all(isinstance(one, str) for one in inputs) else list(inputs)

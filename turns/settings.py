@@ -109,6 +109,8 @@ class Settings(BaseSettings):
 
     api_host: str = "127.0.0.1"
     api_port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    api_connections: Annotated[int, Field(ge=16, le=100_000)] | None = None
+    """Of clients to one API process; None: what its limit of open files leaves room for (`producer.connection_bounds`)."""
     api_keys: Annotated[tuple[tuple[str, str], ...], NoDecode, Field(repr=False)] = ()
     """`tenant:key` pairs, separated by commas. None: tenant `default`, on the loopback address only."""
     api_url: str = "http://127.0.0.1:8080"

@@ -124,9 +124,7 @@ async def test_readers_that_leave_a_held_session_with_a_cancel_leave_other_sessi
         assert stopped.status_code == 202
 
 
-async def test_slow_reads_leave_submits_and_cancels_alone(
-    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_slow_reads_leave_submits_and_cancels_alone(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = 0
 
     async def slowly(database: Database, tenant_id: str, session_id: str) -> object:
