@@ -13,16 +13,18 @@ import structlog
 from producer.session_gate import Session, SessionGate
 from producer.wake_up_sending import WakeUpSending
 from turns.archived_turns import TurnKey
+from turns.batching import Batcher
 from turns.cancel_hints import CancelHints
 from turns.cancel_reason import CancelReason
 from turns.cancellation import CanceledSession, CanceledTurn, cancel_ahead, cancel_session
 from turns.database import Database
 from turns.errors import RowHeldError
-from turns.reading import read_standings
+from turns.reading import Standing, read_standings
 
 CONNECTIONS = 3
 LANES = 2
-"""Cancels at a time. The third connection looks up which session a turn belongs to."""
+"""Cancels at a time. The third connection looks up which sessions turns belong to, for all who ask at once."""
+LOOKUPS = 200
 
 PATIENCE_SECONDS = 5.0
 """From the arrival of a cancel until it has a lane."""
@@ -41,6 +43,9 @@ class Cancelling:
         self._database = database
         self._hints = hints
         self._sending = sending
+        self._standing: Batcher[TurnKey, Standing | None] = Batcher(
+            lambda wanted: read_standings(database, wanted), limit=LOOKUPS
+        )
         self._gate = SessionGate(LANES, PATIENCE_SECONDS)
         self._held: set[Session] = set()
         """Sessions whose last cancel found the row held."""
@@ -50,7 +55,7 @@ class Cancelling:
 
         Raises DatabaseUnavailableError (RowHeldError: another transaction holds the session). May be called again.
         """
-        [standing] = await read_standings(self._database, [TurnKey(tenant_id, turn_id)])
+        standing = await self._standing(TurnKey(tenant_id, turn_id))
         met = await self._enter(
             (tenant_id, str(turn_id) if standing is None else standing.session_id),
             lambda wait: cancel_ahead(self._database, tenant_id, turn_id, CancelReason.USER, row_wait_seconds=wait),

@@ -34,7 +34,7 @@ from producer.app import serve
 from turns.settings import load
 serve(load())
 """
-HANGS_SECONDS = 60.0
+HANGS_SECONDS = 120.0
 LOG_BYTES = 100_000
 
 
@@ -48,7 +48,7 @@ class Small:
 
     def client(self, tenant: str) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {KEYS[tenant]}"}
-        return httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=20, trust_env=False)
+        return httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=60, trust_env=False)
 
     def events(self) -> Counter[str]:
         return Counter(json.loads(line)["event"] for line in self.log.read_text().splitlines())
@@ -70,7 +70,7 @@ async def small(settings: Settings, tmp_path: Path) -> AsyncIterator[Small]:
     with path.open("wb") as log:
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, stderr=log, env=environment)
     try:
-        port = await until(lambda: port_of(path) or process.returncode)
+        port = await until(lambda: port_of(path) or process.returncode, within=120)
         assert process.returncode is None, path.read_text()
         yield Small(process, port, path)
     finally:

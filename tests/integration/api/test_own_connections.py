@@ -24,7 +24,7 @@ pytestmark = pytest.mark.stack
 
 Answer = TypeVar("Answer")
 
-CANCELS = 20
+CANCELS = 10
 """Far more than the API has connections."""
 
 
