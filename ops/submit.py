@@ -195,6 +195,7 @@ async def _submit_direct(
     from ops.operator_access import operator_database
     from ops.submit_direct import prepare
     from ops.turn_waiting import report_ended, wait_until_ended
+    from turns.conversation import join_inputs
     from turns.reading import read_turn
 
     submission = prepare(settings, tenant, session, body, wishes.idempotency_key)
@@ -212,7 +213,8 @@ async def _submit_direct(
             if record is None:
                 raise CommandError(f"there is no turn {turn_id} of tenant {tenant}", ExitCode.NOT_FOUND)
             error = {"class": record.error_class, "message": record.error} if record.error_class else None
-            return {**asdict(record), "error": error}
+            told = {name: value for name, value in asdict(record).items() if name != "inputs"}
+            return {**told, "input": join_inputs(record.inputs or ()), "error": error}
 
         turn = await wait_until_ended(read, wishes.wait)
     return report_ended(turn_id, turn, as_json=wishes.as_json)

@@ -159,7 +159,7 @@ def print_said(said: "list[Said]") -> None:
 
 def as_document(turn: "TurnRecord") -> dict[str, Any]:
     """The row as JSON, without what was said: that is asked for by name."""
-    return {name: value for name, value in asdict(turn).items() if name != "output"}
+    return {name: value for name, value in asdict(turn).items() if name not in {"inputs", "output"}}
 
 
 async def _list(settings: "Settings", wanted: "OperatorFilter", limit: int) -> "list[TurnRecord]":

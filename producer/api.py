@@ -13,11 +13,13 @@ from pydantic import BaseModel
 from memory.history import History
 from producer import page_cursor
 from producer.auth import ApiKeys
+from producer.cancelling import Cancelling
 from producer.intake import Intake
 from producer.openapi import SUBMIT_BODY, problems
 from producer.problems import Fault, Kind, ProblemError, invalid_parameters, refuse_unauthorized
-from producer.readiness import Readiness, check_database, check_queues
+from producer.readiness import DatabaseProbe, Readiness, check_queues
 from producer.submit_request import submitted_headers, take_in
+from producer.tally import Tally
 from producer.turn_answers import (
     MessagePage,
     SubmittedTurn,
@@ -37,7 +39,7 @@ from producer.turn_request import (
 from producer.turn_watch import TurnWatch
 from producer.waiting import wait_for_end, wanted_wait
 from producer.wake_up_sending import WakeUpSending
-from turns.cancel_hints import CancelHints
+from producer.watch_places import WatchPlaces
 from turns.database import Database
 from turns.history import read_version, session_exists
 from turns.message import ID_PATTERN
@@ -58,16 +60,17 @@ class Backend:
     api_keys: ApiKeys
     intake: Intake
     sending: WakeUpSending
-    hints: CancelHints
+    cancelling: Cancelling
     queues: MessageQueues
     history: History
-    hot: Database
-    """Pinned plans: for the statements of the hot path."""
-    cold: Database
-    """For reads of turns that are known by their ids."""
+    reads: Database
+    """For reads of turns and sessions that are known by their ids."""
     lists: Database
     """For reads whose filters the caller chooses, and with them how long they take."""
     watch: TurnWatch
+    places: WatchPlaces
+    unauthorized: Tally
+    probe: DatabaseProbe
 
 
 # Coroutines though they await nothing: FastAPI would send each of them through a thread, for every request.
@@ -85,7 +88,10 @@ _bearer = HTTPBearer(auto_error=False, description="A key of TURNSTILE_API_KEYS.
 async def find_tenant(behind: Behind, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> str:
     """The caller's tenant. Raises the 401."""
     tenant = behind.api_keys.find_tenant(given.credentials if given else None)
-    return tenant if tenant is not None else refuse_unauthorized()
+    if tenant is None:
+        behind.unauthorized.note(key=given is not None)
+        refuse_unauthorized()
+    return tenant
 
 
 Tenant = Annotated[str, Depends(find_tenant)]
@@ -148,7 +154,8 @@ async def submit_turn(
 ) -> Response:
     """Records the turn and queues it. It is answered later; ask at `Location`, after `Retry-After` seconds.
 
-    With `Prefer: wait=10` the answer waits: 200 with the turn if it has ended by then, else 202 as ever.
+    With `Prefer: wait=10` the answer waits: 200 with the turn if it has ended by then, else 202 as ever. It does not wait where
+    the server has no place for one more wait.
     """
     # An ordinary submit does not come here: `producer/submit_shortcut.py` answers it, with the same two calls.
     accepted = await take_in(behind.intake, tenant, session_id, request, key=idempotency_key, traceparent=traceparent)
@@ -156,7 +163,7 @@ async def submit_turn(
     seconds = wanted_wait(prefer, behind.settings.max_wait_seconds)
     if seconds is not None:
         headers["Preference-Applied"] = f"wait={seconds}"
-        ended = await wait_for_end(behind.watch, request, tenant, accepted.turn_id, seconds)
+        ended = await wait_for_end(behind.watch, behind.places, request, tenant, accepted.turn_id, seconds)
         if ended is not None:
             del headers["Retry-After"]
             return _answer(200, detail(ended), headers)
@@ -172,14 +179,17 @@ def _answer(status: int, model: BaseModel, headers: dict[str, str]) -> Response:
 async def get_turn(
     behind: Behind, tenant: Tenant, text: TurnIdText, request: Request, response: Response, wait: Wait = 0
 ) -> TurnDetail:
-    """The turn as it stands, at once or when it has ended. While it is open, `Retry-After` says when to ask again."""
-    record = await read_turn(behind.cold, tenant, read_turn_id(text))
+    """The turn as it stands, at once or when it has ended. While it is open, `Retry-After` says when to ask again.
+
+    Where the server has no place for one more wait, it answers at once.
+    """
+    record = await read_turn(behind.reads, tenant, read_turn_id(text))
     if record is None:
         raise _no_turn()
     if wait and not record.status.is_terminal:
         seconds = min(wait, behind.settings.max_wait_seconds)
-        ended = await wait_for_end(behind.watch, request, tenant, record.id, seconds)
-        record = ended or await read_turn(behind.cold, tenant, record.id) or record
+        ended = await wait_for_end(behind.watch, behind.places, request, tenant, record.id, seconds)
+        record = ended or await read_turn(behind.reads, tenant, record.id) or record
     after = poll_after_seconds(record, datetime.now(UTC))
     if after is not None:
         response.headers["Retry-After"] = str(after)
@@ -216,7 +226,7 @@ async def get_session_turns(
     """The session's turns, newest first, without their replies."""
     wanted = TurnFilter(tenant_id=tenant, session_id=session_id, status=_status(status))
     page = await _page(behind, wanted, limit, cursor)
-    if not page.turns and not await session_exists(behind.hot, tenant, session_id):
+    if not page.turns and not await session_exists(behind.reads, tenant, session_id):
         raise no_session()
     return page
 
@@ -227,7 +237,7 @@ async def get_session_messages(
 ) -> MessagePage:
     """What was said in the session's answered turns: the last messages, oldest first. Large ones make a page shorter."""
     before = None if cursor is None else _place(page_cursor.decode_message, cursor)
-    version = await read_version(behind.hot, tenant, session_id)
+    version = await read_version(behind.reads, tenant, session_id)
     if version is None:
         raise no_session()
     shown, more = await behind.history.read_page(tenant, session_id, version, limit, before)
@@ -244,7 +254,7 @@ async def get_liveness() -> dict[str, str]:
 @health.get("/readyz", summary="Can it accept turns?", responses=problems(503))
 async def get_readiness(behind: Behind) -> Readiness:
     """200 if the database answers. How the queues look is told, but decides nothing."""
-    await check_database(behind.cold)
+    await behind.probe.check()
     names = list(behind.settings.queues_by_name)
     return Readiness(queues=await check_queues(behind.queues, behind.sending, names))
 

@@ -1,42 +1,44 @@
-"""The composition root of the API: what is opened in which order, and how the server starts and stops."""
+"""The composition root of the API: what is opened in which order, and how it is served."""
 
 import asyncio
-import errno
-import signal
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from socket import AF_INET6, AI_PASSIVE, IPPROTO_TCP, SOCK_STREAM, create_server, getaddrinfo, socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from resource import RLIMIT_NOFILE, getrlimit
 from typing import Any
 
-import structlog
 import uvicorn
 from fastapi import Depends, FastAPI
 from starlette.types import Receive, Scope, Send
 
 from memory.history import History
-from producer import api, cancel_routes, openapi, problems, stream
+from producer import api, cancel_routes, cancelling, openapi, problems, stream
 from producer.auth import ApiKeys
+from producer.cancelling import Cancelling
+from producer.client_connections import Connections
+from producer.connection_bounds import find_bounds
 from producer.intake import Intake
-from producer.joined_writes import JoinedWrites
 from producer.parameters import refuse_unknown_parameters
-from producer.readiness import report_queues
+from producer.readiness import DatabaseProbe, report_queues
 from producer.response_headers import ResponseHeaders
+from producer.server import Server, listen
 from producer.submit_shortcut import SubmitShortcut
+from producer.tally import Tally
 from producer.turn_watch import TurnWatch
 from producer.wake_up_sending import WakeUpSending
+from producer.watch_places import WatchPlaces
 from turns import logs
 from turns.cancel_hints import CancelHints
 from turns.collector import spare_collector
 from turns.database import STATEMENT_TIMEOUT_SECONDS, Database
-from turns.errors import AddressUnusableError
 from turns.message_queue import MessageQueues
 from turns.settings import Settings
 from turns.threaded_transport import check_region
 from turns.trust import check_certificates
 
 HOT_CONNECTIONS = 4
-COLD_CONNECTIONS = 8
+"""For submits alone."""
+READ_CONNECTIONS = 8
 LIST_CONNECTIONS = 2
 LIST_TIMEOUT_SECONDS = 2
 """A list looks at as many turns as its filter skips. Connections of its own, and few: lists that take long must not keep
@@ -54,45 +56,53 @@ KEEP_ALIVE_SECONDS = 130
 """An idle connection outlives the load balancer's (120 s in `infra/`): where the server hangs up first, a request that is just
 being sent gets no answer. uvicorn's own 5 s would cost some with any balancer."""
 
+ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz"})
+"""Also where too many requests are under way: a process that is busy must not be taken for a dead one."""
+
 DESCRIPTION = """
 Takes the turns of chat sessions and answers them one at a time per session, in the order they came, each once.
 
 Errors are `application/problem+json`; their `type` is stable.
 """
 
-log = structlog.get_logger("turnstile.api")
-
 
 def create_app(settings: Settings) -> FastAPI:
-    """The ASGI application. Opens nothing before its lifespan starts, and needs neither Postgres nor SQS to start."""
+    """The ASGI application. Opens nothing before its lifespan starts, and needs neither Postgres nor SQS to start.
+
+    Raises SettingsError where the process can't have the connections that the settings ask for.
+    """
+    bounds = find_bounds(getrlimit(RLIMIT_NOFILE)[0], settings.api_connections)
+    connections = Connections(bounds.connections)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            hot, cold, lists = await _open_databases(settings, stack)
+            databases = await _open_databases(settings, stack)
             queues = MessageQueues(settings)
             stack.callback(queues.close)
-            history = History(settings, hot)
+            history = History(settings, databases.reads)
             stack.push_async_callback(history.close)
             sending = WakeUpSending(queues, list(settings.queues_by_name))
             hints = CancelHints(settings)
             stack.push_async_callback(hints.close)
-            intake = Intake(settings, hot, sending, hints)
+            intake = Intake(settings, databases.submits, sending, hints)
             stack.push_async_callback(intake.close)
-            watch = TurnWatch(settings, hot, cold)
+            watch = TurnWatch(settings, databases.reads)
             stack.push_async_callback(watch.close)
             app.state.backend = api.Backend(
                 settings=settings,
                 api_keys=ApiKeys(settings.api_keys),
                 intake=intake,
                 sending=sending,
-                hints=hints,
+                cancelling=Cancelling(databases.cancels, hints, sending),
                 queues=queues,
                 history=history,
-                hot=hot,
-                cold=cold,
-                lists=lists,
+                reads=databases.reads,
+                lists=databases.lists,
                 watch=watch,
+                places=WatchPlaces(bounds.watches, shared=len({tenant for tenant, _ in settings.api_keys}) > 1),
+                unauthorized=Tally("api.unauthorized"),
+                probe=DatabaseProbe(databases.reads),
             )
             # Not waited for: an SQS that does not answer must not delay the start.
             report = asyncio.create_task(report_queues(queues, sending, list(settings.queues_by_name)))
@@ -101,11 +111,17 @@ def create_app(settings: Settings) -> FastAPI:
 
     # No redirects to the path without a slash: a POST would come again, as another request.
     app = _Application(
-        title="Turnstile", version="1", description=DESCRIPTION.strip(), lifespan=lifespan, redirect_slashes=False
+        lambda: connections.being_answered > bounds.requests,
+        title="Turnstile",
+        version="1",
+        description=DESCRIPTION.strip(),
+        lifespan=lifespan,
+        redirect_slashes=False,
     )
     for routes in (api.v1, cancel_routes.v1, stream.v1):
         app.include_router(routes, dependencies=[Depends(refuse_unknown_parameters)], responses=openapi.problems(422))
     app.include_router(api.health)
+    app.state.connections = connections
     problems.install(app)
     openapi.describe(app)
     # The one added last is outermost.
@@ -117,24 +133,26 @@ def create_app(settings: Settings) -> FastAPI:
 def serve(settings: Settings) -> None:
     """Runs the API until SIGTERM or SIGINT, then finishes what it has begun and returns. A second SIGINT cuts it short.
 
-    Raises AddressUnusableError, CertificateRefusedError, RegionMissingError.
+    Raises AddressUnusableError, CertificateRefusedError, RegionMissingError, SettingsError.
     """
     logs.configure(settings)
     # Out of the application's start it would be a stack trace in the log.
     check_region(settings)
     asyncio.run(check_certificates(settings))
     app = create_app(settings)
-    sockets = _listen(settings.api_host, settings.api_port)
-    server = _Server(server_config(settings, app), lambda: app.state.backend.watch.stop())
+    sockets = listen(settings.api_host, settings.api_port)
+    server = Server(server_config(settings, app, app.state.connections), lambda: app.state.backend.watch.stop())
     spare_collector()
     asyncio.run(server.serve(sockets))
 
 
-def server_config(settings: Settings, app: FastAPI) -> uvicorn.Config:
+def server_config(settings: Settings, app: FastAPI, connections: Connections) -> uvicorn.Config:
     """How uvicorn serves the application."""
     return uvicorn.Config(
         app,
-        http=JoinedWrites,
+        http=connections.protocol,
+        # An upgrade would take a connection out of the count.
+        ws="none",
         host=settings.api_host,
         port=settings.api_port,
         log_config=None,
@@ -148,41 +166,17 @@ def server_config(settings: Settings, app: FastAPI) -> uvicorn.Config:
     )
 
 
-def _listen(host: str, port: int) -> list[socket]:
-    """One listening socket for each address of the host. Made here, because uvicorn would end the process by itself."""
-    sockets: list[socket] = []
-    refused: OSError | None = None
-    try:
-        found = getaddrinfo(host, port, type=SOCK_STREAM, flags=AI_PASSIVE)
-    except OSError as error:
-        raise AddressUnusableError(host, port, error) from error
-    for family, address in dict.fromkeys((one[0], one[4]) for one in found):
-        try:
-            listening = create_server(address[:2] if family != AF_INET6 else address, family=family)
-            _give_up_stuck_readers(listening)
-            sockets.append(listening)
-        except OSError as error:
-            refused = error
-            # `localhost` may name ::1 where there is no IPv6; a port that is taken is taken.
-            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
-                break
-    if refused is not None and (not sockets or refused.errno in {errno.EADDRINUSE, errno.EACCES}):
-        for listening in sockets:
-            listening.close()
-        raise AddressUnusableError(host, port, refused) from refused
-    return sockets
+@dataclass(frozen=True, slots=True)
+class _Databases:
+    """Connections apart: what waits for rows, or is slow, on one side keeps nobody waiting on another."""
+
+    submits: Database
+    cancels: Database
+    reads: Database
+    lists: Database
 
 
-def _give_up_stuck_readers(listening: socket) -> None:
-    # A server that closes a connection sends what it has for it first. A reader that takes nothing kept connection and answer
-    # for ever, and every shutdown waited for it. Accepted connections inherit the option; elsewhere there is none like it.
-    if sys.platform == "linux":
-        from socket import TCP_USER_TIMEOUT
-
-        listening.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, int(stream.PATIENCE_SECONDS * 1000))
-
-
-async def _open_databases(settings: Settings, stack: AsyncExitStack) -> tuple[Database, Database, Database]:
+async def _open_databases(settings: Settings, stack: AsyncExitStack) -> _Databases:
     def database(name: str, size: int, *, pinned: bool = False, seconds: float = STATEMENT_TIMEOUT_SECONDS) -> Database:
         return Database(
             settings.database_url,
@@ -194,55 +188,33 @@ async def _open_databases(settings: Settings, stack: AsyncExitStack) -> tuple[Da
             lock_timeout_seconds=ROW_WAIT_SECONDS,
         )
 
-    hot = await stack.enter_async_context(database("turnstile-api", HOT_CONNECTIONS, pinned=True))
-    cold = await stack.enter_async_context(database("turnstile-api-reads", COLD_CONNECTIONS))
-    lists = await stack.enter_async_context(
-        database("turnstile-api-lists", LIST_CONNECTIONS, seconds=LIST_TIMEOUT_SECONDS)
+    opened = _Databases(
+        submits=database("turnstile-api", HOT_CONNECTIONS, pinned=True),
+        cancels=database("turnstile-api-cancels", cancelling.CONNECTIONS, pinned=True),
+        reads=database("turnstile-api-reads", READ_CONNECTIONS, pinned=True),
+        lists=database("turnstile-api-lists", LIST_CONNECTIONS, seconds=LIST_TIMEOUT_SECONDS),
     )
-    return hot, cold, lists
+    for each in (opened.submits, opened.cancels, opened.reads, opened.lists):
+        await stack.enter_async_context(each)
+    return opened
 
 
 class _Application(FastAPI):
-    def __init__(self, **described: Any) -> None:
+    def __init__(self, is_full: Callable[[], bool], **described: Any) -> None:
         super().__init__(**described)
+        self._is_full = is_full
+        self._refused = Tally("api.requests_full")
+        self._refuse = ResponseHeaders(problems.refuse_overload)
         self._shortcut = SubmitShortcut(self.state)
         # As far out as for all others.
         self._submit = ResponseHeaders(problems.LastResort(self._shortcut))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # In front of everything that FastAPI does for a request. It does none of it for these.
-        if scope["type"] == "http" and self._shortcut.takes(scope):
+        if scope["type"] == "http" and self._is_full() and scope["path"] not in ALWAYS_ANSWERED:
+            self._refused.note()
+            await self._refuse(scope, receive, send)
+        elif scope["type"] == "http" and self._shortcut.takes(scope):
             await self._submit(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, end_watches: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._end_watches = end_watches
-
-    async def shutdown(self, sockets: list[socket] | None = None) -> None:
-        # First of all: it waits for open answers, and these would go on until their turns end.
-        self._end_watches()
-        await super().shutdown(sockets)
-
-    async def startup(self, sockets: list[socket] | None = None) -> None:
-        await super().startup(sockets)
-        for server in self.servers:
-            for listening in server.sockets:
-                # The port that was really taken, where 0 was asked for.
-                log.info("api.listening", host=self.config.host, port=listening.getsockname()[1])
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own raises the signal once more after an orderly end, which then looks like a kill.
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        try:
-            yield
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
-        log.info("api.stopped")

@@ -5,8 +5,6 @@ from fastapi import APIRouter
 from producer.api import Behind, SessionId, Tenant, TurnIdText, no_session, read_turn_id
 from producer.openapi import problems
 from producer.turn_answers import CancelAnswer, SessionCancelAnswer
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel_ahead, cancel_session
 
 v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
 
@@ -18,13 +16,9 @@ async def cancel_turn(behind: Behind, tenant: Tenant, text: TurnIdText) -> Cance
     May come before the submit, where the client chooses the turn's id: the turn is then CANCELED from the start.
     """
     turn_id = read_turn_id(text)
-    met = await cancel_ahead(behind.hot, tenant, turn_id, CancelReason.USER)
+    met = await behind.cancelling.cancel_turn(tenant, turn_id)
     if met is None:
         return CancelAnswer(id=turn_id, status=None, cancel_requested=True)
-    if met.requested:
-        await behind.hints.tell(tenant, met.session_id, turn_id, met.status)
-    if met.woken is not None:
-        await behind.sending.send(*met.woken)
     return CancelAnswer(id=turn_id, status=met.status, cancel_requested=met.requested)
 
 
@@ -37,11 +31,7 @@ async def cancel_turn(behind: Behind, tenant: Tenant, text: TurnIdText) -> Cance
 )
 async def cancel_session_turns(behind: Behind, tenant: Tenant, session_id: SessionId) -> SessionCancelAnswer:
     """Cancels all that is open in the session, scheduled turns included. What is submitted afterwards is not affected."""
-    met = await cancel_session(behind.hot, tenant, session_id, CancelReason.USER)
+    met = await behind.cancelling.cancel_session(tenant, session_id)
     if met is None:
         raise no_session()
-    await behind.hints.publish(met.asked)
-    await behind.hints.tell_watchers(tenant, session_id, met.canceled)
-    if met.woken is not None:
-        await behind.sending.send(*met.woken)
     return SessionCancelAnswer(session_id=session_id, canceled=len(met.canceled), stopping=len(met.asked))

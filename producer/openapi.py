@@ -64,7 +64,7 @@ def _response(status: int) -> dict[str, Any]:
         "content": {MEDIA_TYPE: {"schema": {"$ref": _REFERENCE.format(model="ProblemBody")}}},
     }
     match status:
-        case 503:
+        case 429 | 503:
             response["headers"] = {"Retry-After": {"schema": {"type": "string", "pattern": "^[0-9]+$"}}}
         case 401:
             response["headers"] = {"WWW-Authenticate": {"schema": {"type": "string"}}}

@@ -24,6 +24,7 @@ from turns.errors import (
     DatabaseUnavailableError,
     IdempotencyMismatchError,
     ListTooBroadError,
+    RowHeldError,
     SessionBusyError,
     TurnIdTakenError,
     UnknownQueueError,
@@ -45,6 +46,7 @@ class Kind(Enum):
     UNAUTHORIZED = ("unauthorized", 401, "A valid API key is needed")
     NOT_FOUND = ("not-found", 404, "There is no such thing")
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "The method is not allowed here")
+    REQUEST_TOO_SLOW = ("request-too-slow", 408, "The request did not arrive in time")
     BODY_TOO_SLOW = ("body-too-slow", 408, "The body did not arrive in time")
     SESSION_BUSY = ("session-busy", 409, "The session is busy with another turn")
     TURN_ID_TAKEN = ("turn-id-taken", 409, "The turn id belongs to another turn")
@@ -56,6 +58,7 @@ class Kind(Enum):
     UNKNOWN_QUEUE = ("unknown-queue", 422, "The queue is not declared")
     WEBHOOK_NOT_ALLOWED = ("webhook-not-allowed", 422, "The webhook cannot go there")
     IDEMPOTENCY_MISMATCH = ("idempotency-mismatch", 422, "The same key came before with another request")
+    TOO_MANY_STREAMS = ("too-many-streams", 429, "The tenant follows too many turns at a time")
     INTERNAL = ("internal-error", 500, "Something went wrong on our side")
     UNAVAILABLE = ("unavailable", 503, "The service is not available just now")
 
@@ -129,6 +132,13 @@ def respond(error: ProblemError) -> JSONResponse:
     return JSONResponse(content, error.kind.status, dict(error.headers or {}), MEDIA_TYPE)
 
 
+async def refuse_overload(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers a request that the process has no room for, whatever it asks."""
+    later = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    problem = ProblemError(Kind.UNAVAILABLE, "too many requests are under way; try again", headers=later)
+    await respond(problem)(scope, receive, send)
+
+
 def install(app: FastAPI) -> None:
     """Makes every error of `app` a problem."""
     for expected in _TRANSLATIONS:
@@ -141,7 +151,7 @@ async def _answer(request: Request, error: Exception) -> JSONResponse:
 
 def translate(error: Exception, path: str) -> ProblemError:
     """What an error of a route means to the client. One that nobody expected is raised again."""
-    if isinstance(error, DatabaseUnavailableError):
+    if isinstance(error, DatabaseUnavailableError) and not isinstance(error, RowHeldError):
         log.warning("api.database_away", path=path, error=str(error))
     for kind in type(error).__mro__:
         if kind in _TRANSLATIONS:
@@ -204,6 +214,14 @@ def _of_outage(_: DatabaseUnavailableError) -> ProblemError:
     )
 
 
+def _of_held_row(_: RowHeldError) -> ProblemError:
+    return ProblemError(
+        Kind.UNAVAILABLE,
+        "another transaction holds a lock on the session; try again, with the same Idempotency-Key where one was given",
+        headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+    )
+
+
 _TRANSLATIONS: dict[type[Exception], Any] = {
     ProblemError: lambda error: error,
     HTTPException: _of_http,
@@ -218,6 +236,7 @@ _TRANSLATIONS: dict[type[Exception], Any] = {
     TurnIdTakenError: lambda _: ProblemError(Kind.TURN_ID_TAKEN, "leave turn_id out, or choose another"),
     UnstorableContentError: lambda error: ProblemError(Kind.INVALID_BODY, str(error)),
     DatabaseUnavailableError: _of_outage,
+    RowHeldError: _of_held_row,
     ListTooBroadError: lambda _: ProblemError(
         Kind.LIST_TOO_BROAD, "narrow the list to a session, or ask with another filter or none"
     ),

@@ -5,6 +5,8 @@ out of the load balancer for it would turn a delay into an outage.
 """
 
 import asyncio
+import math
+import time
 from enum import StrEnum
 from typing import Literal
 
@@ -17,6 +19,8 @@ from turns.errors import DatabaseUnavailableError, QueueUnavailableError, Unknow
 from turns.message_queue import MessageQueues
 
 PATIENCE_SECONDS = 2.0
+KEPT_SECONDS = 1.0
+"""How long an answer of the database is good for. Without a key anybody may ask, and as often as they like."""
 
 log = structlog.get_logger("turnstile.api")
 
@@ -40,8 +44,24 @@ class Readiness(BaseModel):
     queues: dict[str, QueueHealth]
 
 
-async def check_database(database: Database) -> None:
-    """Raises DatabaseUnavailableError if Postgres does not answer soon."""
+class DatabaseProbe:
+    """Whether Postgres answers, asked once a second at most, for all who want to know."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._asked: asyncio.Task[None] | None = None
+        self._asked_at = -math.inf
+
+    async def check(self) -> None:
+        """Raises DatabaseUnavailableError if Postgres does not answer soon, or did not a second ago."""
+        if self._asked is None or (self._asked.done() and time.monotonic() - self._asked_at >= KEPT_SECONDS):
+            self._asked = asyncio.create_task(_ping(self._database))
+            self._asked_at = time.monotonic()
+        # The one who asked may go, and others still wait for the answer.
+        await asyncio.shield(self._asked)
+
+
+async def _ping(database: Database) -> None:
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             await database.ping()

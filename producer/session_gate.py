@@ -1,4 +1,4 @@
-"""Submits that have to wait for their session: few at a time, one of a session, and none for long."""
+"""Calls that may have to wait for their session: few at a time, one of a session, and none for long."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,8 +14,8 @@ Session = tuple[str, str]
 class SessionGate:
     """Lets in `lanes` at a time, and of a session one, so that a session that somebody holds takes one lane and not all.
 
-    Whoever has waited for `patience_seconds` is refused and never let in: a submit that waited without end would be done when
-    its client has long given up, and interrupt or merge into turns that came after it.
+    Whoever has waited for `patience_seconds` is refused and never let in: a call that waited without end would be done when
+    its client has long given up, and interrupt, cancel or merge into turns that came after it.
     """
 
     def __init__(self, lanes: int, patience_seconds: float) -> None:
@@ -34,5 +34,5 @@ class SessionGate:
                     await inside.enter_async_context(alone)
                     await inside.enter_async_context(self._lanes)
             except TimeoutError:
-                raise DatabaseUnavailableError("too many submits wait for their sessions") from None
+                raise DatabaseUnavailableError("too many requests wait for their sessions") from None
             yield

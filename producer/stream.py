@@ -15,7 +15,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Annotated, Literal
 
 import structlog
@@ -28,8 +28,6 @@ from producer.openapi import problems
 from producer.problems import Fault, Kind, ProblemError, invalid_parameters
 from producer.turn_request import parse_uuid
 from producer.turn_watch import Told
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
 from turns.errors import DatabaseUnavailableError
 from turns.reading import Standing
 from turns.turn_event import EventId, EventKind, MalformedEventIdError
@@ -66,6 +64,7 @@ class EventStream(Response):
         telling: AsyncGenerator[Told | None, None],
         heartbeat_seconds: float,
         on_disconnect: Callable[[], Awaitable[None]] | None = None,
+        place: AbstractContextManager[None] | None = None,
     ) -> None:
         # Proxies in front must hand on what they get.
         super().__init__(headers={"X-Accel-Buffering": "no"})
@@ -73,8 +72,16 @@ class EventStream(Response):
         self._telling = telling
         self._heartbeat_seconds = heartbeat_seconds
         self._on_disconnect = on_disconnect
+        self._place = place or nullcontext()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._place:
+            gone = await self._follow(receive, send)
+        if gone and self._on_disconnect is not None:
+            await self._on_disconnect()
+
+    async def _follow(self, receive: Receive, send: Send) -> bool:
+        """Whether the reader has gone before the end."""
         telling = asyncio.create_task(self._tell(send))
         leaving = asyncio.create_task(_until_gone(receive))
         try:
@@ -86,8 +93,7 @@ class EventStream(Response):
             await asyncio.wait({telling, leaving})
         if not gone and not telling.cancelled():
             gone = not telling.result()
-        if gone and self._on_disconnect is not None:
-            await self._on_disconnect()
+        return gone
 
     async def _tell(self, send: Send) -> bool:
         """Whether the reader took it all. One that takes nothing more, as a machine that vanished, has left as well."""
@@ -117,7 +123,7 @@ async def _was_taken(send: Send, message: Message) -> bool:
         async with asyncio.timeout(PATIENCE_SECONDS):
             await send(message)
     except TimeoutError:
-        # Not finished: the server closes the connection, the kernel gives up what is still to be sent (see `producer/app.py`),
+        # Not finished: the server closes the connection, the kernel gives up what is still to be sent (see `producer/server.py`),
         # and the client may resume.
         log.info("stream.reader_stuck")
         return False
@@ -131,7 +137,7 @@ async def _was_taken(send: Send, message: Message) -> bool:
     summary="Follow a turn",
     response_class=EventStream,
     responses={
-        **problems(404, 422),
+        **problems(404, 422, 429),
         200: {"description": "Server-sent events", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
         204: {"description": "`Last-Event-ID` was the end: there is nothing more, and no reason to connect again"},
     },
@@ -160,7 +166,8 @@ async def get_events(
     if after is not None and turn.status.is_terminal and await behind.watch.was_told(turn, after):
         return Response(status_code=204)
     cancelling = None if on_disconnect == "continue" else _canceller(behind, turn)
-    return EventStream(_from_metadata(behind, turn, after), behind.settings.stream_heartbeat_seconds, cancelling)
+    heartbeat, place = behind.settings.stream_heartbeat_seconds, behind.places.take(tenant)
+    return EventStream(_from_metadata(behind, turn, after), heartbeat, cancelling, place)
 
 
 async def _from_metadata(behind: Backend, turn: Standing, after: EventId | None) -> AsyncGenerator[Told | None, None]:
@@ -174,17 +181,10 @@ async def _from_metadata(behind: Backend, turn: Standing, after: EventId | None)
 def _canceller(behind: Backend, turn: Standing) -> Callable[[], Awaitable[None]]:
     async def cancel_turn() -> None:
         try:
-            met = await cancel(behind.hot, turn.tenant_id, turn.id, CancelReason.USER)
+            await behind.cancelling.cancel_turn(turn.tenant_id, turn.id)
         except DatabaseUnavailableError as error:
             # Nobody is there any more to be told.
             log.warning("stream.cancel_failed", turn_id=str(turn.id), error=str(error))
-            return
-        if met is None:
-            return
-        if met.requested:
-            await behind.hints.tell(turn.tenant_id, turn.session_id, turn.id, met.status)
-        if met.woken is not None:
-            await behind.sending.send(*met.woken)
 
     return cancel_turn
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from turns.conversation import Message
+from turns.conversation import Message, join_inputs
 from turns.reading import TurnRecord
 from turns.status import TurnStatus
 from turns.submission import Accepted
@@ -22,6 +22,7 @@ class TurnLinks(BaseModel):
     """Where to go from a turn."""
 
     self: str
+    events: str
     cancel: str
     session_turns: str
     session_messages: str
@@ -99,8 +100,14 @@ class WebhookState(BaseModel):
 
 
 class TurnDetail(TurnSummary):
-    """A turn with its reply, which is null until it SUCCEEDED. `webhook` is null until it has ended, and if none is owed."""
+    """A turn with its input and its reply. `output` is null until the turn SUCCEEDED, `webhook` until it has ended or if none is
+    owed.
+    """
 
+    input: Annotated[
+        Any,
+        Field(description="What the user said. Several merged strings are joined by a line break, else it is a list."),
+    ]
     output: Any
     webhook: WebhookState | None
 
@@ -152,6 +159,7 @@ def links(turn_id: UUID, session_id: str) -> TurnLinks:
     """The addresses that belong to a turn."""
     return TurnLinks(
         self=f"/v1/turns/{turn_id}",
+        events=f"/v1/turns/{turn_id}/events",
         cancel=f"/v1/turns/{turn_id}/cancel",
         session_turns=f"/v1/sessions/{session_id}/turns",
         session_messages=f"/v1/sessions/{session_id}/messages",
@@ -179,7 +187,8 @@ def summary(record: TurnRecord) -> TurnSummary:
 
 def detail(record: TurnRecord) -> TurnDetail:
     """A row on its own."""
-    return TurnDetail.model_validate({**_fields(record), "output": record.output, "webhook": record.webhook})
+    said = {"input": join_inputs(record.inputs or ()), "output": record.output, "webhook": record.webhook}
+    return TurnDetail.model_validate({**_fields(record), **said})
 
 
 def said(message: Message) -> SessionMessage:

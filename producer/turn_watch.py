@@ -47,16 +47,16 @@ class Told:
 class TurnWatch:
     """Watches turns for clients of this process."""
 
-    def __init__(self, settings: Settings, hot: Database, cold: Database) -> None:
+    def __init__(self, settings: Settings, reads: Database) -> None:
         self._prefix = settings.redis_prefix
         self._longest_pause = min(LONGEST_PAUSE_SECONDS, settings.stream_heartbeat_seconds)
         self._reader = EventReader(settings)
         self._hints = EventHints(settings)
         self._standing: Batcher[TurnKey, Standing | None] = Batcher(
-            lambda wanted: read_standings(hot, wanted), limit=STANDINGS_BATCH
+            lambda wanted: read_standings(reads, wanted), limit=STANDINGS_BATCH
         )
         self._record: Batcher[TurnKey, TurnRecord | None] = Batcher(
-            lambda wanted: read_turns(cold, wanted), limit=RECORDS_BATCH
+            lambda wanted: read_turns(reads, wanted), limit=RECORDS_BATCH
         )
         self._stopping = False
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from starlette.requests import Request
 
 from producer.turn_watch import TurnWatch
+from producer.watch_places import NoPlaceError, WatchPlaces
 from turns.errors import DatabaseUnavailableError
 from turns.reading import TurnRecord
 
@@ -31,9 +32,17 @@ def wanted_wait(prefer: str | None, longest_seconds: float) -> int | None:
 
 
 async def wait_for_end(
-    watch: TurnWatch, request: Request, tenant_id: str, turn_id: UUID, seconds: float
+    watch: TurnWatch, places: WatchPlaces, request: Request, tenant_id: str, turn_id: UUID, seconds: float
 ) -> TurnRecord | None:
-    """The turn, if it ends in time. Not waited for any longer when the client has gone."""
+    """The turn, if it ends in time. Not waited for any longer when the client has gone, and not at all without a free place."""
+    try:
+        with places.take(tenant_id):
+            return await _wait(watch, request, tenant_id, turn_id, seconds)
+    except NoPlaceError:
+        return None
+
+
+async def _wait(watch: TurnWatch, request: Request, tenant_id: str, turn_id: UUID, seconds: float) -> TurnRecord | None:
     try:
         async with asyncio.timeout(LOOK_SECONDS):
             turn = await watch.find(tenant_id, turn_id)

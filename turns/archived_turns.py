@@ -31,6 +31,8 @@ _NAMED: LiteralString = """unnest(%(tenants)s::text[], %(ids)s::uuid[]) w (tenan
 
 READ_ARCHIVED: LiteralString = f"""
 SELECT t.*,
+       (SELECT jsonb_agg(m.content ORDER BY m.ordinal) FROM jsonb_populate_recordset(NULL::messages, a.messages) m
+         WHERE m.role = 'user' AND m.kind = 'message') AS inputs,
        (SELECT m.content FROM jsonb_populate_recordset(NULL::messages, a.messages) m
          WHERE m.role = 'assistant' AND m.kind = 'message' ORDER BY m.ordinal DESC LIMIT 1) AS output,
        (SELECT jsonb_build_object('tries', w.tries, 'delivered_at', w.delivered_at, 'next_try_at', w.due_at, 'error', w.error)
@@ -67,7 +69,7 @@ class TurnKey:
 
 
 async def read_archived(database: Database, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
-    """Those of these turns that are in the archive: the columns of `turns`, `output` and `webhook`."""
+    """Those of these turns that are in the archive: the columns of `turns`, `inputs`, `output` and `webhook`."""
     return await _read(database, READ_ARCHIVED, wanted)
 
 

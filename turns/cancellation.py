@@ -78,6 +78,8 @@ UPDATE turns t
  WHERE t.id = ANY (%(ids)s::uuid[]) AND {IS_RUNNING}
 """
 
+BOUND_ROW_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
+
 
 @dataclass(frozen=True, slots=True)
 class CanceledTurn:
@@ -101,11 +103,17 @@ class CanceledSession:
     woken: tuple[str, OutgoingMessage] | None = None
 
 
-async def cancel(database: Database, tenant_id: str, turn_id: UUID, reason: CancelReason) -> CanceledTurn | None:
-    """Cancels a turn; None if the tenant has no such turn. Raises DatabaseUnavailableError; may be called again."""
+async def cancel(
+    database: Database, tenant_id: str, turn_id: UUID, reason: CancelReason, *, row_wait_seconds: float | None = None
+) -> CanceledTurn | None:
+    """Cancels a turn; None if the tenant has no such turn. Raises DatabaseUnavailableError; may be called again.
+
+    RowHeldError: another transaction holds a row for longer than `row_wait_seconds`, by default the connection's lock time-out.
+    """
     whose = {"id": turn_id, "tenant": tenant_id}
     how = {"ids": [turn_id], "reason": reason.value}
     async with database.connection() as connection, connection.transaction():
+        await _bound_row_wait(connection, row_wait_seconds)
         await connection.execute(LOCK_SESSION, whose)
         turn = await (await connection.execute(LOCK_TURN, whose)).fetchone()
         # A statement of its own: what was archived since is not in the snapshot of the lock.
@@ -127,29 +135,32 @@ async def cancel(database: Database, tenant_id: str, turn_id: UUID, reason: Canc
                 assert_never(status)
 
 
-async def cancel_ahead(database: Database, tenant_id: str, turn_id: UUID, reason: CancelReason) -> CanceledTurn | None:
+async def cancel_ahead(
+    database: Database, tenant_id: str, turn_id: UUID, reason: CancelReason, *, row_wait_seconds: float | None = None
+) -> CanceledTurn | None:
     """Cancels a turn. None if there is none yet: a submit that comes under this id is then born CANCELED.
 
-    Raises DatabaseUnavailableError; may be called again.
+    Raises as `cancel`; may be called again.
     """
-    met = await cancel(database, tenant_id, turn_id, reason)
+    met = await cancel(database, tenant_id, turn_id, reason, row_wait_seconds=row_wait_seconds)
     if met is not None:
         return met
     if await leave_tombstone(database, tenant_id, turn_id, reason):
         return None
     # Its submit was committed between the two looks.
-    return await cancel(database, tenant_id, turn_id, reason)
+    return await cancel(database, tenant_id, turn_id, reason, row_wait_seconds=row_wait_seconds)
 
 
 async def cancel_session(
-    database: Database, tenant_id: str, session_id: str, reason: CancelReason
+    database: Database, tenant_id: str, session_id: str, reason: CancelReason, *, row_wait_seconds: float | None = None
 ) -> CanceledSession | None:
     """Cancels every open turn of a session, scheduled ones included; None if the tenant has no such session.
 
-    Raises DatabaseUnavailableError; may be called again.
+    Raises as `cancel`; may be called again.
     """
     session = {"tenant": tenant_id, "session": session_id}
     async with database.connection() as connection, connection.transaction():
+        await _bound_row_wait(connection, row_wait_seconds)
         if await (await connection.execute(LOCK_NAMED_SESSION, session)).fetchone() is None:
             return None
         canceled, asked = await cancel_open(connection, tenant_id, session_id, reason, scheduled=True)
@@ -169,6 +180,11 @@ async def cancel_open(
     if running:
         await connection.execute(REQUEST_CANCEL, {"ids": list(running), "reason": reason.value})
     return waiting, running
+
+
+async def _bound_row_wait(connection: Connection, seconds: float | None) -> None:
+    if seconds is not None:
+        await connection.execute(BOUND_ROW_WAIT, {"wait": f"{seconds * 1000:.0f}ms"})
 
 
 def _with_status(rows: list[DictRow], status: TurnStatus) -> tuple[UUID, ...]:

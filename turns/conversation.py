@@ -4,6 +4,7 @@ A history is never asked for without its version, because as of one version it c
 in `seq` order (see docs/adr/0021), so the answered turns up to the last answered one are complete, and stay as they are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
@@ -58,3 +59,10 @@ LAST_ANSWERED: LiteralString = """
 """
 """The version before a `seq`: `{of}` is whatever has the session's `tenant_id` and `session_id`. Read backwards in the index
 of sessions and seqs: it costs one row, and one more for each turn since then that ended otherwise."""
+
+
+def join_inputs(inputs: Sequence[Any]) -> Any:
+    """What the user said in a turn: the one input, or the merged ones: strings joined by a line break, else a list."""
+    if len(inputs) == 1:
+        return inputs[0]
+    return "\n".join(inputs) if all(isinstance(one, str) for one in inputs) else list(inputs)

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 from sqlalchemy import ColumnElement, Select, func, literal_column, select, tuple_, union_all
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from turns.archived_turns import TurnKey, read_archived, read_archived_standings
 from turns.database import Database
@@ -34,7 +35,7 @@ Position = tuple[datetime, UUID]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRecord:
-    """One row of the status table, with its reply."""
+    """One row of the status table, with what was said in it."""
 
     id: UUID
     tenant_id: str
@@ -71,6 +72,8 @@ class TurnRecord:
     finished_at: datetime | None
     halted_by: UUID | None
     """The FAILED turn, perhaps this one, because of which nothing of the session is begun (G9)."""
+    inputs: Sequence[Any] | None
+    """What the user said: one content, or several that were merged. None in a list."""
     output: Any
     """The reply's content; None until SUCCEEDED."""
     webhook: Mapping[str, Any] | None
@@ -95,6 +98,12 @@ HALTED_BY = (
 )
 ROW = [turns.c[name] for name in TurnRecord.__dataclass_fields__ if name in turns.c]
 """What a TurnRecord has of its own row."""
+_INPUTS = (
+    select(func.jsonb_agg(aggregate_order_by(messages.c.content, messages.c.ordinal)))
+    .where(messages.c.turn_id == turns.c.id, messages.c.role == "user", messages.c.kind == "message")
+    .scalar_subquery()
+    .label("inputs")
+)
 _OUTPUT = (
     select(messages.c.content)
     .where(messages.c.turn_id == turns.c.id, messages.c.role == "assistant", messages.c.kind == "message")
@@ -116,7 +125,8 @@ _WEBHOOK = (
     .scalar_subquery()
     .label("webhook")
 )
-UNREAD: tuple[Any, ...] = (literal_column("NULL").label("output"), literal_column("NULL").label("webhook"))
+_SAID = (_INPUTS, _OUTPUT, _WEBHOOK)
+UNREAD: tuple[Any, ...] = tuple(literal_column("NULL").label(said.name) for said in _SAID)
 """What a list leaves out: a hundred replies of 1 MiB are nobody's wish."""
 
 _STANDINGS: LiteralString = """
@@ -149,7 +159,7 @@ async def read_standings(database: Database, wanted: Sequence[TurnKey]) -> list[
 async def read_turns(database: Database, wanted: Sequence[TurnKey]) -> list[TurnRecord | None]:
     """Many turns with their replies, as `read_standings`."""
     its = turns.c.id.in_([key.id for key in wanted])
-    rows = await database.query(select(*ROW, HALTED_BY, _OUTPUT, _WEBHOOK).where(its))
+    rows = await database.query(select(*ROW, HALTED_BY, *_SAID).where(its))
     found = {_key(row): _record(row) for row in rows}
     archived = await read_archived(database, [key for key in wanted if key not in found])
     found |= {key: _record({**row, "halted_by": None}) for key, row in archived.items()}
@@ -158,7 +168,7 @@ async def read_turns(database: Database, wanted: Sequence[TurnKey]) -> list[Turn
 
 async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRecord | None:
     """One turn with its reply; None if the tenant has no such turn."""
-    statement = select(*ROW, HALTED_BY, _OUTPUT, _WEBHOOK).where(turns.c.id == turn_id, turns.c.tenant_id == tenant_id)
+    statement = select(*ROW, HALTED_BY, *_SAID).where(turns.c.id == turn_id, turns.c.tenant_id == tenant_id)
     rows = await database.query(statement)
     if rows:
         return _record(rows[0])

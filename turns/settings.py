@@ -109,6 +109,7 @@ class Settings(BaseSettings):
 
     api_host: str = "127.0.0.1"
     api_port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    api_connections: Annotated[int, Field(ge=16, le=100_000)] | None = None
     api_keys: Annotated[tuple[tuple[str, str], ...], NoDecode, Field(repr=False)] = ()
     """`tenant:key` pairs, separated by commas. None: tenant `default`, on the loopback address only."""
     api_url: str = "http://127.0.0.1:8080"
@@ -121,7 +122,6 @@ class Settings(BaseSettings):
     net_seconds: Seconds = 60.0
     """How long a PENDING row waits for its message before the relay sends another."""
     relay: bool = True
-    """Whether a worker runs the relay loop too."""
     relay_tick_seconds: Seconds = 1.0
     relay_stamp_seconds: Seconds = 15.0
     takeover_resend_seconds: Seconds = 5.0

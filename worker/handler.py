@@ -20,6 +20,7 @@ from uuid import UUID
 
 from memory.interface import Memory
 from turns.cancel_reason import CancelReason
+from turns.conversation import join_inputs
 from turns.durations import check_attempts, check_seconds, check_wait
 from worker.child import Child
 from worker.handler_shape import check_shape
@@ -82,9 +83,7 @@ class Turn:
     @property
     def input(self) -> Any:
         """What the user said; several strings are joined by a line break."""
-        if len(self.inputs) == 1:
-            return self.inputs[0]
-        return "\n".join(self.inputs) if all(isinstance(one, str) for one in self.inputs) else list(self.inputs)
+        return join_inputs(self.inputs)
 
 
 class Remark(Protocol):

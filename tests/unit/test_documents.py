@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from ops.exit_codes import ExitCode
 from producer.app import server_config
+from producer.client_connections import Connections
 from turns.settings import QueueSettings, Settings
 from turns.status import mermaid
 from turns.webhook_delivery import CONCURRENT
@@ -175,7 +176,7 @@ def test_the_api_keeps_an_idle_connection_longer_than_the_load_balancer_does() -
     text = (ROOT / "infra" / "examples" / "complete" / "load_balancer.tf").read_text()
     [idle_timeout] = re.findall(r"^\s*idle_timeout\s*=\s*(\d+)", text, re.MULTILINE)
 
-    assert int(idle_timeout) < server_config(Settings(), FastAPI()).timeout_keep_alive
+    assert int(idle_timeout) < server_config(Settings(), FastAPI(), Connections(1)).timeout_keep_alive
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from uvicorn.server import ServerState
 
 from producer.app import server_config
+from producer.client_connections import Connections
 from tests.probes import until
 from turns.settings import Settings
 
@@ -30,7 +31,7 @@ class ListingTransport(asyncio.Transport):
 
 
 def ask(app: Any, request: bytes = REQUEST) -> tuple[Any, ListingTransport]:
-    config = server_config(Settings(), app)
+    config = server_config(Settings(), app, Connections(100))
     config.load()
     protocol: Any = config.http_protocol_class
     protocol, transport = protocol(config, ServerState(), {}), ListingTransport()

@@ -12,8 +12,8 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from producer.app import _Server, create_app
-from producer.joined_writes import JoinedWrites
+from producer.app import create_app
+from producer.server import Server
 from tests.integration.api.conftest import KEYS
 from tests.probes import until
 from turns.settings import Settings
@@ -94,8 +94,10 @@ class Served:
 async def serving(settings: Settings) -> AsyncIterator[Served]:
     """The application behind a socket."""
     app = create_app(settings)
-    config = uvicorn.Config(app, http=JoinedWrites, log_config=None, lifespan="on", timeout_graceful_shutdown=5)
-    server = _Server(config, lambda: app.state.backend.watch.stop())
+    config = uvicorn.Config(
+        app, http=app.state.connections.protocol, log_config=None, lifespan="on", timeout_graceful_shutdown=5
+    )
+    server = Server(config, lambda: app.state.backend.watch.stop())
     listening = create_server(("127.0.0.1", 0), backlog=2048)
     running = asyncio.create_task(server.serve([listening]))
     try:

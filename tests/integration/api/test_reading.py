@@ -63,6 +63,27 @@ async def test_an_open_turn_says_when_to_ask_again_and_an_ended_one_does_not(
     assert "retry-after" not in answer.headers
 
 
+@pytest.mark.parametrize("content", ["hello", {"text": "hello"}])
+async def test_a_turn_shows_its_input_before_and_after_its_end(
+    client: AsyncClient, database: Database, settings: Settings, content: object
+) -> None:
+    turn = (await client.post(PATH, json={"input": content})).json()["id"]
+
+    assert (await client.get(f"/v1/turns/{turn}")).json()["input"] == content
+    await end(database, settings, "s", FAILURE)
+    ended = (await client.get(f"/v1/turns/{turn}?wait=10")).json()
+    assert (ended["status"], ended["input"]) == ("FAILED", content)
+    assert "input" not in (await client.get("/v1/turns")).json()["turns"][0]
+
+
+async def test_merged_inputs_are_shown_as_the_handler_gets_them(client: AsyncClient) -> None:
+    await client.post(PATH, json={"input": "busy with this"})
+    await client.post(PATH, json={"input": "one", "on_busy": "merge"})
+    turn = (await client.post(PATH, json={"input": "two", "on_busy": "merge"})).json()["id"]
+
+    assert (await client.get(f"/v1/turns/{turn}")).json()["input"] == "busy with this\none\ntwo"
+
+
 async def test_the_deepest_reply_that_a_handler_may_give_can_be_read(
     client: AsyncClient, database: Database, settings: Settings
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from producer import stream
-from producer.app import _listen
+from producer.server import listen
 from producer.stream import EventStream
 from producer.turn_watch import Told
 from tests.probes import until
@@ -31,7 +31,7 @@ async def one_large_word() -> AsyncGenerator[Told, None]:
 
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[tuple[uvicorn.Server, Any]]:
-    [listening] = _listen("127.0.0.1", 0)
+    [listening] = listen("127.0.0.1", 0)
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve([listening]))

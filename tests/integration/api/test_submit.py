@@ -29,6 +29,7 @@ async def test_a_turn_is_recorded_and_sent_before_it_is_answered(
     body = answer.json()
     assert answer.status_code == 202
     assert answer.headers["location"] == f"/v1/turns/{body['id']}" == body["links"]["self"]
+    assert body["links"]["events"] == f"/v1/turns/{body['id']}/events"
     assert answer.headers["retry-after"] == "1"
     assert "idempotency-replayed" not in answer.headers
     assert body["status"] == "PENDING"

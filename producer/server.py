@@ -1,0 +1,111 @@
+"""The server: where it listens, how it starts and how it stops."""
+
+import asyncio
+import errno
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from socket import AF_INET6, AI_PASSIVE, IPPROTO_TCP, SOCK_STREAM, create_server, getaddrinfo, socket
+from typing import Any, cast
+
+import structlog
+import uvicorn
+
+from producer import stream
+from producer.accepting import accept_connections
+from turns.errors import AddressUnusableError
+
+log = structlog.get_logger("turnstile.api")
+
+
+def listen(host: str, port: int) -> list[socket]:
+    """One listening socket for each address of the host. Made here, because uvicorn would end the process by itself.
+
+    Raises AddressUnusableError.
+    """
+    sockets: list[socket] = []
+    refused: OSError | None = None
+    try:
+        found = getaddrinfo(host, port, type=SOCK_STREAM, flags=AI_PASSIVE)
+    except OSError as error:
+        raise AddressUnusableError(host, port, error) from error
+    for family, address in dict.fromkeys((one[0], one[4]) for one in found):
+        try:
+            listening = create_server(address[:2] if family != AF_INET6 else address, family=family)
+            _give_up_stuck_readers(listening)
+            sockets.append(listening)
+        except OSError as error:
+            refused = error
+            # `localhost` may name ::1 where there is no IPv6; a port that is taken is taken.
+            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
+                break
+    if refused is not None and (not sockets or refused.errno in {errno.EADDRINUSE, errno.EACCES}):
+        for listening in sockets:
+            listening.close()
+        raise AddressUnusableError(host, port, refused) from refused
+    return sockets
+
+
+def _give_up_stuck_readers(listening: socket) -> None:
+    # A server that closes a connection sends what it has for it first. A reader that takes nothing kept connection and answer
+    # for ever, and every shutdown waited for it. Accepted connections inherit the option; elsewhere there is none like it.
+    if sys.platform == "linux":
+        from socket import TCP_USER_TIMEOUT
+
+        listening.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, int(stream.PATIENCE_SECONDS * 1000))
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which accepts connections by `producer.accepting`, and ends watches and itself in order."""
+
+    def __init__(self, config: uvicorn.Config, end_watches: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._end_watches = end_watches
+        self._accepting: list[asyncio.Task[None]] = []
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        # First of all: it waits for open answers, and these would go on until their turns end.
+        self._end_watches()
+        for accepting in self._accepting:
+            accepting.cancel()
+        await super().shutdown(sockets)
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        # It is given no sockets: connections are accepted here.
+        await super().startup([])
+        for listening in sockets or []:
+            listening.listen(self.config.backlog)
+            accepting = asyncio.create_task(accept_connections(listening, self._make_connection))
+            accepting.add_done_callback(self._end_with)
+            self._accepting.append(accepting)
+            # The port that was really taken, where 0 was asked for.
+            log.info("api.listening", host=self.config.host, port=listening.getsockname()[1])
+
+    def _make_connection(self) -> asyncio.Protocol:
+        connection: asyncio.Protocol = cast("Any", self.config.http_protocol_class)(
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+            _loop=asyncio.get_running_loop(),
+        )
+        return connection
+
+    def _end_with(self, accepting: asyncio.Task[None]) -> None:
+        # Better no server than one that accepts nothing.
+        if not accepting.cancelled():
+            log.error("api.accepting_ended", error=type(accepting.exception()).__name__)
+            self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn's own raises the signal once more after an orderly end, which then looks like a kill.
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+        log.info("api.stopped")
