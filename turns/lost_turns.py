@@ -33,7 +33,7 @@ WITH lost AS MATERIALIZED (
 SELECT m.worker_id, m.queue, count(*) AS turns,
        EXISTS (SELECT FROM workers w
                 WHERE w.worker_id = m.worker_id AND w.seen_at > now() - make_interval(secs => %(lease)s)) AS alive
-  FROM marked m GROUP BY m.worker_id, m.queue
+  FROM marked m GROUP BY m.worker_id, m.queue ORDER BY m.worker_id, m.queue
 """
 
 ANY_LOST: LiteralString = """

@@ -15,8 +15,8 @@ DECLARE
     goal bigint := greatest(at_least, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 BEGIN
     IF goal > 9007199254740991 THEN
-        RAISE EXCEPTION 'sequences may not be advanced to %: Redis counts exactly up to 2^53', goal
-            USING ERRCODE = 'invalid_parameter_value';
+        RAISE invalid_parameter_value
+            USING MESSAGE = 'sequences may not be advanced to ' || goal || ': Redis counts exactly up to 2^53';
     END IF;
     PERFORM pg_advisory_xact_lock(1953852014, 7);
     IF (SELECT last_value FROM fence_seq) < goal - 100000 THEN

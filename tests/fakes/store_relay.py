@@ -118,7 +118,7 @@ def mark_lost(tables: Tables, parameters: Parameters) -> Rows:
         marked[row.worker_id, row.queue] += 1
     return [
         {"worker_id": worker_id, "queue": queue, "turns": turns, "alive": _is_alive(tables, worker_id, parameters)}
-        for (worker_id, queue), turns in marked.items()
+        for (worker_id, queue), turns in sorted(marked.items(), key=lambda one: (one[0][0] or "", one[0][1]))
     ]
 
 

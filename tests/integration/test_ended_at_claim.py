@@ -43,7 +43,9 @@ async def test_an_end_at_the_claim_is_reported_though_its_answer_is_lost(
     await submit_turns(database, settings, "lost with its worker", "its heir")
     await claim_one(database, settings)
     await expire_leases(database)
-    await database.fetch("UPDATE turns SET expires_at = now() - interval '1 s' WHERE status = 'RUNNING'", {})
+    await database.fetch(
+        "UPDATE turns SET crashes = %(crashes)s WHERE status = 'RUNNING'", {"crashes": queue.max_crashes - 1}
+    )
     losing, lock = LosingClaims(database), SessionLock(settings)
 
     with processing(settings, cast("Database", losing), lock, "worker-b") as processor, capture_logs() as said:
@@ -52,9 +54,9 @@ async def test_an_end_at_the_claim_is_reported_though_its_answer_is_lost(
     await lock.close()
     assert losing.lost
     (failed,) = [line for line in said if line["event"] == "turn.failed"]
-    assert (failed["error_class"], failed["dead_letter"]) == ("expired", on_failure == "dead_letter")
+    assert (failed["error_class"], failed["dead_letter"]) == ("crash_loop", on_failure == "dead_letter")
     halted = [line["turn_id"] for line in said if line["event"] == "turn.halted_session"]
     assert halted == ([failed["turn_id"]] if on_failure == "halt" else [])
     rows = await database.fetch("SELECT status, attempt, crashes FROM turns ORDER BY seq", {})
     heir = ("SUCCEEDED", 1, 0) if on_failure == "dead_letter" else ("PENDING", 0, 0)
-    assert [tuple(row.values()) for row in rows] == [("FAILED", 1, 1), heir]
+    assert [tuple(row.values()) for row in rows] == [("FAILED", 1, queue.max_crashes), heir]

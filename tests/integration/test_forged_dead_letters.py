@@ -75,7 +75,7 @@ async def test_a_message_of_another_tenant_or_session_revives_no_turn(
     assert await state(database) == ("FAILED", 1)
     assert sqs.deleted == [forged]
     assert sqs.dead == [(forged, "it names a turn of another tenant, session or queue")]
-    assert [line["log_level"] for line in lines if line["event"] == "message.malformed"] == ["warning"]
+    assert [line["log_level"] for line in lines if line["event"] == "message.malformed"] == ["error"]
 
 
 async def test_a_message_on_another_queue_revives_no_turn(

@@ -110,7 +110,7 @@ async def test_the_heartbeat_knows_it_too_when_a_hold_is_broken_off(
 
     with processing(settings, database, cast("Any", looking), "ours") as ours:
         ours._with.heartbeat.take = looking.holds.append
-        ours._claims = cast("Any", break_off)
+        ours._claiming._claims = cast("Any", break_off)
         with pytest.raises(RuntimeError):
             await ours.process(message_about(uuid4()))
 

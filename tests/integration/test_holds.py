@@ -129,10 +129,10 @@ async def test_after_a_hold_that_was_broken_off_redis_is_asked_again(
         raise RuntimeError("a bug of ours")
 
     with processing(settings, database, cast("Any", lock), "w") as processor:
-        claims, processor._claims = processor._claims, cast("Any", break_off)
+        claims, processor._claiming._claims = processor._claiming._claims, cast("Any", break_off)
         with pytest.raises(RuntimeError):
             await processor.process(message_about(uuid4()))
-        processor._claims = claims
+        processor._claiming._claims = claims
         await processor.process(message_about(uuid4()))
 
     assert lock.asked == [Guard.LOCKED, Guard.LOCKED]
@@ -173,7 +173,7 @@ async def test_word_is_not_left_with_a_hold_that_may_not_go_on(
         return turn.input
 
     with processing(at_its_end, database, cast("Any", lock), "w", Handler(answer)) as processor:
-        leave_to_others = processor._leave_to_others
+        leave_to_others = processor._leaving.leave_to_others
 
         async def meanwhile(hold: Any) -> None:
             owed.append(len(lock.asked))
@@ -181,7 +181,7 @@ async def test_word_is_not_left_with_a_hold_that_may_not_go_on(
                 await processor.process(message_about(uuid4()))
             await leave_to_others(hold)
 
-        processor._leave_to_others = meanwhile  # type: ignore[method-assign]
+        processor._leaving.leave_to_others = meanwhile  # type: ignore[method-assign]
         await processor.process(message_about(uuid4()))
 
     assert lock.asked == [Guard.LOCKED, Guard.BUSY, Guard.BUSY]

@@ -14,6 +14,7 @@ from tests.contract.store.calls import (
     RETRY,
     SUCCESS,
     claimed,
+    pass_lease,
     row_of,
     said,
     submit_one,
@@ -255,7 +256,7 @@ async def test_a_cancel_that_wins_over_a_failure_makes_none(store: Stand) -> Non
 async def test_a_crash_loop_makes_one_at_the_claim_that_ends_it(store: Stand, by: Any) -> None:
     turn = await parent_of(store)
     for _ in range(MAX_CRASHES):
-        await store.pass_time(40)
+        await pass_lease(store)
         await claim(store.database, by, [make_claim("parent")])
 
     row = await row_of(store, turn.id)
@@ -278,7 +279,7 @@ async def test_a_settle_that_is_repeated_after_a_lost_answer_makes_one_compensat
 
 async def test_a_superseded_settle_makes_none(store: Stand) -> None:
     late = await parent_of(store)
-    await store.pass_time(40)
+    await pass_lease(store)
     (successor,) = await claim(store.database, COMPENSATES, [make_claim("parent")])
     assert isinstance(successor, ClaimedTurn)
 

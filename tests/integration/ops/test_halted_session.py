@@ -189,6 +189,8 @@ async def test_the_doctor_shows_a_halted_session_and_finds_nothing_else(database
 async def test_a_session_that_is_halted_by_nobody_is_stuck(database: Database, settings: Settings) -> None:
     failed = await make_halted(database, settings)
     await database.fetch("UPDATE sessions SET halted_by = gen_random_uuid()", {})
+    # Further ahead than any put-off.
+    await database.fetch("UPDATE turns SET send_at = now() + interval '1 hour' WHERE status = 'PENDING'", {})
     impatient = settings.model_copy(update={"net_seconds": 0.001})
 
     async with Examination.open(impatient, FIRST_LOOK) as examination:
