@@ -5,7 +5,7 @@ that one more crash would end runs alone: no other turn with a crash on its reco
 worker ends at its budget, and its neighbours do not (ADR 0006).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 
 class Seat:
@@ -33,15 +33,32 @@ class Quarantine:
 
     def enter(self, crashes: int) -> Seat | None:
         """A seat for a turn whose run begins with so many crashes; None while it may not run beside those inside."""
-        if crashes == 0 or crashes >= self._max_crashes:
-            # A turn at its budget is ended by its claim and does not run.
+        if not self._needs_place(crashes):
             return Seat(crashes, lambda: None)
-        alone = crashes + 1 >= self._max_crashes
+        alone = self._runs_alone(crashes)
         if self._alone or (alone and self._inside):
             return None
         self._inside += 1
         self._alone = alone
         return Seat(crashes, self._leave)
+
+    def count_admitted(self, crashes: Iterable[int]) -> int:
+        """How many of these could enter now, one after the other."""
+        inside, alone, admitted = self._inside, self._alone, 0
+        for one in crashes:
+            if self._needs_place(one):
+                if alone or (self._runs_alone(one) and inside):
+                    continue
+                inside, alone = inside + 1, self._runs_alone(one)
+            admitted += 1
+        return admitted
+
+    def _needs_place(self, crashes: int) -> bool:
+        # A turn at its budget is ended by its claim and does not run.
+        return 0 < crashes < self._max_crashes
+
+    def _runs_alone(self, crashes: int) -> bool:
+        return crashes + 1 >= self._max_crashes
 
     def _leave(self) -> None:
         self._inside -= 1

@@ -16,7 +16,7 @@ import structlog
 
 from turns.database import Database
 from turns.errors import DatabaseUnavailableError
-from turns.lost_turns import LostTurn, find_lost
+from turns.lost_turns import find_lost
 from turns.settings import Settings
 from worker.consumer import Consumer
 from worker.processor import Processor
@@ -70,16 +70,16 @@ class Recovery:
         self._offered = {session: at for session, at in self._offered.items() if now - at < OFFER_AGAIN_SECONDS}
         found = await find_lost(self._database, self._settings.queue, self._settings.concurrency)
         waiting = [lost for lost in found if (lost.tenant_id, lost.session_id) not in self._offered]
-        room = self._consumer.room
-        taken = [lost for lost in waiting[: min(room, self._wave)] if self._take_over(lost, now)]
-        left = len(waiting) - len(taken)
-        # Slots that come free are for these first. A poll would fill them from the backlog.
-        self._consumer.keep_free(left if room <= len(taken) else 0)
-        return bool(taken and left) or (left > 0 and room <= 0)
-
-    def _take_over(self, lost: LostTurn, now: float) -> bool:
-        if (seat := self._processor.quarantine.enter(lost.crashes)) is None:
-            return False
-        self._offered[lost.tenant_id, lost.session_id] = now
-        self._consumer.serve(partial(self._processor.recover, lost, seat))
-        return True
+        left = self._processor.quarantine.count_admitted(lost.crashes for lost in waiting)
+        most = min(self._consumer.room, self._wave)
+        for lost in waiting:
+            if most <= 0:
+                break
+            if (seat := self._processor.quarantine.enter(lost.crashes)) is None:
+                continue
+            self._offered[lost.tenant_id, lost.session_id] = now
+            self._consumer.serve(partial(self._processor.recover, lost, seat))
+            most, left = most - 1, left - 1
+        # Slots are for these first. A poll would fill them from the backlog.
+        self._consumer.keep_free(left)
+        return left > 0

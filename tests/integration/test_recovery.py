@@ -74,18 +74,24 @@ class Ward:
         await submit(self._database, [wanted], net_seconds=600.0)
         return wanted.turn_id
 
-    async def lose(self, session_id: str, *, crashes: int = 1, tenant_id: str = "t", **fields: Any) -> UUID:
+    async def lose(
+        self, session_id: str, *, crashes: int = 1, tenant_id: str = "t", marked: bool = True, **fields: Any
+    ) -> UUID:
         """A turn whose worker is lost, marked as the relay does; its next run begins with so many crashes."""
         turn_id = await self.submit(session_id, tenant_id, **fields)
         terms = ClaimTerms(queue=self._settings.queue, worker_id="gone", lease_seconds=60.0, max_crashes=3)
         [turn] = await claim(self._database, terms, [make_claim(session_id, tenant_id=tenant_id)])
         assert isinstance(turn, ClaimedTurn)
         await self._database.fetch(
-            "UPDATE turns SET crashes = %(before)s, lease_until = now() - interval '1 s', send_at = now()"
-            " WHERE id = %(id)s",
-            {"before": crashes - 1, "id": turn_id},
+            "UPDATE turns SET crashes = %(before)s, lease_until = now() - interval '1 s',"
+            " send_at = CASE WHEN %(marked)s THEN now() END WHERE id = %(id)s",
+            {"before": crashes - 1, "id": turn_id, "marked": marked},
         )
         return turn_id
+
+    async def mark(self) -> None:
+        """As the relay does, all at once."""
+        await self._database.fetch("UPDATE turns SET send_at = now() WHERE status = 'RUNNING'", {})
 
     def come_for(self, session_id: str, turn_id: UUID) -> None:
         """A message about the turn is received."""
@@ -247,6 +253,19 @@ async def test_a_full_worker_takes_over_when_a_slot_is_free(ward: Ward) -> None:
     await until(lambda: "lost" in ward.began)
     ward.let_go("lost")
     await ward.succeeded(lost)
+
+
+async def test_slots_are_kept_free_until_the_last_lost_turn_has_begun(ward: Ward) -> None:
+    """A look takes over one turn here. A poll would fill the other slots between two looks."""
+    for session in ("a", "b", "c"):
+        await ward.lose(session, marked=False)
+    kept: list[int] = []
+    ward.consumer.keep_free = kept.append  # type: ignore[method-assign]
+
+    await ward.mark()
+
+    await until(lambda: len(ward.began) == 3)
+    assert [slots for slots in kept if slots] == [2, 1]
 
 
 async def test_a_tenant_at_its_cap_gets_no_more_slots_by_recovery(ward: Ward) -> None:

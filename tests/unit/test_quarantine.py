@@ -53,3 +53,12 @@ def test_with_a_budget_of_two_every_turn_with_a_crash_runs_alone() -> None:
     quarantine.enter(1)
 
     assert quarantine.enter(1) is None
+
+
+def test_it_says_how_many_could_enter_one_after_the_other() -> None:
+    quarantine = Quarantine(max_crashes=3)
+
+    assert quarantine.count_admitted([1, 1, 2, 3]) == 3, "one that is at its budget needs no place"
+    assert quarantine.count_admitted([2, 2]) == 1
+    quarantine.enter(2)
+    assert quarantine.count_admitted([0, 1, 2, 3]) == 2
