@@ -4,7 +4,7 @@
 .SUFFIXES:
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-containers test-aws up down check format lock clean chaos crashpoints simulate planted-bugs soak \
-	scaling failover proof proof-of-crashes proof-of-verdicts bench load image-lock bench-lock infra-check
+	scaling recovery failover proof proof-of-crashes proof-of-verdicts bench load image-lock bench-lock infra-check
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -70,6 +70,9 @@ soak: setup ## an hour at half load, and what was not given back after it
 
 scaling: setup ## load that comes and goes, and a fleet of workers that follows its backlog
 	@$(BIN)/python -m tests.chaos.scaling $(ARGS)
+
+recovery: setup ## a worker is killed, or the table locked: how soon its turns begin again, and that none is taken from the living
+	@$(BIN)/python -m tests.chaos.recovery $(ARGS)
 
 failover: setup ## the primary of Redis dies in mid-run, behind sentinels and in a cluster
 	@$(BIN)/python -m tests.chaos.failover $(ARGS)

@@ -34,6 +34,7 @@ MAY_SLEEP = {
     "tests/e2e/handlers.py": "handlers under test, which are slow on purpose",
     "tests/chaos/handler.py": "the same",
     "tests/chaos/family_acts.py": "the same",
+    "tests/chaos/recovery.py": "its handler, likewise",
     "tests/chaos/memory_acts.py": "the same",
 }
 
