@@ -20,6 +20,8 @@ from turns.renewal_evidence import RenewalEvidence
 from turns.settings import Settings
 
 BATCH = 500
+SEEN_SHARE = 0.67
+"""Of a lease: a worker that was seen within it lives. A lost one was seen last as its leases were renewed."""
 
 MARK_LOST: LiteralString = f"""
 WITH lost AS MATERIALIZED (
@@ -32,7 +34,8 @@ WITH lost AS MATERIALIZED (
 )
 SELECT m.worker_id, m.queue, count(*) AS turns,
        EXISTS (SELECT FROM workers w
-                WHERE w.worker_id = m.worker_id AND w.seen_at > now() - make_interval(secs => %(lease)s)) AS alive
+                WHERE w.worker_id = m.worker_id
+                  AND w.seen_at > now() - make_interval(secs => {SEEN_SHARE} * %(lease)s)) AS alive
   FROM marked m GROUP BY m.worker_id, m.queue ORDER BY m.worker_id, m.queue
 """
 

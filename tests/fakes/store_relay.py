@@ -12,6 +12,7 @@ from tests.fakes.store_clock import interval
 from tests.fakes.store_rows import Instant, TurnRow, by_id, columns
 from tests.fakes.store_submit import is_failed
 from tests.fakes.store_tables import Deadline, Tables
+from turns.lost_turns import SEEN_SHARE
 from turns.relay_statements import MAX_NET_SECONDS
 from turns.status import TurnStatus
 
@@ -124,7 +125,7 @@ def mark_lost(tables: Tables, parameters: Parameters) -> Rows:
 
 def _is_alive(tables: Tables, worker_id: str | None, parameters: Parameters) -> bool:
     worker = tables.workers.get(worker_id or "")
-    return worker is not None and worker.seen_at > tables.now() - interval(parameters["lease"])
+    return worker is not None and worker.seen_at > tables.now() - interval(SEEN_SHARE * parameters["lease"])
 
 
 def any_lost(tables: Tables, _: Parameters) -> Rows:
