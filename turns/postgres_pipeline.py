@@ -13,7 +13,7 @@ from typing import Any
 
 from psycopg import Error, OperationalError, abc
 from psycopg.adapt import PyFormat, Transformer
-from psycopg.errors import FeatureNotSupported, InvalidSqlStatementName, error_from_result
+from psycopg.errors import DuplicatePreparedStatement, FeatureNotSupported, InvalidSqlStatementName, error_from_result
 from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, PipelineStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import DictRow
@@ -52,11 +52,11 @@ class PipeliningConnection(BoundedAsyncConnection):
         """
         try:
             return await self._run(statements)
-        except (InvalidSqlStatementName, FeatureNotSupported) as error:
+        except (InvalidSqlStatementName, FeatureNotSupported, DuplicatePreparedStatement) as error:
             # Somebody has deallocated what was prepared here: psycopg does after a rollback, if it has prepared anything itself,
             # as it does with what a transaction of several statements asks for the sixth time. Or a migration has changed the
             # columns of a `SELECT *`, which Postgres says of no plan but a cached one, and in words of the server's language.
-            # Nothing was done.
+            # Or a caller was cancelled after the server had prepared a statement, before the answer was read. Nothing was done.
             if isinstance(error, FeatureNotSupported) and error.diag.source_function != "RevalidateCachedQuery":
                 raise
             self._statement_names.clear()

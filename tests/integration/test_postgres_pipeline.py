@@ -137,6 +137,21 @@ async def test_what_somebody_has_deallocated_is_prepared_again(connection: Pipel
     assert await connection.run([(select, ["b"]), (select, ["c"])]) == [[{"it": "b"}], [{"it": "c"}]]
 
 
+async def test_a_statement_that_a_cancelled_caller_had_prepared_is_prepared_again(
+    connection: PipeliningConnection, settings: Settings
+) -> None:
+    """The server has it under its name, and this end never read the answer that said so."""
+    select = "SELECT pg_sleep($1::float8)"
+    cancelled = asyncio.create_task(connection.run([(select, [60.0])]))
+    async with await psycopg.AsyncConnection.connect(settings.database_url, autocommit=True) as other:
+        await until(lambda: _sleeps(other, connection))
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+
+    assert await connection.run([("SELECT 1 AS one", []), (select, [0.0])]) == [[{"one": 1}], [{"pg_sleep": ""}]]
+
+
 async def test_a_statement_whose_columns_have_changed_is_prepared_again(connection: PipeliningConnection) -> None:
     """By a migration under a running process. Postgres refuses such a statement for as long as the connection lives."""
     await connection.execute("CREATE TEMP TABLE notes (n int)")
