@@ -69,7 +69,11 @@ class Recovery:
         now = self._clock()
         self._offered = {session: at for session, at in self._offered.items() if now - at < OFFER_AGAIN_SECONDS}
         found = await find_lost(self._database, self._settings.queue, self._settings.concurrency)
-        waiting = [lost for lost in found if (lost.tenant_id, lost.session_id) not in self._offered]
+        waiting = [
+            lost
+            for lost in found
+            if (lost.tenant_id, lost.session_id) not in self._offered and self._processor.has_room_for(lost.tenant_id)
+        ]
         left = self._processor.quarantine.count_admitted(lost.crashes for lost in waiting)
         most = min(self._consumer.room, self._wave)
         for lost in waiting:

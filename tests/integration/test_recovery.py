@@ -269,13 +269,16 @@ async def test_slots_are_kept_free_until_the_last_lost_turn_has_begun(ward: Ward
 
 
 async def test_a_tenant_at_its_cap_gets_no_more_slots_by_recovery(ward: Ward) -> None:
-    sessions = [f"s{number}" for number in range(4)]
+    sessions = [f"s{number}" for number in range(6)]
     turns = [await ward.lose(session) for session in sessions]
     await until(lambda: len(ward.began) == 3)
+    kept: list[int] = []
+    ward.consumer.keep_free = kept.append  # type: ignore[method-assign]
 
     await ward.looked()
 
     assert len(ward.began) == 3
+    assert set(kept) == {0}, "the slot that is left is for other tenants' messages"
     ward.let_go(*sessions)
     await ward.succeeded(*turns)
 
