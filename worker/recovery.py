@@ -8,15 +8,12 @@ same turn: one gets its lock and claims it, for the others it costs one look.
 import asyncio
 import random
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-import structlog
-
 from turns.database import Database
-from turns.errors import DatabaseUnavailableError
 from turns.lost_turns import find_lost
+from turns.relay_steps import alone
 from turns.settings import Settings
 from worker.consumer import Consumer
 from worker.processor import Processor
@@ -28,8 +25,6 @@ NEXT_WAVE_SECONDS = 0.25
 OFFER_AGAIN_SECONDS = 2.0
 """Meanwhile another worker holds the session's lock, or this one is on its way to the claim."""
 
-log = structlog.get_logger("turnstile.recovery")
-
 
 class Recovery:
     """The loop. One for each worker process."""
@@ -40,24 +35,21 @@ class Recovery:
         database: Database,
         consumer: Consumer,
         processor: Processor,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._database = database
         self._consumer = consumer
         self._processor = processor
-        self._clock = clock
         self._wave = max(1, settings.concurrency // WAVE_SHARE)
         self._offered: dict[tuple[str, str], float] = {}
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Looks until `stopping`. An outage of Postgres ends a look, never the loop."""
+        """Looks until `stopping`. A look that fails is not the last."""
         while not stopping.is_set():
-            more = False
-            try:
-                more = await self._look()
-            except DatabaseUnavailableError as error:
-                log.info("recovery.look_failed", error=str(error))
+            more = await alone("take_over", self._look())
+            if more is None:
+                # What waits is not known, and slots that stay free for it would stand idle.
+                self._consumer.keep_free(0)
             tick = self._settings.relay_tick_seconds * random.uniform(0.7, 1.0)  # noqa: S311 - not a secret
             pause = min(NEXT_WAVE_SECONDS, tick) if more else tick
             with suppress(TimeoutError):
@@ -66,7 +58,7 @@ class Recovery:
 
     async def _look(self) -> bool:
         """Takes over what there is room for. True if more waits for a slot or for the next wave."""
-        now = self._clock()
+        now = time.monotonic()
         self._offered = {session: at for session, at in self._offered.items() if now - at < OFFER_AGAIN_SECONDS}
         found = await find_lost(self._database, self._settings.queue, self._settings.concurrency)
         waiting = [

@@ -1,11 +1,12 @@
 """Recovery: lost turns begin again without a message, and those that one more crash would end begin alone."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.factories import make_claim, make_submission
 from tests.integration.processing import message_about, processing
@@ -291,3 +292,30 @@ async def test_a_lost_turn_at_its_budget_ends_without_a_run(ward: Ward) -> None:
 
     await until(failed)
     assert ward.began == []
+
+
+async def test_a_look_that_postgres_refuses_is_told_and_is_not_the_last(ward: Ward, database: Database) -> None:
+    kept: list[int] = []
+    ward.consumer.keep_free = kept.append  # type: ignore[method-assign]
+    with capture_logs() as lines:
+        await database.fetch("ALTER TABLE turns RENAME TO turns_elsewhere", {})
+        try:
+            await until(lambda: _refused_looks(lines))
+            kept.clear()
+            await until(lambda: kept)
+        finally:
+            await database.fetch("ALTER TABLE turns_elsewhere RENAME TO turns", {})
+
+    assert kept[0] == 0, "nothing is known to wait for a slot"
+    lost = await ward.lose("a")
+    await until(lambda: "a" in ward.began)
+    ward.let_go("a")
+    await ward.succeeded(lost)
+
+
+def _refused_looks(lines: Sequence[Mapping[str, Any]]) -> list[Any]:
+    return [
+        line
+        for line in lines
+        if line["event"] == "relay.step_failed" and line["step"] == "take_over" and line["log_level"] == "error"
+    ]
