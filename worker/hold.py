@@ -82,12 +82,8 @@ class Hold:
     def leave_quarantine(self, left_behind: "asyncio.Future[Any] | None" = None) -> None:
         """Gives its seat back, if it has one; with a handler that ignored its cancellation, when that ends."""
         seat, self.seat = self.seat, None
-        if seat is None:
-            return
-        if left_behind is not None and not left_behind.done():
-            left_behind.add_done_callback(lambda _: seat.leave())
-        else:
-            seat.leave()
+        if seat is not None:
+            seat.leave(left_behind)
 
     def give_up_turn(self) -> None:
         """Its turn is another claim's by now: not a word more about it, and no other is claimed."""

@@ -119,26 +119,27 @@ class Processor:
         """
         wake_up = WakeUp(lost.tenant_id, lost.session_id, lost.turn_id)
         logs.bind(turn_id=str(lost.turn_id), session_id=lost.session_id, trace_id=lost.trace_id)
-        if (
-            self._holds.visit(wake_up)
-            or self._cap.is_full(lost.tenant_id)
-            or await self._cap.enter(wake_up) is not Entry.LET_IN
-        ):
-            seat.leave()
-            return None
         left_behind: asyncio.Future[Any] | None = None
         try:
-            left_behind = await self._hold(wake_up, None, seat)
+            if (
+                self._holds.visit(wake_up)
+                or self._cap.is_full(lost.tenant_id)
+                or await self._cap.enter(wake_up) is not Entry.LET_IN
+            ):
+                return None
+            try:
+                left_behind = await self._hold(wake_up, None, seat)
+            finally:
+                self._cap.leave(wake_up.tenant_id, left_behind)
         finally:
-            self._cap.leave(wake_up.tenant_id, left_behind)
+            # The hold gives it back as soon as its run is over; this is for a turn that did not come so far.
+            seat.leave()
         return left_behind
 
     async def _hold(
         self, wake_up: WakeUp, message: ReceivedMessage | None, seat: Seat | None = None
     ) -> "asyncio.Future[Any] | None":
         if (hold := await self._lock(wake_up, message)) is None:
-            if seat is not None:
-                seat.leave()
             if message is not None:
                 await self._delivery.delete(message)
             return None

@@ -2,24 +2,39 @@
 
 A process that dies takes all its turns down, and each of them is charged a crash. Which of them killed it, nobody knows. A turn
 that one more crash would end runs alone: no other turn with a crash on its record runs in its process. So a turn that kills its
-worker ends at its budget, and its neighbours do not (ADR 0006).
+worker ends at its budget, and its neighbours do not (ADR 0064).
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+
+class LeftBehind(Protocol):
+    """A handler that ignored its cancellation and may still run: an `asyncio.Future`."""
+
+    def done(self) -> bool:
+        """Whether it has ended."""
+
+    def add_done_callback(self, call: Callable[[Any], object], /) -> None:
+        """Calls when it ends."""
 
 
 class Seat:
-    """A place in quarantine; given back once, by whoever ends the run."""
+    """A place in quarantine, for one run."""
 
     def __init__(self, crashes: int, leave: Callable[[], None]) -> None:
         self.crashes = crashes
         """How many crashes the turn may have on its record."""
         self._leave: Callable[[], None] | None = leave
 
-    def leave(self) -> None:
-        """Gives it back. A second call does nothing."""
-        if self._leave is not None:
-            leave, self._leave = self._leave, None
+    def leave(self, left_behind: LeftBehind | None = None) -> None:
+        """Gives it back; with a handler that ignored its cancellation, when that ends. A second call does nothing."""
+        if self._leave is None:
+            return
+        leave, self._leave = self._leave, None
+        if left_behind is not None and not left_behind.done():
+            left_behind.add_done_callback(lambda _: leave())
+        else:
             leave()
 
 

@@ -319,3 +319,22 @@ def _refused_looks(lines: Sequence[Mapping[str, Any]]) -> list[Any]:
         for line in lines
         if line["event"] == "relay.step_failed" and line["step"] == "take_over" and line["log_level"] == "error"
     ]
+
+
+async def test_a_recovery_that_breaks_off_gives_its_place_back(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+    acquire = SessionLock.acquire
+    broken: list[str] = []
+
+    async def break_once(lock: SessionLock, session: Any) -> Any:
+        if not broken:
+            broken.append("once")
+            raise RuntimeError("a bug")
+        return await acquire(lock, session)
+
+    monkeypatch.setattr(SessionLock, "acquire", break_once)
+
+    lost = await ward.lose("a", crashes=LAST_LIFE)
+
+    await until(lambda: broken and "a" in ward.began)
+    ward.let_go("a")
+    await ward.succeeded(lost)
