@@ -7,6 +7,7 @@ and take them over while they have free slots (`worker.recovery`); for a queue w
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
@@ -51,7 +52,8 @@ TO_RECOVER: LiteralString = """((t.status || '') = 'RUNNING' AND t.send_at IS NO
 FIND_LOST: LiteralString = f"""
 SELECT t.id AS turn_id, t.tenant_id, t.session_id, t.trace_id, t.crashes + ({IS_RUNNING})::int AS crashes
   FROM turns t
- WHERE t.queue = %(queue)s AND {TO_RECOVER} AND ({DUE} OR {IS_RUNNING} AND t.lease_until < now())
+ WHERE t.queue = %(queue)s AND t.tenant_id <> ALL (%(but_tenants)s::text[])
+   AND {TO_RECOVER} AND ({DUE} OR {IS_RUNNING} AND t.lease_until < now())
  ORDER BY t.crashes, t.id LIMIT %(limit)s
 """
 
@@ -70,9 +72,10 @@ class LostTurn:
     """How many its next run begins with: the loss is counted already."""
 
 
-async def find_lost(database: Database, queue: str, limit: int) -> list[LostTurn]:
-    """The turns of the queue that wait to be taken over. Raises DatabaseUnavailableError."""
-    rows = await database.fetch(FIND_LOST, {"queue": queue, "limit": limit})
+async def find_lost(database: Database, queue: str, limit: int, *, but_tenants: Sequence[str] = ()) -> list[LostTurn]:
+    """The turns of the queue that wait to be taken over, without those of some tenants. Raises DatabaseUnavailableError."""
+    parameters = {"queue": queue, "limit": limit, "but_tenants": list(but_tenants)}
+    rows = await database.fetch(FIND_LOST, parameters)
     return [LostTurn(**row) for row in rows]
 
 

@@ -108,9 +108,9 @@ class Processor:
                 await self._leaving.keep(message)
         return None
 
-    def has_room_for(self, tenant_id: str) -> bool:
-        """Whether the tenant may have another of the slots."""
-        return not self._cap.is_full(tenant_id)
+    def full_tenants(self) -> list[str]:
+        """The tenants that may have no more of the slots now."""
+        return self._cap.full_tenants()
 
     async def recover(self, lost: LostTurn, seat: Seat) -> "asyncio.Future[Any] | None":
         """Takes over a lost turn, in its place in quarantine. No message brings it, and none is deleted for it.

@@ -60,12 +60,13 @@ class Recovery:
         """Takes over what there is room for. True if more waits for a slot or for the next wave."""
         now = time.monotonic()
         self._offered = {session: at for session, at in self._offered.items() if now - at < OFFER_AGAIN_SECONDS}
-        found = await find_lost(self._database, self._settings.queue, self._settings.concurrency)
-        waiting = [
-            lost
-            for lost in found
-            if (lost.tenant_id, lost.session_id) not in self._offered and self._processor.has_room_for(lost.tenant_id)
-        ]
+        found = await find_lost(
+            self._database,
+            self._settings.queue,
+            self._settings.concurrency,
+            but_tenants=self._processor.full_tenants(),
+        )
+        waiting = [lost for lost in found if (lost.tenant_id, lost.session_id) not in self._offered]
         left = self._processor.quarantine.count_admitted(lost.crashes for lost in waiting)
         most = min(self._consumer.room, self._wave)
         for lost in waiting:

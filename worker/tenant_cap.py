@@ -95,6 +95,10 @@ class TenantCap:
         """Whether the tenant's next session would be put off."""
         return not self._slots.has_room(tenant_id, time.monotonic())
 
+    def full_tenants(self) -> list[str]:
+        """The tenants whose next session would be put off."""
+        return self._slots.full_tenants(time.monotonic())
+
     def leave(self, tenant_id: str, left_behind: "asyncio.Future[Any] | None") -> None:
         """Gives the slot back; with a handler that ignored its cancellation, when that ends."""
         if left_behind is not None and not left_behind.done():

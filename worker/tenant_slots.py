@@ -65,6 +65,10 @@ class TenantSlots:
             case _:
                 assert_never(self._share)
 
+    def full_tenants(self, now: float) -> list[str]:
+        """Those that may not take another slot."""
+        return [tenant for tenant in self._taken if not self.has_room(tenant, now)]
+
     def must_look(self, tenant_id: str, now: float) -> bool:
         """Whether the tenant's next slot is its own only if no other tenant waits behind its backlog."""
         return self._share == "fair" and self._crowds(tenant_id) and self._is_alone(tenant_id, now)

@@ -147,6 +147,8 @@ def find_lost(tables: Tables, parameters: Parameters) -> Rows:
     now = tables.now()
     found = []
     for row in tables.turns.values():
+        if row.tenant_id in parameters["but_tenants"]:
+            continue
         lost = (
             row.status is RUNNING and row.send_at is not None and row.lease_until is not None and row.lease_until < now
         )

@@ -338,3 +338,16 @@ async def test_a_recovery_that_breaks_off_gives_its_place_back(ward: Ward, monke
     await until(lambda: broken and "a" in ward.began)
     ward.let_go("a")
     await ward.succeeded(lost)
+
+
+async def test_a_tenant_at_its_cap_does_not_hide_the_lost_turns_of_others(ward: Ward) -> None:
+    """More of them than one look reads."""
+    flood = [f"s{number}" for number in range(3 + 2 * SLOTS)]
+    turns = [await ward.lose(session) for session in flood]
+    await until(lambda: len(ward.began) == 3)
+
+    other = await ward.lose("other", tenant_id="u")
+
+    await until(lambda: "other" in ward.began)
+    ward.let_go("other", *flood)
+    await ward.succeeded(other, *turns)

@@ -83,10 +83,16 @@ async def submit_one(
 
 
 async def claim_one(
-    store: Stand, worker_id: str = "worker-a", session_id: str = "s", queue: str = QUEUE, *, halt: bool = False
+    store: Stand,
+    worker_id: str = "worker-a",
+    session_id: str = "s",
+    queue: str = QUEUE,
+    *,
+    tenant_id: str = "t",
+    halt: bool = False,
 ) -> Claim:
     """Whatever a session's claim gives."""
-    (answer,) = await claim(store.database, terms(worker_id, queue, halt=halt), [make_claim(session_id)])
+    (answer,) = await claim(store.database, terms(worker_id, queue, halt=halt), [make_claim(session_id, tenant_id=tenant_id)])
     return answer
 
 

@@ -304,6 +304,17 @@ async def test_recovery_finds_what_is_lost_with_the_fewest_crashes_first(store: 
     assert len(await find_lost(store.database, QUEUE, 1)) == 1
 
 
+async def test_recovery_leaves_out_the_tenants_that_it_has_no_room_for(store: Stand) -> None:
+    for tenant in ("full", "other"):
+        await submit_one(store, tenant_id=tenant)
+        await claim_one(store, tenant_id=tenant)
+    await pass_lease(store)
+
+    found = await find_lost(store.database, QUEUE, 1, but_tenants=["full"])
+
+    assert [lost.tenant_id for lost in found] == ["other"]
+
+
 async def test_recovery_finds_a_waiting_turn_with_a_crash_once_it_is_due(store: Stand) -> None:
     await submit_one(store)
     await lose(store, 1)

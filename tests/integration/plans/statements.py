@@ -133,7 +133,7 @@ def calls() -> Iterator[Call]:
         yield Call(f"settle{told}", settle.SETTLE, _settle("SUCCEEDED", "succeeded", halt=halt))
         yield Call(f"fail{told}", settle.SETTLE, _settle("FAILED", "failed", halt=halt))
     yield Call("put back", settle.SETTLE, _settle("PENDING", "retried", halt=False))
-    yield Call("find what is lost", lost_turns.FIND_LOST, {"queue": QUEUE, "limit": TURNS})
+    yield Call("find what is lost", lost_turns.FIND_LOST, {"queue": QUEUE, "limit": TURNS, "but_tenants": []})
     yield Call("read claims", reading_claims.READ_CLAIMS, {**_sessions("running"), "claims": _claims()})
     yield Call("read ended", claim.READ_ENDED, {**_sessions("running"), "claims": _claims(), "reach": 100})
     yield Call("reread settled", settle.REREAD_SETTLED, {**of_running, "attempts": [1] * TURNS})
