@@ -117,12 +117,15 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self, timeout_seconds: float) -> None:
-        """Ends the thread and withdraws the worker from the registry. Blocks; one call of SQS may be left behind."""
+        """Ends the thread and withdraws the worker from the registry. Blocks; a call of SQS or Redis may be left behind."""
         ends_at = time.monotonic() + timeout_seconds
         self._stopping = True
         self._roused.set()
         self._thread.join(timeout_seconds)
         self._messages.join(max(0.0, ends_at - time.monotonic()))
+        self._locks.join(max(0.0, ends_at - time.monotonic()))
+        if not self._locks.is_busy:
+            self._extender.close()
 
     def take(self, kept: Kept) -> None:
         """From now on keep this alive."""
@@ -267,4 +270,3 @@ class Heartbeat:
         except psycopg.Error as error:
             log.info("heartbeat.not_withdrawn", error=f"{type(error).__name__}: {error}")
         self._disconnect()
-        self._extender.close()

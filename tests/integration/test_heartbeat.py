@@ -399,6 +399,31 @@ async def test_a_lock_that_another_has_is_left_to_it_and_stops_nobody(
     assert beating.stops == []
 
 
+async def test_the_connections_of_the_locks_are_not_closed_under_an_extension(
+    settings: Settings, queues: MessageQueues, turn: ClaimedTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, answered, seen = threading.Event(), threading.Event(), list[bool]()
+
+    def extend(*_: Any) -> list[Any]:
+        begun.set()
+        answered.wait(10.0)
+        return []
+
+    monkeypatch.setattr(LockExtender, "extend", extend)
+    monkeypatch.setattr(LockExtender, "close", lambda _: seen.append(answered.is_set()))
+    beating = Beating(settings, queues, await queues.find(settings.queue))
+    beating.heartbeat.start()
+    beating.hold(turn, lock=LockedSession("key", "waiting", "token"))
+    await until(begun.is_set)
+
+    stopping = asyncio.create_task(asyncio.to_thread(beating.heartbeat.stop, 10.0))
+    await until(lambda: not any(thread.name == "heartbeat" for thread in threading.enumerate()))
+    answered.set()
+    await stopping
+
+    assert seen == [True]
+
+
 async def _lock(settings: Settings) -> LockedSession:
     lock, session_lock = name_lock(settings, "t", "s", "ours"), SessionLock(settings)
     await session_lock.acquire(lock)
