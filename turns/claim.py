@@ -224,10 +224,11 @@ async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimR
     repeated = claims_by_column([request for request in requests if request.again])
     rows = await database.fetch(READ_ENDED, {**repeated, "reach": ENDED_REACH}) if repeated["claims"] else []
     ended = {row["claim_id"]: _ended(row) for row in rows}
-    wanted = claims_by_column([request for request in requests if request.claim_id not in ended])
+    open_requests = [request for request in requests if request.claim_id not in ended]
+    wanted = claims_by_column(open_requests)
     parameters = {
         **wanted,
-        "most_crashes": [request.most_crashes for request in requests if request.claim_id not in ended],
+        "most_crashes": [request.most_crashes for request in open_requests],
         "queue": terms.queue,
         "worker": terms.worker_id,
         "lease": terms.lease_seconds,

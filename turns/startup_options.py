@@ -37,13 +37,11 @@ class StartupOptions:
             self.refused = None
             return
         await connection.close()
-        known, self.refused = (
-            self.refused is not None,
-            (
-                f"{different} is {found.get(different)} and not {self._options[different]}: what DATABASE_URL leads to drops a "
-                "connection's startup options, as some poolers do; let it lead to Postgres itself"
-            ),
+        is_new = self.refused is None
+        self.refused = (
+            f"{different} is {found.get(different)} and not {self._options[different]}: what DATABASE_URL leads to drops a "
+            "connection's startup options, as some poolers do; let it lead to Postgres itself"
         )
-        if not known:
+        if is_new:
             log.error("database.options_dropped", reason=self.refused)
         raise psycopg.OperationalError(self.refused)

@@ -177,7 +177,6 @@ class _Worker:
         self.consumer = Consumer(
             queues, settings.queue, self.slots, self.processor.process, shutdown.stopping, pollers=settings.pollers
         )
-
         self.recovery = Recovery(settings, database, self.consumer, self.processor)
 
     async def run(self, stack: AsyncExitStack) -> int:

@@ -96,7 +96,7 @@ class Consumer:
     def serve(self, run: Callable[[], Awaitable["asyncio.Future[Any] | None"]]) -> None:
         """Begins a turn that no message has brought: it was lost, and `run` takes it over."""
         self._room_left -= 1
-        self._start(self._serve(run, "recovery"))
+        self._start(self._serve(run, None))
 
     def keep_free(self, slots: int) -> None:
         """So many slots are for `serve`: polls leave them free until this is called with less."""
@@ -219,15 +219,15 @@ class Consumer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, run: Callable[[], Awaitable["asyncio.Future[Any] | None"]], brought_by: str) -> None:
+    async def _serve(self, run: Callable[[], Awaitable["asyncio.Future[Any] | None"]], message_id: str | None) -> None:
         left_behind: asyncio.Future[Any] | None = None
         try:
             left_behind = await run()
         except (DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError) as error:
-            log.warning("consumer.not_processed", message_id=brought_by, error=str(error))
+            log.warning("consumer.not_processed", message_id=message_id, error=str(error))
         except Exception:
             # A bug of ours. The message comes back by itself, a lost turn is found again; the poll goes on.
-            log.exception("consumer.failed", message_id=brought_by)
+            log.exception("consumer.failed", message_id=message_id)
         finally:
             if left_behind is None or left_behind.done():
                 self._release(None)

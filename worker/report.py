@@ -40,9 +40,18 @@ def report_settled(
 
 
 def report_takeover(turn: ClaimedTurn) -> None:
-    """A turn was claimed; called where its ids are bound to the log lines. Says so if another worker was lost with it."""
+    """A turn was claimed. Says so if another worker was lost with it."""
     if turn.lost_worker is not None:
-        log.warning("turn.taken_over", lost_worker=turn.lost_worker, crashes=turn.crashes, attempt=turn.attempt)
+        # The ids that are bound to the line are those of the message, which may name another turn of the session.
+        log.warning(
+            "turn.taken_over",
+            lost_worker=turn.lost_worker,
+            crashes=turn.crashes,
+            attempt=turn.attempt,
+            turn_id=str(turn.id),
+            session_id=turn.session_id,
+            trace_id=turn.trace_id,
+        )
 
 
 def report_ended(ended: EndedAtClaim, *, halts: bool) -> None:

@@ -92,7 +92,9 @@ async def claim_one(
     halt: bool = False,
 ) -> Claim:
     """Whatever a session's claim gives."""
-    (answer,) = await claim(store.database, terms(worker_id, queue, halt=halt), [make_claim(session_id, tenant_id=tenant_id)])
+    (answer,) = await claim(
+        store.database, terms(worker_id, queue, halt=halt), [make_claim(session_id, tenant_id=tenant_id)]
+    )
     return answer
 
 
