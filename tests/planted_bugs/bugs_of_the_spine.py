@@ -1,6 +1,6 @@
 """Bugs in what carries every turn: submit, relay, claim, renew, settle, lock, delete, redrive."""
 
-from tests.planted_bugs import in_code, in_statements
+from tests.planted_bugs import in_code, in_relay, in_statements
 from tests.planted_bugs.planted_bug import PlantedBug, run
 
 BUGS: tuple[PlantedBug, ...] = (
@@ -40,6 +40,31 @@ BUGS: tuple[PlantedBug, ...] = (
         plant=in_statements.takeover_charged_twice,
         invariant="I7",
         options=run("worker-sigkill"),
+    ),
+    PlantedBug(
+        name="takeover-never-allowed",
+        plant=in_relay.takeover_never_allowed,
+        invariant="I15",
+        options=run("worker-sigkill"),
+    ),
+    PlantedBug(
+        name="crashes-never-cleared",
+        plant=in_relay.crashes_never_cleared,
+        invariant="I7",
+        # A turn is lost, taken over and then tried again: many kills, and many turns that fail.
+        options=run("worker-sigkill", seconds=20.0, clients=14, pause_seconds=0.05, bound_seconds=30.0),
+    ),
+    PlantedBug(
+        name="relay-captures",
+        plant=in_relay.relay_captures,
+        invariant="I15",
+        options=run("sqs-purged"),
+    ),
+    PlantedBug(
+        name="refused-statement-ends-the-process",
+        plant=in_relay.refused_statement_ends_the_process,
+        invariant="LOGS",
+        options=run(),
     ),
     PlantedBug(
         name="attempt-counted-at-settle",
