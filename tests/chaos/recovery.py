@@ -1,11 +1,13 @@
 """`python -m tests.chaos.recovery`: a worker is killed, and how soon its turns begin and end again. Default settings.
 
 Each case runs on a stack of its own. Exit code 1: a lost turn began again later than a lease plus five seconds after the kill
-although slots were free, they ended later than 1.3 times the ideal, a turn was claimed in vain, or a living worker lost one.
+although slots were free, they ended later than 1.3 times the ideal, a turn was claimed in vain, a living worker lost one, or a
+turn that kills its workers ended another one.
 """
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -29,7 +31,7 @@ from worker import Context, Turn
 PROMISED_SECONDS = 5.0
 """Beside the lease."""
 TIMES_THE_IDEAL = 1.3
-PATIENCE_SECONDS = 600.0
+PATIENCE_SECONDS = 1200.0
 
 FIGURES = """
 SELECT count(*) FILTER (WHERE crashes > 0) AS lost,
@@ -41,7 +43,10 @@ SELECT count(*) FILTER (WHERE crashes > 0) AS lost,
 
 
 async def sleep(turn: Turn, _: Context) -> str:
-    """The handler: as long as the turn says."""
+    """The handler: as long as the turn says. A pill kills its worker after a second."""
+    if turn.metadata.get("kills"):
+        await asyncio.sleep(1.0)
+        os.kill(os.getpid(), signal.SIGKILL)
     await asyncio.sleep(float(str(turn.metadata["seconds"])))
     return "slept"
 
@@ -60,6 +65,8 @@ class Case:
     """Turns of four seconds that wait behind those."""
     locked_seconds: float = 0.0
     """Instead of a kill: a lock on the whole table of turns, for so long."""
+    pills: int = 0
+    """Instead of a kill: turns beside the others that kill their workers, which are started again."""
 
 
 CASES = (
@@ -70,6 +77,8 @@ CASES = (
         turns=8, seconds=60.0, survivors=1, lease_seconds=6.0, slots=8, backlog=160,
     ),
     Case(name="no kill: the table is locked for 70 s", turns=40, seconds=100.0, survivors=3, locked_seconds=70.0),
+    Case(name="a pill and 63 neighbours of 300 s", turns=63, seconds=300.0, survivors=3, pills=1),
+    Case(name="two pills and 62 neighbours of 300 s", turns=62, seconds=300.0, survivors=3, pills=2),
 )  # fmt: skip
 
 
@@ -88,19 +97,23 @@ class Scene:
         }  # fmt: skip
         self._database = psycopg.connect(environment["DATABASE_URL"], autocommit=True, row_factory=dict_row)
         self._workers: list[subprocess.Popen[bytes]] = []
+        self._numbers = itertools.count()
 
     def play(self) -> tuple[dict[str, Any], bool]:
         """The figures, and whether they are as promised."""
         case = self._case
         victim = self._start()
+        self._workers.append(victim)
         self._submit("lost", case.turns, case.seconds)
         self._until(lambda: self._count("status = 'RUNNING'") == case.turns)
         self._submit("behind", case.backlog, 4.0)
         for _ in range(case.survivors):
-            self._start()
+            self._workers.append(self._start())
         self._until(lambda: self._count("true", "workers") == 1 + case.survivors)
         if case.locked_seconds:
             return self._lock()
+        if case.pills:
+            return self._poison()
         victim.kill()
         return self._recover(time.time())
 
@@ -128,6 +141,28 @@ class Scene:
         lost = self._figures()["lost"]
         return {"taken_from_the_living": lost}, lost == 0
 
+    def _poison(self) -> tuple[dict[str, Any], bool]:
+        case = self._case
+        self._submit("pill", case.pills, 0.0, kills=True)
+        began = time.time()
+
+        def all_ended() -> bool:
+            for place, worker in enumerate(self._workers):
+                if worker.poll() is not None:
+                    self._workers[place] = self._start()
+            return self._count("status IN ('SUCCEEDED', 'FAILED')") == case.turns + case.pills
+
+        self._until(all_ended)
+        pills = self._count("session_id LIKE 'pill-%' AND status = 'FAILED' AND error_class = 'crash_loop'")
+        failed = self._count("session_id LIKE 'lost-%' AND status <> 'SUCCEEDED'")
+        figures = {
+            "pills_ended": pills,
+            "neighbours_failed": failed,
+            "most_crashes_of_a_neighbour": self._most_crashes(),
+            "ended_after": round(time.time() - began, 1),
+        }
+        return figures, pills == case.pills and not failed
+
     def end(self) -> None:
         """Ends what was begun."""
         for worker in self._workers:
@@ -136,17 +171,13 @@ class Scene:
         self._database.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        with (self._folder / f"worker-{len(self._workers)}.log").open("wb") as log:
+        with (self._folder / f"workers-{next(self._numbers)}.log").open("wb") as log:
             command = [sys.executable, "-m", "ops.cli", "worker"]
-            worker = subprocess.Popen(command, env=self._environment, stdout=log, stderr=subprocess.STDOUT)
-        self._workers.append(worker)
-        return worker
+            return subprocess.Popen(command, env=self._environment, stdout=log, stderr=subprocess.STDOUT)
 
-    def _submit(self, name: str, turns: int, seconds: float) -> None:
-        lines = [
-            {"session_id": f"{name}-{number}", "input": "x", "metadata": {"seconds": seconds}}
-            for number in range(turns)
-        ]
+    def _submit(self, name: str, turns: int, seconds: float, *, kills: bool = False) -> None:
+        metadata = {"seconds": seconds, "kills": kills}
+        lines = [{"session_id": f"{name}-{number}", "input": "x", "metadata": metadata} for number in range(turns)]
         if lines:
             file = self._folder / f"{name}.jsonl"
             file.write_text("\n".join(json.dumps(line) for line in lines) + "\n")
@@ -157,6 +188,13 @@ class Scene:
         found = self._database.execute(FIGURES).fetchone()
         assert found is not None
         return found
+
+    def _most_crashes(self) -> int:
+        found = self._database.execute(
+            "SELECT max(crashes) AS most FROM turns WHERE session_id LIKE 'lost-%'"
+        ).fetchone()
+        assert found is not None
+        return int(found["most"])
 
     def _count(self, where: str, table: str = "turns") -> int:
         found = self._database.execute(f"SELECT count(*) AS many FROM {table} WHERE {where}").fetchone()  # type: ignore[call-overload]

@@ -16,7 +16,7 @@ ENDS = {f"turn.{outcome}": status for outcome, status in STATUS_AFTER.items() if
 PAUSES = {f"turn.{outcome}": outcome for outcome in (*FREE, "retried")}
 
 TRACEBACK = "Traceback (most recent call last)"
-BUGS = frozenset({"consumer.failed", "heartbeat.failed"})
+BUGS = frozenset({"consumer.failed", "heartbeat.failed", "relay.step_failed"})
 """Events that the product writes where something happened that it knows nothing of."""
 LOOP_STUCK = "watchdog.loop_stuck"
 FAR_SECONDS = 600.0
@@ -115,10 +115,10 @@ def _by_another_clock(evidence: Evidence, at: float) -> bool:
 
 
 def _cause(line: LogLine) -> str:
-    """The last line of its exception, which names the class."""
+    """The last line of its exception, or what names the class of the error."""
     try:
         values: Any = json.loads(line.text)
     except ValueError:
         return ""
-    text = str(values.get("exception") or values.get("error") or values.get("part") or "")
+    text = str(values.get("exception") or values.get("error") or values.get("part") or values.get("error_class") or "")
     return text.strip().rpartition("\n")[2]
