@@ -27,10 +27,10 @@ RUN python -m pip --no-cache-dir install --no-deps --require-hashes -r requireme
 
 FROM packages AS product
 COPY pyproject.toml README.md ./
-COPY turns/ turns/
-COPY memory/ memory/
+COPY turnstile/ turnstile/
 COPY worker/ worker/
 COPY producer/ producer/
+COPY relay/ relay/
 COPY ops/ ops/
 COPY migrations/ migrations/
 COPY examples/ examples/
@@ -70,7 +70,7 @@ USER 10001:10001
 EXPOSE 8080 8081
 # ECS and Kubernetes ask by themselves, and don't look at this one.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD \
-    python -I -m ops.container_health "api=${TURNSTILE_API_PORT:-8080}" "worker=$TURNSTILE_HEALTH_PORT"
+    python -I -m turnstile.ops.container_health "api=${TURNSTILE_API_PORT:-8080}" "worker=$TURNSTILE_HEALTH_PORT"
 # Exec form: SIGTERM reaches the process, which then drains for TURNSTILE_GRACE_SECONDS. `docker stop` kills after ten
 # seconds unless it is told to wait longer than that.
 ENTRYPOINT ["turnstile"]

@@ -135,7 +135,8 @@ def limits(load: Load, costs: Costs = Costs(), bearing: Bearing = Bearing()) -> 
         Limit(
             "connections of one Postgres",
             HEADROOM * bearing.postgres_connections / (many.postgres_connections / 1e6),
-            # No pooler in transaction mode: `turns/database.py:conninfo` sends startup options, which one refuses or drops.
+            # No pooler in transaction mode: `turnstile/backends/postgres/database.py:conninfo` sends startup options, which it
+            # refuses or drops.
             "more slots a process where handlers wait; else several databases, as for the primary",
         ),
         Limit("one Redis", 1 / one.redis_cores, "a cluster: `redis+cluster://`"),

@@ -85,7 +85,7 @@ def _without_node() -> str | None:
 OURS = Contender(
     name="ours",
     does="`turnstile worker` as in production: lock, claim, history, events, heartbeat, relay, INFO log to a file",
-    command=lambda slots, sleep_seconds: [sys.executable, "-m", "ops.cli", "worker"],
+    command=lambda slots, sleep_seconds: [sys.executable, "-m", "turnstile.ops.cli", "worker"],
     fill=fill_turns,
     share=100,
 )

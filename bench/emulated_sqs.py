@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.accounting import Tree
-from ops.local.ports import LOOPBACK, choose_free
+from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
 
 BATCH = 10
 START_SECONDS = 20.0

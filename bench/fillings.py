@@ -13,9 +13,9 @@ import psycopg
 
 from bench.emulated_sqs import Entry
 from bench.stage import Room
-from turns.database import Database
-from turns.identifiers import start_trace, uuid7
-from turns.submission import Accepted, Submission, submit
+from turnstile.backends.postgres.database import Database
+from turnstile.statements.submit import Accepted, Submission, submit
+from turnstile.turn.identifiers import start_trace, uuid7
 
 TENANT = "bench"
 NET_SECONDS = 86_400.0

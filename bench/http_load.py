@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from ops.local.ports import LOOPBACK
+from turnstile.ops.dev.stack.ports import LOOPBACK
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from bench.accounting import Tree
 from bench.peers import PEERS_BIN
 from bench.running import NotMeasuredError
 from bench.stage import Room
-from ops.local.ports import LOOPBACK, choose_free
+from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
 
 START_SECONDS = 30.0
 
@@ -31,7 +31,7 @@ class HttpServer:
 def serve_api(room: Room, environment: Mapping[str, str]) -> Iterator[HttpServer]:
     """`turnstile api` for as long as the block."""
     port = choose_free()
-    command = [sys.executable, "-m", "ops.cli", "api"]
+    command = [sys.executable, "-m", "turnstile.ops.cli", "api"]
     with _serve(room, command, {**environment, "TURNSTILE_API_PORT": str(port)}, port, "/healthz") as server:
         yield server
 

@@ -27,7 +27,7 @@ AT_WORK = ("BaseEventLoop.run_forever (", "Thread.run (", "ClientCreator._create
 
 PRODUCT = ("(turns/", "(worker/", "(memory/")
 PARTS = {
-    "log lines": ("(structlog/", "(turns/logs.py"),
+    "log lines": ("(structlog/", "(turnstile/config/logs.py"),
     "Redis": ("(redis/", "(hiredis/"),
     "Postgres": ("(psycopg/", "(psycopg_pool/", "(psycopg_binary/"),
     "SQS": (
@@ -35,11 +35,11 @@ PARTS = {
         "(boto3/",
         "(urllib3/",
         "(http/client.py",
-        "(turns/boto3_transport.py",
-        "(turns/lean_transport.py",
-        "(turns/sqs_http.py",
-        "(turns/http_connection.py",
-        "(turns/http_answer.py",
+        "(turnstile/backends/sqs/boto3_transport.py",
+        "(turnstile/backends/sqs/lean_transport.py",
+        "(turnstile/backends/sqs/http_calls.py",
+        "(turnstile/backends/sqs/http_connection.py",
+        "(turnstile/backends/sqs/http_answer.py",
     ),
     "the handler": ("(bench/",),
     "the product's own code": PRODUCT,

@@ -6,8 +6,8 @@ from typing import Any, LiteralString
 import psycopg
 
 from bench.stage import Room
-from turns.lost_turns import MARK_LOST
-from turns.relay_statements import PLACE_SCHEDULED, TAKE_DUE
+from turnstile.statements.lost_turns import MARK_LOST
+from turnstile.statements.send_due import PLACE_SCHEDULED, TAKE_DUE
 
 SCANS: dict[str, LiteralString] = {
     "place scheduled": PLACE_SCHEDULED,

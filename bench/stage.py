@@ -18,10 +18,10 @@ import redis
 
 from bench.accounting import Tree
 from bench.emulated_sqs import EmulatedSqs, start_emulator
-from ops.local.processes import plain_environment
-from ops.local.sqs import REGION
-from ops.local.stack import LocalStack, down, up
-from ops.migrate import apply
+from turnstile.ops.dev.stack.processes import plain_environment
+from turnstile.ops.dev.stack.sqs import REGION
+from turnstile.ops.dev.stack.stack import LocalStack, down, up
+from turnstile.ops.migration_run import apply
 
 ROOT = Path(__file__).parents[1]
 VISIBILITY_SECONDS = 60

@@ -1,12 +1,12 @@
 """The bundled handler: answers a turn offline, from the session's own history and nothing else.
 
-turnstile worker --handler examples.eliza:respond
+turnstile worker --handler turnstile.examples.eliza:respond
 """
 
 import json
 
-from examples.eliza_engine import Said, reply
-from worker import Context, Turn, handler
+from turnstile import Context, Turn, handler
+from turnstile.examples.eliza_engine import Said, reply
 
 
 @handler(timeout=30)

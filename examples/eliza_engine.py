@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-from examples import eliza_script as script
-from examples.eliza_script import Rule
+from turnstile.examples import eliza_script as script
+from turnstile.examples.eliza_script import Rule
 
 REPLY_LIMIT = 600
 _ECHO_LIMIT = 64

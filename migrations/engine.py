@@ -10,8 +10,8 @@ import psycopg
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 
-from migrations.giving_way import MIGRATION_LOCK
-from turns.database import conninfo
+from turnstile.backends.postgres.database import conninfo
+from turnstile.migrations.giving_way import MIGRATION_LOCK
 
 POLL_SECONDS = 0.25
 

@@ -3,9 +3,9 @@
 from alembic import context
 from sqlalchemy import text
 
-from migrations.engine import make_engine, wait_for_others
-from migrations.giving_way import MIGRATION_LOCK, statements_before
-from turns.schema import metadata
+from turnstile.migrations.engine import make_engine, wait_for_others
+from turnstile.migrations.giving_way import MIGRATION_LOCK, statements_before
+from turnstile.tables.schema import metadata
 
 
 def run() -> None:

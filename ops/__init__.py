@@ -1,1 +1,1 @@
-"""What people run: the command line, the local stack, redrive."""
+"""What people run: the command line."""

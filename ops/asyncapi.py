@@ -1,9 +1,9 @@
 """The AsyncAPI description of the queue and its messages, made from the code that sends and reads them (G23, G33).
 
-    python -m ops.asyncapi > docs/asyncapi.yaml
+    python -m turnstile.ops.asyncapi > docs/asyncapi.yaml
 
-What a field or an attribute is for stands here; which there are, and what they may hold, comes from `turns.message` and
-`turns.envelope`. A new one without a description ends the generation with a KeyError.
+What a field or an attribute is for stands here; which there are, and what they may hold, comes from `turn.message` and
+`turn.envelope`. A new one without a description ends the generation with a KeyError.
 """
 
 import json
@@ -13,10 +13,11 @@ from dataclasses import fields
 from typing import Any
 from uuid import UUID
 
-from ops.queues import DEAD_LETTER_RETENTION_SECONDS, MAX_RECEIVE_COUNT
-from turns.envelope import MAX_ATTRIBUTE_CHARACTERS, DeadLetter, OutgoingMessage
-from turns.identifiers import TraceContext
-from turns.message import (
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.ops.commands.queues import DEAD_LETTER_RETENTION_SECONDS, MAX_RECEIVE_COUNT
+from turnstile.turn.envelope import MAX_ATTRIBUTE_CHARACTERS, DeadLetter, OutgoingMessage
+from turnstile.turn.identifiers import TraceContext
+from turnstile.turn.message import (
     DEAD_LETTER_GENERATION,
     DEAD_LETTER_REASON,
     ID_PATTERN,
@@ -25,7 +26,6 @@ from turns.message import (
     VERSION,
     WakeUp,
 )
-from turns.settings import QueueSettings, Settings
 
 SOURCE_QUEUE = "turnstile.source_queue"
 
@@ -220,7 +220,7 @@ def main() -> None:
     """Prints it."""
     import yaml  # a development dependency
 
-    sys.stdout.write("# Generated: python -m ops.asyncapi > docs/asyncapi.yaml\n")
+    sys.stdout.write("# Generated: python -m turnstile.ops.asyncapi > docs/asyncapi.yaml\n")
     yaml.safe_dump(document(), sys.stdout, sort_keys=False, allow_unicode=True, width=100)
 
 

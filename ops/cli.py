@@ -35,32 +35,30 @@ def _leave_on_signals() -> None:
 
 _leave_on_signals()
 
-from pathlib import Path
+import importlib.util
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from ops import (
-    archive_command,
+from turnstile.ops.commands import (
+    archive,
     cancel,
     dlq,
-    doctor_command,
+    doctor,
     halted_session,
-    local_stack,
     migrate,
     queues,
-    redrive_command,
+    redrive,
     serve,
     submit,
     trace,
-    turn_reading,
-    up,
+    turns,
 )
-from ops.exit_codes import explain
-from ops.option_variables import option_variables
-from ops.output import say
-from ops.wait_option import WaitingCommand
+from turnstile.ops.terminal.exit_codes import explain
+from turnstile.ops.terminal.option_variables import option_variables
+from turnstile.ops.terminal.output import say
+from turnstile.ops.terminal.wait_option import WaitingCommand
 
 
 class _Explained(TyperGroup):
@@ -89,7 +87,7 @@ class _Explained(TyperGroup):
         options = {*option_variables(self, "TURNSTILE")}
         if not any(name.startswith("TURNSTILE_") and name not in options for name in os.environ):
             return  # without the settings, which take longer to import than all of this file
-        from turns.unknown_variables import describe_unknown_variables
+        from turnstile.config.unknown_variables import describe_unknown_variables
 
         if (line := describe_unknown_variables(options)) is not None:
             say(f"turnstile: {line}")
@@ -127,35 +125,27 @@ def _root(
     """An SQS-driven worker with a status table, for the turns of AI chat sessions."""
 
 
-def demo(
-    home: local_stack.Home = local_stack.DEFAULT_HOME,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running afterwards.")] = False,
-) -> None:
-    """The whole thing at work: conversations, a killed worker, dead letters, a redrive, and a check."""
-    from ops.demo import run
-
-    raise typer.Exit(run(Path(home), keep=keep))
-
-
-app.add_typer(local_stack.commands, name="local")
 app.command("migrate")(migrate.migrate)
 app.command("api")(serve.api)
 app.command("worker")(serve.worker)
 app.command("relay")(serve.relay)
 app.command("submit", cls=WaitingCommand)(submit.submit)
-app.command("list")(turn_reading.list_turns)
-app.command("status", cls=WaitingCommand)(turn_reading.show_turn)
+app.command("list")(turns.list_turns)
+app.command("status", cls=WaitingCommand)(turns.show_turn)
 app.command("trace")(trace.trace)
 app.command("cancel")(cancel.cancel)
 app.add_typer(dlq.commands, name="dlq")
-app.command("redrive")(redrive_command.redrive)
+app.command("redrive")(redrive.redrive)
 app.command("retry")(halted_session.retry)
 app.command("skip")(halted_session.skip)
-app.command("doctor")(doctor_command.doctor)
-app.command("archive")(archive_command.archive)
+app.command("doctor")(doctor.doctor)
+app.command("archive")(archive.archive)
 app.add_typer(queues.commands, name="queues")
-app.command("up")(up.up)
-app.command("demo")(demo)
+# The image of production does not carry them.
+if importlib.util.find_spec("turnstile.ops.dev") is not None:
+    from turnstile.ops.dev import commands as dev_commands
+
+    dev_commands.add_to(app)
 
 
 def main() -> None:

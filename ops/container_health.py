@@ -1,7 +1,7 @@
 """Whether the process of this container is alive: the health check of the image, and on ECS.
 
-python -I -m ops.container_health api=8080 worker=8081
-python -I -m ops.container_health 8081
+python -I -m turnstile.ops.container_health api=8080 worker=8081
+python -I -m turnstile.ops.container_health 8081
 
 Each argument says on which port a command answers /healthz. Which command runs here is read off the container's first
 process; one that answers nowhere, like the relay, is well as long as it runs. A port alone is asked in any case, by those who

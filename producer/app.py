@@ -11,30 +11,34 @@ import uvicorn
 from fastapi import Depends, FastAPI
 from starlette.types import Receive, Scope, Send
 
-from memory.history import History
-from producer import api, cancel_routes, cancelling, openapi, problems, stream
-from producer.auth import ApiKeys
-from producer.cancelling import Cancelling
-from producer.client_connections import Connections
-from producer.connection_bounds import find_bounds
-from producer.intake import Intake
-from producer.parameters import refuse_unknown_parameters
-from producer.readiness import DatabaseProbe, report_queues
-from producer.response_headers import ResponseHeaders
-from producer.server import Server, listen
-from producer.submit_shortcut import SubmitShortcut
-from producer.tally import Tally
-from producer.turn_watch import TurnWatch
-from producer.wake_up_sending import WakeUpSending
-from producer.watch_places import WatchPlaces
-from turns import logs
-from turns.cancel_hints import CancelHints
-from turns.collector import spare_collector
-from turns.database import STATEMENT_TIMEOUT_SECONDS, Database
-from turns.message_queue import MessageQueues
-from turns.settings import Settings
-from turns.threaded_transport import check_region
-from turns.trust import check_certificates
+from turnstile.backends.postgres.database import STATEMENT_TIMEOUT_SECONDS, Database
+from turnstile.backends.sqs.threaded_transport import check_region
+from turnstile.config import logs
+from turnstile.config.gc_tuning import spare_collector
+from turnstile.config.settings import Settings
+from turnstile.config.startup_tls_check import check_certificates
+from turnstile.memory.history import History
+from turnstile.message_queue import MessageQueues
+from turnstile.producer.cancel import cancelling
+from turnstile.producer.cancel.cancelling import Cancelling
+from turnstile.producer.http import problems
+from turnstile.producer.http.auth import ApiKeys
+from turnstile.producer.http.client_connections import Connections
+from turnstile.producer.http.connection_bounds import find_bounds
+from turnstile.producer.http.log_throttle import Tally
+from turnstile.producer.http.parameters import refuse_unknown_parameters
+from turnstile.producer.http.response_headers import ResponseHeaders
+from turnstile.producer.routes import cancel as cancel_routes
+from turnstile.producer.routes import error_handlers, openapi, stream
+from turnstile.producer.routes import turns as api
+from turnstile.producer.routes.readiness import DatabaseProbe, report_queues
+from turnstile.producer.routes.submit_shortcut import SubmitShortcut
+from turnstile.producer.server import Server, listen
+from turnstile.producer.submit.intake import Intake
+from turnstile.producer.submit.wake_ups import WakeUpSending
+from turnstile.producer.watch.places import WatchPlaces
+from turnstile.producer.watch.turn_watch import TurnWatch
+from turnstile.streaming.cancel_signals import CancelHints
 
 HOT_CONNECTIONS = 4
 """For submits alone."""
@@ -122,10 +126,10 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(routes, dependencies=[Depends(refuse_unknown_parameters)], responses=openapi.problems(422))
     app.include_router(api.health)
     app.state.connections = connections
-    problems.install(app)
+    error_handlers.install(app)
     openapi.describe(app)
     # The one added last is outermost.
-    app.add_middleware(problems.LastResort)
+    app.add_middleware(error_handlers.LastResort)
     app.add_middleware(ResponseHeaders)
     return app
 
@@ -207,7 +211,7 @@ class _Application(FastAPI):
         self._refuse = ResponseHeaders(problems.refuse_overload)
         self._shortcut = SubmitShortcut(self.state)
         # As far out as for all others.
-        self._submit = ResponseHeaders(problems.LastResort(self._shortcut))
+        self._submit = ResponseHeaders(error_handlers.LastResort(self._shortcut))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # In front of everything that FastAPI does for a request. It does none of it for these.

@@ -12,9 +12,9 @@ from typing import Any, cast
 import structlog
 import uvicorn
 
-from producer import stream
-from producer.accepting import accept_connections
-from turns.errors import AddressUnusableError
+from turnstile.errors import AddressUnusableError
+from turnstile.producer.http.accept import accept_connections
+from turnstile.producer.routes import stream
 
 log = structlog.get_logger("turnstile.api")
 
@@ -57,7 +57,7 @@ def _give_up_stuck_readers(listening: socket) -> None:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which accepts connections by `producer.accepting`, and ends watches and itself in order."""
+    """uvicorn's server, which accepts connections by `producer.http.accept`, and ends watches and itself in order."""
 
     def __init__(self, config: uvicorn.Config, end_watches: Callable[[], None]) -> None:
         super().__init__(config)

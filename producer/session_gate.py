@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakValueDictionary
 
-from turns.errors import DatabaseUnavailableError
+from turnstile.errors import DatabaseUnavailableError
 
 Session = tuple[str, str]
 """Tenant and session."""

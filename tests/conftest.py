@@ -28,9 +28,9 @@ from tests.stacks.choice import (
     running_stack,
 )
 from tests.stacks.stack import Stack
-from turns.database import Database
-from turns.message_queue import MessageQueues
-from turns.settings import QueueSettings, Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.message_queue import MessageQueues
 
 # What pytest finds here by its name.
 __all__ = [

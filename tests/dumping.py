@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from ops.local.lifecycle import package_folder
-from ops.local.processes import run
 from tests.stacks.stack import Stack
+from turnstile.ops.dev.stack.lifecycle import package_folder
+from turnstile.ops.dev.stack.processes import run
 
 _PROGRAMS = "pginstall18/bin"
 

@@ -8,11 +8,11 @@ import time
 from typing import Any
 from uuid import UUID, uuid4
 
-from turns.claim import ClaimRequest, ClaimTerms
-from turns.identifiers import start_trace, uuid7
-from turns.renewal_evidence import RenewalEvidence
-from turns.settings import Settings
-from turns.submission import Submission
+from turnstile.config.settings import Settings
+from turnstile.relay.renewal_evidence import RenewalEvidence
+from turnstile.statements.claim import ClaimRequest, ClaimTerms
+from turnstile.statements.submit import Submission
+from turnstile.turn.identifiers import start_trace, uuid7
 
 _numbers = itertools.count()
 

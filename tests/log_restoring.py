@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
-from turns import logs
+from turnstile.config import logs
 
 
 @contextmanager

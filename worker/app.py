@@ -15,42 +15,42 @@ from dataclasses import replace
 
 import structlog
 
-from memory.history import History
-from memory.item_cache import ItemCache
-from memory.watch import MemoryWatch
-from turns import logs
-from turns.attention import tell_attention
-from turns.backlog import tell_backlog
-from turns.cancel_hints import listen
-from turns.collector import spare_collector
-from turns.database import Database
-from turns.envelope import QueueAddress
-from turns.errors import DatabaseUnavailableError, QueueUnavailableError, TurnstileError
-from turns.events import EventWriter
-from turns.message_queue import MessageQueues
-from turns.registry import WorkerRecord
-from turns.relay import Relay
-from turns.sequences_ahead import ADVANCE
-from turns.settings import Settings
-from turns.trust import check_certificates
-from turns.webhook_delivery import WebhookDelivery
-from worker.consumer import Consumer
-from worker.emission import Emission
-from worker.event_loop import new_event_loop
-from worker.handler import Handler
-from worker.handler_exits import EXITS, outlive_exits
-from worker.handler_loading import load
-from worker.health import Health, serve_health
-from worker.heartbeat import Heartbeat
-from worker.own_thread import in_own_thread
-from worker.processor import Processor
-from worker.recovery import Recovery
-from worker.scale_in_protection import Terms, protect_while_busy
-from worker.session_lock import SessionLock
-from worker.shutdown import Shutdown, drain
-from worker.slots import Slots
-from worker.watchdog import Watchdog
-from worker.workbench import Workbench
+from turnstile.backends.postgres.database import Database
+from turnstile.config import logs
+from turnstile.config.gc_tuning import spare_collector
+from turnstile.config.settings import Settings
+from turnstile.config.startup_tls_check import check_certificates
+from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, TurnstileError
+from turnstile.handlers.handler import Handler
+from turnstile.memory.history import History
+from turnstile.memory.item_cache import ItemCache
+from turnstile.memory.watch import MemoryWatch
+from turnstile.message_queue import MessageQueues
+from turnstile.relay.attention_metric import report_attention
+from turnstile.relay.backlog_metric import report_backlog
+from turnstile.relay.loop import Relay
+from turnstile.relay.webhooks.delivery import WebhookDelivery
+from turnstile.statements.advance_fences import ADVANCE
+from turnstile.statements.worker_registry import WorkerRecord
+from turnstile.streaming.cancel_signals import listen
+from turnstile.streaming.stream import EventWriter
+from turnstile.turn.envelope import QueueAddress
+from turnstile.worker.attempt.emitters import Emission
+from turnstile.worker.attempt.run_blocking import in_own_thread
+from turnstile.worker.attempt.system_exit_guard import EXITS, outlive_exits
+from turnstile.worker.consumer import Consumer
+from turnstile.worker.dependencies import Workbench
+from turnstile.worker.heartbeat import Heartbeat
+from turnstile.worker.process.event_loop import new_event_loop
+from turnstile.worker.process.handler_loading import load
+from turnstile.worker.process.health import Health, serve_health
+from turnstile.worker.process.scale_in_protection import Terms, protect_while_busy
+from turnstile.worker.process.shutdown import Shutdown, drain
+from turnstile.worker.process.watchdog import Watchdog
+from turnstile.worker.processor import Processor
+from turnstile.worker.recovery import Recovery
+from turnstile.worker.session_lock import SessionLock
+from turnstile.worker.slots.slots import Slots
 
 DATABASE_CONNECTIONS = 6
 """Few, whatever the number of slots: claims and settles of all slots share theirs (G20: caps protect the database)."""
@@ -204,7 +204,7 @@ class _Worker:
             tasks.add(asyncio.create_task(self._protect(self.settings.ecs_agent_uri), name="protection"))
         if self.settings.relay:
             tasks.add(asyncio.create_task(self.relay.run(relay_stop), name="relay"))
-            for name, tell in (("backlog", tell_backlog), ("attention", tell_attention)):
+            for name, tell in (("backlog", report_backlog), ("attention", report_attention)):
                 telling = tell(self.database, list(self.settings.queues_by_name), relay_stop)
                 tasks.add(asyncio.create_task(telling, name=name))
             if self.settings.webhook_hosts:

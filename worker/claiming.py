@@ -8,15 +8,15 @@ from uuid import uuid4
 
 import structlog
 
-from turns.batching import Batcher
-from turns.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, LeftToRecovery, NoClaim, claim
-from turns.claimed_turn import ClaimedTurn
-from worker.hold import Hold
-from worker.leaving import Leaving
-from worker.outage import Outlast
-from worker.quarantine import Quarantine
-from worker.report import report_ended, report_takeover
-from worker.workbench import Workbench
+from turnstile.backends.batcher import Batcher
+from turnstile.statements.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, LeftToRecovery, NoClaim, claim
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.worker.database_retry import Outlast
+from turnstile.worker.dependencies import Workbench
+from turnstile.worker.quarantine import Quarantine
+from turnstile.worker.session_release import Leaving
+from turnstile.worker.session_run import Hold
+from turnstile.worker.turn_log import report_ended, report_takeover
 
 CLAIM_BATCH = 50
 MAX_LOOKS = 20

@@ -21,12 +21,12 @@ from typing import Any
 
 import structlog
 
-from turns.backoff import full_jitter
-from turns.envelope import ReceivedMessage
-from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
-from turns.message_queue import BATCH, MessageQueues
-from turns.sqs_transport import BESIDE
-from worker.slots import Slots
+from turnstile.backends.backoff import full_jitter
+from turnstile.backends.sqs.transport import BESIDE
+from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.message_queue import BATCH, MessageQueues
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.worker.slots.slots import Slots
 
 BACKOFF_BASE_SECONDS = 0.25
 BACKOFF_CAP_SECONDS = 5.0

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from turns.backoff import full_jitter
-from turns.claimed_turn import ClaimedTurn
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from worker.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
+from turnstile.backends.backoff import full_jitter
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
 
 EXPIRED = "expired"
 TIMEOUT = "timeout"

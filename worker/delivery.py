@@ -12,16 +12,16 @@ from functools import partial
 
 import structlog
 
-from turns.batching import Batcher
-from turns.database import Database
-from turns.envelope import OutgoingMessage, ReceivedMessage
-from turns.errors import MalformedMessageError, QueueUnavailableError, RowHeldError, UnknownQueueError
-from turns.identifiers import start_trace
-from turns.message import TRACEPARENT, WakeUp, decode
-from turns.message_queue import BATCH, MessageQueues
-from turns.redrive import Revived, is_of_another, revive
-from turns.settings import QueueSettings, Settings
-from worker.outage import Outlast
+from turnstile.backends.batcher import Batcher
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.errors import MalformedMessageError, QueueUnavailableError, RowHeldError, UnknownQueueError
+from turnstile.message_queue import BATCH, MessageQueues
+from turnstile.statements.redrive import Revived, is_of_another, revive
+from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.message import TRACEPARENT, WakeUp, decode
+from turnstile.worker.database_retry import Outlast
 
 COMPANY_SECONDS = 0.05
 """How long a delete may be under way before a few more messages get one of their own: SQS charges by the call."""

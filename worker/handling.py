@@ -8,21 +8,21 @@ from typing import Any
 
 import structlog
 
-from memory.working import WorkingMemory
-from turns import logs
-from turns.claimed_turn import ClaimedTurn
-from turns.settings import QueueSettings, Settings
-from worker.attempt import Attempt
-from worker.child_intake import ChildIntake
-from worker.children import Children
-from worker.context import TurnContext, turn_for_handler
-from worker.dwell import Dwell
-from worker.hold import Hold
-from worker.once import RecordedValues
-from worker.outage import Outlast
-from worker.outcome import Outcome, Stopped, StopReason
-from worker.slots import QUICK_SECONDS
-from worker.workbench import Workbench
+from turnstile.config import logs
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.memory.working import WorkingMemory
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.worker.attempt.attempt import Attempt
+from turnstile.worker.attempt.child_intake import ChildIntake
+from turnstile.worker.attempt.children import Children
+from turnstile.worker.attempt.context import TurnContext, turn_for_handler
+from turnstile.worker.attempt.once import RecordedValues
+from turnstile.worker.attempt.outcome import Outcome, Stopped, StopReason
+from turnstile.worker.database_retry import Outlast
+from turnstile.worker.dependencies import Workbench
+from turnstile.worker.session_run import Hold
+from turnstile.worker.slots.queue_latency import Dwell
+from turnstile.worker.slots.slots import QUICK_SECONDS
 
 MOST_WAIT_SECONDS = QUICK_SECONDS
 """For a slot. Turns are taken in ahead of handlers that take no longer than this; where none has ended for so long the pace has

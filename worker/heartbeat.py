@@ -4,7 +4,7 @@ On a thread of its own, with connections of its own, because a handler may block
 Every third of the lease, in batches:
 
 1. the rows' leases are renewed, and cancel requests come home with the answer. Without a turn in hand too: whether renewals work
-   is the evidence on which turns are marked as lost (`turns.renewal_evidence`);
+   is the evidence on which turns are marked as lost (`relay.renewal_evidence`);
 2. session locks are extended, by a second thread, but only while the last renewal of their row is younger than a lease, so that a
    worker that is cut off from Postgres does not keep a session to itself;
 3. the messages' visibility is extended, by a third thread.
@@ -29,21 +29,21 @@ import psycopg
 import structlog
 from psycopg.rows import dict_row
 
-from turns.cancel_reason import CancelReason
-from turns.claimed_turn import ClaimedTurn
-from turns.database import conninfo
-from turns.envelope import QueueAddress, ReceivedMessage
-from turns.message_queue import MessageQueues
-from turns.registry import WorkerRecord, announce, withdraw
-from turns.renew import Renewal, renew
-from turns.renewal_evidence import RenewalEvidence
-from turns.settings import Settings
-from turns.silent_server import BoundedConnection
-from turns.sqs_transport import CONNECT_SECONDS, EXTEND_SECONDS
-from worker.aside import Aside
-from worker.outcome import StopReason
-from worker.own_thread import in_own_thread
-from worker.session_lock import Extension, LockedSession, LockExtender
+from turnstile.backends.postgres.database import conninfo
+from turnstile.backends.postgres.hang_detection import BoundedConnection
+from turnstile.backends.sqs.transport import CONNECT_SECONDS, EXTEND_SECONDS
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.relay.renewal_evidence import RenewalEvidence
+from turnstile.statements.renew_lease import Renewal, renew
+from turnstile.statements.worker_registry import WorkerRecord, announce, withdraw
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.envelope import QueueAddress, ReceivedMessage
+from turnstile.worker.aside import Aside
+from turnstile.worker.attempt.outcome import StopReason
+from turnstile.worker.attempt.run_blocking import in_own_thread
+from turnstile.worker.session_lock import Extension, LockedSession, LockExtender
 
 PATIENCE_SECONDS = 2.0
 """With beats that are closer together than that, a busy server would count as a silent one."""
@@ -59,7 +59,7 @@ class Kept:
     message: ReceivedMessage | None
     turn: ClaimedTurn | None = None
     stop: Callable[..., None] | None = None
-    """Stops the attempt at `turn` (`worker.attempt.Attempt.stop`); called through the event loop."""
+    """Stops the attempt at `turn` (`worker.attempt.attempt.Attempt.stop`); called through the event loop."""
     renewed_at: float = field(default_factory=time.monotonic)
     keeps_lock: bool = True
     """False from the moment on at which the lock is given back: it is not to be taken again, though it be found free."""

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 from redis.exceptions import RedisError
 
-from turns.errors import TurnstileError
-from turns.redis_connections import connect
-from turns.settings import Settings
-from worker.session_lock import BATCH
+from turnstile.backends.redis.connect import connect
+from turnstile.config.settings import Settings
+from turnstile.errors import TurnstileError
+from turnstile.worker.session_lock import BATCH
 
 # For the doctor: only where it would stand for ever, and nobody else has come between.
 FREE_FOREVER = """

@@ -15,31 +15,31 @@ from uuid import uuid4
 
 import structlog
 
-from turns import logs
-from turns.claim import Claim, ClaimTerms, NoClaim
-from turns.claimed_turn import ClaimedTurn
-from turns.envelope import ReceivedMessage
-from turns.errors import RowHeldError
-from turns.lost_turns import LostTurn
-from turns.message import WakeUp
-from turns.settings import Settings
-from turns.settle import Settled, Superseded
-from turns.status import TurnStatus
-from worker.claiming import Claiming
-from worker.delivery import Delivery
-from worker.dwell import Dwell
-from worker.handling import Handled, Handling
-from worker.hold import Hold, Holds
-from worker.leaving import Leaving
-from worker.outage import Outlast, outlast
-from worker.parents import ParentWaking
-from worker.quarantine import Quarantine, Seat
-from worker.report import report_settled
-from worker.session_lock import Guard, Release, name_lock
-from worker.settling import Settling
-from worker.tenant_cap import Entry, TenantCap
-from worker.tenant_slots import TenantSlots
-from worker.workbench import Workbench
+from turnstile.config import logs
+from turnstile.config.settings import Settings
+from turnstile.errors import RowHeldError
+from turnstile.statements.claim import Claim, ClaimTerms, NoClaim
+from turnstile.statements.lost_turns import LostTurn
+from turnstile.statements.settle import Settled, Superseded
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.turn.message import WakeUp
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.wake_parents import ParentWaking
+from turnstile.worker.claiming import Claiming
+from turnstile.worker.database_retry import Outlast, outlast
+from turnstile.worker.delivery import Delivery
+from turnstile.worker.dependencies import Workbench
+from turnstile.worker.handling import Handled, Handling
+from turnstile.worker.quarantine import Quarantine, Seat
+from turnstile.worker.session_lock import Guard, Release, name_lock
+from turnstile.worker.session_release import Leaving
+from turnstile.worker.session_run import Hold, Holds
+from turnstile.worker.settling import Settling
+from turnstile.worker.slots.queue_latency import Dwell
+from turnstile.worker.slots.tenant_cap import Entry, TenantCap
+from turnstile.worker.slots.tenant_slots import TenantSlots
+from turnstile.worker.turn_log import report_settled
 
 log = structlog.get_logger("turnstile.worker")
 

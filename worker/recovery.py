@@ -1,8 +1,8 @@
 """Recovery: a worker takes over the lost turns of its queue while it has free slots. No message is needed for it.
 
 A message would wait behind the backlog. So every second, and more often while more is waiting, each worker reads what the relay
-has marked as lost (`turns.lost_turns`) and gives it to its processor, ahead of what it receives. Several workers may try for the
-same turn: one gets its lock and claims it, for the others it costs one look.
+has marked as lost (`statements.lost_turns`) and gives it to its processor, ahead of what it receives. Several workers may try
+for the same turn: one gets its lock and claims it, for the others it costs one look.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ import time
 from contextlib import suppress
 from functools import partial
 
-from turns.database import Database
-from turns.lost_turns import find_lost
-from turns.relay_steps import alone
-from turns.settings import Settings
-from worker.consumer import Consumer
-from worker.processor import Processor
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.relay.steps import alone
+from turnstile.statements.lost_turns import find_lost
+from turnstile.worker.consumer import Consumer
+from turnstile.worker.processor import Processor
 
 WAVE_SHARE = 4
 """A look takes over up to a quarter of the slots, so that the workers of a fleet share what one of them has lost. A turn that

@@ -3,7 +3,7 @@
     SET lock:session:{<tenant>/<session>} <token> NX PX <lease>
 
 It saves duplicate work and nothing depends on it: order, exclusion and one settlement per claim are Postgres's (see
-`turns.claim`). So Redlock would buy nothing (ADR 0007), and when Redis is away a hold goes on unguarded.
+`statements.claim`). So Redlock would buy nothing (ADR 0007), and when Redis is away a hold goes on unguarded.
 
 A session that is busy is not waited for (L5). Whoever comes second leaves a *waiting* mark beside the lock in the same
 script and goes; the holder finds it at its unlock and looks at the session once more before it lets go. Lock and mark
@@ -22,11 +22,11 @@ from typing import Any, cast
 import structlog
 from redis.exceptions import RedisError
 
-from turns.batching import Batcher
-from turns.circuit import Circuit
-from turns.redis_batch import NodeAwayError
-from turns.redis_connections import connect, connect_blocking, leave_demoted
-from turns.settings import Settings
+from turnstile.backends.batcher import Batcher
+from turnstile.backends.circuit_breaker import Circuit
+from turnstile.backends.redis.batch import NodeAwayError
+from turnstile.backends.redis.connect import connect, connect_blocking, leave_demoted
+from turnstile.config.settings import Settings
 
 BATCH = 50
 

@@ -8,20 +8,20 @@ from uuid import uuid4
 import psycopg
 import structlog
 
-from turns.batching import Batcher
-from turns.claim import ClaimTerms
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.errors import RowHeldError
-from turns.held_rows import stays_held
-from turns.settings import Settings
-from turns.settle import Held, Settled, SettleRequest, Superseded, settle
-from turns.settlement import Settlement
-from worker.decision import Policy, decide
-from worker.handler import Handler
-from worker.outage import Outlast
-from worker.outcome import Failed, Outcome
-from worker.reply import clean_partial, encode
+from turnstile.backends.batcher import Batcher
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import RowHeldError
+from turnstile.handlers.handler import Handler
+from turnstile.statements.claim import ClaimTerms
+from turnstile.statements.locked_rows import stays_held
+from turnstile.statements.settle import Held, Settled, SettleRequest, Superseded, settle
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import Settlement
+from turnstile.worker.attempt.outcome import Failed, Outcome
+from turnstile.worker.attempt.reply import clean_partial, encode
+from turnstile.worker.database_retry import Outlast
+from turnstile.worker.decision import Policy, decide
 
 SETTLE_BATCH = 50
 

@@ -20,9 +20,9 @@ from bench.fillings import BATCH, NET_SECONDS, TENANT
 from bench.running import Running, attempt
 from bench.running import run as start
 from bench.stage import VISIBILITY_SECONDS, Room, Stage
-from turns.database import Database
-from turns.identifiers import start_trace, uuid7
-from turns.submission import Accepted, Submission, submit
+from turnstile.backends.postgres.database import Database
+from turnstile.statements.submit import Accepted, Submission, submit
+from turnstile.turn.identifiers import start_trace, uuid7
 
 TURNS = 10_000
 OTHERS = 10

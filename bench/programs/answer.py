@@ -3,7 +3,7 @@
 import asyncio
 
 from bench.programs.terms import SLEEP_SECONDS, begin
-from worker import Context, Turn
+from turnstile import Context, Turn
 
 
 async def respond(turn: Turn, ctx: Context) -> str:

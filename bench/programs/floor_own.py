@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Sequence
 
 from bench.programs.terms import QUEUE, SLOTS, begin
-from turns.batching import Batcher
-from turns.envelope import ReceivedMessage
-from turns.message_queue import BATCH, MessageQueues
-from turns.settings import load
+from turnstile.backends.batcher import Batcher
+from turnstile.config.settings import load
+from turnstile.message_queue import BATCH, MessageQueues
+from turnstile.turn.envelope import ReceivedMessage
 
 
 async def main() -> None:

@@ -107,13 +107,6 @@ CREATE TABLE submissions (
 );
 CREATE INDEX submissions_created_at ON submissions (created_at);
 
-CREATE TABLE queues (
-    name       text NOT NULL PRIMARY KEY,
-    paused_at  timestamptz,
-    paused_by  text,
-    updated_at timestamptz NOT NULL DEFAULT clock_timestamp()
-);
-
 CREATE TABLE workers (
     worker_id     text NOT NULL PRIMARY KEY,
     queue         text NOT NULL,
@@ -137,7 +130,7 @@ CREATE TABLE redrives (
     finished_at  timestamptz
 );
 
--- The same table as turns/status.py (a test compares them). A bug, or a hand at the psql prompt, is refused here.
+-- The same table as turnstile/turn/status.py (a test compares them). A bug, or a hand at the psql prompt, is refused here.
 CREATE FUNCTION turns_refuse_illegal_transition() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF OLD.status <> NEW.status AND NOT (
@@ -170,7 +163,7 @@ CREATE TRIGGER turns_legal_birth BEFORE INSERT ON turns
 """
 
 DOWNGRADE = """
-DROP TABLE redrives, workers, queues, submissions, turn_attempts, messages, turns, sessions;
+DROP TABLE redrives, workers, submissions, turn_attempts, messages, turns, sessions;
 DROP FUNCTION turns_refuse_illegal_transition, turns_refuse_illegal_birth;
 DROP SEQUENCE fence_seq;
 """

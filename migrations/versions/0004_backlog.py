@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from migrations.giving_way import build_index
+from turnstile.migrations.giving_way import build_index
 
 revision = "0004"
 down_revision = "0003"

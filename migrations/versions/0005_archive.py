@@ -6,7 +6,7 @@ revision = "0005"
 down_revision = "0004"
 
 # One row a turn, with all that belonged to it as it stood. Whole rows as jsonb, so that a column that `turns` gets later changes
-# nothing here; columns are only what is looked up by. Months are made by `turns/archive_months.py`, as they are needed.
+# nothing here; columns are only what is looked up by. Months are made by `turnstile/archive/partitions.py`, as they are needed.
 UPGRADE = """
 CREATE TABLE archived_turns (
     id              uuid NOT NULL,

@@ -5,9 +5,10 @@ from alembic import op
 revision = "0007"
 down_revision = "0006"
 
-# Called on each connection of a worker before anything else (`turns/sequences_ahead.py`), by a role that may draw from the
-# sequences and not set them: hence SECURITY DEFINER. The lock keeps two calls apart: the one that looked first and set last would
-# take the sequence back. Draws go on meanwhile; 100,000 of them between the look and the set would be needed to be overtaken.
+# Called on each connection of a worker before anything else (`turnstile/statements/advance_fences.py`), by a role that may draw
+# from the sequences and not set them: hence SECURITY DEFINER. The lock keeps two calls apart: the one that looked first and set
+# last would take the sequence back. Draws go on meanwhile; 100,000 of them between the look and the set would be needed to be
+# overtaken.
 UPGRADE = """
 CREATE FUNCTION advance_sequences(at_least bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$

@@ -2,12 +2,12 @@
 
 from alembic import op
 
-from migrations.giving_way import build_index
+from turnstile.migrations.giving_way import build_index
 
 revision = "0009"
 down_revision = "0008"
 
-# An expression, for the reason that 0004 gives. Not the one that `turns.head` has: a hot statement would take this index.
+# An expression, for the reason that 0004 gives. Not the one that `statements.head` has: a hot statement would take this index.
 ON = "turns (queue, finished_at) WHERE (status || '') = 'FAILED'"
 
 DOWNGRADE = """

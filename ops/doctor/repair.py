@@ -7,16 +7,16 @@ from uuid import UUID
 
 import psycopg
 
-from ops.dead_letter_pass import DeadLetterPass
-from ops.dead_letter_sweep import judge_letters
-from ops.doctor.finding import Finding, Remedy
-from turns.database import Database
-from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
-from turns.message_queue import MessageQueues
-from turns.repair import Owed, forget_workers, note_dead_letters, owe, wake_head
-from turns.sequences_ahead import advance_beyond
-from turns.settings import Settings
-from worker.lock_inspection import LockInspector, LocksUnreadableError
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.doctor.repair import Owed, forget_workers, note_dead_letters, owe, wake_head
+from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.dlq_pass import DeadLetterPass
+from turnstile.ops.dead_letters.sweep import judge_letters
+from turnstile.ops.doctor.findings import Finding, Remedy
+from turnstile.statements.advance_fences import advance_beyond
+from turnstile.worker.lock_inspection import LockInspector, LocksUnreadableError
 
 BATCH = 100
 """Turns per statement: their rows are locked while it runs."""

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from ops.doctor.finding import Finding, Remedy, Severity
-from ops.doctor.judgement import is_blind
-from ops.output import harmless, short_time
+from turnstile.ops.doctor.findings import Finding, Remedy, Severity
+from turnstile.ops.doctor.rules import is_blind
+from turnstile.ops.terminal.output import harmless, short_time
 
 _OFFERS = {
     Remedy.WAKE: "--fix wakes it",

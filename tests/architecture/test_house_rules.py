@@ -9,24 +9,25 @@ import pytest
 
 from tests.conftest import ROOT
 
-PRODUCT = ("turns", "memory", "worker", "producer", "ops")
+PRODUCT = ("turnstile", "worker", "producer", "relay", "ops")
+LINKED = ("worker", "producer", "relay", "ops", "migrations", "examples")
 MAX_LINES = 300
 VAGUE = {"util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"}
 
 # The table's name after a word of SQL, apart from prose ("from turns that ...") by the capitals that our SQL is written in.
 SQL_OF_TURNS = re.compile(r"\b(FROM|JOIN|UPDATE|INTO|TABLE|TRUNCATE)\s+(ONLY\s+)?(public\.)?turns\b")
 
-HOMES_OF_SQL = ("turns", "migrations")
-ONLOOKERS = ("ops/demo",)
+HOMES_OF_SQL = ("turnstile", "migrations")
+ONLOOKERS = ("ops/dev/demo",)
 """The demo's check looks at the table from outside: with the product's own statements it would confirm their mistakes."""
 
-HOMES_OF_THE_ENVIRONMENT = ("turns/settings.py", "ops/local/", "ops/local_stack.py")
+HOMES_OF_THE_ENVIRONMENT = ("turnstile/config/settings.py", "ops/dev/stack/", "ops/dev/local_command.py")
 HANDS_THE_ENVIRONMENT_ON = {
-    "ops/up.py": "to its children",
-    "ops/demo/": "to its children, and to its handler the script that it shall play",
+    "ops/dev/up.py": "to its children",
+    "ops/dev/demo/": "to its children, and to its handler the script that it shall play",
     "ops/cli.py": "TURNSTILE_DEBUG, which must work when the settings are refused; and the names alone",
-    "turns/unknown_variables.py": "looks at the names alone",
-    "ops/operator_access.py": "asks only whether a log level was chosen",
+    "turnstile/config/unknown_variables.py": "looks at the names alone",
+    "ops/terminal/operator_access.py": "asks only whether a log level was chosen",
 }
 
 MAY_SLEEP = {
@@ -71,6 +72,22 @@ def find_environment(tree: ast.AST) -> list[int]:
     ]
 
 
+def find_bare_folders(tree: ast.AST) -> list[int]:
+    """Imports of a process by its folder's name, which would load a second copy of it (ADR 0065)."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [one.name for one in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+        if name.partition(".")[0] in LINKED
+    ]
+
+
 def find_naps(tree: ast.AST) -> list[int]:
     return [
         node.lineno
@@ -88,6 +105,8 @@ def find_naps(tree: ast.AST) -> list[int]:
         (find_environment, "import os; os.environ['X']"),
         (find_environment, "import os; os.getenv('X')"),
         (find_environment, "from os import environ"),
+        (find_bare_folders, "from worker.app import run"),
+        (find_bare_folders, "import relay"),
         (find_naps, "import time; time.sleep(1)"),
         (find_naps, "async def f(): await asyncio.sleep(0)"),
         (find_naps, "from time import sleep"),
@@ -103,6 +122,7 @@ def test_what_is_looked_for_would_be_found(finder: Finder, text: str) -> None:
         (find_sql_of_turns, "'The turns that are due, taken from turns in the table'"),
         (find_sql_of_turns, "X = 'SELECT 1 FROM turn_attempts'"),
         (find_environment, "def environment(): ..."),
+        (find_bare_folders, "from turnstile.worker import app"),
         (find_naps, "asleep = 1"),
     ],
 )
@@ -116,8 +136,8 @@ def test_no_file_is_too_long_to_be_one_thing() -> None:
     assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
 
 
-def test_sql_of_the_status_table_stands_in_turns_and_in_the_migrations_only() -> None:
-    found = found_in(find_sql_of_turns, "memory", "worker", "producer", "ops", "examples")
+def test_sql_of_the_status_table_stands_in_the_library_and_in_the_migrations_only() -> None:
+    found = found_in(find_sql_of_turns, "worker", "producer", "relay", "ops", "examples")
 
     assert [where for where in found if not where.startswith(ONLOOKERS)] == []
 
@@ -132,6 +152,16 @@ def test_the_environment_is_read_in_one_place() -> None:
 
     known = (*HOMES_OF_THE_ENVIRONMENT, *HANDS_THE_ENVIRONMENT_ON)
     assert [where for where in found if not where.startswith(known)] == []
+
+
+def test_a_process_is_imported_by_its_place_in_the_package_only() -> None:
+    assert found_in(find_bare_folders, *PRODUCT, "examples", "migrations", "bench", "tests") == []
+
+
+def test_the_folders_of_the_processes_are_linked_into_the_package() -> None:
+    assert {name: (ROOT / "turnstile" / name).readlink().as_posix() for name in LINKED} == {
+        name: f"../{name}" for name in LINKED
+    }
 
 
 def test_tests_wait_on_conditions_and_do_not_sleep() -> None:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import httpx
 
-from ops.local.stack import LocalStack
 from tests.chaos.cast import Cast, pause
 from tests.chaos.checker.__main__ import main as judge
 from tests.chaos.checker.evidence import Fault, RedisKey
@@ -30,6 +29,7 @@ from tests.chaos.stage import Stage, open_stage
 from tests.chaos.terms import Options
 from tests.fleet.fleets import Fleet, cluster, sentinel_trio
 from tests.fleet.servers import Server, program_of
+from turnstile.ops.dev.stack.stack import LocalStack
 
 FAILOVERS = 2
 TAKEN_OVER_SECONDS = 30.0

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-from worker import ChildFailedError, Context, Retry, Turn
+from turnstile import ChildFailedError, Context, Retry, Turn
 
 ACTS = frozenset({"family", "once", "frail"})
 

@@ -24,13 +24,13 @@ from typing import Any, NoReturn
 from tests.chaos import quick_minutes, webhook_receiver
 
 IMPORTED_BEFORE = (
-    "ops.cli",
-    "worker.app",
-    "producer.app",
-    "ops.relay",
-    "ops.redrive",
-    "ops.redrive_command",
-    "ops.operator_access",
+    "turnstile.ops.cli",
+    "turnstile.worker.app",
+    "turnstile.producer.app",
+    "turnstile.relay.process",
+    "turnstile.ops.dead_letters.redrive",
+    "turnstile.ops.commands.redrive",
+    "turnstile.ops.terminal.operator_access",
     "uvicorn.protocols.http.auto",
     "uvicorn.loops.auto",
     "uvicorn.lifespan.on",
@@ -130,7 +130,7 @@ def _become(order: dict[str, Any]) -> NoReturn:
 
         plant(order["plant"])
     sys.argv = ["turnstile", *order["argv"]]
-    from ops.cli import main as turnstile
+    from turnstile.ops.cli import main as turnstile
 
     code: Any = 0
     try:

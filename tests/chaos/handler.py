@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from examples.eliza import respond
 from tests.chaos import family_acts
 from tests.chaos.memory_acts import remember
 from tests.chaos.testimony import clock, leave
-from worker import Context, Reject, Retry, Snooze, Turn, handler
-from worker.handler import Remark
+from turnstile import Context, Reject, Retry, Snooze, Turn, handler
+from turnstile.examples.eliza import respond
+from turnstile.handlers.handler import Remark
 
 HISTORY_LIMIT = 20
 

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from memory.item import Item, Verdict, Write
 from tests.chaos.testimony import clock, leave
-from turns.errors import SupersededError
-from worker import Context, Turn
+from turnstile import Context, Turn
+from turnstile.errors import SupersededError
+from turnstile.memory.item import Item, Verdict, Write
 
 DURABLE, VANISHING = "fact", "item"
 KEYS = ("city", "mood")

@@ -6,9 +6,10 @@ No setting of the product could do this, and none should: a metric has one value
 
 from functools import partial
 
-from turns import attention, backlog, telling
-from worker import app
-from worker.scale_in_protection import Terms
+from turnstile.queries import attention, backlog
+from turnstile.relay import every_minute as telling
+from turnstile.worker import app
+from turnstile.worker.process.scale_in_protection import Terms
 
 SWITCH = "CHAOS_QUICK_MINUTES"
 SHRINK = 60.0
@@ -16,7 +17,7 @@ SHRINK = 60.0
 
 def switch_on() -> None:
     """For this process: the backlog is told and protection is asked for sixty times as often."""
-    for tell in (backlog.tell_backlog, attention.tell_attention):
+    for tell in (backlog.report_backlog, attention.report_attention):
         tell.__kwdefaults__["every_seconds"] = telling.EVERY_SECONDS / SHRINK
     usual = Terms()
     setattr(  # noqa: B010 - mypy knows the name as the class

@@ -24,9 +24,9 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from ops.local.stack import down, up
 from tests.probes import wait_until
-from worker import Context, Turn
+from turnstile import Context, Turn
+from turnstile.ops.dev.stack.stack import down, up
 
 PROMISED_SECONDS = 5.0
 """Beside the lease."""
@@ -172,7 +172,7 @@ class Scene:
 
     def _start(self) -> subprocess.Popen[bytes]:
         with (self._folder / f"workers-{next(self._numbers)}.log").open("wb") as log:
-            command = [sys.executable, "-m", "ops.cli", "worker"]
+            command = [sys.executable, "-m", "turnstile.ops.cli", "worker"]
             return subprocess.Popen(command, env=self._environment, stdout=log, stderr=subprocess.STDOUT)
 
     def _submit(self, name: str, turns: int, seconds: float, *, kills: bool = False) -> None:
@@ -181,7 +181,7 @@ class Scene:
         if lines:
             file = self._folder / f"{name}.jsonl"
             file.write_text("\n".join(json.dumps(line) for line in lines) + "\n")
-            command = [sys.executable, "-m", "ops.cli", "submit", "--direct", "--file", str(file)]
+            command = [sys.executable, "-m", "turnstile.ops.cli", "submit", "--direct", "--file", str(file)]
             subprocess.run(command, env=self._environment, check=True, capture_output=True)
 
     def _figures(self) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def own_stack() -> Iterator[tuple[dict[str, str], Path]]:
         try:
             for command in (["migrate"], ["queues", "create"]):
                 subprocess.run(
-                    [sys.executable, "-m", "ops.cli", *command],
+                    [sys.executable, "-m", "turnstile.ops.cli", *command],
                     env={**os.environ, **environment}, check=True, capture_output=True,
                 )  # fmt: skip
             yield environment, home

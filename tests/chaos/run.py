@@ -16,8 +16,6 @@ from pathlib import Path
 
 import httpx
 
-from ops.local.ports import choose_free
-from ops.local.stack import LocalStack
 from tests.chaos import terms
 from tests.chaos.cast import Cast, pause
 from tests.chaos.checker.evidence import Terms
@@ -34,6 +32,8 @@ from tests.chaos.stage import Stage, open_stage
 from tests.chaos.terms import Options
 from tests.chaos.testimony import RUNS
 from tests.chaos.webhook_receiver import open_receiver
+from turnstile.ops.dev.stack.ports import choose_free
+from turnstile.ops.dev.stack.stack import LocalStack
 
 READY_SECONDS = 120.0
 REDRIVE_EVERY_SECONDS = 12.0

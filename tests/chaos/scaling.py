@@ -20,7 +20,6 @@ from pathlib import Path
 
 import httpx
 
-from ops.local.stack import LocalStack
 from tests.chaos import quick_minutes
 from tests.chaos.cast import Cast, Part, pause
 from tests.chaos.checker.__main__ import main as judge
@@ -35,6 +34,7 @@ from tests.chaos.target_tracking import Policy, Tracking, track
 from tests.chaos.terms import Options
 from tests.chaos.testimony import RUNS
 from tests.ecs_agent import Agent, ecs_agent
+from turnstile.ops.dev.stack.stack import LocalStack
 
 LEASE_SECONDS = 5.0
 BACKLOG_SECONDS = 0.2

@@ -32,7 +32,7 @@ from tests.chaos.rest import gather, wait_for_rest
 from tests.chaos.run import start_cast, write_terms
 from tests.chaos.stage import Stage, open_stage
 from tests.chaos.terms import Options
-from turns.database import IDLE_SECONDS
+from turnstile.backends.postgres.database import IDLE_SECONDS
 
 MEASURE_SECONDS = 30.0
 WARM_UP_SECONDS = 120.0

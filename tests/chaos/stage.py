@@ -15,11 +15,11 @@ from uuid import uuid4
 import boto3
 import psycopg
 
-from ops.local.stack import LocalStack, down, up
 from tests.chaos import audit
 from tests.chaos.proxy.control import ProxyControl
 from tests.chaos.terms import Addresses, Options, Queue, Wiring
 from tests.conftest import migrate
+from turnstile.ops.dev.stack.stack import LocalStack, down, up
 
 TEMPLATE = "template_chaos"
 ROLE = "product"

@@ -152,8 +152,8 @@ def _make_certificate(folder: Path) -> Path:
 
 def reach_receiver(certificate: str) -> None:
     """In this process alone: every name is the receiver's, its certificate is trusted, and nobody waits for long."""
-    import turns.webhook_delivery
-    import turns.webhook_post
+    import turnstile.relay.webhooks.delivery
+    import turnstile.relay.webhooks.post
     from tests.planted_bugs.patching import replace
 
     async def resolve(host: str, port: int) -> list[str]:
@@ -164,8 +164,8 @@ def reach_receiver(certificate: str) -> None:
             resolve=resolve, may_reach=LOOPBACK.__eq__, tls=ssl.create_default_context(cafile=certificate)
         )
 
-    replace(turns.webhook_delivery, "WebhookPost", posting)
-    replace(turns.webhook_post, "TOTAL_SECONDS", lambda _: TOTAL_SECONDS)
-    replace(turns.webhook_delivery, "STAMP_SECONDS", lambda _: STAMP_SECONDS)
-    replace(turns.webhook_delivery, "BACKOFF_BASE_SECONDS", lambda _: BACKOFF_SECONDS[0])
-    replace(turns.webhook_delivery, "BACKOFF_CAP_SECONDS", lambda _: BACKOFF_SECONDS[1])
+    replace(turnstile.relay.webhooks.delivery, "WebhookPost", posting)
+    replace(turnstile.relay.webhooks.post, "TOTAL_SECONDS", lambda _: TOTAL_SECONDS)
+    replace(turnstile.relay.webhooks.delivery, "STAMP_SECONDS", lambda _: STAMP_SECONDS)
+    replace(turnstile.relay.webhooks.delivery, "BACKOFF_BASE_SECONDS", lambda _: BACKOFF_SECONDS[0])
+    replace(turnstile.relay.webhooks.delivery, "BACKOFF_CAP_SECONDS", lambda _: BACKOFF_SECONDS[1])

@@ -5,15 +5,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from uuid import uuid4
 
-from memory.history_cache import HistoryCache
-from memory.item_cache import ItemCache
-from memory.watch import MemoryWatch
-from turns.cancel_hints import CancelHints
-from turns.event_hints import EventHints
-from turns.events import EventReader, EventWriter
-from turns.settings import QueueSettings, Settings
-from worker.lock_inspection import LockInspector
-from worker.session_lock import LockedSession, LockExtender, SessionLock, name_lock
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.memory.history_cache import HistoryCache
+from turnstile.memory.item_cache import ItemCache
+from turnstile.memory.watch import MemoryWatch
+from turnstile.streaming.cancel_signals import CancelHints
+from turnstile.streaming.stream import EventReader, EventWriter
+from turnstile.streaming.subscriptions import EventHints
+from turnstile.worker.lock_inspection import LockInspector
+from turnstile.worker.session_lock import LockedSession, LockExtender, SessionLock, name_lock
 
 SESSIONS = [f"s-{number}" for number in range(30)]
 

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memory.history_cache import APPEND, LOAD, STORE
 from tests.fakes.lock import FakeRedis
 from tests.stacks.stack import Stack
+from turnstile.memory.history_cache import APPEND, LOAD, STORE
 
 LONG_MS = 600_000
 LIMIT = 4

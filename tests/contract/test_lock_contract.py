@@ -11,8 +11,8 @@ import redis
 
 from tests.fakes.lock import AsyncClient, BlockingClient, Direct, FakeRedis
 from tests.probes import until
-from turns.settings import QueueSettings, Settings
-from worker.session_lock import Extension, Guard, LockedSession, LockExtender, Release, SessionLock, name_lock
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.worker.session_lock import Extension, Guard, LockedSession, LockExtender, Release, SessionLock, name_lock
 
 LEASE_SECONDS = 20.0
 

@@ -12,11 +12,11 @@ from tests.conftest import sqs_client
 from tests.fakes.queue_model import StaleHandle
 from tests.fakes.queues import FakeMessageQueues, FakeSqs, FakeTransport
 from tests.probes import until
-from turns.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
-from turns.errors import UnknownQueueError
-from turns.message import WakeUp, decode
-from turns.message_queue import MessageQueues
-from turns.settings import QueueSettings, Settings
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.errors import UnknownQueueError
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
+from turnstile.turn.message import WakeUp, decode
 
 TRACEPARENT = f"00-{'1' * 32}-{'2' * 16}-01"
 

@@ -8,22 +8,22 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from memory.history_entry import Entry
-from memory.interface import MemoryChange
-from memory.item import Place, Write
-from memory.kinds import find_kind
 from tests.contract.fleet_hands import SESSIONS, Hands, opened, settings_for
 from tests.fleet.certificates import Certificates, make
 from tests.fleet.fleets import Fleet, cluster, tls_sentinel
 from tests.fleet.servers import program_of
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.cancel_hints import listen
-from turns.conversation import HistoryVersion, StoredMessage
-from turns.events import Append, Appended, Reading
-from turns.turn_event import EventKind, Saying, name_stream, numbered
-from worker.lock_inspection import HeldLock, LocksUnreadableError
-from worker.session_lock import Extension, Guard, Release
+from turnstile.memory.history_entry import Entry
+from turnstile.memory.interface import MemoryChange
+from turnstile.memory.item import Place, Write
+from turnstile.memory.kinds import find_kind
+from turnstile.streaming.cancel_signals import listen
+from turnstile.streaming.event import EventKind, Saying, name_stream, numbered
+from turnstile.streaming.stream import Append, Appended, Reading
+from turnstile.turn.conversation import HistoryVersion, StoredMessage
+from turnstile.worker.lock_inspection import HeldLock, LocksUnreadableError
+from turnstile.worker.session_lock import Extension, Guard, Release
 
 
 @pytest.fixture(scope="module")

@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING
 from tests.crashpoints import passing, survey
 
 if TYPE_CHECKING:
-    from ops.local.stack import LocalStack
     from tests.crashpoints.cell import Cell, Director, Result
+    from turnstile.ops.dev.stack.stack import LocalStack
 
 SECONDS_PER_LINE = 10.0
 LAST_CELL_SECONDS = 6.0
 
 LATE_IMPORTS = (
-    "ops.operator_access",
-    "ops.redrive",
-    "ops.relay",
-    "producer.app",
+    "turnstile.ops.terminal.operator_access",
+    "turnstile.ops.dead_letters.redrive",
+    "turnstile.relay.process",
+    "turnstile.producer.app",
     "redis",
     "sqlalchemy.dialects.postgresql",
     "tests.crashpoints.verdict",
-    "worker.app",
+    "turnstile.worker.app",
 )
 """What the forked processes would otherwise import one by one."""
 
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def _play_on_a_stack(cells: "list[Cell]", options: argparse.Namespace) -> int:
-    from ops.local.stack import down, up
+    from turnstile.ops.dev.stack.stack import down, up
 
     home = Path(tempfile.mkdtemp(prefix="turnstile-crashpoints-"))
     clean = False

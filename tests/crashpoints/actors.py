@@ -126,8 +126,8 @@ def _with_strikes(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _play(part: Part, report: int) -> int:
-    from turns import logs
-    from turns.settings import Settings
+    from turnstile.config import logs
+    from turnstile.config.settings import Settings
 
     folder = Path(part.folder)
     (folder / "logs").mkdir(exist_ok=True)
@@ -157,13 +157,13 @@ def _flusher(settings: Any) -> Callable[[], None]:
 
 
 def _worker(part: Part, settings: Any, plan: Plan) -> int:
-    from worker.app import serve
+    from turnstile.worker.app import serve
 
     return serve(settings)
 
 
 def _relay(part: Part, settings: Any, plan: Plan) -> int:
-    from ops.relay import run_relay
+    from turnstile.relay.process import run_relay
 
     asyncio.run(run_relay(settings))
     return 0
@@ -175,13 +175,13 @@ def _intake(part: Part, settings: Any, plan: Plan) -> int:
 
 
 async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
-    from producer.app import HOT_CONNECTIONS
-    from producer.intake import Intake
-    from producer.turn_request import TurnRequest
-    from producer.wake_up_sending import WakeUpSending
-    from turns.cancel_hints import CancelHints
-    from turns.database import Database
-    from turns.message_queue import MessageQueues
+    from turnstile.backends.postgres.database import Database
+    from turnstile.message_queue import MessageQueues
+    from turnstile.producer.app import HOT_CONNECTIONS
+    from turnstile.producer.submit.intake import Intake
+    from turnstile.producer.submit.turn_request import TurnRequest
+    from turnstile.producer.submit.wake_ups import WakeUpSending
+    from turnstile.streaming.cancel_signals import CancelHints
 
     async def submit(intake: Intake, number: int, request: dict[str, Any]) -> None:
         try:
@@ -215,10 +215,10 @@ def _redrive(part: Part, settings: Any, plan: Plan) -> int:
 
 
 async def _put_back(part: Part, settings: Any, plan: Plan) -> None:
-    from ops.operator_access import operator_database
-    from ops.redrive import Redrive, find_candidates
-    from turns.dead_letters import FailedFilter
-    from turns.message_queue import MessageQueues
+    from turnstile.message_queue import MessageQueues
+    from turnstile.ops.dead_letters.redrive import Redrive, find_candidates
+    from turnstile.ops.terminal.operator_access import operator_database
+    from turnstile.queries.failed_turns import FailedFilter
 
     queues = MessageQueues(settings)
     wanted = FailedFilter(queue=settings.queue)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from worker import Context, Retry, Turn, handler
+from turnstile import Context, Retry, Turn, handler
 
 LONG_SECONDS = 30.0
 SLOW_SECONDS = 1.0

@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ops.local.stack import LocalStack
 from tests.crashpoints.cell import Cell, Director, Result, play_in_child
 from tests.crashpoints.passing import FAULTS, FaultKind
 from tests.crashpoints.points import Point
 from tests.crashpoints.stories import STORIES
+from turnstile.ops.dev.stack.stack import LocalStack
 
 MOST_TRIES = 3
 """Of a cell whose fault did not strike. On a machine that is too busy an answer of Redis comes too late at times, and the victim

@@ -151,8 +151,8 @@ def _lost_answer(strike: Strike) -> Any:
     from psycopg import OperationalError
     from redis.exceptions import ConnectionError as RedisConnectionError
 
-    from turns.errors import DatabaseUnavailableError, QueueUnavailableError
-    from worker.session_lock import Guard, Release
+    from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError
+    from turnstile.worker.session_lock import Guard, Release
 
     module, _, callee = strike.point.rpartition(": ")
     match strike.answered_by, callee:
@@ -166,7 +166,7 @@ def _lost_answer(strike: Strike) -> Any:
             return None
         case "sqs", _:
             return QueueUnavailableError("the answer is lost")
-        case "postgres", _ if module.startswith("turns.database."):
+        case "postgres", _ if module.startswith("turnstile.backends.postgres.database."):
             return OperationalError("the answer is lost")
         case "postgres", _:
             return DatabaseUnavailableError("the answer is lost")

@@ -16,8 +16,6 @@ import boto3
 import psycopg
 import redis
 
-from ops.dead_letter_sweep import sweep
-from ops.local.stack import LocalStack
 from tests.crashpoints.terms import (
     LEASE_SECONDS,
     MALFORMED,
@@ -29,20 +27,22 @@ from tests.crashpoints.terms import (
     declare_queues,
 )
 from tests.factories import make_submission
-from turns.claim import ClaimRequest, ClaimTerms, claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.envelope import OutgoingMessage
-from turns.lost_turns import MARK_LOST
-from turns.message import WakeUp
-from turns.message_queue import MessageQueues
-from turns.relay import Relay
-from turns.settings import Settings
-from turns.settle import SettleRequest, settle
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from turns.submission import Accepted, submit
-from worker.reply import encode
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.sweep import sweep
+from turnstile.ops.dev.stack.stack import LocalStack
+from turnstile.relay.loop import Relay
+from turnstile.statements.claim import ClaimRequest, ClaimTerms, claim
+from turnstile.statements.lost_turns import MARK_LOST
+from turnstile.statements.settle import SettleRequest, settle
+from turnstile.statements.submit import Accepted, submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.message import WakeUp
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.reply import encode
 
 Value = TypeVar("Value")
 

@@ -15,12 +15,12 @@ from tests.crashpoints.passing import FaultKind, Strike
 from tests.crashpoints.stage import Stage
 from tests.crashpoints.terms import TENANT
 
-CLAIM = "turns.claim.claim: fetch_pipelined"
-SETTLE = "turns.settle.settle: fetch_pipelined"
-SUBMIT = "turns.submission.submit: fetch"
-RECEIVE = "worker.consumer.Consumer._receive: receive"
-RECORD = "turns.recorded_values.record_value: fetch"
-HANDLER = "worker.attempt.Attempt._reply: _handler"
+CLAIM = "turnstile.statements.claim.claim: fetch_pipelined"
+SETTLE = "turnstile.statements.settle.settle: fetch_pipelined"
+SUBMIT = "turnstile.statements.submit.submit: fetch"
+RECEIVE = "turnstile.worker.consumer.Consumer._receive: receive"
+RECORD = "turnstile.statements.once_values.record_value: fetch"
+HANDLER = "turnstile.worker.attempt.attempt.Attempt._reply: _handler"
 
 
 def _nothing(stage: Stage, victim: Actor) -> None:
@@ -224,22 +224,23 @@ STORIES: dict[str, Story] = {
     ),
     "connection broken": Story(
         prepare=_two_turns,
-        preludes=(_prelude("turns.database.Database.fetch_pipelined: run", FaultKind.CUT),),
+        preludes=(_prelude("turnstile.backends.postgres.database.Database.fetch_pipelined: run", FaultKind.CUT),),
     ),
     "receive answer lost": Story(prepare=_two_turns, preludes=(_prelude(RECEIVE, FaultKind.LOST),)),
     "family": Story(prepare=_family),
     "value answer lost": Story(prepare=_family, preludes=(_prelude(RECORD, FaultKind.LOST),)),
     "gone wrong": Story(
-        prepare=_two_turns, preludes=(_prelude("worker.processor.Processor._work: handle", FaultKind.EXCEPTION),)
+        prepare=_two_turns,
+        preludes=(_prelude("turnstile.worker.processor.Processor._work: handle", FaultKind.EXCEPTION),),
     ),
     "remembering": Story(prepare=_remembering),
     "cache lost": Story(
         prepare=_remembering,
         preludes=(
             Strike(
-                point="memory.item_cache.ItemCache._run: eval",
+                point="turnstile.memory.item_cache.ItemCache._run: eval",
                 fault=FaultKind.LOST,
-                after="memory.working.WorkingMemory._record: write",
+                after="turnstile.memory.working.WorkingMemory._record: write",
                 answered_by="redis",
             ),
         ),

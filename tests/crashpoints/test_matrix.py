@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 
-from ops.local.stack import LocalStack
 from tests.conftest import ROOT
 from tests.crashpoints.cell import Director, Result
 from tests.crashpoints.matrix import MOST_TRIES, Matrix, all_cells, in_order, select_cells
 from tests.crashpoints.passing import FAULTS
 from tests.crashpoints.points import read
+from turnstile.ops.dev.stack.stack import LocalStack
 
 
 def test_there_are_a_thousand_cells_and_more() -> None:

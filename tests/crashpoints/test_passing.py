@@ -12,10 +12,10 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.crashpoints.passing import CrashPointError, FaultKind, Plan, Strike, arm, pass_await, pass_for, pass_with
-from turns.errors import DatabaseUnavailableError, QueueUnavailableError
-from worker.session_lock import Guard
+from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError
+from turnstile.worker.session_lock import Guard
 
-POINT = "turns.claim.claim: fetch_pipelined"
+POINT = "turnstile.statements.claim.claim: fetch_pipelined"
 
 
 class Done:
@@ -93,10 +93,10 @@ async def test_a_hang_ends_only_by_cancellation(report: tuple[int, int], flushes
 @pytest.mark.parametrize(
     ("point", "answered_by", "shown"),
     [
-        ("turns.database.Database.fetch_pipelined: run", "postgres", psycopg.OperationalError),
+        ("turnstile.backends.postgres.database.Database.fetch_pipelined: run", "postgres", psycopg.OperationalError),
         (POINT, "postgres", DatabaseUnavailableError),
-        ("worker.session_lock.SessionLock._run: execute", "redis", RedisConnectionError),
-        ("worker.delivery.Delivery._delete_many: delete", "sqs", QueueUnavailableError),
+        ("turnstile.worker.session_lock.SessionLock._run: execute", "redis", RedisConnectionError),
+        ("turnstile.worker.delivery.Delivery._delete_many: delete", "sqs", QueueUnavailableError),
     ],
 )
 async def test_a_lost_answer_is_done_and_shows_what_it_shows_at_its_layer(
@@ -112,7 +112,7 @@ async def test_a_lost_answer_is_done_and_shows_what_it_shows_at_its_layer(
 
 
 async def test_a_lost_answer_may_show_as_a_value(report: tuple[int, int], flushes: list[str]) -> None:
-    point = "worker.processor.Processor._lock: acquire"
+    point = "turnstile.worker.processor.Processor._lock: acquire"
     plan(report, flushes, strike(FaultKind.LOST, point, answered_by="redis"))
 
     assert await pass_await(point, Done()) is Guard.UNANSWERED
@@ -163,7 +163,7 @@ async def test_entering_and_leaving_are_points_and_what_was_entered_is_given_bac
         finally:
             seen.append("given back")
 
-    point = "turns.database.Database.connection: connection enter"
+    point = "turnstile.backends.postgres.database.Database.connection: connection enter"
     plan(report, flushes, strike(FaultKind.LOST, point))
 
     with pytest.raises(psycopg.OperationalError):

@@ -9,7 +9,7 @@ import pytest
 from tests.databases import Databases
 from tests.e2e.forks import ForkServer
 from tests.e2e.rig import Product, WorkerProcess
-from turns.settings import Settings
+from turnstile.config.settings import Settings
 
 EVIDENCE = """
 CREATE TABLE evidence (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.handlers import record
-from worker import ChildFailedError, Context, Retry, Snooze, Turn, handler
+from turnstile import ChildFailedError, Context, Retry, Snooze, Turn, handler
 
 
 @handler()

@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-from worker import Context, Reject, Retry, Snooze, Turn, handler
+from turnstile import Context, Reject, Retry, Snooze, Turn, handler
 
 
 def record(turn: Turn, ctx: Context, *what: str) -> None:

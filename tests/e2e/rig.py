@@ -13,12 +13,12 @@ from tests.e2e.forks import ForkServer
 from tests.factories import make_submission
 from tests.given_queues import find_given_queues
 from tests.probes import until, wait_until
-from turns.database import Database
-from turns.envelope import OutgoingMessage
-from turns.message import WakeUp
-from turns.message_queue import MessageQueues
-from turns.settings import Settings
-from turns.submission import Accepted, Submission, submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.statements.submit import Accepted, Submission, submit
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.message import WakeUp
 
 
 def process_environment(settings: Settings, command: str) -> dict[str, str]:

@@ -4,12 +4,12 @@ import asyncio
 from collections import Counter
 from uuid import UUID
 
-from ops.archive import Archive, ArchiveResult
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
-from turns.archive import STATEMENT_TIMEOUT_SECONDS, ArchiveFilter, read_cutoff
-from turns.database import Database
+from turnstile.archive.move import STATEMENT_TIMEOUT_SECONDS, ArchiveFilter, read_cutoff
+from turnstile.backends.postgres.database import Database
+from turnstile.ops.commands.archive_run import Archive, ArchiveResult
 
 SESSIONS = 40
 ROUNDS = 3

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
+from turnstile.statements.cancel import cancel
+from turnstile.turn.cancel_reason import CancelReason
 
 
 async def test_a_pending_turn_is_cancelled_at_once_and_never_runs(product: Product, start_worker: StartWorker) -> None:

@@ -9,7 +9,7 @@ from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.cancellation import CancelReason, cancel
+from turnstile.statements.cancel import CancelReason, cancel
 
 HANDLER = {"TURNSTILE_HANDLER": "tests.e2e.family_handlers:act"}
 ONE_SLOT = {**HANDLER, "TURNSTILE_CONCURRENCY": "1"}

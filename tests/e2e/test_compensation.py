@@ -8,8 +8,8 @@ import pytest
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
-from turns.identifiers import start_trace
-from turns.redrive import revive
+from turnstile.statements.redrive import revive
+from turnstile.turn.identifiers import start_trace
 
 HANDLER = {"TURNSTILE_HANDLER": "tests.e2e.family_handlers:act_or_undo"}
 

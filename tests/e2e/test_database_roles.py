@@ -12,15 +12,15 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from ops.doctor.examination import Examination, Scope
-from ops.migrate import apply
 from tests.conftest import ROOT
 from tests.e2e.conftest import EVIDENCE, StartWorker
 from tests.e2e.rig import Product
 from tests.integration.archiving import age, archive, in_archive
 from tests.stacks.stack import Stack
-from turns.database import Database
-from turns.reading import read_turn
+from turnstile.backends.postgres.database import Database
+from turnstile.ops.doctor.collect import Examination, Scope
+from turnstile.ops.migration_run import apply
+from turnstile.queries.turns import read_turn
 
 [ROLES] = re.findall(r"^ *```sql\n(.*?)^ *```", (ROOT / "infra/README.md").read_text(), re.MULTILINE | re.DOTALL)
 

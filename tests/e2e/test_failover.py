@@ -11,8 +11,8 @@ from tests.fleet.fleets import Fleet, cluster, sentinel_trio
 from tests.fleet.servers import program_of
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.settings import Settings
-from worker.session_lock import Guard
+from turnstile.config.settings import Settings
+from turnstile.worker.session_lock import Guard
 
 SESSIONS = [f"s{number}" for number in range(8)]
 MAKE: dict[str, Callable[[str], AbstractContextManager[Fleet]]] = {

@@ -9,9 +9,9 @@ import pytest
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
-from turns.halting import Resumed, read_halt, retry, skip
-from turns.identifiers import start_trace
-from turns.settings import QueueSettings, Settings
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.statements.halt import Resumed, read_halt, retry, skip
+from turnstile.turn.identifiers import start_trace
 
 
 @pytest.fixture

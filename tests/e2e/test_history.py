@@ -5,12 +5,12 @@ from typing import Any
 
 import redis
 
-from examples.conversations import load
 from tests.conftest import ROOT
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.stacks.stack import Stack
-from turns.history import read_history
+from turnstile.examples.conversations import load
+from turnstile.queries.history import read_history
 
 ASK = {"do": "history", "limit": 5}
 
@@ -42,7 +42,7 @@ async def test_every_turn_of_a_drain_is_shown_what_was_said_before_and_postgres_
 async def test_the_bundled_handler_says_what_its_golden_transcripts_say_although_redis_forgets(
     product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
-    start_worker(TURNSTILE_HANDLER="examples.eliza:respond")
+    start_worker(TURNSTILE_HANDLER="turnstile.examples.eliza:respond")
     client = redis.Redis.from_url(stack.redis.url)
     conversation = load()[0]
     half = len(conversation.remarks) // 2

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from ops.exit_codes import ExitCode
-from ops.local.ports import LOOPBACK
 from tests.e2e.conftest import StartWorker
 from tests.fleet.certificates import Certificates, make
 from tests.fleet.tls_front import TlsFront
 from tests.probes import until
 from tests.stacks.stack import Stack
+from turnstile.ops.dev.stack.ports import LOOPBACK
+from turnstile.ops.terminal.exit_codes import ExitCode
 
 
 @pytest.fixture

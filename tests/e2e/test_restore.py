@@ -16,9 +16,9 @@ from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.events import EventReader, Reading
-from turns.settings import Settings
-from turns.turn_event import TurnEvent, name_stream
+from turnstile.config.settings import Settings
+from turnstile.streaming.event import TurnEvent, name_stream
+from turnstile.streaming.stream import EventReader, Reading
 
 SESSIONS = [f"s{n}" for n in range(4)]
 FUTURE = 6

@@ -10,13 +10,13 @@ from tests.e2e.rig import Product
 from tests.factories import make_submission
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.cancel_hints import CancelHints
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.double_texting import submit_on_busy
-from turns.errors import SessionBusyError
-from turns.on_busy import OnBusy
-from turns.settings import Settings
+from turnstile.config.settings import Settings
+from turnstile.errors import SessionBusyError
+from turnstile.statements.cancel import cancel
+from turnstile.statements.submit_on_busy import submit_on_busy
+from turnstile.streaming.cancel_signals import CancelHints
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.on_busy import OnBusy
 
 RARE = {"TURNSTILE_HEARTBEAT_SECONDS": "45", "TURNSTILE_LEASE_SECONDS": "60", "TURNSTILE_WATCHDOG_SECONDS": "100"}
 """Whatever a handler hears of within this test, it has not heard by a heartbeat: a test waits for less long."""

@@ -9,9 +9,9 @@ from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.factories import make_submission
 from tests.probes import until
-from turns.envelope import OutgoingMessage
-from turns.message import WakeUp
-from turns.submission import submit
+from turnstile.statements.submit import submit
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.message import WakeUp
 
 SLOTS = {"TURNSTILE_CONCURRENCY": "3", "TURNSTILE_TENANT_SLOTS": "2"}
 

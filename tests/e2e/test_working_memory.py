@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import redis
 
-from examples.conversations import load
-from examples.eliza_engine import replay
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
 from tests.stacks.stack import Stack
+from turnstile.examples.conversations import load
+from turnstile.examples.eliza_engine import replay
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "eliza"
 
@@ -104,7 +104,7 @@ async def test_what_an_attempt_has_kept_stays_though_its_worker_dies(
 async def test_the_bundled_handler_answers_as_its_golden_transcripts_while_redis_forgets(
     product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
-    start_worker(TURNSTILE_HANDLER="examples.eliza:respond")
+    start_worker(TURNSTILE_HANDLER="turnstile.examples.eliza:respond")
     conversations = [one for one in load() if (GOLDEN / f"{one.name}.txt").exists()][:3]
     client = redis.Redis.from_url(stack.redis.url)
     for conversation in conversations:

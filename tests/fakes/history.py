@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from memory.history_cache import APPEND, LOAD, STORE
+from turnstile.memory.history_cache import APPEND, LOAD, STORE
 
 if TYPE_CHECKING:
     from tests.fakes.lock import FakeRedis

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from tests.fakes import history
-from worker.session_lock import ACQUIRE, EXTEND, RELEASE
+from turnstile.worker.session_lock import ACQUIRE, EXTEND, RELEASE
 
 Recorder = Callable[[str, tuple[str, ...]], None]
 """Takes the source (`lua` for what a script does, as MONITOR shows it) and the words of a command."""

@@ -10,8 +10,8 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
-from turns.errors import MalformedMessageError
-from turns.message import decode
+from turnstile.errors import MalformedMessageError
+from turnstile.turn.message import decode
 
 DEDUPLICATION_SECONDS = 300.0
 

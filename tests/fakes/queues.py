@@ -1,5 +1,5 @@
 # ruff: noqa: N803 - the names of the parameters are boto3's
-"""A stand-in for SQS under the real `turns.message_queue.MessageQueues`: boto3's calls, answered from `queue_model`.
+"""A stand-in for SQS under the real `message_queue.MessageQueues`: boto3's calls, answered from `queue_model`.
 
 So the real batching, partial failures, look-ups and error mapping run on top of it. A long poll needs a clock that can
 call back (`call_at`); without one it is answered at once with what is there.
@@ -15,10 +15,10 @@ from typing import Any, ParamSpec, TypeVar
 from botocore.exceptions import ClientError
 
 from tests.fakes.queue_model import Anomalies, QueueModel, StaleHandle, Stored
-from turns.message import DEAD_LETTER_REASON
-from turns.message_queue import MessageQueues
-from turns.settings import Settings
-from turns.threaded_transport import ThreadedTransport
+from turnstile.backends.sqs.threaded_transport import ThreadedTransport
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.message import DEAD_LETTER_REASON
 
 SCHEME = "fake://"
 ARN = "arn:aws:sqs:::"

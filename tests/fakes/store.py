@@ -1,4 +1,4 @@
-"""The fake store: an in-memory stand-in for `turns.database.Database` on a virtual clock, for the seeded simulation.
+"""The fake store: an in-memory stand-in for `backends.postgres.database.Database` on a virtual clock, for the seeded simulation.
 
 It knows the product's own SQL constants and does for each what the statement does, on plain rows: everything in Python
 above it (claim, settle with its re-read, submit, cancel, revive, the relay) is the product's real code. That it does the
@@ -26,34 +26,24 @@ from tests.fakes import (
     store_texting,
 )
 from tests.fakes.store_tables import Tables
-from turns import (
-    attempts,
-    backlog,
-    cancellation,
-    children,
-    chosen_ids,
-    claim,
-    compensation,
-    double_texting,
-    halting,
-    head,
-    history,
-    joining,
-    lost_turns,
-    memory_items,
-    operator_reading,
-    put_off,
-    reading_claims,
-    recorded_values,
-    redrive,
-    redrive_record,
-    registry,
-    relay_statements,
-    renew,
-    settle,
-    submission,
-    waiting_tenants,
-)
+from turnstile.memory import durable_items as memory_items
+from turnstile.queries import attempts, backlog, history
+from turnstile.queries import operator_turns as operator_reading
+from turnstile.statements import cancel as cancellation
+from turnstile.statements import cancel_before_submit as chosen_ids
+from turnstile.statements import children, claim, head, lost_turns, redrive, settle, waiting_tenants
+from turnstile.statements import compensate as compensation
+from turnstile.statements import defer as put_off
+from turnstile.statements import halt as halting
+from turnstile.statements import join as joining
+from turnstile.statements import once_values as recorded_values
+from turnstile.statements import read_claims as reading_claims
+from turnstile.statements import redrive_audit as redrive_record
+from turnstile.statements import renew_lease as renew
+from turnstile.statements import send_due as relay_statements
+from turnstile.statements import submit as submission
+from turnstile.statements import submit_on_busy as double_texting
+from turnstile.statements import worker_registry as registry
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -195,7 +185,7 @@ class FakeDatabase:
     # --- what a simulation does to it
 
     def heartbeat_connection(self) -> "FakeHeartbeatConnection":
-        """The synchronous connection of a heartbeat, for `turns.renew.renew` and `turns.registry`."""
+        """The synchronous connection of a heartbeat, for `statements.renew_lease.renew` and `statements.worker_registry`."""
         return FakeHeartbeatConnection(self)
 
     def for_another_process(self) -> "FakeDatabase":
@@ -239,7 +229,7 @@ class FakeCursor:
 
 
 class FakeConnection:
-    """The asynchronous connection of `turns.cancellation` and `turns.halting`."""
+    """The asynchronous connection of `statements.cancel` and `statements.halt`."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables

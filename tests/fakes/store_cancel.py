@@ -1,4 +1,4 @@
-"""The fake store's cancel (`turns.cancellation`), the registry of workers and the record of redrives."""
+"""The fake store's cancel (`statements.cancel`), the registry of workers and the record of redrives."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 from tests.fakes.store_clock import SECOND
 from tests.fakes.store_rows import ChosenIdRow, TurnRow, WorkerRow, by_id
 from tests.fakes.store_tables import Tables
-from turns.status import TurnStatus
+from turnstile.turn.status import TurnStatus
 
 Parameters = Mapping[str, Any]
 Rows = list[dict[str, Any]]
@@ -99,7 +99,7 @@ def request_cancel(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def announce(tables: Tables, parameters: Parameters) -> Rows:
-    """`turns.registry.ANNOUNCE`."""
+    """`statements.worker_registry.ANNOUNCE`."""
     now = tables.now()
     known = tables.workers.get(parameters["worker_id"])
     if known is None:
@@ -111,7 +111,7 @@ def announce(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def withdraw(tables: Tables, parameters: Parameters) -> Rows:
-    """`turns.registry.WITHDRAW`."""
+    """`statements.worker_registry.WITHDRAW`."""
     forgotten = tables.now() - DAY
     for row in list(tables.workers.values()):
         if row.worker_id == parameters["worker_id"] or row.seen_at < forgotten:
@@ -120,7 +120,7 @@ def withdraw(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def begin_redrive(tables: Tables, parameters: Parameters) -> Rows:
-    """`turns.redrive_record.BEGIN`. The record is for people: here it is only counted."""
+    """`statements.redrive_audit.BEGIN`. The record is for people: here it is only counted."""
     tables.redrives += 1
     return [{"id": tables.redrives}]
 

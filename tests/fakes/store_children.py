@@ -1,4 +1,4 @@
-"""The fake store's children and what they need: `turns.recorded_values`, `turns.children`, `turns.joining`."""
+"""The fake store's children and what they need: `statements.once_values`, `statements.children`, `statements.join`."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from uuid import UUID
 from tests.fakes.store_clock import interval
 from tests.fakes.store_rows import MessageRow, TurnRow, ValueRow, columns, jsonb
 from tests.fakes.store_tables import Tables
-from turns.status import TurnStatus
+from turnstile.turn.status import TurnStatus
 
 Parameters = Mapping[str, Any]
 Rows = list[dict[str, Any]]
@@ -153,7 +153,7 @@ def compensate_failed(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def compensate(tables: Tables, failed: TurnRow, parameters: Parameters) -> None:
-    """`turns.compensation.COMPENSATE`."""
+    """`statements.compensate.COMPENSATE`."""
     if not parameters["compensates"] or failed.kind != "turn":
         return
     now = tables.now()

@@ -1,4 +1,4 @@
-"""The fake store's claim, renew and settle: `turns.claim`, `turns.renew`, `turns.settle`."""
+"""The fake store's claim, renew and settle: `statements.claim`, `statements.renew_lease`, `statements.settle`."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from tests.fakes.store_clock import SECOND, interval
 from tests.fakes.store_rows import AttemptRow, Instant, MessageRow, SessionRow, TurnRow, by_id, by_seq, columns, jsonb
 from tests.fakes.store_submit import last_answered
 from tests.fakes.store_tables import Tables
-from turns.status import TurnStatus
+from turnstile.turn.status import TurnStatus
 
 Parameters = Mapping[str, Any]
 Rows = list[dict[str, Any]]

@@ -1,13 +1,13 @@
 """The CHECKs of the table `turns` and its trigger, as migration 0001 has them.
 
-Written out here once more, and not taken from `turns.status`: a fake that asks the product what is legal would agree
+Written out here once more, and not taken from `turn.status`: a fake that asks the product what is legal would agree
 with whatever the product does.
 """
 
 from psycopg import errors
 
 from tests.fakes.store_rows import TurnRow
-from turns.status import TurnStatus
+from turnstile.turn.status import TurnStatus
 
 OPEN = (TurnStatus.PENDING, TurnStatus.RUNNING)
 

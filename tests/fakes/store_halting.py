@@ -1,4 +1,4 @@
-"""The fake store's ways on for a halted session: `turns.halting`."""
+"""The fake store's ways on for a halted session: `statements.halt`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from tests.fakes.store_clock import interval
 from tests.fakes.store_relay import halts
 from tests.fakes.store_rows import TurnRow, columns
 from tests.fakes.store_tables import Tables
-from turns.status import TurnStatus
+from turnstile.turn.status import TurnStatus
 
 Parameters = Mapping[str, Any]
 Rows = list[dict[str, Any]]

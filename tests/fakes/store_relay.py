@@ -1,4 +1,4 @@
-"""The fake store's relay statements: `turns.relay`."""
+"""The fake store's relay statements: `relay.loop`."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -12,9 +12,9 @@ from tests.fakes.store_clock import interval
 from tests.fakes.store_rows import Instant, TurnRow, by_id, columns
 from tests.fakes.store_submit import is_failed
 from tests.fakes.store_tables import Deadline, Tables
-from turns.lost_turns import SEEN_SHARE
-from turns.relay_statements import MAX_NET_SECONDS
-from turns.status import TurnStatus
+from turnstile.statements.lost_turns import SEEN_SHARE
+from turnstile.statements.send_due import MAX_NET_SECONDS
+from turnstile.turn.status import TurnStatus
 
 Parameters = Mapping[str, Any]
 Rows = list[dict[str, Any]]

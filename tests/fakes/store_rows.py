@@ -9,7 +9,7 @@ from uuid import UUID
 
 from psycopg import errors
 
-from turns.status import TurnStatus
+from turnstile.turn.status import TurnStatus
 
 Instant = int
 """Microseconds since the store's origin. Whole, as in Postgres: a relay's stamp is recognised by equality."""
@@ -62,7 +62,7 @@ class TurnRow:
     finished_at: Instant | None = None
 
     def is_due(self, now: Instant) -> bool:
-        """`turns.head.DUE`."""
+        """`statements.head.DUE`."""
         return self.status is TurnStatus.PENDING and (self.execute_at is None or self.execute_at <= now)
 
 
@@ -85,7 +85,7 @@ class SessionRow:
 
     @property
     def head(self) -> TurnRow | None:
-        """`turns.head.OPEN_HEAD`."""
+        """`statements.head.OPEN_HEAD`."""
         return self.open[0] if self.open else None
 
 

@@ -25,9 +25,9 @@ from tests.fakes.store_rows import (
     by_id,
     columns,
 )
-from turns.database import Database
-from turns.registry import WorkerRecord, announce
-from turns.renew import Renewal, renew
+from turnstile.backends.postgres.database import Database
+from turnstile.statements.renew_lease import Renewal, renew
+from turnstile.statements.worker_registry import WorkerRecord, announce
 
 ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
 START_SECONDS = 86_400.0
@@ -84,11 +84,11 @@ class Stand(Protocol):
         ...
 
     def renew(self, held: Sequence[tuple[Any, int]], lease_seconds: float) -> list[Renewal]:
-        """`turns.renew.renew` on a heartbeat's connection."""
+        """`statements.renew_lease.renew` on a heartbeat's connection."""
         ...
 
     def announce(self, record: WorkerRecord) -> None:
-        """`turns.registry.announce`, likewise."""
+        """`statements.worker_registry.announce`, likewise."""
         ...
 
     async def snapshot(self) -> Snapshot:

@@ -1,4 +1,4 @@
-"""The fake store's submit and reads: `turns.submission`, `turns.history` and what else asks for rows by id."""
+"""The fake store's submit and reads: `statements.submit`, `queries.history` and what else asks for rows by id."""
 
 import json
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from tests.fakes.store_children import has_successor, holds
 from tests.fakes.store_clock import interval
 from tests.fakes.store_rows import ChosenIdRow, Instant, MessageRow, SessionRow, SubmissionRow, TurnRow, columns, jsonb
 from tests.fakes.store_tables import Tables
-from turns import forgetting
-from turns.redrive import REPLACED
-from turns.status import TurnStatus
+from turnstile.statements import prune as forgetting
+from turnstile.statements.redrive import REPLACED
+from turnstile.turn.status import TurnStatus
 
 Parameters = Mapping[str, Any]
 Rows = list[dict[str, Any]]
@@ -208,7 +208,7 @@ def contents(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def last_answered(session: SessionRow, before: int) -> TurnRow | None:
-    """`turns.conversation.LAST_ANSWERED`."""
+    """`turn.conversation.LAST_ANSWERED`."""
     # By the end of a sorted list: nearly always the first is it.
     return next((row for row in reversed(session.answered) if row.seq is not None and row.seq < before), None)
 
@@ -247,19 +247,19 @@ def read_generations(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def statuses(tables: Tables, parameters: Parameters) -> Rows:
-    """`turns.operator_reading.STATUSES`."""
+    """`queries.operator_turns.STATUSES`."""
     found = [tables.turns[turn_id] for turn_id in dict.fromkeys(parameters["ids"]) if turn_id in tables.turns]
     return [{"id": row.id, "status": row.status.value} for row in found]
 
 
 def find_tenants(tables: Tables, parameters: Parameters) -> Rows:
-    """`turns.operator_reading.FIND_TENANTS`. There is no archive here."""
+    """`queries.operator_turns.FIND_TENANTS`. There is no archive here."""
     row = tables.turns.get(parameters["id"])
     return [] if row is None else [{"tenant_id": row.tenant_id, "ended_at": None}]
 
 
 def read_attempts(tables: Tables, parameters: Parameters) -> Rows:
-    """`turns.attempts.READ`."""
+    """`queries.attempts.READ`."""
     names = ("attempt", "fence", "generation", "worker_id", "outcome", "error_class", "error")
     turn = tables.turns.get(parameters["id"])
     if turn is None or turn.tenant_id != parameters["tenant"]:

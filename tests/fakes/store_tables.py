@@ -32,7 +32,7 @@ from tests.fakes.store_rows import (
     WorkerRow,
     by_seq,
 )
-from turns.status import TurnStatus
+from turnstile.turn.status import TurnStatus
 
 MAX_DWELL_SECONDS = 900.0
 
@@ -88,7 +88,7 @@ class Tables:
         return None if moment is None else (moment - self._origin) // MICROSECOND
 
     def dwell(self, queue: str, seen_seconds: float) -> float:
-        """`turns.submission.DWELL`, in seconds."""
+        """`statements.submit.DWELL`, in seconds."""
         alive = self.now() - interval(seen_seconds)
         waits = [row.dwell_seconds for row in self.workers.values() if row.queue == queue and row.seen_at > alive]
         return min(max(waits, default=0.0), MAX_DWELL_SECONDS)
@@ -96,7 +96,7 @@ class Tables:
     # --- what the indexes find
 
     def head_of(self, tenant_id: str, session_id: str) -> TurnRow | None:
-        """`turns.head.OPEN_HEAD`."""
+        """`statements.head.OPEN_HEAD`."""
         session = self.sessions.get((tenant_id, session_id))
         return None if session is None else session.head
 

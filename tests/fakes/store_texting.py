@@ -1,4 +1,4 @@
-"""The fake store's submit with a policy (`turns.double_texting`)."""
+"""The fake store's submit with a policy (`statements.submit_on_busy`)."""
 
 import json
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from typing import Any
 from tests.fakes.store_rows import MessageRow, SubmissionRow
 from tests.fakes.store_submit import answer_of, stored
 from tests.fakes.store_tables import Tables
-from turns.status import TurnStatus
-from turns.stored_json import count_characters
+from turnstile.turn.status import TurnStatus
+from turnstile.turn.stored_json import count_characters
 
 Parameters = Mapping[str, Any]
 Rows = list[dict[str, Any]]

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from ops.local.ports import LOOPBACK
 from tests.fleet.certificates import Certificates
 from tests.fleet.servers import BUS, Server, choose_ports
 from tests.fleet.tls_front import TlsFront
 from tests.probes import wait_until
+from turnstile.ops.dev.stack.ports import LOOPBACK
 
 SERVICE = "turnstile"
 SLOTS = 16_384

@@ -8,11 +8,11 @@ from typing import Any
 
 import redis
 
-from ops.local.ports import LOOPBACK, choose_free, is_free
-from ops.local.quarters import choose
-from ops.local.redis import Redis
 from tests.probes import wait_until
 from tests.stacks.stack import Stack
+from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free, is_free
+from turnstile.ops.dev.stack.redis import Redis
+from turnstile.ops.dev.stack.run_as import choose
 
 BUS = 10_000
 """What a node of a cluster adds to its port, for the port where it speaks to the others."""

@@ -7,8 +7,8 @@ python -m tests.golden.regenerate 007 031      these (and adds what was not ther
 import sys
 from pathlib import Path
 
-from examples.conversations import load
-from examples.eliza_engine import replay
+from turnstile.examples.conversations import load
+from turnstile.examples.eliza_engine import replay
 
 FOLDER = Path(__file__).parent / "eliza"
 

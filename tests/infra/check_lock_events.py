@@ -17,7 +17,7 @@ from tests.given_queues import GivenQueues
 from tests.infra.log_pattern import events_of, matches
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.settings import Settings
+from turnstile.config.settings import Settings
 
 HELD = {"do": "sleep", "seconds": 600}
 FOREVER_MILLISECONDS = 600_000

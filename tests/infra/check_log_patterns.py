@@ -15,7 +15,7 @@ from tests.infra.emulator import client
 from tests.infra.log_pattern import matches
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.settings import QueueSettings, Settings
+from turnstile.config.settings import QueueSettings, Settings
 
 
 def counted(given: GivenQueues, worker: WorkerProcess) -> Counter[str]:

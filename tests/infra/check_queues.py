@@ -7,7 +7,7 @@ import pytest
 
 from tests.given_queues import GivenQueues
 from tests.infra.emulator import client
-from turns.settings import QueueSettings, load
+from turnstile.config.settings import QueueSettings, load
 
 FOURTEEN_DAYS = 14 * 86_400
 

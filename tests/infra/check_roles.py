@@ -10,8 +10,6 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError
 
-from ops.exit_codes import ExitCode
-from ops.local.ports import choose_free
 from tests.conftest import ROOT, sqs_client
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product, process_environment
@@ -19,6 +17,8 @@ from tests.given_queues import GivenQueues, empty
 from tests.infra.emulator import client
 from tests.probes import until
 from tests.stacks.stack import Stack
+from turnstile.ops.dev.stack.ports import choose_free
+from turnstile.ops.terminal.exit_codes import ExitCode
 
 API_KEY = "a-key-for-the-check"
 FAMILY = "tests.e2e.family_handlers:act"
@@ -27,7 +27,7 @@ FAMILY = "tests.e2e.family_handlers:act"
 def operate(product: Product, *words: str, code: ExitCode = ExitCode.OK) -> str:
     """An operator's command, in a process with the operator's role; what it said."""
     done = subprocess.run(
-        [sys.executable, "-m", "ops.cli", *words],
+        [sys.executable, "-m", "turnstile.ops.cli", *words],
         env=process_environment(product.settings, words[0]),
         cwd=ROOT,
         capture_output=True,

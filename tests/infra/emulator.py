@@ -19,9 +19,9 @@ from typing import Any
 
 import boto3
 
-from ops.local.ports import LOOPBACK, choose_free
 from tests.infra.terraform import InfraError, MissingError
 from tests.probes import wait_until
+from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
 
 REGION = "us-east-1"
 SERVICES = "sqs,iam,sts,sns,monitoring,logs,secretsmanager"

@@ -6,8 +6,8 @@ import json
 import sys
 from typing import Any
 
-from worker import Context, Turn, handler
-from worker.lambda_handler import handle
+from turnstile import Context, Turn, handler
+from turnstile.worker.aws_lambda.handler import handle
 
 
 @handler()

@@ -4,17 +4,17 @@ import json
 from typing import Any, LiteralString
 from uuid import UUID, uuid4
 
-from ops.archive import Archive, ArchiveResult
 from tests.factories import make_claim, make_submission, make_terms
-from turns.archive import ArchiveFilter, read_cutoff
-from turns.claim import claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.settings import Settings
-from turns.settle import SettleRequest, settle
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from turns.submission import submit
+from turnstile.archive.move import ArchiveFilter, read_cutoff
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.ops.commands.archive_run import Archive, ArchiveResult
+from turnstile.statements.claim import claim
+from turnstile.statements.settle import SettleRequest, settle
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
 
 DAY_SECONDS = 86_400
 

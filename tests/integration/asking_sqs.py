@@ -6,12 +6,12 @@ from typing import Literal
 
 import pytest
 
-import turns.sqs_http
+import turnstile.backends.sqs.http_calls
 from tests.integration.scripted_sqs import Act, ScriptedSqs, scripted
-from turns.boto3_transport import Boto3Transport
-from turns.lean_transport import LeanTransport
-from turns.settings import Settings
-from turns.sqs_transport import Answer
+from turnstile.backends.sqs.boto3_transport import Boto3Transport
+from turnstile.backends.sqs.lean_transport import LeanTransport
+from turnstile.backends.sqs.transport import Answer
+from turnstile.config.settings import Settings
 
 TransportName = Literal["boto3", "lean"]
 OnTheLoop = Boto3Transport | LeanTransport
@@ -27,7 +27,7 @@ def give_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "NO_PROXY": "127.0.0.1,localhost,sqs.test"}
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(turns.sqs_http, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(turnstile.backends.sqs.http_calls, "RETRY_SECONDS", 0.0)
 
 
 def settings_for(address: str | None, transport: TransportName = "lean") -> Settings:

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Any, LiteralString, cast
 from uuid import uuid4
 
-from memory.history import History
 from tests.factories import make_claim, make_submission, make_terms
-from turns.claim import claim
-from turns.claimed_turn import ClaimedTurn
-from turns.conversation import HistoryVersion, Message, StoredMessage
-from turns.database import Database
-from turns.history import CONTENTS, HISTORY, HISTORY_AS_TEXT, read_history, read_version
-from turns.settings import Settings
-from turns.settle import Settled, Settlement, SettleRequest, settle
-from turns.settlement import AttemptOutcome
-from turns.status import TurnStatus
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.memory.history import History
+from turnstile.queries.history import CONTENTS, HISTORY, HISTORY_AS_TEXT, read_history, read_version
+from turnstile.statements.claim import claim
+from turnstile.statements.settle import Settled, Settlement, SettleRequest, settle
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.conversation import HistoryVersion, Message, StoredMessage
+from turnstile.turn.settlement import AttemptOutcome
+from turnstile.turn.status import TurnStatus
 
 NAMES = {HISTORY: "read", HISTORY_AS_TEXT: "rebuild", CONTENTS: "contents"}
 

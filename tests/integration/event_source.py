@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 from tests.probes import until
-from turns.settings import QueueSettings
-from worker.lambda_handler import Function
+from turnstile.config.settings import QueueSettings
+from turnstile.worker.aws_lambda.handler import Function
 
 REGION = "us-east-1"
 TOO_LONG = 30

@@ -7,20 +7,20 @@ from contextlib import contextmanager
 from typing import Any, cast
 from uuid import UUID, uuid4
 
-from memory.history import History
-from memory.item_cache import ItemCache
-from turns.database import Database
-from turns.envelope import ReceivedMessage
-from turns.events import Append, Appended
-from turns.message import WakeUp
-from turns.settings import Settings
-from worker.emission import Emission
-from worker.handler import Handler
-from worker.heartbeat import Kept
-from worker.processor import Processor
-from worker.session_lock import SessionLock
-from worker.slots import Slots
-from worker.workbench import Workbench
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.handlers.handler import Handler
+from turnstile.memory.history import History
+from turnstile.memory.item_cache import ItemCache
+from turnstile.streaming.stream import Append, Appended
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.turn.message import WakeUp
+from turnstile.worker.attempt.emitters import Emission
+from turnstile.worker.dependencies import Workbench
+from turnstile.worker.heartbeat import Kept
+from turnstile.worker.processor import Processor
+from turnstile.worker.session_lock import SessionLock
+from turnstile.worker.slots.slots import Slots
 
 ECHO = Handler(lambda turn, _: turn.input)
 

@@ -7,11 +7,11 @@ import pytest
 
 from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
-from turns.database import Database
-from turns.settings import Settings
-from turns.submission import submit
-from worker.processor import Processor
-from worker.session_lock import Guard, SessionLock, name_lock
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.statements.submit import submit
+from turnstile.worker.processor import Processor
+from turnstile.worker.session_lock import Guard, SessionLock, name_lock
 
 
 @pytest.fixture

@@ -12,8 +12,6 @@ import psycopg
 import pytest
 from psycopg.rows import DictRow
 
-from ops import archive as archive_run
-from ops.archive import Archive
 from tests.factories import make_submission
 from tests.integration.archiving import (
     DAY_SECONDS,
@@ -26,8 +24,8 @@ from tests.integration.archiving import (
     settle_as,
 )
 from tests.probes import until
-from turns import archive as archiving
-from turns.archive import (
+from turnstile.archive import move as archiving
+from turnstile.archive.move import (
     BEGINNING,
     ArchiveFilter,
     BrokenOffError,
@@ -38,24 +36,32 @@ from turns.archive import (
     read_cutoff,
     read_page,
 )
-from turns.archive_months import MonthDetachedError, make_months, name_month
-from turns.archived_turns import TurnKey
-from turns.attempts import read_attempts
-from turns.cancel_reason import CancelReason
-from turns.cancellation import CanceledTurn, cancel_ahead
-from turns.claimed_turn import ClaimedTurn
-from turns.database import LOCK_TIMEOUT_SECONDS, Database, Parameters, conninfo, number_placeholders
-from turns.errors import DatabaseUnavailableError
-from turns.history import read_history, read_version
-from turns.identifiers import TraceContext, start_trace
-from turns.operator_reading import read_said, read_turn_of_any
-from turns.reading import read_standings, read_turn, read_turns
-from turns.redrive import revive
-from turns.settings import Settings
-from turns.status import TurnStatus
-from turns.submission import Accepted, ParentClaim, submit
-from turns.trace_tree import find_trace, read_trace
-from turns.webhooks import Choice, DueWebhook, note_delivered, take
+from turnstile.archive.partitions import MonthDetachedError, make_months, name_month
+from turnstile.archive.reads import TurnKey
+from turnstile.backends.postgres.database import (
+    LOCK_TIMEOUT_SECONDS,
+    Database,
+    Parameters,
+    conninfo,
+    number_placeholders,
+)
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.ops.commands import archive_run
+from turnstile.ops.commands.archive_run import Archive
+from turnstile.queries.attempts import read_attempts
+from turnstile.queries.history import read_history, read_version
+from turnstile.queries.operator_turns import read_said, read_turn_of_any
+from turnstile.queries.trace_tree import find_trace, read_trace
+from turnstile.queries.turns import read_standings, read_turn, read_turns
+from turnstile.statements.cancel import CanceledTurn, cancel_ahead
+from turnstile.statements.redrive import revive
+from turnstile.statements.submit import Accepted, ParentClaim, submit
+from turnstile.statements.webhooks import Choice, DueWebhook, note_delivered, take
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import TraceContext, start_trace
+from turnstile.turn.status import TurnStatus
 
 
 def take_all(due: Sequence[DueWebhook]) -> Choice:
@@ -700,7 +706,7 @@ async def test_a_move_that_meets_a_lock_is_broken_off_and_changes_nothing(
 async def test_a_move_whose_month_cannot_be_made_in_time_is_left_and_changes_nothing(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turns.database.LOCK_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("turnstile.backends.postgres.database.LOCK_TIMEOUT_SECONDS", 0.05)
     turn_id = await end_turn(database, settings)
     await age(database)
     async with Database(settings.database_url, "test", size=1, pinned=True) as impatient:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ops.local.stack import LocalStack
-from turns.array_literal import array_literal
-from turns.database import Database
+from turnstile.backends.postgres.array_literal import array_literal
+from turnstile.backends.postgres.database import Database
+from turnstile.ops.dev.stack.stack import LocalStack
 
 TEXTS = st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12))
 

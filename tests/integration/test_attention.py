@@ -11,15 +11,16 @@ import structlog.testing
 
 from tests.integration.ops.dead_turns import make_failed
 from tests.probes import until
-from turns.attention import ATTENTION, FIRST_SECONDS, LATELY_SECONDS, MOST, Attention, read_attention, tell_attention
-from turns.claim import CLAIM
-from turns.database import Database, conninfo, number_placeholders
-from turns.halting import retry, skip
-from turns.identifiers import TraceContext
-from turns.redrive import REVIVE
-from turns.redrive_record import begin
-from turns.settings import QueueSettings, Settings
-from turns.settle import SETTLE
+from turnstile.backends.postgres.database import Database, conninfo, number_placeholders
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.queries.attention import ATTENTION, MOST, Attention, read_attention
+from turnstile.relay.attention_metric import FIRST_SECONDS, LATELY_SECONDS, report_attention
+from turnstile.statements.claim import CLAIM
+from turnstile.statements.halt import retry, skip
+from turnstile.statements.redrive import REVIVE
+from turnstile.statements.redrive_audit import begin
+from turnstile.statements.settle import SETTLE
+from turnstile.turn.identifiers import TraceContext
 
 CALM: dict[str, Any] = {"failed_lately": 0, "halted": 0, "halted_lately": 0, "halted_seconds": 0.0, "letters": 0}
 
@@ -215,7 +216,7 @@ def test_no_other_statement_takes_the_index_for_its_own(settings: Settings, stat
 async def told(database: Database, enough: int, **how: Any) -> list[dict[str, Any]]:
     stopping = asyncio.Event()
     with structlog.testing.capture_logs() as lines:
-        telling = asyncio.create_task(tell_attention(database, ["turns", "bulk"], stopping, **how))
+        telling = asyncio.create_task(report_attention(database, ["turns", "bulk"], stopping, **how))
         await until(lambda: len(lines) >= enough)
     stopping.set()
     await telling
@@ -262,7 +263,7 @@ async def test_what_happened_while_it_could_not_look_is_told_once_it_can(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr("turns.attention.monotonic", lambda: clock[0])
+    monkeypatch.setattr("turnstile.queries.attention.monotonic", lambda: clock[0])
     await make_failed(database, settings, ["a"])
     asked: list[float] = []
 
@@ -273,9 +274,9 @@ async def test_what_happened_while_it_could_not_look_is_told_once_it_can(
             raise psycopg.OperationalError("for the test")
         return []
 
-    monkeypatch.setattr("turns.attention.read_attention", note)
+    monkeypatch.setattr("turnstile.queries.attention.read_attention", note)
     stopping = asyncio.Event()
-    telling = asyncio.create_task(tell_attention(database, ["turns"], stopping, every_seconds=0.0))
+    telling = asyncio.create_task(report_attention(database, ["turns"], stopping, every_seconds=0.0))
     await until(lambda: len(asked) >= 4)
     stopping.set()
     await telling

@@ -11,13 +11,13 @@ from tests.integration.asking_sqs import COMMAND, TransportName, either, give_en
 from tests.integration.giving_credentials import Given, found, given, refused_by_sts, signed_by, temporary
 from tests.integration.scripted_sqs import scripted
 from tests.probes import until
-from turns.envelope import ReceivedMessage
-from turns.errors import QueueUnavailableError
-from turns.message_queue import MessageQueues
-from turns.settings import QueueSettings
-from turns.sqs_transport import POLL
-from worker.consumer import Consumer
-from worker.slots import Slots
+from turnstile.backends.sqs.transport import POLL
+from turnstile.config.settings import QueueSettings
+from turnstile.errors import QueueUnavailableError
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.worker.consumer import Consumer
+from turnstile.worker.slots.slots import Slots
 
 both = pytest.mark.parametrize("transport_name", ["boto3", "lean"])
 

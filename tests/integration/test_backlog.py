@@ -11,12 +11,13 @@ import structlog.testing
 
 from tests.factories import make_claim, make_submission, make_terms
 from tests.probes import until
-from turns.backlog import BACKLOG, MOST, Backlog, read_backlog, tell_backlog
-from turns.claim import CLAIM, claim
-from turns.database import Database, conninfo, number_placeholders
-from turns.settings import QueueSettings, Settings
-from turns.settle import SETTLE
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database, conninfo, number_placeholders
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.queries.backlog import BACKLOG, MOST, Backlog, read_backlog
+from turnstile.relay.backlog_metric import report_backlog
+from turnstile.statements.claim import CLAIM, claim
+from turnstile.statements.settle import SETTLE
+from turnstile.statements.submit import submit
 
 
 @pytest.fixture
@@ -155,7 +156,7 @@ async def test_it_is_told_as_one_line_a_queue_also_when_there_is_none(database: 
     await submitted(database, "a")
     stopping = asyncio.Event()
     with structlog.testing.capture_logs() as lines:
-        telling = asyncio.create_task(tell_backlog(database, ["turns", "bulk"], stopping))
+        telling = asyncio.create_task(report_backlog(database, ["turns", "bulk"], stopping))
         await until(lambda: len(lines) == 2)
     stopping.set()
     await telling
@@ -176,7 +177,7 @@ async def test_a_bug_in_the_reading_is_told_and_the_telling_goes_on(
     monkeypatch.setattr(database, "fetch", fail)
     stopping = asyncio.Event()
     with structlog.testing.capture_logs() as lines:
-        telling = asyncio.create_task(tell_backlog(database, ["turns"], stopping, every_seconds=0.01))
+        telling = asyncio.create_task(report_backlog(database, ["turns"], stopping, every_seconds=0.01))
         await until(lambda: len(lines) >= 2)
     stopping.set()
     await telling
@@ -188,7 +189,7 @@ async def test_with_postgres_away_nothing_is_told_and_the_telling_goes_on() -> N
     stopping = asyncio.Event()
     async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.05) as away:
         with structlog.testing.capture_logs() as lines:
-            telling = asyncio.create_task(tell_backlog(away, ["turns"], stopping, every_seconds=0.01))
+            telling = asyncio.create_task(report_backlog(away, ["turns"], stopping, every_seconds=0.01))
             await until(lambda: len(lines) >= 2)
         stopping.set()
         await telling

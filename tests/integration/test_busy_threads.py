@@ -11,8 +11,8 @@ import pytest
 
 from tests.integration.asking_sqs import give_environment, make, settings_for
 from tests.integration.scripted_sqs import scripted
-from turns.sqs_transport import POLL
-from worker.event_loop import new_event_loop
+from turnstile.backends.sqs.transport import POLL
+from turnstile.worker.process.event_loop import new_event_loop
 
 
 @pytest.fixture

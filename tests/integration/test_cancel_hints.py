@@ -10,8 +10,8 @@ import structlog.testing
 
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.cancel_hints import CancelHints, listen
-from turns.settings import Settings
+from turnstile.config.settings import Settings
+from turnstile.streaming.cancel_signals import CancelHints, listen
 
 
 class Listening:

@@ -10,17 +10,17 @@ import pytest
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from tests.probes import until
-from turns.cancel_reason import CancelReason
-from turns.cancellation import CanceledTurn, cancel
-from turns.claim import EndedAtClaim, claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.message_queue import MessageQueues
-from turns.relay import Relay
-from turns.settings import QueueSettings, Settings
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.relay.loop import Relay
+from turnstile.statements.cancel import CanceledTurn, cancel
+from turnstile.statements.claim import EndedAtClaim, claim
+from turnstile.statements.submit import submit
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
 
 FAILURE = Settlement(
     status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="x", dead_letter=True

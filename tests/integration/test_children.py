@@ -11,28 +11,28 @@ import pytest
 from tests.factories import make_claim, make_submission, make_terms, nest
 from tests.integration.test_claim import expire_leases, submit_turns
 from tests.probes import until
-from turns.cancellation import CancelReason, cancel
-from turns.claim import claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.durations import MAX_SECONDS
-from turns.envelope import OutgoingMessage
-from turns.errors import QueueUnavailableError, UnknownQueueError
-from turns.identifiers import start_trace
-from turns.joining import wake_joined, wake_parents
-from turns.message_queue import MessageQueues
-from turns.redrive import revive
-from turns.relay import Relay
-from turns.settings import QueueSettings, Settings
-from turns.settle import Settled, SettleRequest, settle
-from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
-from turns.status import TurnStatus
-from turns.submission import submit
-from worker import child_intake
-from worker.child import Child, ChildFailedError
-from worker.child_intake import ChildIntake
-from worker.children import MAX_CHILDREN, MAX_INPUT_CHARACTERS, Children
-from worker.endings import ClaimLost, JoinPending
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.errors import QueueUnavailableError, UnknownQueueError
+from turnstile.handlers.child import Child, ChildFailedError
+from turnstile.message_queue import MessageQueues
+from turnstile.relay.loop import Relay
+from turnstile.statements.cancel import CancelReason, cancel
+from turnstile.statements.claim import claim
+from turnstile.statements.join import wake_joined, wake_parents
+from turnstile.statements.redrive import revive
+from turnstile.statements.settle import Settled, SettleRequest, settle
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.limits import MAX_SECONDS
+from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt import child_intake
+from turnstile.worker.attempt.child_intake import ChildIntake
+from turnstile.worker.attempt.children import MAX_CHILDREN, MAX_INPUT_CHARACTERS, Children
+from turnstile.worker.attempt.signals import ClaimLost, JoinPending
 
 RETRY = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RETRIED, fault=True, error_class="Boom")
 FAILURE = Settlement(status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="x")

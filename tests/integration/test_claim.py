@@ -6,12 +6,12 @@ from uuid import uuid4
 
 from tests.factories import make_claim, make_submission, make_terms
 from tests.probes import until
-from turns.claim import ClaimedTurn, EndedAtClaim, NoClaim, claim
-from turns.database import Database
-from turns.settings import Settings
-from turns.settle import AttemptOutcome, Held, Settled, Settlement, SettleRequest, Superseded, settle
-from turns.status import TurnStatus
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.statements.claim import ClaimedTurn, EndedAtClaim, NoClaim, claim
+from turnstile.statements.settle import AttemptOutcome, Held, Settled, Settlement, SettleRequest, Superseded, settle
+from turnstile.statements.submit import submit
+from turnstile.turn.status import TurnStatus
 
 SUCCESS = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="hi")
 

@@ -8,12 +8,12 @@ import psycopg
 import pytest
 import redis
 
-import turns.database
+import turnstile.backends.postgres.database
 from tests.probes import let_the_loop_turn, until
 from tests.stacks.stack import Stack
-from turns import redis_pools
-from turns.database import Database
-from turns.redis_connections import connect
+from turnstile.backends.postgres.database import Database
+from turnstile.backends.redis import pools as redis_pools
+from turnstile.backends.redis.connect import connect
 
 PATIENCE_SECONDS = 60.0
 
@@ -48,7 +48,7 @@ async def fetch_within(bounds: list[asyncio.Timeout], database: Database) -> str
 async def test_postgres_is_given_back_what_a_busy_moment_took(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns.database, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(turnstile.backends.postgres.database, "IDLE_SECONDS", 0.2)
 
     async with Database(database_url, "test-pool", size=4) as database:
         async with AsyncExitStack() as taken:

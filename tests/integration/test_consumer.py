@@ -11,13 +11,13 @@ import pytest
 from tests.conftest import sqs_client
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.envelope import OutgoingMessage, ReceivedMessage
-from turns.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
-from turns.message import WakeUp
-from turns.message_queue import MessageQueues
-from turns.settings import Settings
-from worker.consumer import BESIDE, Consumer
-from worker.slots import Slots
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
+from turnstile.turn.message import WakeUp
+from turnstile.worker.consumer import BESIDE, Consumer
+from turnstile.worker.slots.slots import Slots
 
 Served = Callable[[ReceivedMessage], Awaitable["asyncio.Future[Any] | None"]]
 

@@ -8,11 +8,11 @@ from functools import partial
 
 import pytest
 
-import turns.sqs_http
+import turnstile.backends.sqs.http_calls
 from tests.integration.asking_sqs import COMMAND, Opened, TransportName, either, give_environment
 from tests.integration.giving_credentials import Hanging, found, given, refused_by_sts, signed_by, temporary
 from tests.probes import until
-from turns.errors import QueueUnavailableError
+from turnstile.errors import QueueUnavailableError
 
 
 @pytest.fixture(autouse=True)
@@ -149,7 +149,7 @@ async def test_a_refresh_that_hangs_when_credentials_are_over_is_waited_for_as_l
     opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns.sqs_http, "COMMAND_SECONDS", 0.2)
+    monkeypatch.setattr(turnstile.backends.sqs.http_calls, "COMMAND_SECONDS", 0.2)
     refresh = Hanging()
     credentials = temporary(refresh)
     found(monkeypatch, lambda: credentials)

@@ -9,18 +9,18 @@ import pytest
 
 from tests.factories import make_submission
 from tests.integration.test_claim import claim_one, settle_one, submit_turns
-from turns.attempts import read_attempts
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.dead_letters import FailedFilter, list_failed
-from turns.identifiers import start_trace
-from turns.redrive import Revived, read_generations, revive
-from turns.settings import QueueSettings, Settings
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.queries.attempts import read_attempts
+from turnstile.queries.failed_turns import FailedFilter, list_failed
+from turnstile.statements.cancel import cancel
+from turnstile.statements.redrive import Revived, read_generations, revive
+from turnstile.statements.submit import submit
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
 
 EXPIRES = 500.0
 

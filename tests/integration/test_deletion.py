@@ -10,11 +10,11 @@ import pytest
 from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
 from tests.probes import until
-from turns.database import Database
-from turns.settings import Settings
-from turns.submission import submit
-from worker.handler import Handler, Turn
-from worker.session_lock import Guard, SessionLock, name_lock
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.handlers.handler import Handler, Turn
+from turnstile.statements.submit import submit
+from turnstile.worker.session_lock import Guard, SessionLock, name_lock
 
 both_kinds = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
 

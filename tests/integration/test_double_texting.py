@@ -11,19 +11,19 @@ import pytest
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.test_claim import settle_one
 from tests.probes import until
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel_ahead
-from turns.claim import NoClaim, claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.double_texting import ADD_INPUT, LOCK_LAST, LOCK_SESSION, Texted, submit_on_busy
-from turns.errors import DatabaseUnavailableError, SessionBusyError
-from turns.on_busy import OnBusy
-from turns.settings import QueueSettings, Settings
-from turns.settle import Settled
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from turns.submission import Accepted, Submission, idempotency_key, submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.errors import DatabaseUnavailableError, SessionBusyError
+from turnstile.statements.cancel import cancel_ahead
+from turnstile.statements.claim import NoClaim, claim
+from turnstile.statements.settle import Settled
+from turnstile.statements.submit import Accepted, Submission, idempotency_key, submit
+from turnstile.statements.submit_on_busy import ADD_INPUT, LOCK_LAST, LOCK_SESSION, Texted, submit_on_busy
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.on_busy import OnBusy
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
 
 SUCCESS = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="done")
 

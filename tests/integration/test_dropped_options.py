@@ -11,8 +11,8 @@ import pytest
 import structlog.testing
 
 from tests.probes import until
-from turns.database import Database
-from turns.errors import DatabaseUnavailableError
+from turnstile.backends.postgres.database import Database
+from turnstile.errors import DatabaseUnavailableError
 
 pytestmark = pytest.mark.stack
 

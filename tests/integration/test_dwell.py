@@ -4,20 +4,20 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ops.submit_direct import submit_all
 from tests.factories import make_submission
 from tests.integration.test_claim import claim_one, settle_one, submit_turns
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.identifiers import start_trace
-from turns.message_queue import MessageQueues
-from turns.redrive import revive
-from turns.relay import Relay
-from turns.settings import Settings
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from turns.submission import submit
-from worker.child_intake import ChildIntake
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.commands.submit_direct import submit_all
+from turnstile.relay.loop import Relay
+from turnstile.statements.redrive import revive
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.child_intake import ChildIntake
 
 FAILURE = Settlement(
     status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="x", dead_letter=True

@@ -9,11 +9,11 @@ from structlog.testing import capture_logs
 
 from tests.integration.processing import message_about, processing
 from tests.integration.test_claim import claim_one, expire_leases, submit_turns
-from turns.claim import CLAIM
-from turns.database import Database
-from turns.errors import DatabaseUnavailableError
-from turns.settings import Settings
-from worker.session_lock import SessionLock
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.statements.claim import CLAIM
+from turnstile.worker.session_lock import SessionLock
 
 
 class LosingClaims:

@@ -6,9 +6,9 @@ import pytest
 import redis.asyncio
 
 from tests.probes import until
-from turns.event_hints import EventHints, Listener
-from turns.settings import Settings
-from turns.turn_event import EventKind
+from turnstile.config.settings import Settings
+from turnstile.streaming.event import EventKind
+from turnstile.streaming.subscriptions import EventHints, Listener
 
 CHANNEL, ANOTHER = "events:a", "events:b"
 

@@ -11,12 +11,12 @@ import structlog.testing
 from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
 from tests.integration.test_redrive_locks import fail_next
-from turns.database import Database
-from turns.envelope import ReceivedMessage
-from turns.message import DEAD_LETTER_GENERATION
-from turns.settings import QueueSettings, Settings
-from turns.submission import submit
-from worker.session_lock import SessionLock
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.statements.submit import submit
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.turn.message import DEAD_LETTER_GENERATION
+from turnstile.worker.session_lock import SessionLock
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ import pytest
 
 from tests.integration.test_heartbeat_without_sqs import LateSqs, beating_against, hold_messages, late
 from tests.probes import until
-from turns import boto3_transport
-from turns.database import Database
-from turns.message import WakeUp
-from turns.message_queue import MessageQueues
-from turns.settings import QueueSettings, Settings
-from worker.delivery import Delivery
-from worker.heartbeat import Heartbeat
-from worker.hold import Hold
-from worker.leaving import Leaving
+from turnstile.backends.postgres.database import Database
+from turnstile.backends.sqs import boto3_transport
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.message import WakeUp
+from turnstile.worker.delivery import Delivery
+from turnstile.worker.heartbeat import Heartbeat
+from turnstile.worker.session_release import Leaving
+from turnstile.worker.session_run import Hold
 
 
 @pytest.fixture

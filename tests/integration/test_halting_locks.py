@@ -12,16 +12,16 @@ import pytest
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.test_claim import expire_leases
 from tests.integration.test_settle import FAILURE, SUCCESS
-from turns.claim import EndedAtClaim, NoClaim, claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.halting import retry, skip
-from turns.identifiers import start_trace
-from turns.settings import QueueSettings, Settings
-from turns.settle import Held, Settled, SettleRequest, settle
-from turns.settlement import Settlement
-from turns.status import TurnStatus
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.statements.claim import EndedAtClaim, NoClaim, claim
+from turnstile.statements.halt import retry, skip
+from turnstile.statements.settle import Held, Settled, SettleRequest, settle
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.settlement import Settlement
+from turnstile.turn.status import TurnStatus
 
 HANGS_SECONDS = 15.0
 

@@ -10,13 +10,13 @@ import pytest
 from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
 from tests.integration.test_claim import submit_turns
-from turns.claim import Claim
-from turns.database import Database
-from turns.settings import QueueSettings, Settings
-from turns.submission import Accepted, submit
-from worker.handler import Handler
-from worker.heartbeat import Kept
-from worker.session_lock import Guard, LockedSession, Release, SessionLock
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.handlers.handler import Handler
+from turnstile.statements.claim import Claim
+from turnstile.statements.submit import Accepted, submit
+from turnstile.worker.heartbeat import Kept
+from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock
 
 NET_SECONDS = 60.0
 

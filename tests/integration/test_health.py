@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 import httpx
 import pytest
 
-from turns.errors import AddressUnusableError
-from worker.health import Health, serve_health
+from turnstile.errors import AddressUnusableError
+from turnstile.worker.process.health import Health, serve_health
 
 
 class Checks:

@@ -15,17 +15,17 @@ import redis.asyncio
 from tests.factories import Proven
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from tests.probes import until
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.lost_turns import LostTurns
-from turns.message_queue import MessageQueues
-from turns.registry import WorkerRecord
-from turns.settings import Settings
-from worker.heartbeat import Heartbeat, Kept
-from worker.outcome import StopReason
-from worker.session_lock import LockedSession, LockExtender, SessionLock, name_lock
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.relay.lost_workers import LostWorkers
+from turnstile.statements.cancel import cancel
+from turnstile.statements.worker_registry import WorkerRecord
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.worker.attempt.outcome import StopReason
+from turnstile.worker.heartbeat import Heartbeat, Kept
+from turnstile.worker.session_lock import LockedSession, LockExtender, SessionLock, name_lock
 
 
 class Beating:
@@ -198,7 +198,7 @@ async def test_a_turn_past_its_time_is_renewed_no_more_whatever_its_handler_does
 
 
 async def _taken_over(database: Database, settings: Settings) -> bool:
-    await LostTurns(database, settings, Proven()).mark()
+    await LostWorkers(database, settings, Proven()).mark()
     return isinstance(await claim_one(database, settings, "worker-b"), ClaimedTurn)
 
 

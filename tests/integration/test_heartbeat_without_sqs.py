@@ -17,13 +17,13 @@ from tests.integration.giving_credentials import Hanging, found, temporary
 from tests.integration.test_claim import claim_one, submit_turns
 from tests.integration.test_heartbeat import Beating
 from tests.probes import until
-from turns import boto3_transport
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.envelope import QueueAddress, ReceivedMessage
-from turns.message_queue import BATCH, MessageQueues
-from turns.settings import Settings
-from worker.heartbeat import Kept
+from turnstile.backends.postgres.database import Database
+from turnstile.backends.sqs import boto3_transport
+from turnstile.config.settings import Settings
+from turnstile.message_queue import BATCH, MessageQueues
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.envelope import QueueAddress, ReceivedMessage
+from turnstile.worker.heartbeat import Kept
 
 both = pytest.mark.parametrize("transport_name", ["boto3", "lean"])
 

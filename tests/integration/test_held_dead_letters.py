@@ -11,13 +11,13 @@ from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
 from tests.integration.test_held_heads import Noting
 from tests.integration.test_redrive_locks import fail_next
-from turns.database import LOCK_TIMEOUT_SECONDS, Database
-from turns.envelope import ReceivedMessage
-from turns.message import DEAD_LETTER_GENERATION
-from turns.redrive import revive
-from turns.settings import QueueSettings, Settings
-from turns.submission import submit
-from worker.session_lock import SessionLock
+from turnstile.backends.postgres.database import LOCK_TIMEOUT_SECONDS, Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.statements.redrive import revive
+from turnstile.statements.submit import submit
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.turn.message import DEAD_LETTER_GENERATION
+from turnstile.worker.session_lock import SessionLock
 
 
 @pytest.fixture

@@ -12,19 +12,19 @@ from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
 from tests.integration.test_claim import submit_turns
 from tests.probes import until
-from turns.database import Database
-from turns.envelope import OutgoingMessage, ReceivedMessage
-from turns.errors import UnknownQueueError
-from turns.head import WAKE_HEAD_UNLESS_HELD
-from turns.message import WakeUp
-from turns.message_queue import MessageQueues
-from turns.put_off import Owed, PutOff, put_off
-from turns.settings import QueueSettings, Settings
-from turns.submission import submit
-from worker.consumer import Consumer
-from worker.handler import Handler
-from worker.session_lock import SessionLock
-from worker.slots import Slots
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.errors import UnknownQueueError
+from turnstile.handlers.handler import Handler
+from turnstile.message_queue import MessageQueues
+from turnstile.statements.defer import Owed, PutOff, put_off
+from turnstile.statements.head import WAKE_HEAD_UNLESS_HELD
+from turnstile.statements.submit import submit
+from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
+from turnstile.turn.message import WakeUp
+from turnstile.worker.consumer import Consumer
+from turnstile.worker.session_lock import SessionLock
+from turnstile.worker.slots.slots import Slots
 
 NET_SECONDS = 600.0
 POOL = 6

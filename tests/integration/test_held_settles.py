@@ -16,16 +16,16 @@ from tests.integration.test_claim import submit_turns
 from tests.integration.test_held_heads import HANGS, statuses
 from tests.integration.test_settle import FAILURE, SUCCESS, claim_sessions, outcomes
 from tests.probes import until
-from turns.claim import NoClaim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Connection, Database
-from turns.settings import QueueSettings, Settings
-from turns.settle import SETTLE, Held, Settled, SettleRequest, Superseded, settle
-from turns.settlement import Settlement
-from turns.status import TurnStatus
-from turns.submission import submit
-from worker.handler import Handler
-from worker.session_lock import SessionLock
+from turnstile.backends.postgres.database import Connection, Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.handlers.handler import Handler
+from turnstile.statements.claim import NoClaim
+from turnstile.statements.settle import SETTLE, Held, Settled, SettleRequest, Superseded, settle
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import Settlement
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.session_lock import SessionLock
 
 TURN, SESSION = "turns", "sessions"
 

@@ -11,20 +11,20 @@ import pytest
 import redis.asyncio
 from redis.crc import key_slot
 
-import memory.history
-from memory.history import History
-from memory.history_cache import LOAD
-from memory.history_entry import MAX_CONTENT_BYTES
+import turnstile.memory.history
 from tests.integration.api.cable import Cable, cable_to
 from tests.integration.conversing import FAILURE, Conversation, Reader, success
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.claimed_turn import ClaimedTurn
-from turns.conversation import NOTHING_SAID, HistoryVersion
-from turns.database import Database
-from turns.errors import DatabaseUnavailableError
-from turns.settings import QueueSettings, Settings
-from worker.context import TurnContext, turn_for_handler
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.memory.history import History
+from turnstile.memory.history_cache import LOAD
+from turnstile.memory.history_entry import MAX_CONTENT_BYTES
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion
+from turnstile.worker.attempt.context import TurnContext, turn_for_handler
 
 DEPTH = 8
 LARGE = "x" * (MAX_CONTENT_BYTES + 1)
@@ -401,7 +401,7 @@ async def test_of_many_readers_at_once_one_asks_the_table(
     key: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory.history, "PAUSES_SECONDS", (0.02,) * 500)
+    monkeypatch.setattr(turnstile.memory.history, "PAUSES_SECONDS", (0.02,) * 500)
     await talk.exchange(reader.history)
     await keys.delete(key)
     version = await talk.version()
@@ -427,7 +427,7 @@ async def test_whoever_waits_too_long_for_another_reader_asks_the_table(
 async def test_a_rebuild_whose_reader_has_died_is_taken_up_by_another(
     reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory.history, "PAUSES_SECONDS", (0.02,) * 500)
+    monkeypatch.setattr(turnstile.memory.history, "PAUSES_SECONDS", (0.02,) * 500)
     await talk.exchange(reader.history)
     await keys.delete(key)
     await keys.set(f"{key}:rebuild", "1", px=100)

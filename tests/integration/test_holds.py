@@ -10,10 +10,10 @@ import pytest
 from tests.integration.processing import message_about, processing
 from tests.integration.test_claim import submit_turns
 from tests.probes import until
-from turns.database import Database
-from turns.settings import Settings
-from worker.handler import Handler, Turn
-from worker.session_lock import Guard, LockedSession, Release, SessionLock
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.handlers.handler import Handler, Turn
+from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock
 
 LEFT = "SELECT status FROM turns ORDER BY seq"
 

@@ -16,19 +16,20 @@ from tests.factories import make_submission
 from tests.integration.event_source import EventSource
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.database import Database
-from turns.envelope import OutgoingMessage
-from turns.errors import QueueUnavailableError, UnknownQueueError
-from turns.message import WakeUp, decode
-from turns.message_queue import MessageQueues
-from turns.relay import Relay
-from turns.settings import QueueSettings, Settings
-from turns.submission import Accepted, submit
-from worker import lambda_handler, lambda_invocation
-from worker.handler import Context, Handler, Retry, Turn
-from worker.lambda_event import EventRefusedError
-from worker.lambda_handler import Function, handle
-from worker.session_lock import SessionLock, name_lock
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.errors import QueueUnavailableError, UnknownQueueError
+from turnstile.handlers.handler import Context, Handler, Retry, Turn
+from turnstile.message_queue import MessageQueues
+from turnstile.relay.loop import Relay
+from turnstile.statements.submit import Accepted, submit
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.message import WakeUp, decode
+from turnstile.worker.aws_lambda import handler as lambda_handler
+from turnstile.worker.aws_lambda import invocation as lambda_invocation
+from turnstile.worker.aws_lambda.event import EventRefusedError
+from turnstile.worker.aws_lambda.handler import Function, handle
+from turnstile.worker.session_lock import SessionLock, name_lock
 
 MakeFunction = Callable[..., Function]
 
@@ -491,7 +492,7 @@ async def test_lambda_calls_it_with_an_event_and_a_context_and_everything_else_i
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("TURNSTILE_API_KEYS", raising=False)
     monkeypatch.setattr(lambda_handler, "_function", None)
-    monkeypatch.setattr("turns.logs.configure", lambda _: None)
+    monkeypatch.setattr("turnstile.config.logs.configure", lambda _: None)
     await send_turns(database, queues, settings, "a")
     event = await source.poll(1)
 

@@ -17,9 +17,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from ops.local.lifecycle import Service
-from ops.local.processes import birth_of
-from ops.local.stack import LocalStack, LocalStackError, Ports, down, find, up
+from turnstile.ops.dev.stack.lifecycle import Service
+from turnstile.ops.dev.stack.processes import birth_of
+from turnstile.ops.dev.stack.stack import LocalStack, LocalStackError, Ports, down, find, up
 
 pytestmark = [pytest.mark.stack, pytest.mark.not_on("containers", "it is about the embedded stack itself")]
 
@@ -164,7 +164,7 @@ def test_another_port_than_the_running_one_is_refused(stack: LocalStack) -> None
 
 def test_two_ups_at_once_make_one_stack(home: Path) -> None:
     program = (
-        "import sys, json; from pathlib import Path; from ops.local.stack import up\n"
+        "import sys, json; from pathlib import Path; from turnstile.ops.dev.stack.stack import up\n"
         "stack = up(Path(sys.argv[1]), durable=False)\n"
         "print(json.dumps([stack.environment(), [service.process.pid() for service in stack.services]]))"
     )
@@ -181,7 +181,7 @@ def test_two_ups_at_once_make_one_stack(home: Path) -> None:
 
 def test_the_stack_outlives_the_process_that_started_it_and_keeps_none_of_its_files_open(home: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from ops.local.stack import up\n"
+        "import os, sys; from pathlib import Path; from turnstile.ops.dev.stack.stack import up\n"
         "os.set_inheritable(os.pipe()[1], True); up(Path(sys.argv[1]), durable=False)"
     )
     # Returns only when nobody holds the pipe of its output any more: a server that inherited it would block this.
@@ -346,7 +346,7 @@ def test_as_root_the_servers_have_no_privileges(stack: LocalStack) -> None:
 def test_an_ordinary_user_starts_and_stops_a_stack_of_his_own() -> None:
     program = (
         "import os, sys, tempfile; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-        "from pathlib import Path; from ops.local.stack import up, down\n"
+        "from pathlib import Path; from turnstile.ops.dev.stack.stack import up, down\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
         "    home = Path(folder) / 'home'\n"
         "    try:\n"
@@ -357,7 +357,7 @@ def test_an_ordinary_user_starts_and_stops_a_stack_of_his_own() -> None:
     )
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     root = Path(__file__).parents[2]
-    get_there = ["/bin/sh", "-c", f"cd '{root}' && '{sys.executable}' -c 'import ops.local.stack'"]
+    get_there = ["/bin/sh", "-c", f"cd '{root}' && '{sys.executable}' -c 'import turnstile.ops.dev.stack.stack'"]
     if subprocess.run(
         get_there, cwd="/", env=environment, user=65534, group=65534, extra_groups=[], check=False
     ).returncode:

@@ -9,12 +9,12 @@ from structlog.testing import capture_logs
 from tests.factories import Proven, make_claim, make_terms
 from tests.integration.test_claim import submit_turns
 from tests.probes import until
-from turns.claim import claim
-from turns.database import Database
-from turns.lost_turns import LostTurns
-from turns.registry import WorkerRecord, announce
-from turns.renewal_evidence import RenewalEvidence
-from turns.settings import Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.relay.lost_workers import LostWorkers
+from turnstile.relay.renewal_evidence import RenewalEvidence
+from turnstile.statements.claim import claim
+from turnstile.statements.worker_registry import WorkerRecord, announce
 
 
 async def lapse(database: Database) -> None:
@@ -39,7 +39,7 @@ async def two_lapsed(database: Database, settings: Settings) -> None:
 @pytest.mark.usefixtures("two_lapsed")
 async def test_they_are_marked_and_their_worker_is_said_to_be_lost(database: Database, settings: Settings) -> None:
     with capture_logs() as logs:
-        await LostTurns(database, settings, Proven()).mark()
+        await LostWorkers(database, settings, Proven()).mark()
 
     assert await marked(database) == 2
     assert [(line["event"], line["log_level"], line["turns"]) for line in logs] == [("worker.lost", "warning", 2)]
@@ -48,7 +48,7 @@ async def test_they_are_marked_and_their_worker_is_said_to_be_lost(database: Dat
 
 @pytest.mark.usefixtures("two_lapsed")
 async def test_they_are_marked_once(database: Database, settings: Settings) -> None:
-    lost = LostTurns(database, settings, Proven())
+    lost = LostWorkers(database, settings, Proven())
     await lost.mark()
 
     with capture_logs() as logs:
@@ -65,14 +65,14 @@ async def test_a_worker_that_lives_is_not_said_to_be_lost(
     announced("worker-a")
 
     with capture_logs() as logs:
-        await LostTurns(database, settings, Proven()).mark()
+        await LostWorkers(database, settings, Proven()).mark()
 
     assert (await marked(database), logs) == (2, [])
 
 
 @pytest.mark.usefixtures("two_lapsed")
 async def test_without_evidence_nothing_is_marked_and_one_line_says_so(database: Database, settings: Settings) -> None:
-    lost = LostTurns(database, settings, RenewalEvidence(settings.lease_seconds, settings.heartbeat))
+    lost = LostWorkers(database, settings, RenewalEvidence(settings.lease_seconds, settings.heartbeat))
 
     with capture_logs() as logs:
         await lost.mark()
@@ -84,7 +84,7 @@ async def test_without_evidence_nothing_is_marked_and_one_line_says_so(database:
 
 async def test_without_evidence_and_without_a_lost_turn_nothing_is_said(database: Database, settings: Settings) -> None:
     with capture_logs() as logs:
-        await LostTurns(database, settings, RenewalEvidence(1.0, 0.3)).mark()
+        await LostWorkers(database, settings, RenewalEvidence(1.0, 0.3)).mark()
 
     assert logs == []
 
@@ -92,7 +92,7 @@ async def test_without_evidence_and_without_a_lost_turn_nothing_is_said(database
 @pytest.mark.usefixtures("two_lapsed")
 async def test_a_relay_without_a_heartbeat_gathers_evidence_of_its_own(database: Database, settings: Settings) -> None:
     quick = settings.model_copy(update={"lease_seconds": 0.3, "heartbeat_seconds": 0.2})
-    lost = LostTurns(database, quick)
+    lost = LostWorkers(database, quick)
     await lost.mark()
     assert await marked(database) == 0
 

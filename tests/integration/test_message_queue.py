@@ -11,11 +11,11 @@ import pytest
 from tests.conftest import sqs_client
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
-from turns.errors import QueueUnavailableError, UnknownQueueError
-from turns.message import MAX_VISIBILITY_SECONDS, WakeUp, decode
-from turns.message_queue import MessageQueues
-from turns.settings import QueueSettings, Settings
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.errors import QueueUnavailableError, UnknownQueueError
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
+from turnstile.turn.message import MAX_VISIBILITY_SECONDS, WakeUp, decode
 
 TRACEPARENT = f"00-{'1' * 32}-{'2' * 16}-01"
 

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.identifiers import start_trace
-from turns.recorded_values import RecordedValue, record_value
-from turns.redrive import revive
-from turns.settings import QueueSettings, Settings
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from worker.endings import ClaimLost
-from worker.once import MAX_ALL_CHARACTERS, MAX_VALUE_CHARACTERS, RecordedValues
-from worker.reply import UnfitReplyError
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.statements.once_values import RecordedValue, record_value
+from turnstile.statements.redrive import revive
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.once import MAX_ALL_CHARACTERS, MAX_VALUE_CHARACTERS, RecordedValues
+from turnstile.worker.attempt.reply import UnfitReplyError
+from turnstile.worker.attempt.signals import ClaimLost
 
 RETRY = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RETRIED, fault=True, error_class="Boom")
 FAILURE = Settlement(status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="x")

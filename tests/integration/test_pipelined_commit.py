@@ -5,14 +5,14 @@ from typing import Any
 import psycopg
 import pytest
 
-import turns.database
+import turnstile.backends.postgres.database
 from tests.integration.test_claim import claim_one, submit_turns
 from tests.probes import until
-from turns import postgres_pipeline
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.errors import DatabaseUnavailableError
-from turns.settings import Settings
+from turnstile.backends.postgres import pipeline as postgres_pipeline
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.turn.claimed_turn import ClaimedTurn
 
 
 async def test_a_claim_is_committed_and_its_row_unlocked_before_the_answer_is_read(
@@ -48,7 +48,7 @@ def _status_if_unlocked(connection: psycopg.Connection[Any]) -> object:
 async def test_a_process_that_is_stopped_inside_a_pipeline_keeps_its_rows_locked_for_a_bounded_time(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns.database, "TRANSACTION_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(turnstile.backends.postgres.database, "TRANSACTION_TIMEOUT_SECONDS", 1)
     async with Database(settings.database_url, "stopped", size=1, pinned=True) as database:
         await submit_turns(database, settings, "one")
         with psycopg.connect(settings.database_url, autocommit=True) as other:
@@ -80,7 +80,7 @@ async def test_statements_read_what_is_committed_whatever_the_operator_has_made_
 async def test_a_statement_that_the_server_gave_up_on_counts_as_unanswered(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns.database, "TRANSACTION_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(turnstile.backends.postgres.database, "TRANSACTION_TIMEOUT_SECONDS", 1)
     async with Database(settings.database_url, "slow", size=1, pinned=True) as database:
         with pytest.raises(DatabaseUnavailableError):
             await database.fetch("SELECT pg_sleep(30)", {})

@@ -10,24 +10,24 @@ from sqlalchemy import Select
 from sqlalchemy.dialects import postgresql
 
 from tests.databases import Databases
-from turns.cancellation import CANCEL_PENDING, REQUEST_CANCEL
-from turns.children import READ_CHILDREN
-from turns.claim import CLAIM, READ_ENDED
-from turns.compensation import COMPENSATE_FAILED
-from turns.database import conninfo, number_placeholders
-from turns.history import HISTORY_PAGE, VERSION
-from turns.joining import WAKE_JOINED, WAKE_PARENTS
-from turns.operator_reading import OperatorFilter, list_turns_of_all
-from turns.put_off import PUT_OFF
-from turns.reading import TurnFilter, list_turns
-from turns.reading_claims import READ_CLAIMS
-from turns.redrive import REVIVE
-from turns.relay_statements import DEAD_LETTERED
-from turns.renew import RENEW
-from turns.settings import Settings
-from turns.settle import REREAD_SETTLED, SETTLE
-from turns.status import TurnStatus
-from turns.waiting_tenants import FIND_WAITING_TENANT
+from turnstile.backends.postgres.database import conninfo, number_placeholders
+from turnstile.config.settings import Settings
+from turnstile.queries.history import HISTORY_PAGE, VERSION
+from turnstile.queries.operator_turns import OperatorFilter, list_turns_of_all
+from turnstile.queries.turns import TurnFilter, list_turns
+from turnstile.statements.cancel import CANCEL_PENDING, REQUEST_CANCEL
+from turnstile.statements.children import READ_CHILDREN
+from turnstile.statements.claim import CLAIM, READ_ENDED
+from turnstile.statements.compensate import COMPENSATE_FAILED
+from turnstile.statements.defer import PUT_OFF
+from turnstile.statements.join import WAKE_JOINED, WAKE_PARENTS
+from turnstile.statements.read_claims import READ_CLAIMS
+from turnstile.statements.redrive import REVIVE
+from turnstile.statements.renew_lease import RENEW
+from turnstile.statements.send_due import DEAD_LETTERED
+from turnstile.statements.settle import REREAD_SETTLED, SETTLE
+from turnstile.statements.waiting_tenants import FIND_WAITING_TENANT
+from turnstile.turn.status import TurnStatus
 
 FILL: LiteralString = """
 INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, finished_at, expires_at, trace_id, span_id)

@@ -11,10 +11,10 @@ import pytest
 from psycopg.rows import dict_row
 
 from tests.probes import until
-from turns import postgres_pipeline
-from turns.database import Database, conninfo
-from turns.postgres_pipeline import PipeliningConnection
-from turns.settings import Settings
+from turnstile.backends.postgres import pipeline as postgres_pipeline
+from turnstile.backends.postgres.database import Database, conninfo
+from turnstile.backends.postgres.pipeline import PipeliningConnection
+from turnstile.config.settings import Settings
 
 pytestmark = pytest.mark.stack
 

@@ -8,17 +8,17 @@ import pytest
 
 from tests.factories import make_submission
 from tests.integration.test_claim import claim_one, settle_one, submit_turns
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.errors import DatabaseUnavailableError
-from turns.history import read_history, session_exists
-from turns.reading import TurnFilter, list_turns, read_turn
-from turns.settings import QueueSettings, Settings
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.queries.history import read_history, session_exists
+from turnstile.queries.turns import TurnFilter, list_turns, read_turn
+from turnstile.statements.cancel import cancel
+from turnstile.statements.submit import submit
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
 
 
 @pytest.fixture

@@ -11,17 +11,17 @@ from structlog.testing import capture_logs
 from tests.factories import make_claim, make_submission
 from tests.integration.processing import message_about, processing
 from tests.probes import until
-from turns.claim import ClaimTerms, claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.settings import Settings
-from turns.submission import submit
-from worker.consumer import Consumer
-from worker.handler import Handler, Turn
-from worker.processor import Processor
-from worker.recovery import Recovery
-from worker.session_lock import SessionLock
-from worker.slots import Slots
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.handlers.handler import Handler, Turn
+from turnstile.statements.claim import ClaimTerms, claim
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.worker.consumer import Consumer
+from turnstile.worker.processor import Processor
+from turnstile.worker.recovery import Recovery
+from turnstile.worker.session_lock import SessionLock
+from turnstile.worker.slots.slots import Slots
 
 SLOTS = 4
 LAST_LIFE = 2
@@ -127,7 +127,7 @@ async def ward(settings: Settings, database: Database, monkeypatch: pytest.Monke
         update={"relay_tick_seconds": 0.05, "concurrency": SLOTS, "lease_seconds": 60.0, "tenant_slots": 3}
     )
     slots = Slots(SLOTS)
-    monkeypatch.setattr("worker.recovery.OFFER_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr("turnstile.worker.recovery.OFFER_AGAIN_SECONDS", 0.1)
     look = Recovery._look
 
     async def counted(recovery: Recovery) -> bool:

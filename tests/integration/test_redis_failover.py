@@ -6,17 +6,17 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from memory.item import Write
-from ops.local.ports import LOOPBACK
 from tests.contract.fleet_hands import SESSIONS, HastySettings, opened, settings_for
 from tests.fleet.fleets import Fleet, cluster, sentinel_trio
 from tests.fleet.servers import Server, choose_ports, program_of
 from tests.integration.conversing import Conversation, Reader
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.database import Database
-from turns.settings import Settings
-from worker.session_lock import Extension, Guard
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.memory.item import Write
+from turnstile.ops.dev.stack.ports import LOOPBACK
+from turnstile.worker.session_lock import Extension, Guard
 
 MakeFleet = Callable[[str], AbstractContextManager[Fleet]]
 

@@ -11,7 +11,7 @@ from redis.exceptions import DataError, ResponseError
 
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.redis_connections import connect
+from turnstile.backends.redis.connect import connect
 
 PATIENCE_SECONDS = 60.0
 DATABASE = 12

@@ -12,15 +12,15 @@ import pytest
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.test_settle import FAILURE
 from tests.probes import until
-from turns.claim import claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.halting import LOCK_HALTED, RETRY, retry
-from turns.identifiers import start_trace
-from turns.redrive import REVIVE, revive
-from turns.settings import QueueSettings, Settings
-from turns.settle import SettleRequest, settle
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.statements.claim import claim
+from turnstile.statements.halt import LOCK_HALTED, RETRY, retry
+from turnstile.statements.redrive import REVIVE, revive
+from turnstile.statements.settle import SettleRequest, settle
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import start_trace
 
 WAITING = """
 SELECT count(*) AS many FROM pg_stat_activity

@@ -12,21 +12,21 @@ import pytest
 from tests.factories import Proven, make_submission
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from tests.probes import until
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
-from turns.errors import QueueUnavailableError
-from turns.identifiers import start_trace
-from turns.message import decode
-from turns.message_queue import MessageQueues
-from turns.redrive import revive
-from turns.relay import Relay
-from turns.relay_queues import BATCH
-from turns.relay_sends import A_CALL, SIDE_BY_SIDE
-from turns.settings import Settings
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import QueueUnavailableError
+from turnstile.message_queue import MessageQueues
+from turnstile.relay.loop import Relay
+from turnstile.relay.queues import BATCH
+from turnstile.relay.sends import A_CALL, SIDE_BY_SIDE
+from turnstile.statements.redrive import revive
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.message import decode
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
 
 FAILURE = Settlement(
     status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="x", dead_letter=True

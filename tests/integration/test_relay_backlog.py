@@ -12,20 +12,20 @@ from psycopg.rows import DictRow
 
 from tests.factories import make_submission
 from tests.integration.test_claim import submit_turns
-from turns import relay as relay_module
-from turns import relay_queues
-from turns.boto3_transport import Boto3Transport
-from turns.chosen_ids import FORGET_CHOSEN_IDS
-from turns.database import Database, Parameters, conninfo, number_placeholders
-from turns.envelope import DeadLetter, OutgoingMessage
-from turns.errors import DatabaseUnavailableError, QueueUnavailableError
-from turns.memory_items import PRUNE_ITEMS
-from turns.message import WakeUp
-from turns.message_queue import MessageQueues
-from turns.relay import Relay
-from turns.relay_queues import BATCH
-from turns.settings import QueueSettings, Settings
-from turns.submission import FORGET_SUBMISSIONS, submit
+from turnstile.backends.postgres.database import Database, Parameters, conninfo, number_placeholders
+from turnstile.backends.sqs.boto3_transport import Boto3Transport
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError
+from turnstile.memory.durable_items import PRUNE_ITEMS
+from turnstile.message_queue import MessageQueues
+from turnstile.relay import loop as relay_module
+from turnstile.relay import queues as relay_queues
+from turnstile.relay.loop import Relay
+from turnstile.relay.queues import BATCH
+from turnstile.statements.cancel_before_submit import FORGET_CHOSEN_IDS
+from turnstile.statements.submit import FORGET_SUBMISSIONS, submit
+from turnstile.turn.envelope import DeadLetter, OutgoingMessage
+from turnstile.turn.message import WakeUp
 
 
 class Sender:

@@ -11,14 +11,14 @@ from tests.integration.test_claim import claim_one, settle_one, submit_turns
 from tests.integration.test_relay import FAILURE, make_due, rows
 from tests.integration.test_relay_backlog import declaring
 from tests.probes import until
-from turns.database import Database
-from turns.envelope import DeadLetter, OutgoingMessage
-from turns.errors import QueueUnavailableError
-from turns.relay import Relay
-from turns.relay_queues import BATCH
-from turns.relay_sends import SIDE_BY_SIDE
-from turns.settings import Settings
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import QueueUnavailableError
+from turnstile.relay.loop import Relay
+from turnstile.relay.queues import BATCH
+from turnstile.relay.sends import SIDE_BY_SIDE
+from turnstile.statements.submit import submit
+from turnstile.turn.envelope import DeadLetter, OutgoingMessage
 
 
 class Sqs:

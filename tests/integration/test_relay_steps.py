@@ -12,13 +12,13 @@ from tests.factories import Proven
 from tests.integration.test_claim import claim_one, settle_one, submit_turns
 from tests.integration.test_relay import FAILURE, make_due, rows
 from tests.integration.test_relay_lines import Sqs, submit_due
-from turns.database import Database, Parameters
-from turns.joining import WAKE_JOINED
-from turns.lost_turns import MARK_LOST
-from turns.memory_items import PRUNE_ITEMS
-from turns.relay import Relay
-from turns.relay_statements import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
-from turns.settings import Settings
+from turnstile.backends.postgres.database import Database, Parameters
+from turnstile.config.settings import Settings
+from turnstile.memory.durable_items import PRUNE_ITEMS
+from turnstile.relay.loop import Relay
+from turnstile.statements.join import WAKE_JOINED
+from turnstile.statements.lost_turns import MARK_LOST
+from turnstile.statements.send_due import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
 
 SCHEDULED: LiteralString = """
 INSERT INTO turns (id, tenant_id, session_id, queue, send_at, execute_at, expires_at, trace_id, span_id)

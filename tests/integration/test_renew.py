@@ -10,12 +10,12 @@ from psycopg.rows import dict_row
 
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from tests.probes import until
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database, conninfo
-from turns.renew import Renewal, renew
-from turns.settings import QueueSettings, Settings
+from turnstile.backends.postgres.database import Database, conninfo
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.statements.cancel import cancel
+from turnstile.statements.renew_lease import Renewal, renew
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
 
 LEASE_SECONDS = 600.0
 

@@ -7,14 +7,14 @@ import pytest
 
 from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
-from turns.database import Database
-from turns.errors import DatabaseUnavailableError
-from turns.history import read_history
-from turns.settings import Settings
-from turns.settle import SETTLE
-from turns.submission import submit
-from worker.handler import Handler
-from worker.session_lock import SessionLock
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.handlers.handler import Handler
+from turnstile.queries.history import read_history
+from turnstile.statements.settle import SETTLE
+from turnstile.statements.submit import submit
+from turnstile.worker.session_lock import SessionLock
 
 
 class Meddling:

@@ -11,7 +11,7 @@ import structlog.testing
 
 from tests.ecs_agent import NO_SERVICE, NOT_ALLOWED, Agent, ecs_agent
 from tests.probes import until
-from worker.scale_in_protection import Terms, protect_while_busy
+from turnstile.worker.process.scale_in_protection import Terms, protect_while_busy
 
 SHORT = Terms(look_seconds=0.01, renew_seconds=0.2, idle_seconds=0.1, retry_seconds=0.05, retry_cap_seconds=0.05)
 

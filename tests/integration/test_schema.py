@@ -16,8 +16,8 @@ from sqlalchemy.pool import NullPool
 
 from tests.conftest import ROOT
 from tests.stacks.stack import Stack
-from turns.schema import metadata
-from turns.status import TRANSITIONS, TurnStatus
+from turnstile.tables.schema import metadata
+from turnstile.turn.status import TRANSITIONS, TurnStatus
 
 Connection = psycopg.Connection[dict[str, Any]]
 

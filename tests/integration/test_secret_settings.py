@@ -7,9 +7,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from turns.errors import SettingsError
-from turns.secret_settings import read_secrets
-from turns.settings import load
+from turnstile.config.secrets_manager import read_secrets
+from turnstile.config.settings import load
+from turnstile.errors import SettingsError
 
 SECRETS = {"arn:database": "postgresql://app:pass-word@db/x", "arn:redis": "rediss://cache"}
 

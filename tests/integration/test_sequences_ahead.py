@@ -7,10 +7,10 @@ from itertools import pairwise
 import psycopg
 import pytest
 
-from turns.database import Database
-from turns.errors import DatabaseUnavailableError
-from turns.sequences_ahead import ADVANCE, MARGIN, advance_beyond, read_last_fence
-from turns.settings import Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.statements.advance_fences import ADVANCE, MARGIN, advance_beyond, read_last_fence
 
 DRAW = "SELECT nextval('fence_seq') AS fence, nextval('memory_version_seq') AS version"
 

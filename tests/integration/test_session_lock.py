@@ -10,8 +10,8 @@ from redis.crc import key_slot
 
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.settings import QueueSettings, Settings
-from worker.session_lock import Extension, Guard, LockedSession, LockExtender, Release, SessionLock, name_lock
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.worker.session_lock import Extension, Guard, LockedSession, LockExtender, Release, SessionLock, name_lock
 
 HANG_SECONDS = 20.0
 WITHOUT_REDIS = {Guard.UNGUARDED, Guard.UNANSWERED}

@@ -9,8 +9,8 @@ import redis.asyncio
 
 from tests.integration.api.cable import Cable, cable_to
 from tests.stacks.stack import Stack
-from turns.settings import QueueSettings, Settings
-from worker.session_lock import Guard, LockedSession, Release, SessionLock, name_lock
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock, name_lock
 
 
 @pytest.fixture

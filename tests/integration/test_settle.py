@@ -12,17 +12,17 @@ import pytest
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from tests.probes import until
-from turns.batching import Batcher
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.claim import NoClaim, claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.settings import QueueSettings, Settings
-from turns.settle import Held, Settled, SettleRequest, Superseded, settle
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from turns.submission import submit
+from turnstile.backends.batcher import Batcher
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.statements.cancel import cancel
+from turnstile.statements.claim import NoClaim, claim
+from turnstile.statements.settle import Held, Settled, SettleRequest, Superseded, settle
+from turnstile.statements.submit import submit
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
 
 SUCCESS = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply={"say": "hi"})
 FAILURE = Settlement(

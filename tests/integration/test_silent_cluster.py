@@ -11,8 +11,8 @@ import pytest
 from tests.contract.fleet_hands import settings_for
 from tests.fleet.falling_silent import FallingSilent, falling_silent
 from tests.probes import until
-from turns.settings import Settings
-from worker.session_lock import Extension, LockedSession, LockExtender, name_lock
+from turnstile.config.settings import Settings
+from turnstile.worker.session_lock import Extension, LockedSession, LockExtender, name_lock
 
 NODES = 15
 ENOUGH = 10

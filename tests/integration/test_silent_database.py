@@ -13,14 +13,14 @@ from tests.integration.api.test_outages import at_port
 from tests.integration.test_claim import claim_one, submit_turns
 from tests.integration.test_heartbeat import Beating
 from tests.probes import until
-from turns import database as database_module
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database, conninfo
-from turns.errors import DatabaseUnavailableError
-from turns.message_queue import MessageQueues
-from turns.settings import Settings
-from turns.silent_server import ANSWER_SECONDS, BoundedAsyncConnection, BoundedConnection
-from worker.heartbeat import PATIENCE_SECONDS
+from turnstile.backends.postgres import database as database_module
+from turnstile.backends.postgres.database import Database, conninfo
+from turnstile.backends.postgres.hang_detection import ANSWER_SECONDS, BoundedAsyncConnection, BoundedConnection
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.worker.heartbeat import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.stack
 

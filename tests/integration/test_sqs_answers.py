@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.stack import LocalStack
 from tests.fleet.certificates import Certificates, make
 from tests.fleet.tls_front import TlsFront
 from tests.integration.asking_sqs import (
@@ -25,8 +24,9 @@ from tests.integration.asking_sqs import (
 from tests.integration.asking_sqs import make as make_transport
 from tests.integration.scripted_sqs import SILENCE, Act, answer, chunked
 from tests.probes import until
-from turns.errors import QueueUnavailableError, SettingsError
-from turns.sqs_transport import POLL, CallRefusedError
+from turnstile.backends.sqs.transport import POLL, CallRefusedError
+from turnstile.errors import QueueUnavailableError, SettingsError
+from turnstile.ops.dev.stack.stack import LocalStack
 
 OverTls = Callable[..., OnTheLoop]
 

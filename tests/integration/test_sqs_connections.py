@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import turns.sqs_http
+import turnstile.backends.sqs.http_calls
 from tests.integration.asking_sqs import (
     COMMAND,
     CUT,
@@ -25,10 +25,10 @@ from tests.integration.asking_sqs import (
 )
 from tests.integration.scripted_sqs import SILENCE, Act, answer, chunked, scripted
 from tests.probes import until
-from turns.boto3_transport import open_boto3
-from turns.errors import QueueUnavailableError
-from turns.http_answer import HttpAnswer
-from turns.sqs_transport import POLL
+from turnstile.backends.sqs.boto3_transport import open_boto3
+from turnstile.backends.sqs.http_answer import HttpAnswer
+from turnstile.backends.sqs.transport import POLL
+from turnstile.errors import QueueUnavailableError
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 NO_CONTENT = Act(b"HTTP/1.1 204 No Content\r\n\r\n")
@@ -103,7 +103,7 @@ async def test_commands_at_a_time_are_bounded_and_so_are_the_connections_they_le
         await asyncio.gather(*(transport.call(COMMAND, {}) for _ in range(100)))
 
         assert len(sqs.requests) == 100
-        assert len(sqs.writers) <= turns.sqs_http.COMMANDS
+        assert len(sqs.writers) <= turnstile.backends.sqs.http_calls.COMMANDS
 
 
 @pytest.mark.parametrize("name", ["boto3", "lean"])
@@ -177,7 +177,7 @@ async def test_a_server_that_is_silent_is_given_up_and_a_command_tried_once_more
     opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns.sqs_http, "COMMAND_SECONDS", 0.2)
+    monkeypatch.setattr(turnstile.backends.sqs.http_calls, "COMMAND_SECONDS", 0.2)
     async with opened(SILENCE, SILENCE) as (transport, sqs):
         with pytest.raises(QueueUnavailableError, match="TimeoutError"):
             await transport.call(COMMAND, {})
@@ -189,7 +189,7 @@ async def test_a_poll_of_a_silent_server_ends_after_its_wait_and_is_not_tried_ag
     opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns.sqs_http, "POLL_SLACK_SECONDS", -0.8)
+    monkeypatch.setattr(turnstile.backends.sqs.http_calls, "POLL_SLACK_SECONDS", -0.8)
     async with opened(SILENCE) as (transport, sqs):
         with pytest.raises(QueueUnavailableError, match="TimeoutError"):
             await transport.call(POLL, {})

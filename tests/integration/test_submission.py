@@ -10,13 +10,13 @@ import psycopg
 import pytest
 
 from tests.factories import make_submission
-from turns.batching import Batcher
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.database import Database
-from turns.errors import IdempotencyMismatchError, SubmissionRefusedError, TurnIdTakenError
-from turns.settings import QueueSettings, Settings
-from turns.submission import Accepted, Submission, forget_submissions, idempotency_key, submit, turn_id_key
+from turnstile.backends.batcher import Batcher
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.errors import IdempotencyMismatchError, SubmissionRefusedError, TurnIdTakenError
+from turnstile.statements.cancel import cancel
+from turnstile.statements.submit import Accepted, Submission, forget_submissions, idempotency_key, submit, turn_id_key
+from turnstile.turn.cancel_reason import CancelReason
 
 NET = 60.0
 KEY = idempotency_key("once")

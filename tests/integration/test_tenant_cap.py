@@ -11,16 +11,16 @@ from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
 from tests.integration.test_held_heads import sitting
 from tests.probes import until
-from turns.database import Database
-from turns.errors import DatabaseUnavailableError
-from turns.message import WakeUp
-from turns.settings import Settings
-from turns.submission import submit
-from worker.handler import Handler
-from worker.outage import outlast
-from worker.session_lock import SessionLock
-from worker.tenant_cap import LONGEST_PUT_OFF_SECONDS, Entry, TenantCap
-from worker.tenant_slots import LEAST_PUT_OFF_SECONDS, TenantSlots
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.handlers.handler import Handler
+from turnstile.statements.submit import submit
+from turnstile.turn.message import WakeUp
+from turnstile.worker.database_retry import outlast
+from turnstile.worker.session_lock import SessionLock
+from turnstile.worker.slots.tenant_cap import LONGEST_PUT_OFF_SECONDS, Entry, TenantCap
+from turnstile.worker.slots.tenant_slots import LEAST_PUT_OFF_SECONDS, TenantSlots
 
 NET_SECONDS = 600.0
 

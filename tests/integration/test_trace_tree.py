@@ -7,17 +7,17 @@ import psycopg
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.archiving import age, archive, claim_head, in_archive, settle_as
 from tests.integration.test_claim import settle_one
-from turns.claim import claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.halting import retry
-from turns.identifiers import TraceContext
-from turns.redrive import revive
-from turns.settings import Settings
-from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
-from turns.status import TurnStatus
-from turns.submission import ParentClaim, Submission, submit
-from turns.trace_tree import find_trace, read_trace
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.queries.trace_tree import find_trace, read_trace
+from turnstile.statements.claim import claim
+from turnstile.statements.halt import retry
+from turnstile.statements.redrive import revive
+from turnstile.statements.submit import ParentClaim, Submission, submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import TraceContext
+from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
+from turnstile.turn.status import TurnStatus
 
 TRACE = "a" * 32
 

@@ -6,14 +6,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ops.local.ports import LOOPBACK, choose_free
 from tests.fleet.certificates import Certificates, make
 from tests.fleet.tls_front import TlsFront
 from tests.stacks.stack import Stack
-from turns.database import Database
-from turns.errors import CertificateRefusedError
-from turns.settings import Settings
-from turns.trust import check_certificates
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.config.startup_tls_check import check_certificates
+from turnstile.errors import CertificateRefusedError
+from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
 
 SCHEMES = {
     "single": "rediss://{at}/0",

@@ -8,11 +8,11 @@ import pytest
 from tests.integration.processing import message_about, processing
 from tests.integration.test_claim import claim_one, settle_one, submit_turns
 from tests.integration.test_held_heads import Noting
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.settings import QueueSettings, Settings
-from worker.leaving import BACK_BASE_SECONDS
-from worker.session_lock import SessionLock
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.worker.session_lock import SessionLock
+from turnstile.worker.session_release import BACK_BASE_SECONDS
 
 NOWHERE = "redis://127.0.0.1:1/0"
 

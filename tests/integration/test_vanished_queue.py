@@ -13,17 +13,17 @@ from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.database import Database
-from turns.envelope import ReceivedMessage
-from turns.errors import UnknownQueueError
-from turns.message_queue import MessageQueues
-from turns.settings import Settings
-from turns.submission import submit
-from worker.consumer import Consumer
-from worker.delivery import Delivery
-from worker.handler import Context, Handler, Turn
-from worker.session_lock import SessionLock
-from worker.slots import Slots
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import UnknownQueueError
+from turnstile.handlers.handler import Context, Handler, Turn
+from turnstile.message_queue import MessageQueues
+from turnstile.statements.submit import submit
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.worker.consumer import Consumer
+from turnstile.worker.delivery import Delivery
+from turnstile.worker.session_lock import SessionLock
+from turnstile.worker.slots.slots import Slots
 
 
 class Vanished:

@@ -13,17 +13,17 @@ import pytest
 from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
 from tests.probes import stand_still, until
-from turns.cancel_reason import CancelReason
-from turns.database import Database
-from turns.settings import Settings
-from turns.submission import submit
-from worker import handling
-from worker.handler import Handler, Turn
-from worker.heartbeat import Kept
-from worker.outcome import StopReason
-from worker.processor import Processor
-from worker.session_lock import SessionLock
-from worker.slots import QUICK_SECONDS, Slots
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.handlers.handler import Handler, Turn
+from turnstile.statements.submit import submit
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.worker import handling
+from turnstile.worker.attempt.outcome import StopReason
+from turnstile.worker.heartbeat import Kept
+from turnstile.worker.processor import Processor
+from turnstile.worker.session_lock import SessionLock
+from turnstile.worker.slots.slots import QUICK_SECONDS, Slots
 
 FOR_EVER = 600.0
 DEAF = "deaf"

@@ -29,8 +29,8 @@ from tests.load.plan import PACED, Outcome, Plan
 from tests.load.sampling import Sampler
 from tests.load.stage import Remains, environment_of, install_audit, sqs_client, start_cast, write_terms
 from tests.load.ways import OverHttp, Way, open_direct
-from turns.backlog import read_backlog
-from turns.database import Database
+from turnstile.backends.postgres.database import Database
+from turnstile.queries.backlog import read_backlog
 
 LOOK_AHEAD_SECONDS = 0.1
 AHEAD = 4

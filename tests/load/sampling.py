@@ -13,7 +13,7 @@ from bench.accounting import Tree, machine_busy_seconds, own_cpu_seconds
 from bench.stage import Room, Stage
 from tests.chaos.cast import Cast, pause
 from tests.chaos.journal import now
-from turns.backlog import BACKLOG, MOST
+from turnstile.queries.backlog import BACKLOG, MOST
 
 TABLES = ("sessions", "turns", "messages", "turn_attempts", "submissions")
 """What a turn leaves behind. The audit's tables are the checker's."""

@@ -11,7 +11,6 @@ import psycopg
 
 from bench.contenders import OURS
 from bench.stage import Room
-from ops.local.ports import LOOPBACK, choose_free
 from tests.chaos import audit
 from tests.chaos.cast import Cast
 from tests.chaos.checker.evidence import Terms
@@ -19,7 +18,8 @@ from tests.chaos.run import wait_until_ready
 from tests.chaos.terms import TENANTS
 from tests.chaos.testimony import RUNS
 from tests.load.plan import Outcome, Plan
-from turns.settings import Settings
+from turnstile.config.settings import Settings
+from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
 
 REDIS_PREFIX = "load:"
 

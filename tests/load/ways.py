@@ -13,16 +13,16 @@ from typing import Protocol
 from unittest.mock import patch
 
 from bench.http_load import post
-from ops.local.ports import LOOPBACK
-from ops.submit_direct import prepare, submit_all
 from tests.chaos.checker.evidence import Call
 from tests.chaos.journal import Journal, now
 from tests.chaos.terms import TENANTS
 from tests.load.arrivals import Ask
-from turns.batching import Batcher
-from turns.database import Database
-from turns.message_queue import MessageQueues
-from turns.settings import load
+from turnstile.backends.batcher import Batcher
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import load
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.commands.submit_direct import prepare, submit_all
+from turnstile.ops.dev.stack.ports import LOOPBACK
 
 MOST_CONNECTIONS = 256
 """To the APIs. Whoever comes when all are taken waits, and his waiting counts."""

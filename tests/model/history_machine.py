@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from memory.history import History
-from memory.history_entry import MAX_CONTENT_BYTES, Entry
 from tests.contract.store.calls import (
     CANCELED,
     FAILURE,
@@ -25,16 +23,18 @@ from tests.contract.store.calls import (
     submit_one,
 )
 from tests.fakes.store_stands import Stand
-from turns.circuit import Circuit
-from turns.claimed_turn import ClaimedTurn
-from turns.conversation import NOTHING_SAID, HistoryVersion, StoredMessage
-from turns.history import read_history, read_history_as_text, read_version
-from turns.identifiers import start_trace
-from turns.redrive import revive
-from turns.settings import Settings
-from turns.settle import Settled, Superseded
-from turns.settlement import Settlement
-from turns.status import TurnStatus
+from turnstile.backends.circuit_breaker import Circuit
+from turnstile.config.settings import Settings
+from turnstile.memory.history import History
+from turnstile.memory.history_entry import MAX_CONTENT_BYTES, Entry
+from turnstile.queries.history import read_history, read_history_as_text, read_version
+from turnstile.statements.redrive import revive
+from turnstile.statements.settle import Settled, Superseded
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, StoredMessage
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.settlement import Settlement
+from turnstile.turn.status import TurnStatus
 
 SESSIONS = st.sampled_from(["a", "b"])
 PROCESSES = st.sampled_from([0, 1])

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from memory.item import MAX_ITEMS, Item, Verdict, Write
-from memory.kinds import KINDS, Pressure, time_to_live
 from tests.integration.memory.room import Room
-from turns.errors import SupersededError
+from turnstile.errors import SupersededError
+from turnstile.memory.item import MAX_ITEMS, Item, Verdict, Write
+from turnstile.memory.kinds import KINDS, Pressure, time_to_live
 
 KEYS = st.sampled_from("abc")
 KIND_NAMES = st.sampled_from(["item", "state", "fact", "fact"])

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from tests.contract.store.calls import SETTLEMENTS
 from tests.fakes.store_stands import FakeStand, PostgresStand, Snapshot, Stand
-from turns.claimed_turn import ClaimedTurn
-from turns.redrive import Revived
-from turns.renew import Renewal
-from turns.settle import Settled, SettleRequest
+from turnstile.statements.redrive import Revived
+from turnstile.statements.renew_lease import Renewal
+from turnstile.statements.settle import Settled, SettleRequest
+from turnstile.turn.claimed_turn import ClaimedTurn
 
 Answer = TypeVar("Answer")
 Thing = TypeVar("Thing")
@@ -78,7 +78,7 @@ class Pair:
         return fake, real
 
     def renew(self, held: Sequence[Claims], lease_seconds: float) -> None:
-        """`turns.renew.renew` in both."""
+        """`statements.renew_lease.renew` in both."""
         answers = []
         for stand in (self.fake, self.real):
             claims = [claim.of(stand) for claim in held]

@@ -14,30 +14,30 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.contract.store.calls import LEASE_SECONDS, NET_SECONDS, SETTLEMENTS, terms
 from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
 from tests.model.pair import Asked, Claims, Pair, differences, recent
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel, cancel_ahead, cancel_session
-from turns.children import read_children
-from turns.chosen_ids import forget_chosen_ids
-from turns.claim import Claim, ClaimRequest, ClaimTerms, claim
-from turns.claimed_turn import ClaimedTurn
-from turns.double_texting import submit_on_busy
-from turns.errors import SubmissionRefusedError
-from turns.halting import WayOn, read_halt, retry, skip
-from turns.head import WAKE_HEAD, WAKE_HEAD_UNLESS_HELD
-from turns.history import END_OF_SESSION, read_history, read_history_as_text, read_version
-from turns.identifiers import TraceContext, start_trace
-from turns.joining import WAKE_JOINED, WAKE_PARENTS
-from turns.lost_turns import MARK_LOST, find_lost
-from turns.on_busy import OnBusy
-from turns.put_off import PutOff, put_off
-from turns.recorded_values import record_value
-from turns.redrive import read_generations, revive
-from turns.registry import SEEN_SECONDS
-from turns.relay_statements import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
-from turns.settle import Settled, SettleRequest, settle
-from turns.settlement import JoinPolicy
-from turns.status import TurnStatus
-from turns.submission import ParentClaim, Submission, forget_submissions, idempotency_key, submit
+from turnstile.errors import SubmissionRefusedError
+from turnstile.queries.history import END_OF_SESSION, read_history, read_history_as_text, read_version
+from turnstile.statements.cancel import cancel, cancel_ahead, cancel_session
+from turnstile.statements.cancel_before_submit import forget_chosen_ids
+from turnstile.statements.children import read_children
+from turnstile.statements.claim import Claim, ClaimRequest, ClaimTerms, claim
+from turnstile.statements.defer import PutOff, put_off
+from turnstile.statements.halt import WayOn, read_halt, retry, skip
+from turnstile.statements.head import WAKE_HEAD, WAKE_HEAD_UNLESS_HELD
+from turnstile.statements.join import WAKE_JOINED, WAKE_PARENTS
+from turnstile.statements.lost_turns import MARK_LOST, find_lost
+from turnstile.statements.once_values import record_value
+from turnstile.statements.redrive import read_generations, revive
+from turnstile.statements.send_due import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
+from turnstile.statements.settle import Settled, SettleRequest, settle
+from turnstile.statements.submit import ParentClaim, Submission, forget_submissions, idempotency_key, submit
+from turnstile.statements.submit_on_busy import submit_on_busy
+from turnstile.statements.worker_registry import SEEN_SECONDS
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import TraceContext, start_trace
+from turnstile.turn.on_busy import OnBusy
+from turnstile.turn.settlement import JoinPolicy
+from turnstile.turn.status import TurnStatus
 
 LIMIT = {"limit": 200}
 MAX_CRASHES = 2

@@ -15,14 +15,14 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from hypothesis.stateful import run_state_machine_as_test
 
-import memory.history
+import turnstile.memory.history
 from tests.fakes.lock import AsyncClient, Direct, FakeRedis
 from tests.fakes.store_stands import FakeStand, PostgresStand, Stand, put_on_virtual_clock
 from tests.model.history_machine import DEPTH, HistoryMachine
 from tests.stacks.stack import Stack
-from turns.database import Database
-from turns.redis_connections import connect
-from turns.settings import QueueSettings, Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.backends.redis.connect import connect
+from turnstile.config.settings import QueueSettings, Settings
 
 EXAMPLES = int(os.environ.get("TURNSTILE_MODEL_EXAMPLES", "0"))
 
@@ -41,7 +41,7 @@ LONG = hypothesis_settings(SHORT, max_examples=max(EXAMPLES, 1), stateful_step_c
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebuild that nobody finishes is waited for in two looks."""
-    monkeypatch.setattr(memory.history, "PAUSES_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(turnstile.memory.history, "PAUSES_SECONDS", (0.0, 0.0))
 
 
 def settings_of(url: str) -> Settings:

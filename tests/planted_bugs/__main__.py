@@ -17,7 +17,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ops.local.stack import LocalStack
 from tests.chaos.checker import check, load
 from tests.chaos.forking import ForkServer
 from tests.chaos.run import run
@@ -25,6 +24,7 @@ from tests.chaos.stage import end_on_sigterm, own_stack
 from tests.chaos.terms import Options
 from tests.planted_bugs.catalogue import BY_NAME, CATALOGUE
 from tests.planted_bugs.planted_bug import PlantedBug
+from turnstile.ops.dev.stack.stack import LocalStack
 
 TRIES = 6
 """A bug needs its occasion. One that did not show gets another seed; one that never shows was not caught."""

@@ -7,24 +7,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace as with_fields
 from typing import Any
 
-import producer.as_submission
-import producer.intake
-import turns.message_queue
-import turns.renewal_evidence
-import turns.settle
-import worker.decision
-import worker.delivery
-import worker.heartbeat
-import worker.processor
-import worker.settling
-import worker.slots
-import worker.tenant_slots
+import turnstile.message_queue
+import turnstile.producer.submit.as_submission
+import turnstile.producer.submit.intake
+import turnstile.relay.renewal_evidence
+import turnstile.statements.settle
+import turnstile.worker.decision
+import turnstile.worker.delivery
+import turnstile.worker.heartbeat
+import turnstile.worker.processor
+import turnstile.worker.settling
+import turnstile.worker.slots.slots
+import turnstile.worker.slots.tenant_slots
 from tests.planted_bugs.patching import replace
-from turns.database import Database
-from turns.errors import DatabaseUnavailableError, MalformedMessageError
-from turns.settlement import AttemptOutcome
-from turns.submission import Accepted
-from worker.outcome import Snoozed, Stopped, StopReason
+from turnstile.backends.postgres.database import Database
+from turnstile.errors import DatabaseUnavailableError, MalformedMessageError
+from turnstile.statements.submit import Accepted
+from turnstile.turn.settlement import AttemptOutcome
+from turnstile.worker.attempt.outcome import Snoozed, Stopped, StopReason
 
 
 def leases_by_the_local_clock() -> None:
@@ -46,7 +46,7 @@ def leases_by_the_local_clock() -> None:
 
 def renewals_not_counted() -> None:
     """A lease that ran out says that its worker is lost, whether or not anybody can renew."""
-    replace(turns.renewal_evidence.RenewalEvidence, "allows_takeover", lambda _: lambda self, now: True)
+    replace(turnstile.relay.renewal_evidence.RenewalEvidence, "allows_takeover", lambda _: lambda self, now: True)
 
 
 def deduplication_id_reused() -> None:
@@ -59,7 +59,7 @@ def deduplication_id_reused() -> None:
 
         return entry
 
-    replace(turns.message_queue, "_entry", stable)
+    replace(turnstile.message_queue, "_entry", stable)
 
 
 def malformed_message_dropped() -> None:
@@ -68,7 +68,7 @@ def malformed_message_dropped() -> None:
     def dropping(original: Callable[..., Any]) -> Callable[..., Any]:
         async def read(self: Any, message: Any) -> Any:
             try:
-                worker.delivery.decode(message.body)
+                turnstile.worker.delivery.decode(message.body)
             except MalformedMessageError:
                 await self.delete(message)
                 return None
@@ -76,7 +76,7 @@ def malformed_message_dropped() -> None:
 
         return read
 
-    replace(worker.delivery.Delivery, "read", dropping)
+    replace(turnstile.worker.delivery.Delivery, "read", dropping)
 
 
 def malformed_message_ends_the_poll() -> None:
@@ -87,12 +87,12 @@ def malformed_message_ends_the_poll() -> None:
             received = await original(self, queue, most, dead=dead, wait=wait)
             for message in received:
                 if not dead:
-                    worker.delivery.decode(message.body)
+                    turnstile.worker.delivery.decode(message.body)
             return received
 
         return receive
 
-    replace(turns.message_queue.MessageQueues, "receive", raising)
+    replace(turnstile.message_queue.MessageQueues, "receive", raising)
 
 
 def superseded_taken_for_settled() -> None:
@@ -102,15 +102,15 @@ def superseded_taken_for_settled() -> None:
         async def settle(database: Any, terms: Any, requests: Any, encode: Any) -> Any:
             answers = await original(database, terms, requests, encode)
             return [
-                turns.settle.Settled(request.settlement.status, turns.settle.NoClaim.IDLE)
-                if isinstance(answer, turns.settle.Superseded)
+                turnstile.statements.settle.Settled(request.settlement.status, turnstile.statements.settle.NoClaim.IDLE)
+                if isinstance(answer, turnstile.statements.settle.Superseded)
                 else answer
                 for request, answer in zip(requests, answers, strict=True)
             ]
 
         return settle
 
-    replace(worker.settling, "settle", hopeful)
+    replace(turnstile.worker.settling, "settle", hopeful)
 
 
 def lost_settle_taken_for_superseded() -> None:
@@ -121,11 +121,11 @@ def lost_settle_taken_for_superseded() -> None:
             try:
                 return await original(database, terms, requests, encode)
             except DatabaseUnavailableError:
-                return [turns.settle.Superseded() for _ in requests]
+                return [turnstile.statements.settle.Superseded() for _ in requests]
 
         return settle
 
-    replace(worker.settling, "settle", forgetful)
+    replace(turnstile.worker.settling, "settle", forgetful)
 
 
 def heartbeat_on_the_event_loop() -> None:
@@ -146,7 +146,7 @@ def heartbeat_on_the_event_loop() -> None:
 
         return beat
 
-    replace(worker.heartbeat.Heartbeat, "_beat", on_loop)
+    replace(turnstile.worker.heartbeat.Heartbeat, "_beat", on_loop)
 
 
 def release_charges_an_attempt() -> None:
@@ -161,7 +161,7 @@ def release_charges_an_attempt() -> None:
 
         return decide
 
-    replace(worker.settling, "decide", charging)
+    replace(turnstile.worker.settling, "decide", charging)
 
 
 def snooze_charges_an_attempt() -> None:
@@ -176,7 +176,7 @@ def snooze_charges_an_attempt() -> None:
 
         return decide
 
-    replace(worker.settling, "decide", charging)
+    replace(turnstile.worker.settling, "decide", charging)
 
 
 def crash_budget_ignored() -> None:
@@ -188,12 +188,12 @@ def crash_budget_ignored() -> None:
 
         return terms
 
-    replace(worker.processor, "ClaimTerms", boundless)
+    replace(turnstile.worker.processor, "ClaimTerms", boundless)
 
 
 def idempotency_key_ignored() -> None:
     """Equal requests make a turn each."""
-    replace(producer.as_submission, "_key", lambda original: lambda key, turn_id: None)
+    replace(turnstile.producer.submit.as_submission, "_key", lambda original: lambda key, turn_id: None)
 
 
 def accepted_without_commit() -> None:
@@ -209,7 +209,7 @@ def accepted_without_commit() -> None:
 
         return record
 
-    replace(producer.intake.Intake, "_record", optimistic)
+    replace(turnstile.producer.submit.intake.Intake, "_record", optimistic)
 
 
 def _promised(submission: Any) -> Accepted:
@@ -241,10 +241,10 @@ def tenant_cap_not_kept() -> None:
 
         return enter
 
-    replace(worker.tenant_slots.TenantSlots, "enter", open_door)
+    replace(turnstile.worker.slots.tenant_slots.TenantSlots, "enter", open_door)
 
 
 def slots_not_counted() -> None:
     """What was taken in ahead does not wait for a slot, and as much is taken in ahead as there are slots."""
-    replace(worker.slots.Slots, "take", lambda _: lambda self: True)
-    replace(worker.slots.Slots, "ahead", lambda _: lambda self: self.count)
+    replace(turnstile.worker.slots.slots.Slots, "take", lambda _: lambda self: True)
+    replace(turnstile.worker.slots.slots.Slots, "ahead", lambda _: lambda self: self.count)

@@ -3,23 +3,28 @@
 from collections.abc import Callable
 from typing import Any
 
-import producer.api
-import producer.turn_watch
-import turns.event_hints
-import turns.events
-import turns.webhook_delivery
-import worker.emitting
+import turnstile.producer.routes.turns
+import turnstile.producer.watch.turn_watch
+import turnstile.relay.webhooks.delivery
+import turnstile.streaming.stream
+import turnstile.streaming.subscriptions
+import turnstile.worker.attempt.emitter
 from tests.planted_bugs.patching import alter, replace
 
 
 def stream_goes_on_over_a_hole() -> None:
     """What Redis did not take is forgotten, the worker goes on behind it, and no reader is reset."""
     whole = "if not anew and not (last_fence == fence and last_n == first - 1) then return 'lost' end"
-    alter(turns.events, "APPEND", (whole, ""))
+    alter(turnstile.streaming.stream, "APPEND", (whole, ""))
 
     def forgetful(original: Callable[..., Any]) -> Callable[..., Any]:
         def note(self: Any, answer: Any) -> None:
-            original(self, turns.events.Appended.APPENDED if answer is turns.events.Appended.AWAY else answer)
+            original(
+                self,
+                turnstile.streaming.stream.Appended.APPENDED
+                if answer is turnstile.streaming.stream.Appended.AWAY
+                else answer,
+            )
 
         return note
 
@@ -31,8 +36,8 @@ def stream_goes_on_over_a_hole() -> None:
 
         return take
 
-    replace(worker.emitting.Emitter, "_note", forgetful)
-    replace(producer.turn_watch._Following, "take", trusting)
+    replace(turnstile.worker.attempt.emitter.Emitter, "_note", forgetful)
+    replace(turnstile.producer.watch.turn_watch._Following, "take", trusting)
 
 
 def emit_not_fenced() -> None:
@@ -43,16 +48,20 @@ def emit_not_fenced() -> None:
     ARGV[1], ARGV[2], ARGV[3] = string.format('%d', fence), string.format('%d', first), 'next'
 end
 """
-    alter(turns.events, "APPEND", ("if last_fence > fence then return 'superseded' end\n", unfenced))
+    alter(turnstile.streaming.stream, "APPEND", ("if last_fence > fence then return 'superseded' end\n", unfenced))
 
 
 def event_ids_begin_again() -> None:
     """Each attempt numbers its events as the first did, so that a reader takes its words for more of the old ones."""
-    alter(turns.events, "APPEND", (
+    alter(turnstile.streaming.stream, "APPEND", (
         "    for n = first, final do\n",
         "    if anew and first == 1 then redis.call('DEL', KEYS[1]) end\n    for n = first, final do\n",
     ))  # fmt: skip
-    replace(worker.emitting, "numbered", lambda original: lambda fence, first, sayings: original(1, first, sayings))
+    replace(
+        turnstile.worker.attempt.emitter,
+        "numbered",
+        lambda original: lambda fence, first, sayings: original(1, first, sayings),
+    )
 
 
 def end_not_said_at_settle() -> None:
@@ -64,12 +73,12 @@ def end_not_said_at_settle() -> None:
 
         return settled
 
-    replace(worker.emitting.Emitter, "settled", silent)
+    replace(turnstile.worker.attempt.emitter.Emitter, "settled", silent)
 
 
 def waits_are_woken_by_looks() -> None:
     """Nobody listens for hints: whoever waits hears of the end when he looks for himself."""
-    replace(turns.event_hints.Listener, "tell", lambda original: lambda self, **_: None)
+    replace(turnstile.streaming.subscriptions.Listener, "tell", lambda original: lambda self, **_: None)
 
 
 def wait_without_its_bound() -> None:
@@ -81,7 +90,7 @@ def wait_without_its_bound() -> None:
 
         return wait
 
-    replace(producer.api, "wait_for_end", patient)
+    replace(turnstile.producer.routes.turns, "wait_for_end", patient)
 
 
 def any_answer_delivers_a_webhook() -> None:
@@ -94,12 +103,12 @@ def any_answer_delivers_a_webhook() -> None:
 
         return attempt
 
-    replace(turns.webhook_delivery.WebhookDelivery, "_try", easily_pleased)
+    replace(turnstile.relay.webhooks.delivery.WebhookDelivery, "_try", easily_pleased)
 
 
 def webhook_given_up_at_once() -> None:
     """A webhook that did not arrive is forgotten."""
-    replace(turns.webhook_delivery, "MAX_TRIES", lambda _: 1)
+    replace(turnstile.relay.webhooks.delivery, "MAX_TRIES", lambda _: 1)
 
 
 def webhook_signed_without_its_id() -> None:
@@ -111,4 +120,4 @@ def webhook_signed_without_its_id() -> None:
 
         return signed
 
-    replace(turns.webhook_delivery, "signed_headers", careless)
+    replace(turnstile.relay.webhooks.delivery, "signed_headers", careless)

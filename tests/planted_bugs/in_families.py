@@ -6,21 +6,21 @@ from dataclasses import replace as with_fields
 from typing import Any
 from uuid import uuid4
 
-import turns.joining
-import turns.settle
-import worker.children
-import worker.once
-import worker.settling
+import turnstile.statements.join
+import turnstile.statements.settle
+import turnstile.worker.attempt.children
+import turnstile.worker.attempt.once
+import turnstile.worker.settling
 from tests.planted_bugs.patching import alter, replace
-from turns.head import IS_FAILED
-from turns.recorded_values import RecordedValue
-from turns.status import TurnStatus
-from worker.outcome import Joining
+from turnstile.statements.head import IS_FAILED
+from turnstile.statements.once_values import RecordedValue
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.outcome import Joining
 
 
 def children_started_again() -> None:
     """A handler that runs again starts its children again."""
-    replace(worker.children, "make_child_id", lambda original: lambda *args: uuid4())
+    replace(turnstile.worker.attempt.children, "make_child_id", lambda original: lambda *args: uuid4())
 
     def forgetful(original: Callable[..., Any]) -> Callable[..., Any]:
         async def read(database: Any, parent_id: Any) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def children_started_again() -> None:
 
         return read
 
-    replace(worker.children, "read_children", forgetful)
+    replace(turnstile.worker.attempt.children, "read_children", forgetful)
 
 
 def join_charges_an_attempt() -> None:
@@ -49,7 +49,7 @@ def _joins_otherwise(**fields: Any) -> None:
 
         return decide
 
-    replace(worker.settling, "decide", otherwise)
+    replace(turnstile.worker.settling, "decide", otherwise)
 
 
 def join_over_at_the_first() -> None:
@@ -61,20 +61,20 @@ def join_over_at_the_first() -> None:
 
         return is_joined
 
-    replace(worker.children, "is_joined", hasty)
+    replace(turnstile.worker.attempt.children, "is_joined", hasty)
     child = "SELECT FROM turns c WHERE c.id = ANY (t.joining) AND ('' || c.status)"
     none_is_open = (
         f"NOT EXISTS ({child} IN ('PENDING', 'RUNNING'))",
         f"EXISTS ({child} NOT IN ('PENDING', 'RUNNING'))",
     )
     for statement in ("WAKE_PARENTS", "WAKE_JOINED"):
-        alter(turns.joining, statement, none_is_open)
+        alter(turnstile.statements.join, statement, none_is_open)
 
 
 def parents_never_woken() -> None:
     """Nobody tells a parent that its children have ended."""
     for statement in ("WAKE_PARENTS", "WAKE_JOINED"):
-        alter(turns.joining, statement, ("(t.status <> 'PENDING' OR (", "(t.status <> 'PENDING' AND ("))
+        alter(turnstile.statements.join, statement, ("(t.status <> 'PENDING' OR (", "(t.status <> 'PENDING' AND ("))
 
 
 def once_not_recorded() -> None:
@@ -86,7 +86,7 @@ def once_not_recorded() -> None:
 
         return record_value
 
-    replace(worker.once, "record_value", fleeting)
+    replace(turnstile.worker.attempt.once, "record_value", fleeting)
 
 
 def once_not_looked_up() -> None:
@@ -98,7 +98,7 @@ def once_not_looked_up() -> None:
 
         return read_values
 
-    replace(worker.once, "read_values", blind)
+    replace(turnstile.worker.attempt.once, "read_values", blind)
 
 
 def compensation_of_a_retry() -> None:
@@ -115,9 +115,9 @@ def compensation_of_a_retry() -> None:
 
         return compensations
 
-    replace(turns.settle, "_compensations", eager)
+    replace(turnstile.statements.settle, "_compensations", eager)
     alter(
-        turns.settle,
+        turnstile.statements.settle,
         "COMPENSATE_FAILED",
         (f"WHERE t.fence = f.fence AND {IS_FAILED}", "WHERE t.fence = f.fence"),
         ("WHERE f.status = 'FAILED' AND ", "WHERE "),
@@ -127,7 +127,7 @@ def compensation_of_a_retry() -> None:
 def compensation_once_for_ever() -> None:
     """A redriven turn that fails again finds that it has been compensated."""
     alter(
-        turns.settle,
+        turnstile.statements.settle,
         "COMPENSATE_FAILED",
         ("'compensation/' || t.id || '/' || t.generation", "'compensation/' || t.id"),
     )

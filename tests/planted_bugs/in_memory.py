@@ -4,22 +4,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace as with_fields
 from typing import Any
 
-import memory.history
-import memory.history_cache
-import turns.memory_items
-from memory.item import Item
-from memory.item_cache import Found, ItemCache
-from memory.working import WorkingMemory
+import turnstile.memory.durable_items
+import turnstile.memory.history
+import turnstile.memory.history_cache
 from tests.planted_bugs.patching import alter, replace
+from turnstile.memory.item import Item
+from turnstile.memory.item_cache import Found, ItemCache
+from turnstile.memory.working import WorkingMemory
 
 
 def fact_written_without_fence() -> None:
     """A stalled worker writes over what its successor has kept."""
     alter(
-        turns.memory_items,
+        turnstile.memory.durable_items,
         "WRITE_ITEMS",
         (
-            f"WHERE t.id = %(turn)s AND t.fence = %(fence)s AND {turns.memory_items.IS_RUNNING} ",
+            f"WHERE t.id = %(turn)s AND t.fence = %(fence)s AND {turnstile.memory.durable_items.IS_RUNNING} ",
             "WHERE t.id = %(turn)s ",
         ),
     )
@@ -33,7 +33,9 @@ def facts_not_read_again_after_a_flush() -> None:
 def expected_version_ignored() -> None:
     """A compare-and-set writes over whatever is there."""
     alter(
-        turns.memory_items, "WRITE_ITEMS", ("OR (SELECT w.expected IS NULL OR w.expected = ", "OR (SELECT true OR 0 = ")
+        turnstile.memory.durable_items,
+        "WRITE_ITEMS",
+        ("OR (SELECT w.expected IS NULL OR w.expected = ", "OR (SELECT true OR 0 = "),
     )
 
 
@@ -58,7 +60,7 @@ def items_kept_in_the_process() -> None:
 
 def history_of_any_version() -> None:
     """Whatever history Redis has is shown, also one that ends before the last turn."""
-    alter(memory.history_cache, "LOAD", ("if claim == ARGV[2] then", "if claim then"))
+    alter(turnstile.memory.history_cache, "LOAD", ("if claim == ARGV[2] then", "if claim then"))
 
 
 def history_without_the_inputs() -> None:
@@ -70,4 +72,4 @@ def history_without_the_inputs() -> None:
 
         return append
 
-    replace(memory.history.History, "append", replies_only)
+    replace(turnstile.memory.history.History, "append", replies_only)

@@ -5,14 +5,14 @@ from typing import Any
 
 import psycopg
 
-import turns.relay
-import turns.relay_sends
-import turns.renewal_evidence
-import turns.settle
-import worker.app
+import turnstile.relay.loop
+import turnstile.relay.renewal_evidence
+import turnstile.relay.sends
+import turnstile.statements.settle
+import turnstile.worker.app
 from tests.planted_bugs.patching import alter, replace
-from turns.errors import QueueUnavailableError
-from turns.relay_queues import RelayQueues
+from turnstile.errors import QueueUnavailableError
+from turnstile.relay.queues import RelayQueues
 
 
 class _Refused:
@@ -31,12 +31,12 @@ def relay_captures() -> None:
     async def keep(self: Any, rows: Any) -> None:
         pass
 
-    replace(turns.relay_sends.RelaySends, "_give_back", lambda _: keep)
+    replace(turnstile.relay.sends.RelaySends, "_give_back", lambda _: keep)
     replace(RelayQueues, "failed", lambda _: lambda self, line, now, chance: None)
     # Its occasion is a fleet in which only the relay's own process may send.
-    original: Any = worker.app.Relay
+    original: Any = turnstile.worker.app.Relay
     replace(
-        worker.app, "Relay", lambda _: lambda database, _, settings, evidence: original(
+        turnstile.worker.app, "Relay", lambda _: lambda database, _, settings, evidence: original(
             database, _Refused(), settings.model_copy(update={"relay_tick_seconds": 0.02}), evidence
         )
     )  # fmt: skip
@@ -44,13 +44,13 @@ def relay_captures() -> None:
 
 def takeover_never_allowed() -> None:
     """The guard against takeovers of the living never gives in, and lost turns stay lost."""
-    replace(turns.renewal_evidence.RenewalEvidence, "allows_takeover", lambda _: lambda self, now: False)
+    replace(turnstile.relay.renewal_evidence.RenewalEvidence, "allows_takeover", lambda _: lambda self, now: False)
 
 
 def crashes_never_cleared() -> None:
     """Lost workers are counted for as long as a turn lives, however many of its runs were completed in between."""
     alter(
-        turns.settle,
+        turnstile.statements.settle,
         "SETTLE",
         ("CASE WHEN v.final_outcome IN ('retried', 'snoozed', 'joined') THEN 0 ELSE t.crashes END", "t.crashes"),
     )
@@ -68,4 +68,4 @@ def refused_statement_ends_the_process() -> None:
 
         return alone
 
-    replace(turns.relay, "alone", raising)
+    replace(turnstile.relay.loop, "alone", raising)

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 from uuid import UUID
 
-from producer.intake import Intake
-from producer.wake_up_sending import WakeUpSending
 from tests.simulation.processes import Process
 from tests.simulation.worker import Backing
-from turns.cancel_hints import CancelHints
+from turnstile.producer.submit.intake import Intake
+from turnstile.producer.submit.wake_ups import WakeUpSending
+from turnstile.streaming.cancel_signals import CancelHints
 
 PATIENCE_SECONDS = 4.0
 LATENCY_SECONDS = 0.002

@@ -13,29 +13,29 @@ from functools import cache
 from types import CodeType
 from typing import Any
 
-import turns.message_queue
-import turns.registry
-import turns.renew
-import turns.threaded_transport
-import worker.heartbeat
-import worker.session_lock
+import turnstile.backends.sqs.threaded_transport
+import turnstile.message_queue
+import turnstile.statements.renew_lease
+import turnstile.statements.worker_registry
+import turnstile.worker.heartbeat
+import turnstile.worker.session_lock
 
 SUFFIX = "_awaited"
 
 AWAITED: tuple[tuple[Any, str], ...] = (
     *(
-        (worker.heartbeat.Heartbeat, name)
+        (turnstile.worker.heartbeat.Heartbeat, name)
         for name in ("_run", "_try_beat", "_look", "_beat", "_extend_locks", "_renew_rows", "_extend_messages")
     ),
-    (worker.heartbeat.Heartbeat, "_withdraw"),
-    (worker.session_lock.LockExtender, "extend"),
-    (worker.session_lock.LockExtender, "_ask"),
-    (turns.message_queue.MessageQueues, "extend"),
-    (turns.threaded_transport.ThreadedTransport, "call_blocking"),
-    (turns.threaded_transport, "ask"),
-    (turns.renew, "renew"),
-    (turns.registry, "announce"),
-    (turns.registry, "withdraw"),
+    (turnstile.worker.heartbeat.Heartbeat, "_withdraw"),
+    (turnstile.worker.session_lock.LockExtender, "extend"),
+    (turnstile.worker.session_lock.LockExtender, "_ask"),
+    (turnstile.message_queue.MessageQueues, "extend"),
+    (turnstile.backends.sqs.threaded_transport.ThreadedTransport, "call_blocking"),
+    (turnstile.backends.sqs.threaded_transport, "ask"),
+    (turnstile.statements.renew_lease, "renew"),
+    (turnstile.statements.worker_registry, "announce"),
+    (turnstile.statements.worker_registry, "withdraw"),
 )
 """Functions that block, by where they are; calls of them are renamed and awaited."""
 
@@ -86,4 +86,4 @@ def install() -> None:
         setattr(home, name + SUFFIX, made)
         if inspect.ismodule(home):
             # The heartbeat has imported it by name.
-            setattr(worker.heartbeat, name + SUFFIX, made)
+            setattr(turnstile.worker.heartbeat, name + SUFFIX, made)

@@ -14,9 +14,9 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.simulation.clock import VirtualLoop
-from turns.envelope import ReceivedMessage
-from worker.heartbeat import Kept
-from worker.hold import Hold
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.worker.heartbeat import Kept
+from turnstile.worker.session_run import Hold
 
 NANOSECONDS = 1_000_000_000
 

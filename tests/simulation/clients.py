@@ -7,14 +7,14 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from producer.turn_request import TurnRequest
 from tests.chaos.checker.evidence import Call
 from tests.simulation.api import RefusedError, SimulatedApi, UnansweredError
 from tests.simulation.clock import VirtualLoop
 from tests.simulation.plan import TENANTS, Plan, Wish, make_wish
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.errors import DatabaseUnavailableError, SubmissionRefusedError
+from turnstile.errors import DatabaseUnavailableError, SubmissionRefusedError
+from turnstile.producer.submit.turn_request import TurnRequest
+from turnstile.statements.cancel import cancel
+from turnstile.turn.cancel_reason import CancelReason
 
 TRIES = 40
 REFUSALS = 2

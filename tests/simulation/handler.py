@@ -8,7 +8,7 @@ from tests.chaos.checker.evidence import Fault, HandlerRun
 from tests.simulation.clock import VirtualLoop
 from tests.simulation.processes import Process
 from tests.simulation.threads import LockstepEvent
-from worker import Context, Handler, Reject, Retry, Snooze, Turn
+from turnstile import Context, Handler, Reject, Retry, Snooze, Turn
 
 HISTORY_LIMIT = 20
 DEAF_NAP_SECONDS = 0.5

@@ -5,12 +5,12 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from ops.redrive import Candidate, Redrive, Survey
 from tests.simulation.life import World
 from tests.simulation.processes import Process
-from turns.dead_letters import FailedFilter
-from turns.errors import TurnstileError
-from turns.status import TurnStatus
+from turnstile.errors import TurnstileError
+from turnstile.ops.dead_letters.redrive import Candidate, Redrive, Survey
+from turnstile.queries.failed_turns import FailedFilter
+from turnstile.turn.status import TurnStatus
 
 SIGKILL = -9
 WALL_CLOCK_HOUR = 3600.0

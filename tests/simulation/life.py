@@ -31,7 +31,7 @@ from tests.simulation.processes import Process
 from tests.simulation.quiet import Journal, journal
 from tests.simulation.wires import Service
 from tests.simulation.worker import Backing, SimulatedWorker, worker_parts
-from turns.relay import Relay
+from turnstile.relay.loop import Relay
 
 BEGINS_AT = 1000.0
 REST_EVERY_SECONDS = 0.25

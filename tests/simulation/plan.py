@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from turns.settings import QueueSettings, Settings
-from worker.tenant_slots import TenantShare
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.worker.slots.tenant_slots import TenantShare
 
 TENANTS = ("alpha", "beta")
 

@@ -8,14 +8,14 @@ import psycopg
 
 from tests.fakes.store import FakeConnection, FakeDatabase
 from tests.simulation.wires import BrokenWireError, Wire
-from turns.errors import DatabaseUnavailableError
+from turnstile.errors import DatabaseUnavailableError
 
 Parameters = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 
 
 class SimulatedDatabase:
-    """What `turns.database.Database` is to the product."""
+    """What `backends.postgres.database.Database` is to the product."""
 
     def __init__(self, shared: FakeDatabase, wire: Wire) -> None:
         self._store = shared.for_another_process()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import turns.settle
+import turnstile.statements.settle
 from tests.chaos.checker import check
 from tests.conftest import ROOT
 from tests.fakes import store, store_claim
@@ -70,7 +70,7 @@ def test_a_store_that_takes_the_last_turn_of_a_session_for_its_head_is_convicted
 
 
 def test_a_store_that_forgets_what_it_was_told_is_convicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(store.STATEMENTS, turns.settle.SETTLE, settle_without_a_reply)
+    monkeypatch.setitem(store.STATEMENTS, turnstile.statements.settle.SETTLE, settle_without_a_reply)
 
     convicted = {violation.invariant for violation in check(run_seed(1)[1])}
 

@@ -12,10 +12,8 @@ from typing import Any, cast
 from unittest.mock import patch
 from uuid import UUID
 
-import worker.app
-import worker.watchdog
-from memory.history import History
-from memory.kinds import Pressure
+import turnstile.worker.app
+import turnstile.worker.process.watchdog
 from tests.fakes.lock import AsyncClient, FakeRedis
 from tests.fakes.queues import FakeMessageQueues, FakeSqs, FakeTransport
 from tests.fakes.store import FakeDatabase
@@ -32,14 +30,16 @@ from tests.simulation.far_ends import (
 from tests.simulation.processes import Process
 from tests.simulation.store import SimulatedConnection, SimulatedDatabase
 from tests.simulation.threads import start_thread
-from turns.events import Append, Appended
-from turns.settings import Settings
-from turns.sqs_transport import CONNECT_SECONDS, EXTEND_SECONDS
-from worker.attempt import Attempt
-from worker.handler import Handler
-from worker.heartbeat import Heartbeat
-from worker.session_lock import SessionLock
-from worker.shutdown import Shutdown
+from turnstile.backends.sqs.transport import CONNECT_SECONDS, EXTEND_SECONDS
+from turnstile.config.settings import Settings
+from turnstile.handlers.handler import Handler
+from turnstile.memory.history import History
+from turnstile.memory.kinds import Pressure
+from turnstile.streaming.stream import Append, Appended
+from turnstile.worker.attempt.attempt import Attempt
+from turnstile.worker.heartbeat import Heartbeat
+from turnstile.worker.process.shutdown import Shutdown
+from turnstile.worker.session_lock import SessionLock
 
 
 class Backing:
@@ -215,10 +215,10 @@ def worker_parts(backing: Backing) -> Iterator[None]:
     }
     with ExitStack() as stack:
         for name, part in parts.items():
-            stack.enter_context(patch.object(worker.app, name, part))
+            stack.enter_context(patch.object(turnstile.worker.app, name, part))
         # The processor keeps its attempts in a set, and stops them in the set's order: by number, not by address.
         stack.enter_context(patch.object(Attempt, "__hash__", number))
-        stack.enter_context(patch.object(worker.watchdog, "os", SimpleNamespace(_exit=leave)))
+        stack.enter_context(patch.object(turnstile.worker.process.watchdog, "os", SimpleNamespace(_exit=leave)))
         yield
 
 
@@ -247,9 +247,9 @@ class SimulatedWorker:
         async with AsyncExitStack() as stack:
             database = self._backing.database(self.process)
             queues = self._backing.queues(self.process)
-            address = await worker.app._find_queue(queues, settings.queue, self.shutdown.stopping)
+            address = await turnstile.worker.app._find_queue(queues, settings.queue, self.shutdown.stopping)
             code = 0
             if address is not None:
-                made = worker.app._Worker(settings, self._handler, database, queues, address, self.shutdown)
+                made = turnstile.worker.app._Worker(settings, self._handler, database, queues, address, self.shutdown)
                 code = await made.run(stack)
         self.process.die(code)

@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 import boto3
 import pytest
 
-from ops.local.stack import LocalStack
 from tests.given_queues import GivenQueues, empty
 from tests.stacks.stack import Service
+from turnstile.ops.dev.stack.stack import LocalStack
 
 FORBIDDEN = ("CreateQueue", "DeleteQueue", "PurgeQueue", "SetQueueAttributes")
 

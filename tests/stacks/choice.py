@@ -19,10 +19,10 @@ from typing import Any, assert_never
 
 import pytest
 
-from ops.local.stack import LocalStack, down, up
 from tests.given_queues import VARIABLE, find_given_queues
 from tests.stacks.aws import AwsStack, give_back
 from tests.stacks.stack import Stack
+from turnstile.ops.dev.stack.stack import LocalStack, down, up
 
 
 class Kind(StrEnum):

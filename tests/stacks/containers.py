@@ -22,9 +22,9 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.image import DockerImage
 
-from ops.local.ports import LOOPBACK, choose_free, is_free
-from ops.local.stack import environment_of
 from tests.probes import wait_until
+from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free, is_free
+from turnstile.ops.dev.stack.stack import environment_of
 
 ROOT = Path(__file__).parents[2]
 POSTGRES = "postgres:18"

@@ -10,12 +10,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.asyncapi import document
 from tests.conftest import ROOT
-from turns.envelope import DeadLetter, OutgoingMessage
-from turns.errors import MalformedMessageError
-from turns.identifiers import start_trace
-from turns.message import ID_PATTERN, WakeUp, decode
+from turnstile.errors import MalformedMessageError
+from turnstile.ops.asyncapi import document
+from turnstile.turn.envelope import DeadLetter, OutgoingMessage
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.message import ID_PATTERN, WakeUp, decode
 
 ids = st.from_regex(ID_PATTERN, fullmatch=True)
 DOCUMENT = document()
@@ -33,7 +33,7 @@ def values(attributes: dict[str, dict[str, str]]) -> dict[str, str]:
 def test_the_file_is_the_generated_one() -> None:
     written = yaml.safe_load((ROOT / "docs" / "asyncapi.yaml").read_text())
 
-    assert written == DOCUMENT, "run: python -m ops.asyncapi > docs/asyncapi.yaml"
+    assert written == DOCUMENT, "run: python -m turnstile.ops.asyncapi > docs/asyncapi.yaml"
 
 
 @given(ids, ids, st.uuids())

@@ -17,16 +17,16 @@ from uuid import UUID
 import pytest
 
 from tests.probes import until, wait_until
-from turns.cancel_reason import CancelReason
-from turns.claimed_turn import ClaimedTurn
-from turns.conversation import NOTHING_SAID
-from turns.events import Append, Appended
-from worker.attempt import Attempt
-from worker.context import TurnContext, turn_for_handler
-from worker.emitting import Emitter
-from worker.handler import Context, Handler, Reject, Retry, Snooze, Turn
-from worker.handler_exits import outlive_exits
-from worker.outcome import Failed, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
+from turnstile.handlers.handler import Context, Handler, Reject, Retry, Snooze, Turn
+from turnstile.streaming.stream import Append, Appended
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.conversation import NOTHING_SAID
+from turnstile.worker.attempt.attempt import Attempt
+from turnstile.worker.attempt.context import TurnContext, turn_for_handler
+from turnstile.worker.attempt.emitter import Emitter
+from turnstile.worker.attempt.outcome import Failed, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
+from turnstile.worker.attempt.system_exit_guard import outlive_exits
 
 CLAIMED = ClaimedTurn(
     claim_id=UUID(int=1), id=UUID(int=2), tenant_id="t", session_id="s", seq=1, queue="turns", attempt=1, failures=0,

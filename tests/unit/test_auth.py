@@ -4,7 +4,7 @@ import hmac
 
 import pytest
 
-from producer.auth import ApiKeys
+from turnstile.producer.http.auth import ApiKeys
 
 KEYS = ApiKeys([("acme", "key-one-1"), ("globex", "key-two-2"), ("acme", "key-three")])
 

@@ -10,7 +10,7 @@ from botocore.credentials import CredentialResolver
 from botocore.exceptions import NoCredentialsError
 
 from tests.probes import wait_until
-from turns.aws_credentials import SoughtCredentials
+from turnstile.backends.sqs.credentials import SoughtCredentials
 
 THREADS = 8
 

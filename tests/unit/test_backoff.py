@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turns.backoff import DEFAULT_CAP_SECONDS, ceiling, full_jitter
+from turnstile.backends.backoff import DEFAULT_CAP_SECONDS, ceiling, full_jitter
 
 attempts = st.integers(1, 10**9)
 bases = st.floats(0.001, 60)

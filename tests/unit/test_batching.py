@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-import turns.batching
+import turnstile.backends.batcher
 from tests.probes import turn_loop, until
-from turns.batching import CROWD, MOST_BEGIN, REST_SECONDS, Batcher
-from turns.errors import TurnstileError
+from turnstile.backends.batcher import CROWD, MOST_BEGIN, REST_SECONDS, Batcher
+from turnstile.errors import TurnstileError
 
 Flush = Callable[[Sequence[int]], Awaitable[Sequence[int]]]
 
@@ -226,7 +226,7 @@ async def test_when_nobody_begins_anything_any_more_all_are_told_together_again(
 
 async def test_callers_are_served_however_long_ago_anything_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """Halved with each batch since then, its share comes to a number that nothing can be divided by."""
-    monkeypatch.setattr(turns.batching, "REST_SECONDS", -1.0)
+    monkeypatch.setattr(turnstile.backends.batcher, "REST_SECONDS", -1.0)
     begin = True
     line = Line(begins=lambda _: begin)
     await line.learn()
@@ -246,7 +246,7 @@ async def test_a_line_that_does_not_end_is_served_by_whole_batches() -> None:
 
 
 async def test_a_moment_in_which_nobody_waits_ends_no_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns.batching, "REST_SECONDS", 60.0)
+    monkeypatch.setattr(turnstile.backends.batcher, "REST_SECONDS", 60.0)
     line = Line(begins=lambda _: True)
     for _ in range(CROWD // 10):
         await line.sizes(10)

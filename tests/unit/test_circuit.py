@@ -1,6 +1,6 @@
 """The circuit breaker."""
 
-from turns.circuit import Circuit
+from turnstile.backends.circuit_breaker import Circuit
 
 
 def test_a_new_circuit_lets_calls_through() -> None:

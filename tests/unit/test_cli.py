@@ -16,15 +16,15 @@ from typer.core import TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from ops.cli import app
-from ops.exit_codes import CommandError, ExitCode, explain
-from turns.errors import (
+from turnstile.errors import (
     AddressUnusableError,
     DatabaseUnavailableError,
     QueueUnavailableError,
     SettingsError,
     UnknownQueueError,
 )
+from turnstile.ops.cli import app
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
 HEAVY = ("alembic", "asyncio", "boto3", "fastapi", "httpx", "producer", "psycopg", "pydantic", "rich", "worker")
@@ -34,7 +34,7 @@ def turnstile(*arguments: str, **environment: str) -> "subprocess.CompletedProce
     """The real command. Without the variables by which a developer's shell may point at a stack."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("TURNSTILE_", "DATABASE_URL"))}
     return subprocess.run(
-        [sys.executable, "-m", "ops.cli", *arguments],
+        [sys.executable, "-m", "turnstile.ops.cli", *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -226,7 +226,11 @@ def test_each_error_has_its_code_and_one_line(error: BaseException, code: ExitCo
         (["worker", "--queue", "nope"], {"TURNSTILE_QUEUES": '[{"name": "turns"}]'}, ExitCode.NOT_FOUND),
         (["list"], {"DATABASE_URL": "mysql://localhost/x"}, ExitCode.USAGE),
         (["api"], {"DATABASE_URL": "nonsense"}, ExitCode.USAGE),
-        (["worker", "--handler", "examples.eliza:respond"], {"REDIS_URL": "http://localhost"}, ExitCode.USAGE),
+        (
+            ["worker", "--handler", "turnstile.examples.eliza:respond"],
+            {"REDIS_URL": "http://localhost"},
+            ExitCode.USAGE,
+        ),
         (["submit", "a", "b"], {"TURNSTILE_API_KEY": "0123456789\n"}, ExitCode.USAGE),
         (["api"], {"TURNSTILE_API_HOST": "192.0.2.1", "TURNSTILE_API_KEYS": "a:0123456789"}, ExitCode.USAGE),
     ],
@@ -246,8 +250,8 @@ def test_what_goes_wrong_is_one_line_for_people(
 def test_a_queue_that_the_api_does_not_know_is_not_found_over_http_too(kind: str, code: ExitCode) -> None:
     import httpx
 
-    from ops.submit_http import ApiClient
-    from turns.settings import Settings
+    from turnstile.config.settings import Settings
+    from turnstile.ops.commands.submit_http import ApiClient
 
     problem = {"type": f"https://example.test/problems/{kind}", "detail": "it says why"}
     with pytest.raises(CommandError, match="422: it says why") as refused:
@@ -272,7 +276,7 @@ LOCAL_ENV = 'eval "$(turnstile local env)" sets it for the local stack'
 @pytest.mark.parametrize(
     "command",
     [
-        ["worker", "--handler", "examples.eliza:respond"],
+        ["worker", "--handler", "turnstile.examples.eliza:respond"],
         ["relay"],
         ["api"],
         ["dlq", "list"],
@@ -308,8 +312,8 @@ def test_a_shell_without_a_database_is_told_what_sets_it(command: list[str]) -> 
 def test_a_shell_without_a_key_is_told_what_sets_it() -> None:
     import httpx
 
-    from ops.submit_http import ApiClient
-    from turns.settings import Settings
+    from turnstile.config.settings import Settings
+    from turnstile.ops.commands.submit_http import ApiClient
 
     problem = httpx.Response(401, json={"detail": "send `Authorization: Bearer <key>`"})
     with pytest.raises(CommandError) as forgotten:
@@ -374,14 +378,15 @@ def test_help_is_quick() -> None:
 
 
 def test_the_command_line_itself_imports_nothing_heavy() -> None:
-    code = f"import sys, json, ops.cli; print(json.dumps([m for m in {HEAVY} if m in sys.modules]))"
+    code = f"import sys, json, turnstile.ops.cli; print(json.dumps([m for m in {HEAVY} if m in sys.modules]))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180)
 
     assert json.loads(result.stdout) == []
 
 
 def test_a_worker_does_not_carry_the_api() -> None:
-    code = "import sys, ops.cli, worker.app; print([m for m in ('fastapi', 'uvicorn', 'producer') if m in sys.modules])"
+    imports = "import sys, turnstile.ops.cli, turnstile.worker.app"
+    code = f"{imports}; print([m for m in ('fastapi', 'uvicorn', 'turnstile.producer') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180)
 
     assert result.stdout.strip() == "[]"

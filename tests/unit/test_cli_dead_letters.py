@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from ops.dead_letter_pass import FRUITLESS_RECEIVES, DeadLetterPass
-from ops.dead_letter_verdict import Verdict, judge, read_letter
-from turns.envelope import ReceivedMessage
-from turns.message import DEAD_LETTER_GENERATION, WakeUp
+from turnstile.ops.dead_letters.dlq_pass import FRUITLESS_RECEIVES, DeadLetterPass
+from turnstile.ops.dead_letters.verdict import Verdict, judge, read_letter
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.turn.message import DEAD_LETTER_GENERATION, WakeUp
 
 TURN = UUID("00000000-0000-7000-8000-000000000001")
 

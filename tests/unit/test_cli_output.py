@@ -10,14 +10,14 @@ from uuid import UUID
 import pytest
 from rich.console import Console
 
-from ops.demo.performance import Stage
-from ops.demo.screen import Screen
-from ops.exit_codes import CommandError
-from ops.local_stack import _quoted
-from ops.output import harmless, print_json, print_table, shortened
-from ops.redrive import Survey
-from ops.redrive_command import as_document, parse_rate
-from turns.status import TurnStatus
+from turnstile.ops.commands.redrive import as_document, parse_rate
+from turnstile.ops.dead_letters.redrive import Survey
+from turnstile.ops.dev.demo.run import Stage
+from turnstile.ops.dev.demo.screen import Screen
+from turnstile.ops.dev.local_command import _quoted
+from turnstile.ops.terminal.exit_codes import CommandError
+from turnstile.ops.terminal.output import harmless, print_json, print_table, shortened
+from turnstile.turn.status import TurnStatus
 
 
 @pytest.mark.parametrize("value", ["plain", "it's", '"; rm -rf $HOME `x`', "two\nlines", "", "'''"])
@@ -66,7 +66,7 @@ def test_a_rate_may_name_its_unit(text: str, rate: float) -> None:
 
 
 def test_a_dry_run_answers_with_the_same_keys() -> None:
-    from ops.redrive import RedriveResult
+    from turnstile.ops.dead_letters.redrive import RedriveResult
 
     assert as_document(Survey(), None).keys() == as_document(Survey(), RedriveResult()).keys()
 

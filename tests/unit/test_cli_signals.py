@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ops.exit_codes import ExitCode
 from tests.unit.test_cli import turnstile
+from turnstile.ops.terminal.exit_codes import ExitCode
 
 # Stands where the real one is imported, which takes long enough for a person to change her mind.
 KILLS_ITS_IMPORTER = "import os, signal\nos.kill(os.getpid(), signal.{})\n"
@@ -33,7 +33,7 @@ def test_a_signal_while_the_command_is_being_loaded_ends_it_silently(tmp_path: P
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("name", "default"), [("SIGINT", "default_int_handler"), ("SIGTERM", "SIG_DFL")])
 def test_importing_the_command_line_leaves_signals_as_they_were(name: str, default: str) -> None:
-    code = f"import signal, ops.cli; print(signal.getsignal(signal.{name}) is signal.{default})"
+    code = f"import signal, turnstile.ops.cli; print(signal.getsignal(signal.{name}) is signal.{default})"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180)
 
     assert result.stdout.strip() == "True"
@@ -49,7 +49,7 @@ def test_a_worker_that_is_told_to_stop_while_it_loads_its_handler_does_not_begin
 
 def test_who_ignores_it_goes_on_ignoring_it(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text(KILLS_ITS_IMPORTER.format("SIGTERM") + "raise SystemExit(0)\n")
-    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); import ops.cli"
+    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); import turnstile.ops.cli"
     path = ":".join([str(tmp_path), *sys.path])
     result = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}, check=False, timeout=180)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from producer.connection_bounds import UNLIMITED, find_bounds
-from turns.errors import SettingsError
+from turnstile.errors import SettingsError
+from turnstile.producer.http.connection_bounds import UNLIMITED, find_bounds
 
 
 @pytest.mark.parametrize(

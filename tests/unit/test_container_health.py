@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ops import container_health
-from ops.container_health import choose_port, is_live, main
-from ops.local.ports import choose_free
 from tests.conftest import ROOT
+from turnstile.ops import container_health
+from turnstile.ops.container_health import choose_port, is_live, main
+from turnstile.ops.dev.stack.ports import choose_free
 
 SERVICE = ROOT / "infra/modules/service/main.tf"
 PORTS = {"api": "8080", "worker": "8081"}

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from producer import readiness
-from producer.readiness import DatabaseProbe
 from tests.probes import until
-from turns.errors import DatabaseUnavailableError
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.producer.routes import readiness
+from turnstile.producer.routes.readiness import DatabaseProbe
 
 
 class Pinged:

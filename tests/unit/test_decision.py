@@ -8,13 +8,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from turns.backoff import ceiling
-from turns.claimed_turn import ClaimedTurn
-from turns.conversation import NOTHING_SAID
-from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
-from turns.status import TurnStatus, may_follow
-from worker.decision import EXPIRED, TIMEOUT, Policy, decide
-from worker.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
+from turnstile.backends.backoff import ceiling
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.conversation import NOTHING_SAID
+from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
+from turnstile.turn.status import TRANSITIONS, TurnStatus
+from turnstile.worker.attempt.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
+from turnstile.worker.decision import EXPIRED, TIMEOUT, Policy, decide
 
 TURN = ClaimedTurn(
     claim_id=UUID(int=1), id=UUID(int=2), tenant_id="t", session_id="s", seq=1, queue="turns", attempt=1, failures=0,
@@ -148,7 +148,7 @@ def test_every_settlement_is_a_legal_end_of_a_claim(
     assume(settlement is not None)
     assert settlement is not None
 
-    assert may_follow(TurnStatus.RUNNING, settlement.status)
+    assert settlement.status in TRANSITIONS[TurnStatus.RUNNING]
     assert settlement.outcome.status is settlement.status
     assert settlement.dead_letter <= (settlement.status is TurnStatus.FAILED)
     assert (settlement.after_seconds > 0) <= (settlement.status is TurnStatus.PENDING)

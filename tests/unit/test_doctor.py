@@ -10,21 +10,21 @@ from uuid import UUID
 import pytest
 from typer.testing import CliRunner
 
-from ops.cli import app
-from ops.dead_letter_verdict import ReadLetter, Verdict
-from ops.doctor import judgement
-from ops.doctor.examination import Graces
-from ops.doctor.finding import CATALOGUE, Finding, Remedy, Severity
-from ops.doctor.repair import plan
-from ops.doctor.report import as_document, as_line, as_lines, first_of_each, summary
-from ops.exit_codes import ExitCode
-from ops.output import print_json
-from turns.diagnosis import SickTurn, Symptom
-from turns.envelope import ReceivedMessage
-from turns.message import WakeUp
-from turns.settings import QueueSettings, Settings
-from turns.surroundings import SeenWorker
-from worker.lock_inspection import HeldLock
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.doctor.environment import SeenWorker
+from turnstile.doctor.symptoms import SickTurn, Symptom
+from turnstile.ops.cli import app
+from turnstile.ops.dead_letters.verdict import ReadLetter, Verdict
+from turnstile.ops.doctor import rules as judgement
+from turnstile.ops.doctor.collect import Graces
+from turnstile.ops.doctor.findings import CATALOGUE, Finding, Remedy, Severity
+from turnstile.ops.doctor.repair import plan
+from turnstile.ops.doctor.report import as_document, as_line, as_lines, first_of_each, summary
+from turnstile.ops.terminal.exit_codes import ExitCode
+from turnstile.ops.terminal.output import print_json
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.turn.message import WakeUp
+from turnstile.worker.lock_inspection import HeldLock
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 HEALTHY_SOURCE = {"RedrivePolicy": json.dumps({"deadLetterTargetArn": "arn:dlq", "maxReceiveCount": "1000"})}
@@ -226,7 +226,7 @@ def test_a_session_is_not_called_stuck_where_its_head_has_an_illness_of_its_own(
 
 
 def test_the_worst_comes_first() -> None:
-    found = [make_finding("queue-paused"), make_finding("worker-silent"), make_finding("no-worker")]
+    found = [make_finding("redrive-policy-missing"), make_finding("worker-silent"), make_finding("no-worker")]
 
     severities = [finding.kind.severity for finding in judgement.without_doubles(found)]
 
@@ -237,7 +237,7 @@ def test_the_worst_comes_first() -> None:
     ("findings", "code"),
     [
         ([], ExitCode.OK),
-        ([make_finding("queue-paused")], ExitCode.OK),
+        ([make_finding("redrive-policy-missing")], ExitCode.OK),
         ([make_finding("worker-silent")], ExitCode.FINDINGS),
         ([make_finding("worker-silent", fixed=True)], ExitCode.OK),
         ([make_finding("worker-silent", fixed=False)], ExitCode.FINDINGS),
@@ -285,7 +285,7 @@ def test_the_document_has_the_same_fields_for_every_finding(capsys: pytest.Captu
     findings = [
         judge(Symptom.RUNNING_PAST_LEASE).after(fixed=True),
         make_finding("no-worker"),
-        make_finding("queue-paused"),
+        make_finding("redrive-policy-missing"),
     ]
 
     print_json(as_document(findings, limit=20, fix=True, dry_run=False, checked_at=NOW, failures=[]))
@@ -306,7 +306,7 @@ def test_the_document_has_the_same_fields_for_every_finding(capsys: pytest.Captu
 
 def test_the_summary_counts_by_severity() -> None:
     assert summary([]) == "nothing found"
-    assert summary([make_finding("no-worker"), make_finding("queue-paused")]) == "1 error, 1 info"
+    assert summary([make_finding("no-worker"), make_finding("redrive-policy-missing")]) == "1 error, 1 info"
     assert summary([make_finding("worker-silent", fixed=True)]) == "1 warning; 1 repaired"
 
 

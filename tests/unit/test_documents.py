@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
-from ops.exit_codes import ExitCode
-from producer.app import server_config
-from producer.client_connections import Connections
-from turns.settings import QueueSettings, Settings
-from turns.status import mermaid
-from turns.webhook_delivery import CONCURRENT
-from turns.webhook_shares import PER_HOST, PER_TENANT
-from worker.watchdog import EXIT_STUCK
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.ops.terminal.exit_codes import ExitCode
+from turnstile.producer.app import server_config
+from turnstile.producer.http.client_connections import Connections
+from turnstile.relay.webhooks.delivery import CONCURRENT
+from turnstile.relay.webhooks.shares import PER_HOST, PER_TENANT
+from turnstile.turn.status import mermaid
+from turnstile.worker.process.watchdog import EXIT_STUCK
 
 ROOT = Path(__file__).parents[2]
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
@@ -28,11 +28,11 @@ DOCUMENTS = [
     *(ROOT / name for name in ("infra/README.md", "Dockerfile", "docker-compose.yml", "turnstile.toml.example")),
 ]
 PAGES = [path for path in DOCUMENTS if path.suffix == ".md"]
-PACKAGES = ("turns", "memory", "worker", "producer", "ops", "bench")
+PACKAGES = ("turnstile", "worker", "producer", "relay", "ops", "bench")
 
 STATES = re.compile(r"(?<=<!-- states:begin -->\n)```mermaid\n.*?\n```(?=\n<!-- states:end -->)", re.DOTALL)
 REFERENCE = re.compile(
-    r"`((?:turns|memory|worker|producer|ops|bench|migrations|examples|tests)/[\w/]+\.\w+)(?::(\w+))?`"
+    r"`((?:turnstile|worker|producer|relay|ops|bench|migrations|examples|tests)/[\w/]+\.\w+)(?::(\w+))?`"
 )
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 # In pieces, so that this file does not name what it forbids.
@@ -57,12 +57,12 @@ def test_the_state_diagram_is_that_of_the_code() -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_file_has_its_place_in_the_architecture(package: str) -> None:
+def test_every_folder_has_its_place_in_the_architecture(package: str) -> None:
     text = ARCHITECTURE.read_text()
-    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / package).rglob("*.py") if path.name != "__init__.py"]
+    folders = [path.parent.relative_to(ROOT).as_posix() for path in (ROOT / package).rglob("__init__.py")]
 
-    assert files
-    assert [name for name in sorted(files) if f"| `{name}` |" not in text] == []
+    assert folders
+    assert [name for name in sorted(folders) if f"| `{name}/` |" not in text] == []
 
 
 @every_page
@@ -126,7 +126,7 @@ def test_the_readme_tells_every_exit_code() -> None:
 
 
 def test_the_example_of_queue_declarations_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    from turns.settings import load
+    from turnstile.config.settings import load
 
     monkeypatch.delenv("TURNSTILE_QUEUES", raising=False)
 
@@ -139,7 +139,7 @@ def test_the_example_of_queue_declarations_is_accepted(monkeypatch: pytest.Monke
 def test_the_handler_of_the_readme_is_a_handler_of_twenty_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from worker.handler_loading import load
+    from turnstile.worker.process.handler_loading import load
 
     [code] = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
     (tmp_path / "handler_of_the_readme.py").write_text(code)

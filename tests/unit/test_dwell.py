@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.dwell import FORGET_SECONDS, WEIGHT, Dwell
+from turnstile.worker.slots.queue_latency import FORGET_SECONDS, WEIGHT, Dwell
 
 NOW = 1_000_000.0
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples.conversations import Conversation, ConversationError, load
-from examples.eliza_engine import REPLY_LIMIT, Said, replay, reply
-from examples.eliza_script import FRAMES, RULES
+from turnstile.examples.conversations import Conversation, ConversationError, load
+from turnstile.examples.eliza_engine import REPLY_LIMIT, Said, replay, reply
+from turnstile.examples.eliza_script import FRAMES, RULES
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "eliza").glob("*.txt"))
 CONVERSATIONS = load()

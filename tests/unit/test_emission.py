@@ -7,11 +7,11 @@ import pytest
 
 from tests.probes import turn_loop
 from tests.unit.test_attempt import CLAIMED
-from turns.events import Append, Appended
-from turns.settings import Settings
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from worker.emission import LAST_CALL_SECONDS, Emission
+from turnstile.config.settings import Settings
+from turnstile.streaming.stream import Append, Appended
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.emitters import LAST_CALL_SECONDS, Emission
 
 SUCCEEDED = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="bye")
 

@@ -12,14 +12,14 @@ import pytest
 from tests.factories import nest
 from tests.probes import until
 from tests.unit.test_attempt import CLAIMED
-from turns.batching import Batcher
-from turns.events import Append, Appended
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from turns.turn_event import EventKind, TurnEvent
-from worker.emitting import MAX_EVENT_BYTES, OPENING_SECONDS, Emitter
-from worker.gathering import MAX_APPEND_BYTES, MAX_GATHERED, MAX_GATHERED_BYTES
-from worker.reply import MAX_REPLY_CHARACTERS, UnfitReplyError
+from turnstile.backends.batcher import Batcher
+from turnstile.streaming.event import EventKind, TurnEvent
+from turnstile.streaming.stream import Append, Appended
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.emitter import MAX_EVENT_BYTES, OPENING_SECONDS, Emitter
+from turnstile.worker.attempt.event_buffer import MAX_APPEND_BYTES, MAX_GATHERED, MAX_GATHERED_BYTES
+from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, UnfitReplyError
 
 
 class Redis:
@@ -405,7 +405,7 @@ async def test_after_the_last_word_nothing_is_heard(bench: Bench, status: TurnSt
 
 
 async def test_the_last_word_is_tried_for_a_while_only(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.emitting.PARTING_SECONDS", 0.0)
+    monkeypatch.setattr("turnstile.worker.attempt.emitter.PARTING_SECONDS", 0.0)
     await bench.quiet()
     bench.redis.away = True
     bench.succeed("bye")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from producer import stream
-from producer.stream import EventStream
-from producer.turn_watch import Told
 from tests.probes import let_the_loop_turn
-from turns.turn_event import EventKind
+from turnstile.producer.routes import stream
+from turnstile.producer.routes.stream import EventStream
+from turnstile.producer.watch.turn_watch import Told
+from turnstile.streaming.event import EventKind
 
 
 async def silence() -> AsyncGenerator[None, None]:

@@ -9,13 +9,13 @@ from uuid import UUID
 
 import pytest
 
-from turns.durations import MAX_SECONDS
-from turns.errors import SettingsError
-from worker.handler import Handler, Turn, handler
-from worker.handler_loading import load
+from turnstile.errors import SettingsError
+from turnstile.handlers.handler import Handler, Turn, handler
+from turnstile.turn.limits import MAX_SECONDS
+from turnstile.worker.process.handler_loading import load
 
 MODULE = """
-from worker import handler
+from turnstile import handler
 
 @handler(timeout=9, max_attempts=2, retry_on=(KeyError,))
 async def with_options(turn, ctx): ...
@@ -162,7 +162,7 @@ def test_the_input_is_what_the_user_said(inputs: tuple[Any, ...], seen: Any) -> 
 def refusal(code: str, named: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """What the loading of `named` says of a module with this code."""
     module = f"refused_{abs(hash((code, named)))}"
-    (folder / f"{module}.py").write_text(f"import functools\nfrom worker import handler\n\n{code}")
+    (folder / f"{module}.py").write_text(f"import functools\nfrom turnstile import handler\n\n{code}")
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
     with pytest.raises(SettingsError) as refused:

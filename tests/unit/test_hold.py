@@ -4,11 +4,11 @@ from uuid import UUID
 
 import pytest
 
-from turns.envelope import ReceivedMessage
-from turns.message import WakeUp
-from turns.settings import QueueSettings, Settings
-from worker.heartbeat import Kept
-from worker.hold import Hold
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.turn.message import WakeUp
+from turnstile.worker.heartbeat import Kept
+from turnstile.worker.session_run import Hold
 
 SETTINGS = Settings(hold_turns=3, hold_seconds=10.0, queues=(QueueSettings(name="turns"),))
 

@@ -5,7 +5,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from turns.http_answer import HEAD_BYTES, LINE_BYTES, MOST_BYTES, AnswerReader, HttpAnswer
+from turnstile.backends.sqs.http_answer import HEAD_BYTES, LINE_BYTES, MOST_BYTES, AnswerReader, HttpAnswer
 
 OK = b"HTTP/1.1 200 OK\r\n"
 LENGTH = OK + b"Content-Length: 5\r\n\r\n"
@@ -200,7 +200,7 @@ def test_an_answer_may_be_as_long_as_ten_messages_are_at_most(said: bytes) -> No
     ids=["chunks", "trailers", "extensions"],
 )
 def test_what_goes_on_and_on_is_bounded_in_all(start: bytes, more: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turns.http_answer.MOST_BYTES", 10_000)
+    monkeypatch.setattr("turnstile.backends.sqs.http_answer.MOST_BYTES", 10_000)
 
     with pytest.raises(ValueError, match="longer"):
         read_none([start, *[more] * (10_000 // len(more) + 1)])

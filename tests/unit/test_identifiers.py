@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turns.identifiers import continue_trace, start_trace, uuid7
+from turnstile.turn.identifiers import continue_trace, start_trace, uuid7
 
 milliseconds = st.integers(0, 2**48 - 1)
 bits_74 = st.integers(0, 2**74 - 1)

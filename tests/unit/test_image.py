@@ -10,7 +10,7 @@ import yaml
 
 from tests.conftest import ROOT
 from tests.stacks import containers
-from turns.message import DEFAULT_TENANT
+from turnstile.turn.message import DEFAULT_TENANT
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
 IGNORED = (ROOT / ".dockerignore").read_text().splitlines()

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from turns.envelope import QueueAddress
-from worker.lambda_event import EventRefusedError, not_to_delete, read_event, report
+from turnstile.turn.envelope import QueueAddress
+from turnstile.worker.aws_lambda.event import EventRefusedError, not_to_delete, read_event, report
 
 STANDARD = QueueAddress("chat", "https://sqs.eu-central-1.amazonaws.com/123456789012/turnstile-chat", "", 60.0)
 FIFO = QueueAddress("chat", "https://sqs.eu-central-1.amazonaws.com/123456789012/chat.fifo", "", 60.0)

@@ -12,14 +12,14 @@ from typer.testing import CliRunner
 
 from tests.conftest import ROOT
 from tests.log_restoring import log_restored
-from turns.logs import configure
-from turns.settings import QueueSettings, Settings
+from turnstile.config.logs import configure
+from turnstile.config.settings import QueueSettings, Settings
 
 SETUP = """
 import logging, structlog
-from turns import logs
-from turns.logs import configure
-from turns.settings import QueueSettings, Settings
+from turnstile.config import logs
+from turnstile.config.logs import configure
+from turnstile.config.settings import QueueSettings, Settings
 configure(Settings(log_format={log_format!r}, log_level={log_level!r}, queues=(QueueSettings(name="turns"),)))
 log = structlog.get_logger("turnstile.test")
 """

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.kinds import (
+from turnstile.memory.kinds import (
     CONTEXT_LIFETIME,
     DAY,
     HOUR,
@@ -16,7 +16,7 @@ from memory.kinds import (
     is_shed,
     time_to_live,
 )
-from memory.pressure import judge
+from turnstile.memory.pressure import judge
 
 NONE, HIGH, CRITICAL = Pressure
 kinds = st.sampled_from(sorted(KINDS))

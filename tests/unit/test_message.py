@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turns.errors import MalformedMessageError
-from turns.message import ID_PATTERN, MAX_BODY_CHARACTERS, WakeUp, decode, is_valid_id
+from turnstile.errors import MalformedMessageError
+from turnstile.turn.message import ID_PATTERN, MAX_BODY_CHARACTERS, WakeUp, decode, is_valid_id
 
 ids = st.from_regex(ID_PATTERN, fullmatch=True)
 wake_ups = st.builds(WakeUp, ids, ids, st.uuids())

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from turns.on_busy import (
+from turnstile.turn.on_busy import (
     MAX_INPUT_BYTES,
     MAX_INPUTS,
     Decision,

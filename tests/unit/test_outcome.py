@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turns.errors import DatabaseUnavailableError
-from worker.endings import ClaimLost
-from worker.handler import Reject, Retry, Snooze
-from worker.outcome import MAX_ERROR_CHARACTERS, Failed, Snoozed, Stopped, StopReason, classify
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.handlers.handler import Reject, Retry, Snooze
+from turnstile.worker.attempt.outcome import MAX_ERROR_CHARACTERS, Failed, Snoozed, Stopped, StopReason, classify
+from turnstile.worker.attempt.signals import ClaimLost
 
 
 class ProviderUnavailableError(Exception):

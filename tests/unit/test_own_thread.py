@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.probes import until
-from worker.own_thread import in_own_thread
+from turnstile.worker.attempt.run_blocking import in_own_thread
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.page_cursor import decode, decode_message, encode, encode_message
+from turnstile.producer.routes.page_cursor import decode, decode_message, encode, encode_message
 
 CURSOR = encode(datetime(2026, 11, 21, tzinfo=UTC), UUID(int=7))
 

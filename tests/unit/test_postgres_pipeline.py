@@ -7,7 +7,7 @@ import pytest
 from psycopg import OperationalError
 from psycopg.pq import ConnStatus, ExecStatus
 
-from turns.postgres_pipeline import _exchange
+from turnstile.backends.postgres.pipeline import _exchange
 
 ASKED_IN_VAIN = 100
 

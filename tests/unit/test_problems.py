@@ -4,11 +4,12 @@ import pytest
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 
-from ops.dlq import count_in_words
-from producer.api import SessionId, _status
-from producer.problems import ProblemError, translate
-from producer.request_body import read_json
-from turns.message import ID_RULE
+from turnstile.ops.commands.dlq import count_in_words
+from turnstile.producer.http.problems import ProblemError
+from turnstile.producer.http.request_body import read_json
+from turnstile.producer.routes.error_handlers import translate
+from turnstile.producer.routes.turns import SessionId, _status
+from turnstile.turn.message import ID_RULE
 
 
 def test_a_session_id_that_is_refused_is_told_the_rule_in_words() -> None:

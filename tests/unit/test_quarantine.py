@@ -1,6 +1,6 @@
 """Which turns with crashes on their record may run side by side in one process."""
 
-from worker.quarantine import Quarantine
+from turnstile.worker.quarantine import Quarantine
 
 
 def test_turns_that_can_bear_another_crash_run_side_by_side() -> None:

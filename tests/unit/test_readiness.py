@@ -4,9 +4,9 @@ from typing import cast
 
 import structlog.testing
 
-from producer.readiness import report_queues
-from producer.wake_up_sending import WakeUpSending
-from turns.message_queue import MessageQueues
+from turnstile.message_queue import MessageQueues
+from turnstile.producer.routes.readiness import report_queues
+from turnstile.producer.submit.wake_ups import WakeUpSending
 
 
 class BrokenQueues:

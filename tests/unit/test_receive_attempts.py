@@ -2,10 +2,10 @@
 
 import pytest
 
-from turns.errors import QueueUnavailableError
-from turns.message_queue import MessageQueues
-from turns.settings import QueueSettings, Settings
-from turns.sqs_transport import Answer, CallRefusedError, Parameters
+from turnstile.backends.sqs.transport import Answer, CallRefusedError, Parameters
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.errors import QueueUnavailableError
+from turnstile.message_queue import MessageQueues
 
 
 class Transport:

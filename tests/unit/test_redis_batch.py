@@ -6,7 +6,7 @@ from typing import Any
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError, SlotNotCoveredError
 
-from turns.redis_batch import Batch, Command, NodeAwayError, Nodes, combine, split
+from turnstile.backends.redis.batch import Batch, Command, NodeAwayError, Nodes, combine, split
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from redis.exceptions import DataError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from tests.probes import let_the_loop_turn
-from turns import redis_pools
-from turns.redis_connections import connect
+from turnstile.backends.redis import pools as redis_pools
+from turnstile.backends.redis.connect import connect
 
 COMMANDS: list[tuple[Any, ...]] = [
     ("PING",),

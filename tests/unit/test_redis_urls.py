@@ -2,9 +2,9 @@
 
 import pytest
 
-from turns.errors import SettingsError
-from turns.redis_urls import RedisKind, read
-from turns.settings import load
+from turnstile.backends.redis.url import RedisKind, read
+from turnstile.config.settings import load
+from turnstile.errors import SettingsError
 
 
 def test_sentinels_are_named_with_the_primary_and_a_database() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from turns.relay_queues import (
+from turnstile.relay.queues import (
     BATCH,
     EVER_SECONDS,
     FULL_SCAN_EVERY_SECONDS,

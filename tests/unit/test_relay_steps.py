@@ -6,7 +6,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from turns.relay_steps import (
+from turnstile.relay.steps import (
     LEFT_OUT_SECONDS,
     LONGEST_LEFT_OUT_SECONDS,
     MOST_FAILURES,

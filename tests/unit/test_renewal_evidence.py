@@ -1,6 +1,6 @@
 """When a lease that ran out says that its worker is lost: by what the renewals of one process have come to."""
 
-from turns.renewal_evidence import UPPER_BOUND_LEASES, RenewalEvidence
+from turnstile.relay.renewal_evidence import UPPER_BOUND_LEASES, RenewalEvidence
 
 LEASE = 30.0
 HEARTBEAT = 10.0

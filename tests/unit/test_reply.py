@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.factories import nest
-from turns.stored_json import MAX_DEPTH
-from worker.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean, encode
+from turnstile.turn.stored_json import MAX_DEPTH
+from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean, encode
 
 # `st.characters()` has all of Unicode: control characters (Cc) and lone surrogates (Cs) too.
 any_text = st.text(st.characters())

@@ -1,4 +1,4 @@
-"""`worker.report`: the log lines of a turn's way."""
+"""`worker.turn_log`: the log lines of a turn's way."""
 
 from dataclasses import replace
 from uuid import uuid4
@@ -7,7 +7,7 @@ from structlog.contextvars import bound_contextvars
 from structlog.testing import capture_logs
 
 from tests.unit.test_attempt import CLAIMED
-from worker.report import report_takeover
+from turnstile.worker.turn_log import report_takeover
 
 
 def test_a_takeover_names_the_turn_that_was_taken_over_and_not_the_one_of_the_message() -> None:

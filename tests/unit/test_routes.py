@@ -7,8 +7,10 @@ from typing import Any
 from fastapi.dependencies.models import Dependant
 from fastapi.dependencies.utils import get_dependant
 
-from producer import api, cancel_routes, stream
-from producer.parameters import refuse_unknown_parameters
+from turnstile.producer.http.parameters import refuse_unknown_parameters
+from turnstile.producer.routes import cancel as cancel_routes
+from turnstile.producer.routes import stream
+from turnstile.producer.routes import turns as api
 
 
 def test_nothing_that_stands_before_a_route_goes_through_a_thread() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from itertools import pairwise
 
-from worker.scale_in_protection import Standing, Terms, Wish, decide, refused, seen, told
+from turnstile.worker.process.scale_in_protection import Standing, Terms, Wish, decide, refused, seen, told
 
 TERMS = Terms()
 EXPIRY = TERMS.expires_minutes * 60

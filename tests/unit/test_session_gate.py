@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from producer.session_gate import SessionGate
 from tests.probes import until
-from turns.errors import DatabaseUnavailableError
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.producer.session_gate import SessionGate
 
 A, B, C = ("t", "a"), ("t", "b"), ("t", "c")
 

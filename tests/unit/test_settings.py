@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from turns.errors import SettingsError, UnknownQueueError
-from turns.settings import QueueSettings, Settings, load
+from turnstile.config.settings import QueueSettings, Settings, load
+from turnstile.errors import SettingsError, UnknownQueueError
 
 OURS = ("TURNSTILE_", "DATABASE_URL", "REDIS_URL", "AWS_", "ECS_")
 KEYS = "acme:0123456789abcdef,other:fedcba9876543210"

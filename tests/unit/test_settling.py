@@ -6,16 +6,16 @@ from typing import Any, cast
 
 import pytest
 
-import worker.settling
+import turnstile.worker.settling
 from tests.unit.test_attempt import CLAIMED
-from turns.batching import MOST_BEGIN
-from turns.claim import Claim, NoClaim
-from turns.settings import QueueSettings, Settings
-from turns.settle import Settled, SettleRequest
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from worker.handler import Handler
-from worker.settling import Settling
+from turnstile.backends.batcher import MOST_BEGIN
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.handlers.handler import Handler
+from turnstile.statements.claim import Claim, NoClaim
+from turnstile.statements.settle import Settled, SettleRequest
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.settling import Settling
 
 SUCCEEDED = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="bye")
 MANY = 5 * MOST_BEGIN
@@ -34,7 +34,7 @@ async def test_of_sessions_that_go_on_a_few_share_a_settle_and_of_all_others_man
     async def once(call: Any) -> Any:
         return await call()
 
-    monkeypatch.setattr(worker.settling, "settle", settle)
+    monkeypatch.setattr(turnstile.worker.settling, "settle", settle)
     nothing = cast("Any", None)
     settings = Settings(queues=(QueueSettings(name="turns"),))
     settling = Settling(settings, Handler(lambda *_: None), nothing, nothing, once)

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from worker.slots import PACE_SECONDS, QUICK_SECONDS, Slots
+from turnstile.worker.slots.slots import PACE_SECONDS, QUICK_SECONDS, Slots
 
 
 class Clock:

@@ -11,13 +11,13 @@ import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials, ReadOnlyCredentials
 
-from turns.boto3_transport import Boto3Transport
-from turns.errors import SettingsError
-from turns.http_answer import HttpAnswer
-from turns.lean_transport import LeanTransport
-from turns.message_queue import MessageQueues
-from turns.settings import Settings, load
-from turns.sqs_signing import SqsSigning
+from turnstile.backends.sqs.boto3_transport import Boto3Transport
+from turnstile.backends.sqs.http_answer import HttpAnswer
+from turnstile.backends.sqs.lean_transport import LeanTransport
+from turnstile.backends.sqs.signing import SqsSigning
+from turnstile.config.settings import Settings, load
+from turnstile.errors import SettingsError
+from turnstile.message_queue import MessageQueues
 
 TIMESTAMP = "%Y%m%dT%H%M%SZ"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turns.stored_json import MAX_DEPTH, count_characters, count_number, is_too_deep
+from turnstile.turn.stored_json import MAX_DEPTH, count_characters, count_number, is_too_deep
 
 digits = st.text("0123456789", min_size=1, max_size=20)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.strict_json import MAX_DEPTH, NotJsonError, RefusedJsonError, parse
+from turnstile.producer.http.strict_json import MAX_DEPTH, NotJsonError, RefusedJsonError, parse
 
 text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 values = st.recursive(

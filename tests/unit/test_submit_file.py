@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ops.cli import app
-from ops.exit_codes import ExitCode
-from ops.submit_direct import read_lines
-from turns.settings import QueueSettings, Settings
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.ops.cli import app
+from turnstile.ops.commands.submit_direct import read_lines
+from turnstile.ops.terminal.exit_codes import ExitCode
 
 NOWHERE = {"DATABASE_URL": "postgresql://127.0.0.1:1/x", "AWS_REGION": "us-east-1"}
 SETTINGS = Settings(queues=(QueueSettings(name="turns"), QueueSettings(name="nights")))

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from starlette.datastructures import State
 
-from producer import api
-from producer.auth import ApiKeys
-from producer.submit_shortcut import _READ, SubmitShortcut
+from turnstile.producer.http.auth import ApiKeys
+from turnstile.producer.routes import turns as api
+from turnstile.producer.routes.submit_shortcut import _READ, SubmitShortcut
 
 PATH = "/v1/sessions/s.1:a/turns"
 JSON = (b"content-type", b"application/json")

@@ -3,9 +3,9 @@
 import pytest
 from structlog.testing import capture_logs
 
-from producer import tally
-from producer.tally import Tally
 from tests.probes import until
+from turnstile.producer.http import log_throttle as tally
+from turnstile.producer.http.log_throttle import Tally
 
 
 async def test_the_first_is_told_at_once_and_the_rest_together(monkeypatch: pytest.MonkeyPatch) -> None:

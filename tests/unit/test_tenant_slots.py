@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.tenant_slots import (
+from turnstile.worker.slots.tenant_slots import (
     LEAST_PUT_OFF_SECONDS,
     MAX_WAITING,
     MOST_PUT_OFF_SECONDS,

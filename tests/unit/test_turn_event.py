@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from turns.turn_event import (
+from turnstile.streaming.event import (
     LAST_WORDS,
     MAX_PIECE_CHARACTERS,
     EventId,

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from producer.turn_request import MAX_AHEAD, InvalidRequestError, fingerprint, parse_uuid, read_turn_request
+from turnstile.producer.submit.turn_request import (
+    MAX_AHEAD,
+    InvalidRequestError,
+    fingerprint,
+    parse_uuid,
+    read_turn_request,
+)
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 ID = "2f1c1b52-8f0e-4c39-a1bb-5ab4b3bb3b1e"

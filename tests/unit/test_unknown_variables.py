@@ -7,10 +7,10 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from ops.cli import app
-from ops.option_variables import option_variables
 from tests.conftest import ROOT
-from turns.unknown_variables import describe, describe_unknown_variables, setting_variables
+from turnstile.config.unknown_variables import describe, describe_unknown_variables, setting_variables
+from turnstile.ops.cli import app
+from turnstile.ops.terminal.option_variables import option_variables
 
 KNOWN = setting_variables()
 

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from producer import wake_up_sending
-from producer.wake_up_sending import WakeUpSending
 from tests.probes import until
-from turns.envelope import OutgoingMessage
-from turns.identifiers import start_trace
-from turns.message import WakeUp
-from turns.message_queue import MessageQueues
+from turnstile.message_queue import MessageQueues
+from turnstile.producer.submit import wake_ups as wake_up_sending
+from turnstile.producer.submit.wake_ups import WakeUpSending
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.message import WakeUp
 
 QUEUE = "chat"
 

@@ -4,8 +4,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from producer.problems import Kind
-from producer.watch_places import NoPlaceError, WatchPlaces
+from turnstile.producer.http.problems import Kind
+from turnstile.producer.watch.places import NoPlaceError, WatchPlaces
 
 
 def fill(places: WatchPlaces, tenant: str, held: ExitStack) -> tuple[int, Kind]:

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-import worker.watchdog
-from worker.watchdog import EXIT_STUCK, Watchdog
+import turnstile.worker.process.watchdog
+from turnstile.worker.process.watchdog import EXIT_STUCK, Watchdog
 
 LIMIT_SECONDS = 60.0
 BEAT_SECONDS = 10.0
@@ -35,8 +35,8 @@ def end(code: int) -> None:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(worker.watchdog, "time", clock)
-    monkeypatch.setattr(worker.watchdog, "os", SimpleNamespace(_exit=end))
+    monkeypatch.setattr(turnstile.worker.process.watchdog, "time", clock)
+    monkeypatch.setattr(turnstile.worker.process.watchdog, "os", SimpleNamespace(_exit=end))
     return clock
 
 

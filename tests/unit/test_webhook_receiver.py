@@ -6,7 +6,7 @@ import pytest
 
 from tests.chaos.journal import Journal
 from tests.chaos.webhook_receiver import MOODS, SECRET, Receiver, is_verified
-from turns.webhook_signature import signed_headers
+from turnstile.webhooks.signature import signed_headers
 
 BODY = b'{"type":"turn.succeeded"}'
 

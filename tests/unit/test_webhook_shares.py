@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from turns.webhook_shares import LINE_SECONDS, PER_HOST, PER_TENANT, WebhookShares
-from turns.webhooks import DueWebhook
+from turnstile.relay.webhooks.shares import LINE_SECONDS, PER_HOST, PER_TENANT, WebhookShares
+from turnstile.statements.webhooks import DueWebhook
 
 _numbers = count(1)
 

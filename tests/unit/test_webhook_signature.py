@@ -2,7 +2,7 @@
 
 import pytest
 
-from turns.webhook_signature import read_secret, signed_headers
+from turnstile.webhooks.signature import read_secret, signed_headers
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER = "whsec_" + "QUJD" * 8

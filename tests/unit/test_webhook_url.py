@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from turns.webhook_url import WebhookTarget, is_allowed, is_public, is_rule, parse_webhook_url
+from turnstile.webhooks.url import WebhookTarget, is_allowed, is_public, is_rule, parse_webhook_url
 
 HOSTILE = [
     "",

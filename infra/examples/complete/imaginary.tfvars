@@ -10,5 +10,5 @@ client_cidrs             = ["10.0.0.0/8"]
 certificate_arn          = "arn:aws:acm:eu-central-1:123456789012:certificate/00000000-0000-0000-0000-000000000000"
 repository_arn           = "arn:aws:ecr:eu-central-1:123456789012:repository/turnstile"
 image                    = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/turnstile@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-handler                  = "examples.eliza:respond"
+handler                  = "turnstile.examples.eliza:respond"
 page_emails              = ["nobody@example.com"]

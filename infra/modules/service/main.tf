@@ -8,7 +8,7 @@ locals {
 
   # The image's own, told the port: which command runs is known here, and needs not be read off a process 1 that is ECS's.
   health_check = var.port == null ? null : {
-    command     = ["CMD", "python", "-I", "-m", "ops.container_health", tostring(var.port)]
+    command     = ["CMD", "python", "-I", "-m", "turnstile.ops.container_health", tostring(var.port)]
     interval    = 10
     timeout     = 5
     retries     = 3

@@ -6,16 +6,16 @@ from uuid import UUID, uuid4
 
 from tests.factories import make_claim, make_submission
 from tests.fakes.store_stands import Stand
-from turns.claim import Claim, ClaimTerms, claim
-from turns.claimed_turn import ClaimedTurn
-from turns.errors import SubmissionRefusedError
-from turns.head import WAKE_HEAD, WAKE_HEAD_UNLESS_HELD
-from turns.lost_turns import MARK_LOST
-from turns.put_off import PutOff, put_off
-from turns.settle import Held, Settled, SettleRequest, Superseded, settle
-from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
-from turns.status import TurnStatus
-from turns.submission import Accepted, submit
+from turnstile.errors import SubmissionRefusedError
+from turnstile.statements.claim import Claim, ClaimTerms, claim
+from turnstile.statements.defer import PutOff, put_off
+from turnstile.statements.head import WAKE_HEAD, WAKE_HEAD_UNLESS_HELD
+from turnstile.statements.lost_turns import MARK_LOST
+from turnstile.statements.settle import Held, Settled, SettleRequest, Superseded, settle
+from turnstile.statements.submit import Accepted, submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
+from turnstile.turn.status import TurnStatus
 
 QUEUE = "turns"
 LEASE_SECONDS = 30.0

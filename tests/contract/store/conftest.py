@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.store_stands import FakeStand, PostgresStand, Stand, put_on_virtual_clock
 from tests.stacks.stack import Stack
-from turns.database import Database
+from turnstile.backends.postgres.database import Database
 
 DATABASE = "contract_store"
 

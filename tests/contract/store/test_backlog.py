@@ -4,7 +4,7 @@ import pytest
 
 from tests.contract.store.calls import FAILURE, QUEUE, claimed, settle_one, submit_one
 from tests.fakes.store_stands import Stand
-from turns.backlog import Backlog, read_backlog
+from turnstile.queries.backlog import Backlog, read_backlog
 
 WAITED_SECONDS = 40.0
 
@@ -24,7 +24,7 @@ async def test_heads_are_ready_what_stands_behind_them_is_due_and_what_was_claim
 async def test_halted_sessions_hide_nobody_however_long_they_have_waited(
     store: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turns.backlog.MOST", 3)
+    monkeypatch.setattr("turnstile.queries.backlog.MOST", 3)
     for _ in range(4):
         await submit_one(store, session_id="halted")
     await settle_one(store, await claimed(store, session_id="halted"), FAILURE, halt=True)
@@ -41,7 +41,7 @@ async def test_halted_sessions_hide_nobody_however_long_they_have_waited(
 async def test_a_backlog_of_which_only_the_oldest_are_counted_says_so(
     store: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turns.backlog.MOST", 3)
+    monkeypatch.setattr("turnstile.queries.backlog.MOST", 3)
     for session in ("long", "long", "long", "fresh"):
         await submit_one(store, session_id=session)
 

@@ -20,14 +20,14 @@ from tests.contract.store.calls import (
     wake_head_unless_held,
 )
 from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
-from turns.cancel_reason import CancelReason
-from turns.cancellation import CanceledTurn, cancel
-from turns.claim import NoClaim
-from turns.identifiers import start_trace
-from turns.message import WakeUp
-from turns.redrive import Revived, is_of_another, read_generations, revive
-from turns.settlement import Settlement
-from turns.status import TurnStatus
+from turnstile.statements.cancel import CanceledTurn, cancel
+from turnstile.statements.claim import NoClaim
+from turnstile.statements.redrive import Revived, is_of_another, read_generations, revive
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.message import WakeUp
+from turnstile.turn.settlement import Settlement
+from turnstile.turn.status import TurnStatus
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 

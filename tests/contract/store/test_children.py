@@ -22,17 +22,17 @@ from tests.contract.store.calls import (
 )
 from tests.factories import make_claim, make_submission
 from tests.fakes.store_stands import Stand
-from turns.cancellation import CancelReason, cancel
-from turns.children import ChildState, KnownChild, read_children, read_outputs, read_states
-from turns.claim import claim
-from turns.claimed_turn import ClaimedTurn
-from turns.errors import ParentSupersededError
-from turns.joining import wake_joined, wake_parents
-from turns.recorded_values import RecordedValue, read_values, record_value
-from turns.settle import SettleRequest, settle
-from turns.settlement import JoinPolicy, Settlement
-from turns.status import TurnStatus
-from turns.submission import Accepted, ParentClaim, submit
+from turnstile.errors import ParentSupersededError
+from turnstile.statements.cancel import CancelReason, cancel
+from turnstile.statements.children import ChildState, KnownChild, read_children, read_outputs, read_states
+from turnstile.statements.claim import claim
+from turnstile.statements.join import wake_joined, wake_parents
+from turnstile.statements.once_values import RecordedValue, read_values, record_value
+from turnstile.statements.settle import SettleRequest, settle
+from turnstile.statements.submit import Accepted, ParentClaim, submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import JoinPolicy, Settlement
+from turnstile.turn.status import TurnStatus
 
 COMPENSATES = replace(terms(), compensates=True, compensation_expires_seconds=50.0)
 

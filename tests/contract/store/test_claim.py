@@ -25,16 +25,16 @@ from tests.contract.store.calls import (
 )
 from tests.factories import make_claim
 from tests.fakes.store_stands import Stand
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.claim import EndedAtClaim, LeftToRecovery, NoClaim, claim
-from turns.claimed_turn import ClaimedTurn
-from turns.conversation import NOTHING_SAID, HistoryVersion
-from turns.history import read_version
-from turns.lost_turns import find_lost
-from turns.settle import Settled
-from turns.settlement import Settlement
-from turns.status import TurnStatus
+from turnstile.queries.history import read_version
+from turnstile.statements.cancel import cancel
+from turnstile.statements.claim import EndedAtClaim, LeftToRecovery, NoClaim, claim
+from turnstile.statements.lost_turns import find_lost
+from turnstile.statements.settle import Settled
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion
+from turnstile.turn.settlement import Settlement
+from turnstile.turn.status import TurnStatus
 
 OVER = LEASE_SECONDS + 1
 

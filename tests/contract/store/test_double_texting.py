@@ -23,14 +23,14 @@ from tests.contract.store.calls import (
 )
 from tests.factories import make_submission
 from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.claim import NoClaim
-from turns.double_texting import Texted, submit_on_busy
-from turns.errors import IdempotencyMismatchError, SessionBusyError, TurnIdTakenError
-from turns.on_busy import MAX_INPUT_BYTES, MAX_INPUTS, OnBusy
-from turns.settlement import Settlement
-from turns.submission import Accepted, Submission, idempotency_key
+from turnstile.errors import IdempotencyMismatchError, SessionBusyError, TurnIdTakenError
+from turnstile.statements.cancel import cancel
+from turnstile.statements.claim import NoClaim
+from turnstile.statements.submit import Accepted, Submission, idempotency_key
+from turnstile.statements.submit_on_busy import Texted, submit_on_busy
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.on_busy import MAX_INPUT_BYTES, MAX_INPUTS, OnBusy
+from turnstile.turn.settlement import Settlement
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 POLICIES = [OnBusy.REJECT, OnBusy.INTERRUPT, OnBusy.MERGE]

@@ -20,16 +20,16 @@ from tests.contract.store.calls import (
     submit_one,
 )
 from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.claim import EndedAtClaim, NoClaim
-from turns.claimed_turn import ClaimedTurn
-from turns.halting import Resumed, read_halt, retry, skip
-from turns.identifiers import start_trace
-from turns.redrive import revive
-from turns.settle import Settled, Superseded
-from turns.settlement import Settlement
-from turns.status import TurnStatus
+from turnstile.statements.cancel import cancel
+from turnstile.statements.claim import EndedAtClaim, NoClaim
+from turnstile.statements.halt import Resumed, read_halt, retry, skip
+from turnstile.statements.redrive import revive
+from turnstile.statements.settle import Settled, Superseded
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.settlement import Settlement
+from turnstile.turn.status import TurnStatus
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 

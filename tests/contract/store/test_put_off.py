@@ -14,7 +14,7 @@ from tests.contract.store.calls import (
 )
 from tests.contract.store.test_relay import put_net, take_due
 from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
-from turns.put_off import PutOff, put_off
+from turnstile.statements.defer import PutOff, put_off
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 

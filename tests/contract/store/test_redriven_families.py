@@ -8,11 +8,11 @@ from tests.contract.store.calls import FAILURE, NET_SECONDS, SUCCESS, claimed, r
 from tests.contract.store.test_children import COMPENSATES, child_of, compensation_of, end, parent_of
 from tests.factories import make_submission
 from tests.fakes.store_stands import Stand
-from turns.claimed_turn import ClaimedTurn
-from turns.halting import read_halt, retry
-from turns.identifiers import start_trace
-from turns.redrive import REPLACED, find_compensated, read_generations, revive
-from turns.submission import ParentClaim, submit
+from turnstile.statements.halt import read_halt, retry
+from turnstile.statements.redrive import REPLACED, find_compensated, read_generations, revive
+from turnstile.statements.submit import ParentClaim, submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import start_trace
 
 # --- children that a redriven parent has started anew
 

@@ -21,16 +21,16 @@ from tests.contract.store.calls import (
 )
 from tests.factories import make_submission
 from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.chosen_ids import forget_chosen_ids
-from turns.forgetting import AT_ONCE
-from turns.identifiers import start_trace
-from turns.memory_items import prune_items
-from turns.redrive import revive
-from turns.registry import SEEN_SECONDS
-from turns.relay_statements import DEAD_LETTERED, MAX_NET_SECONDS, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
-from turns.submission import forget_submissions, idempotency_key, submit
+from turnstile.memory.durable_items import prune_items
+from turnstile.statements.cancel import cancel
+from turnstile.statements.cancel_before_submit import forget_chosen_ids
+from turnstile.statements.prune import AT_ONCE
+from turnstile.statements.redrive import revive
+from turnstile.statements.send_due import DEAD_LETTERED, MAX_NET_SECONDS, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
+from turnstile.statements.submit import forget_submissions, idempotency_key, submit
+from turnstile.statements.worker_registry import SEEN_SECONDS
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.identifiers import start_trace
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 STAMP_SECONDS = 15.0

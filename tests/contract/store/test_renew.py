@@ -6,9 +6,9 @@ import pytest
 
 from tests.contract.store.calls import LEASE_SECONDS, claimed, pass_lease, seconds_from_creation, settle_one, submit_one
 from tests.fakes.store_stands import Stand
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.renew import Renewal
+from turnstile.statements.cancel import cancel
+from turnstile.statements.renew_lease import Renewal
+from turnstile.turn.cancel_reason import CancelReason
 
 
 async def test_a_lease_is_renewed_from_now_on(store: Stand) -> None:

@@ -27,16 +27,16 @@ from tests.contract.store.calls import (
     terms,
 )
 from tests.fakes.store_stands import Stand
-from turns.attempts import read_attempts
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.claim import NoClaim
-from turns.claimed_turn import ClaimedTurn
-from turns.conversation import StoredMessage
-from turns.history import read_contents, read_history, read_history_as_text, session_exists
-from turns.settle import REREAD_SETTLED, Settled, SettleRequest, Superseded, settle
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
+from turnstile.queries.attempts import read_attempts
+from turnstile.queries.history import read_contents, read_history, read_history_as_text, session_exists
+from turnstile.statements.cancel import cancel
+from turnstile.statements.claim import NoClaim
+from turnstile.statements.settle import REREAD_SETTLED, Settled, SettleRequest, Superseded, settle
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.conversation import StoredMessage
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
 
 
 async def started(store: Stand) -> ClaimedTurn:

@@ -6,13 +6,13 @@ from uuid import UUID
 from tests.contract.store.calls import NET_SECONDS, RETRY, claim_one, claimed, row_of, settle_one, submit_one
 from tests.factories import make_submission
 from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
-from turns.cancel_reason import CancelReason
-from turns.cancellation import CanceledSession, CanceledTurn, cancel_ahead, cancel_session
-from turns.chosen_ids import forget_chosen_ids
-from turns.claim import NoClaim
-from turns.claimed_turn import ClaimedTurn
-from turns.status import TurnStatus
-from turns.submission import Accepted, submit
+from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel_ahead, cancel_session
+from turnstile.statements.cancel_before_submit import forget_chosen_ids
+from turnstile.statements.claim import NoClaim
+from turnstile.statements.submit import Accepted, submit
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.status import TurnStatus
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 CHOSEN = UUID(int=77)

@@ -10,9 +10,9 @@ import pytest
 from tests.contract.store.calls import NET_SECONDS, QUEUE, row_of, said, seconds_from_creation, submit_one
 from tests.factories import make_submission
 from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
-from turns.errors import IdempotencyMismatchError, TurnIdTakenError
-from turns.registry import WorkerRecord
-from turns.submission import Accepted, Submission, forget_submissions, idempotency_key, submit
+from turnstile.errors import IdempotencyMismatchError, TurnIdTakenError
+from turnstile.statements.submit import Accepted, Submission, forget_submissions, idempotency_key, submit
+from turnstile.statements.worker_registry import WorkerRecord
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.store.calls import FAILURE, QUEUE, claimed, settle_one, submit_one
 from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
-from turns.waiting_tenants import find_waiting_tenant
+from turnstile.statements.waiting_tenants import find_waiting_tenant
 
 LATER = ORIGIN + timedelta(seconds=START_SECONDS, hours=1)
 

@@ -8,9 +8,9 @@ import pytest_asyncio
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient
 
-from ops.local.ports import choose_free
-from producer.app import create_app
-from turns.settings import QueueSettings, Settings
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.ops.dev.stack.ports import choose_free
+from turnstile.producer.app import create_app
 
 KEYS = {"acme": "acme-key-1", "globex": "globex-key-2"}
 

@@ -10,13 +10,13 @@ import httpx
 
 from tests.integration.api.listening import Served, serving
 from tests.integration.processing import message_about, processing
-from turns.database import Database
-from turns.events import EventWriter
-from turns.settings import Settings
-from worker.emission import Emission
-from worker.handler import Context, Handler, Turn
-from worker.processor import Processor
-from worker.session_lock import SessionLock
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.handlers.handler import Context, Handler, Turn
+from turnstile.streaming.stream import EventWriter
+from turnstile.worker.attempt.emitters import Emission
+from turnstile.worker.processor import Processor
+from turnstile.worker.session_lock import SessionLock
 
 
 class Script:

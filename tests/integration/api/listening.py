@@ -12,11 +12,11 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from producer.app import create_app
-from producer.server import Server
 from tests.integration.api.conftest import KEYS
 from tests.probes import until
-from turns.settings import Settings
+from turnstile.config.settings import Settings
+from turnstile.producer.app import create_app
+from turnstile.producer.server import Server
 
 
 @dataclass(frozen=True, slots=True)

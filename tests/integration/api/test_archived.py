@@ -7,9 +7,9 @@ from httpx import AsyncClient
 
 from tests.integration.api.listening import Transcript, read_events
 from tests.integration.archiving import age, archive, claim_head, in_table, settle_as
-from turns.database import Database
-from turns.settings import Settings
-from turns.status import TurnStatus
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.turn.status import TurnStatus
 
 pytestmark = pytest.mark.stack
 

@@ -11,7 +11,7 @@ import pytest
 from httpx import AsyncClient
 
 from tests.integration.api.expectations import expect_problem
-from turns.message import RESERVED_RULE
+from turnstile.turn.message import RESERVED_RULE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -8,9 +8,9 @@ import pytest
 from httpx import AsyncClient
 
 from tests.integration.api.expectations import expect_problem
-from turns.database import Database
-from turns.settings import Settings
-from turns.stored_json import count_number
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.turn.stored_json import count_number
 
 pytestmark = pytest.mark.stack
 

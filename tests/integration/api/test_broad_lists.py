@@ -8,9 +8,9 @@ from httpx import AsyncClient
 from sqlalchemy import literal_column
 
 from tests.probes import until
-from turns import reading
-from turns.database import Database
-from turns.errors import DatabaseUnavailableError
+from turnstile.backends.postgres.database import Database
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.queries import turns as reading
 
 pytestmark = pytest.mark.stack
 

@@ -13,8 +13,8 @@ from tests.integration.api.conversation import Conversation, conversing
 from tests.integration.api.listening import Transcript, read_events
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.settings import Settings
-from turns.turn_event import name_stream
+from turnstile.config.settings import Settings
+from turnstile.streaming.event import name_stream
 
 pytestmark = pytest.mark.stack
 
@@ -44,7 +44,7 @@ async def talk(settings: Settings, cable: Cable) -> AsyncIterator[Conversation]:
 def nobody_looks_by_himself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a hint no reader and no waiter would notice anything before the test is given up."""
     for name in ("TICK_SECONDS", "LONGEST_PAUSE_SECONDS"):
-        monkeypatch.setattr(f"producer.turn_watch.{name}", NEVER)
+        monkeypatch.setattr(f"turnstile.producer.watch.turn_watch.{name}", NEVER)
 
 
 async def by_id(talk: Conversation, turn: UUID) -> None:

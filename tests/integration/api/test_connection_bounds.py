@@ -19,7 +19,7 @@ import pytest
 from tests.integration.api.conftest import KEYS
 from tests.integration.api.expectations import expect_problem
 from tests.probes import until
-from turns.settings import Settings
+from turnstile.config.settings import Settings
 
 pytestmark = pytest.mark.stack
 
@@ -30,8 +30,8 @@ MORE_THAN_THAT = 320
 PROGRAM = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, ({OPEN_FILES}, {OPEN_FILES}))
-from producer.app import serve
-from turns.settings import load
+from turnstile.producer.app import serve
+from turnstile.config.settings import load
 serve(load())
 """
 HANGS_SECONDS = 120.0

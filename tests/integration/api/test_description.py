@@ -12,10 +12,10 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis.checks import CHECKS
 from structlog.testing import capture_logs
 
-from producer import wake_up_sending
-from producer.app import create_app
 from tests.integration.api.conftest import KEYS
-from turns.settings import Settings
+from turnstile.config.settings import Settings
+from turnstile.producer.app import create_app
+from turnstile.producer.submit import wake_ups as wake_up_sending
 
 pytestmark = pytest.mark.stack
 

@@ -8,15 +8,15 @@ import pytest
 from httpx import AsyncClient
 from structlog.testing import capture_logs
 
-from producer import intake
-from producer.intake import MOST_UNDER_WAY, Intake
 from tests.integration.api.conftest import Connect
 from tests.integration.api.test_outages import expect_unavailable
 from tests.probes import until
-from turns.database import Database
-from turns.errors import DatabaseUnavailableError
-from turns.settings import Settings
-from turns.submission import Accepted, Submission, submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.producer.submit import intake
+from turnstile.producer.submit.intake import MOST_UNDER_WAY, Intake
+from turnstile.statements.submit import Accepted, Submission, submit
 
 pytestmark = pytest.mark.stack
 

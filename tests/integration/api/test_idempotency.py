@@ -7,9 +7,9 @@ from uuid import uuid4
 import pytest
 from httpx import AsyncClient, Response
 
-from turns.database import Database
-from turns.message_queue import MessageQueues
-from turns.settings import QueueSettings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings
+from turnstile.message_queue import MessageQueues
 
 pytestmark = pytest.mark.stack
 

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
-from memory.history import PAGE_BYTES
-from producer.page_cursor import encode_message
 from tests.integration.api.conftest import Connect
 from tests.integration.api.expectations import expect_problem
 from tests.integration.api.test_reading import end, submit, succeed
-from turns.database import Database
-from turns.settings import Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.memory.history import PAGE_BYTES
+from turnstile.producer.routes.page_cursor import encode_message
 
 pytestmark = pytest.mark.stack
 
@@ -102,7 +102,7 @@ async def test_what_is_said_meanwhile_belongs_before_the_first_page(
 async def test_of_a_page_larger_than_all_bytes_one_message_is_shown(
     connect: Connect, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory.history.PAGE_BYTES", 5)
+    monkeypatch.setattr("turnstile.memory.history.PAGE_BYTES", 5)
     async with connect(settings) as client:
         said = await converse(client, database, settings, ["more than five"] * 2)
 

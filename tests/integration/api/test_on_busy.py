@@ -9,10 +9,10 @@ from httpx import AsyncClient, Response
 
 from tests.factories import make_claim, make_terms
 from tests.integration.api.expectations import expect_problem
-from turns.claim import claim
-from turns.database import Database
-from turns.message_queue import MessageQueues
-from turns.settings import QueueSettings, Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.statements.claim import claim
 
 pytestmark = pytest.mark.stack
 

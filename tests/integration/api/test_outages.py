@@ -11,14 +11,14 @@ from fastapi import FastAPI
 from httpx import AsyncClient, Response
 from structlog.testing import capture_logs
 
-from ops.local.ports import choose_free
-from producer import wake_up_sending
 from tests.integration.api.cable import Cable, cable_to
 from tests.integration.api.conftest import Connect, call
 from tests.probes import until
-from turns.database import Database
-from turns.message_queue import MessageQueues
-from turns.settings import QueueSettings, Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dev.stack.ports import choose_free
+from turnstile.producer.submit import wake_ups as wake_up_sending
 
 pytestmark = pytest.mark.stack
 
@@ -214,7 +214,7 @@ async def test_content_that_postgres_alone_refuses_is_a_422(
     client: AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if a check at the edge were forgotten; its neighbours in the batch are none the worse.
-    monkeypatch.setattr("producer.strict_json._refuse_unstorable", lambda *_: None)
+    monkeypatch.setattr("turnstile.producer.http.strict_json._refuse_unstorable", lambda *_: None)
     answers = await asyncio.gather(
         client.post("/v1/sessions/a/turns", json={"input": "fine"}),
         client.post("/v1/sessions/b/turns", json={"input": "a\0b"}),

@@ -10,15 +10,15 @@ import psycopg
 import pytest
 from httpx import AsyncClient
 
-from producer import api
 from tests.integration.api.conversation import conversing
 from tests.integration.api.expectations import expect_problem
 from tests.integration.api.listening import Transcript, read_events
 from tests.integration.api.test_held_sessions import HANGS_SECONDS, HOLD, post
 from tests.probes import until
-from turns.database import Database
-from turns.history import read_version
-from turns.settings import Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.producer.routes import turns as api
+from turnstile.queries.history import read_version
 
 pytestmark = pytest.mark.stack
 

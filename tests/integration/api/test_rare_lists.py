@@ -6,8 +6,8 @@ import pytest
 from httpx import AsyncClient
 
 from tests.integration.api.test_reading import submit
-from turns import reading
-from turns.database import Database
+from turnstile.backends.postgres.database import Database
+from turnstile.queries import turns as reading
 
 pytestmark = pytest.mark.stack
 
@@ -16,7 +16,7 @@ REACH = 5
 
 @pytest.fixture(autouse=True)
 def short_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turns.reading.REACH", REACH)
+    monkeypatch.setattr("turnstile.queries.turns.REACH", REACH)
 
 
 async def pages(client: AsyncClient, meanwhile: int = 0, **query: Any) -> list[list[str]]:

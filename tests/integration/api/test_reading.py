@@ -7,16 +7,16 @@ from uuid import uuid4
 import pytest
 from httpx import AsyncClient
 
-from producer.turn_answers import TurnDetail, TurnSummary
 from tests.factories import make_claim, make_terms, nest
 from tests.integration.api.conftest import Connect
-from turns.claim import ClaimedTurn, claim
-from turns.database import Database
-from turns.settings import Settings
-from turns.settle import AttemptOutcome, Settlement, SettleRequest, settle
-from turns.settlement import JoinPolicy
-from turns.status import TurnStatus
-from turns.stored_json import MAX_DEPTH
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.producer.routes.turn_responses import TurnDetail, TurnSummary
+from turnstile.statements.claim import ClaimedTurn, claim
+from turnstile.statements.settle import AttemptOutcome, Settlement, SettleRequest, settle
+from turnstile.turn.settlement import JoinPolicy
+from turnstile.turn.status import TurnStatus
+from turnstile.turn.stored_json import MAX_DEPTH
 
 pytestmark = pytest.mark.stack
 

@@ -12,12 +12,12 @@ import pytest
 
 from tests.integration.api.conftest import KEYS
 from tests.probes import until
-from turns.database import Database
-from turns.settings import Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
 
 pytestmark = pytest.mark.stack
 
-PROGRAM = "from producer.app import serve; from turns.settings import load; serve(load())"
+PROGRAM = "from turnstile.producer.app import serve; from turnstile.config.settings import load; serve(load())"
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
-from producer.turn_watch import TurnWatch
 from tests.integration.api.cable import Cable
 from tests.integration.api.conftest import Connect
 from tests.integration.api.test_outages import at_port, cabled, database_cable, expect_unavailable
 from tests.probes import until
-from turns import database as database_module
-from turns.reading import Standing
-from turns.settings import Settings
+from turnstile.backends.postgres import database as database_module
+from turnstile.config.settings import Settings
+from turnstile.producer.watch.turn_watch import TurnWatch
+from turnstile.queries.turns import Standing
 
 pytestmark = pytest.mark.stack
 __all__ = ["cabled", "database_cable"]

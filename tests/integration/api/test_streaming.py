@@ -10,9 +10,9 @@ import redis.asyncio
 from tests.integration.api.conversation import Conversation, conversing
 from tests.integration.api.listening import Transcript, read_events, read_to_the_end
 from tests.probes import until
-from turns.settings import Settings
-from turns.turn_event import name_stream
-from worker.handler import Context, Retry, Turn, handler
+from turnstile.config.settings import Settings
+from turnstile.handlers.handler import Context, Retry, Turn, handler
+from turnstile.streaming.event import name_stream
 
 pytestmark = pytest.mark.stack
 

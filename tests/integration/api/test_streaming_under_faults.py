@@ -17,12 +17,12 @@ from tests.integration.api.listening import Transcript, read_events, read_to_the
 from tests.integration.api.scissors import scissors_before
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns import events
-from turns.circuit import Circuit
-from turns.event_hints import EventHints
-from turns.events import Append, Appended, EventWriter
-from turns.settings import Settings
-from turns.turn_event import EventKind, Saying, name_stream, numbered
+from turnstile.backends.circuit_breaker import Circuit
+from turnstile.config.settings import Settings
+from turnstile.streaming import stream as events
+from turnstile.streaming.event import EventKind, Saying, name_stream, numbered
+from turnstile.streaming.stream import Append, Appended, EventWriter
+from turnstile.streaming.subscriptions import EventHints
 
 pytestmark = pytest.mark.stack
 
@@ -462,7 +462,7 @@ async def test_when_the_connection_of_the_hints_breaks_all_are_told_to_look(sett
 async def test_a_connection_that_is_merely_quiet_is_kept_and_one_that_is_dead_is_given_up(
     settings: Settings, cable: Cable, keys: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turns.event_hints.CHECK_SECONDS", 0.3)
+    monkeypatch.setattr("turnstile.streaming.subscriptions.CHECK_SECONDS", 0.3)
     hints = EventHints(settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{cable.port}"}))
     with hints.listen("channel") as listener:
         assert await listener.wait(30)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import uvicorn
 
-from producer import stream
-from producer.server import listen
-from producer.stream import EventStream
-from producer.turn_watch import Told
 from tests.probes import until
-from turns.turn_event import EventKind
+from turnstile.producer.routes import stream
+from turnstile.producer.routes.stream import EventStream
+from turnstile.producer.server import listen
+from turnstile.producer.watch.turn_watch import Told
+from turnstile.streaming.event import EventKind
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel has no such time-out")
 

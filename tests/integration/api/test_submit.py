@@ -10,10 +10,10 @@ from httpx import AsyncClient
 
 from tests.integration.api.conftest import Connect
 from tests.probes import until
-from turns.database import Database
-from turns.message import decode
-from turns.message_queue import MessageQueues
-from turns.settings import QueueSettings, Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.message import decode
 
 pytestmark = pytest.mark.stack
 

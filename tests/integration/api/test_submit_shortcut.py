@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from httpx import AsyncClient, Response
 
 from tests.integration.api.test_bad_input import BODIES, JSON
-from turns.database import Database
+from turnstile.backends.postgres.database import Database
 
 LONG = {"Prefer": "handling=lenient"}
 URL = "/v1/sessions/s/turns"

@@ -3,10 +3,10 @@
 import pytest
 from httpx import ASGITransport, AsyncClient
 
-from producer.app import create_app
 from tests.integration.api.conftest import Connect
-from turns.database import Database
-from turns.settings import Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.producer.app import create_app
 
 pytestmark = pytest.mark.stack
 

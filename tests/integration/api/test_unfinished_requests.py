@@ -11,11 +11,11 @@ import uvicorn
 from httpx import AsyncClient
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from producer import client_connections
-from producer.client_connections import Connections
-from producer.server import Server, listen
 from tests.integration.api.expectations import expect_problem
 from tests.probes import until
+from turnstile.producer.http import client_connections
+from turnstile.producer.http.client_connections import Connections
+from turnstile.producer.server import Server, listen
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 HALF = b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "

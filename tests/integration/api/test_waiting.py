@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from producer.waiting import wanted_wait
 from tests.integration.api.cable import Cable, cable_to
 from tests.integration.api.conversation import Conversation, conversing
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.settings import Settings
+from turnstile.config.settings import Settings
+from turnstile.producer.watch.waiting import wanted_wait
 
 pytestmark = pytest.mark.stack
 

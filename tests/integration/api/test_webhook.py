@@ -6,8 +6,8 @@ import pytest
 from httpx import AsyncClient
 
 from tests.integration.api.conftest import Connect
-from turns.database import Database
-from turns.settings import Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
 
 URL = "https://hooks.example.com/done"
 

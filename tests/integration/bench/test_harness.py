@@ -13,12 +13,12 @@ from bench.drains import Work, drain
 from bench.emulated_sqs import start_emulator
 from bench.running import attempt, run
 from bench.stage import Stage, open_stage
-from ops.local.stack import LocalStack
-from turns.envelope import OutgoingMessage
-from turns.identifiers import uuid7
-from turns.message import WakeUp
-from turns.message_queue import MessageQueues
-from turns.settings import Settings
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dev.stack.stack import LocalStack
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.identifiers import uuid7
+from turnstile.turn.message import WakeUp
 
 pytestmark = pytest.mark.not_on("containers", "it measures the processes of the embedded stack")
 

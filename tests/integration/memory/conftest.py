@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 import redis.asyncio
 
-from memory.working import WorkingMemory
 from tests.integration.memory.room import Room
-from turns.database import Database
-from turns.settings import QueueSettings, Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.memory.working import WorkingMemory
 
 
 @pytest.fixture

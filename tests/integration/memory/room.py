@@ -5,13 +5,13 @@ from typing import Any
 
 import redis.asyncio
 
-from memory.item_cache import ItemCache
-from memory.working import WorkingMemory
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from tests.probes import until
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.settings import Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.memory.item_cache import ItemCache
+from turnstile.memory.working import WorkingMemory
+from turnstile.turn.claimed_turn import ClaimedTurn
 
 # Time passes by moving what is written down: the server's clock can't be set.
 SHIFT = """

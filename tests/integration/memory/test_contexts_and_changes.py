@@ -7,16 +7,16 @@ from urllib.parse import urlsplit
 import pytest
 import redis.asyncio
 
-from memory.interface import MemoryChange
-from memory.item import MAX_BATCH, MAX_ITEMS, Write
-from memory.item_cache import ItemCache
-from memory.kinds import DAY, HOUR, MINUTE
-from memory.working import WorkingMemory
 from tests.integration.api.cable import cable_to
 from tests.integration.memory.room import Room, at_once
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.memory_items import MAX_ITEMS as MAX_DURABLE_ITEMS
+from turnstile.memory.durable_items import MAX_ITEMS as MAX_DURABLE_ITEMS
+from turnstile.memory.interface import MemoryChange
+from turnstile.memory.item import MAX_BATCH, MAX_ITEMS, Write
+from turnstile.memory.item_cache import ItemCache
+from turnstile.memory.kinds import DAY, HOUR, MINUTE
+from turnstile.memory.working import WorkingMemory
 
 
 async def take(changes: AsyncIterator[MemoryChange], many: int) -> list[tuple[str, str, str]]:
@@ -182,7 +182,7 @@ async def test_what_is_no_change_is_passed_over(
 async def test_a_listener_goes_on_while_it_is_quiet_and_ends_when_redis_falls_silent(
     room: Room, memory: WorkingMemory, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory.changes.QUIET_SECONDS", 0.2)
+    monkeypatch.setattr("turnstile.memory.changes.QUIET_SECONDS", 0.2)
     address = urlsplit(stack.redis.url)
     told: list[str] = []
 

@@ -7,11 +7,11 @@ import pytest
 import redis.asyncio
 from redis.crc import key_slot
 
-from memory.item import MAX_ITEMS, MemoryFullError, Verdict, Write
-from memory.kinds import HOUR, MINUTE
-from memory.working import WorkingMemory
 from tests.factories import nest
 from tests.integration.memory.room import Room
+from turnstile.memory.item import MAX_ITEMS, MemoryFullError, Verdict, Write
+from turnstile.memory.kinds import HOUR, MINUTE
+from turnstile.memory.working import WorkingMemory
 
 
 async def keys_of(memory: WorkingMemory, **query: Any) -> list[str]:

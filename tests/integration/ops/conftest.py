@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ops.cli import app
-from turns.message_queue import MessageQueues
-from turns.settings import Settings
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.cli import app
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def turnstile(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> T
     In this process, because a fresh one spends a second on imports, but on a thread: a command has a loop of its own.
     """
     # It would leave the whole run's logs pointed at the command's standard error, which is closed afterwards.
-    monkeypatch.setattr("turns.logs.configure", lambda settings: None)
+    monkeypatch.setattr("turnstile.config.logs.configure", lambda settings: None)
     one_at_a_time = asyncio.Lock()
 
     async def run(*arguments: str, text: str = "", **more: str) -> Ran:

@@ -5,16 +5,16 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from tests.factories import make_claim, make_submission, make_terms
-from turns.claim import claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.message_queue import MessageQueues
-from turns.relay import Relay
-from turns.settings import Settings
-from turns.settle import SettleRequest, settle
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.relay.loop import Relay
+from turnstile.statements.claim import claim
+from turnstile.statements.settle import SettleRequest, settle
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
 
 
 async def make_failed(

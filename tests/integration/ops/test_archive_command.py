@@ -11,10 +11,10 @@ from tests.factories import make_submission
 from tests.integration.archiving import age, archive, end_turn, in_archive, in_table
 from tests.integration.ops.conftest import Turnstile
 from tests.probes import until
-from turns.database import Database
-from turns.settings import Settings
-from turns.status import TurnStatus
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.statements.submit import submit
+from turnstile.turn.status import TurnStatus
 
 NOTHING: dict[str, Any] = {
     "sessions": 0, "turns": 0, "moves": 0, "longest_move_seconds": 0.0, "busy": 0, "broken_off": 0, "kept": {}, "months": {},
@@ -149,7 +149,16 @@ async def test_killed_in_mid_run_nothing_is_lost_or_doubled_and_the_next_run_doe
     ids = [await end_turn(database, settings, f"s{number}") for number in range(40)]
     await age(database)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ops.cli", "archive", "--older-than=90d", "--yes", "--batch=1", "--pause=0.01"),
+        *(
+            sys.executable,
+            "-m",
+            "turnstile.ops.cli",
+            "archive",
+            "--older-than=90d",
+            "--yes",
+            "--batch=1",
+            "--pause=0.01",
+        ),
         env=environment,
     )
     await until(lambda: in_archive(database))
@@ -170,7 +179,7 @@ async def test_where_somebody_is_in_the_way_it_says_so_and_fails(
 ) -> None:
     import psycopg
 
-    from turns import archive
+    from turnstile.archive import move as archive
 
     monkeypatch.setattr(archive, "BOUNDS", archive.BOUNDS.replace("1s", "50ms"))
     await end_turn(database, settings, webhook_url="https://client.example/hook")
@@ -187,12 +196,12 @@ async def test_where_somebody_is_in_the_way_it_says_so_and_fails(
 async def test_a_session_that_takes_too_long_to_look_at_is_told_and_fails_also_in_a_dry_run(
     turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from turns import archive
+    from turnstile.archive import move as archive
 
     slow = "count(*) + count(CASE WHEN t.session_id = 'slow' THEN pg_sleep(60) END) AS turns"
     monkeypatch.setattr(archive, "READ_PAGE", archive.READ_PAGE.replace("count(*) AS turns", slow))
     monkeypatch.setattr(archive, "BOUNDS", archive.BOUNDS.replace("4s", "1s"))
-    monkeypatch.setattr("ops.archive.PAGE", 1)
+    monkeypatch.setattr("turnstile.ops.commands.archive_run.PAGE", 1)
     for session in ("slow", "other"):
         await end_turn(database, settings, session)
     await age(database)

@@ -8,9 +8,9 @@ import pytest
 from tests.factories import make_submission
 from tests.integration.ops.conftest import Turnstile
 from tests.probes import until
-from turns.database import Database
-from turns.settings import Settings
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.statements.submit import submit
 
 DOWN = ("migrate", "--down", "--revision", "0003", "--yes")
 HANGS_SECONDS = 60.0
@@ -55,7 +55,7 @@ async def test_a_build_that_broke_off_is_built_anew(
     assert (await turnstile(*DOWN)).code == 0
 
     with monkeypatch.context() as patched, psycopg.connect(settings.database_url) as somebody:
-        patched.setattr("migrations.giving_way.INDEX_LOCK_TIMEOUT", "200ms")
+        patched.setattr("turnstile.migrations.giving_way.INDEX_LOCK_TIMEOUT", "200ms")
         somebody.execute("LOCK TABLE turns IN ROW EXCLUSIVE MODE")
         broken_off = await turnstile("migrate")
         somebody.rollback()

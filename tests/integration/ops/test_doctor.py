@@ -15,19 +15,19 @@ from tests.conftest import sqs_client
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.ops.conftest import Turnstile
 from tests.integration.ops.dead_turns import make_dead, make_failed, rows
-from turns.cancel_reason import CancelReason
-from turns.cancellation import cancel
-from turns.claim import claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.envelope import OutgoingMessage
-from turns.message import WakeUp
-from turns.message_queue import MessageQueues
-from turns.settings import Settings
-from turns.submission import submit
-from turns.turn_event import name_stream
-from worker.lock_inspection import LockInspector
-from worker.session_lock import SessionLock, name_lock
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.statements.cancel import cancel
+from turnstile.statements.claim import claim
+from turnstile.statements.submit import submit
+from turnstile.streaming.event import name_stream
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.message import WakeUp
+from turnstile.worker.lock_inspection import LockInspector
+from turnstile.worker.session_lock import SessionLock, name_lock
 
 pytestmark = pytest.mark.stack
 
@@ -476,19 +476,6 @@ async def test_turns_of_a_queue_that_is_not_declared_here_are_found(
     visit = await doctor()
 
     assert (visit.code, visit.codes) == (5, ["undeclared-queue"])
-
-
-async def test_a_paused_queue_is_told_and_is_nothing_wrong(
-    doctor: Doctor, database: Database, settings: Settings
-) -> None:
-    await database.fetch(
-        "INSERT INTO queues (name, paused_at, paused_by) VALUES (%(queue)s, now(), 'ada')", {"queue": settings.queue}
-    )
-
-    visit = await doctor()
-
-    assert visit.code == 0
-    assert "queue-paused" in [one["code"] for one in visit.document["findings"]]
 
 
 async def test_a_doctor_takes_nothing_from_a_message_that_is_on_its_way(

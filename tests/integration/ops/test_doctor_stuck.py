@@ -9,17 +9,17 @@ import pytest
 from tests.factories import make_claim, make_terms
 from tests.integration.ops.dead_turns import make_failed, rows
 from tests.integration.ops.test_doctor import Doctor, MakeIll, doctor, make_ill, make_pending
-from turns.claim import claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.halting import skip
-from turns.message_queue import MessageQueues
-from turns.put_off import PutOff, put_off
-from turns.relay import Relay
-from turns.settings import Settings
-from turns.settle import SettleRequest, settle
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.relay.loop import Relay
+from turnstile.statements.claim import claim
+from turnstile.statements.defer import PutOff, put_off
+from turnstile.statements.halt import skip
+from turnstile.statements.settle import SettleRequest, settle
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
 
 pytestmark = pytest.mark.stack
 

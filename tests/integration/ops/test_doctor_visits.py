@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from ops.doctor.examination import Examination
-from ops.doctor.finding import Finding
 from tests.conftest import sqs_client
 from tests.e2e.conftest import StartWorker, evidence, forks, product, start_worker
 from tests.e2e.rig import Product
@@ -16,9 +14,11 @@ from tests.integration.ops.dead_turns import make_dead, rows
 from tests.integration.ops.test_doctor import Doctor, MakeIll, doctor, make_ill, make_pending, make_running
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.database import Database
-from turns.message_queue import MessageQueues
-from turns.settings import Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.doctor.collect import Examination
+from turnstile.ops.doctor.findings import Finding
 
 pytestmark = pytest.mark.stack
 
@@ -268,7 +268,7 @@ async def test_two_repairs_at_once_do_no_harm(
 async def test_more_than_one_visit_lists_is_said_and_never_called_repaired(
     doctor: Doctor, database: Database, settings: Settings, make_ill: MakeIll, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for limited in ("turns.diagnosis.MOST", "ops.doctor.examination.MOST"):
+    for limited in ("turnstile.doctor.symptoms.MOST", "turnstile.ops.doctor.collect.MOST"):
         monkeypatch.setattr(limited, 2)
     for session in "abc":
         await make_pending(database, settings, session)

@@ -7,22 +7,22 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from ops.redrive import Candidate, Redrive, RedriveResult, find_candidates
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.ops.conftest import Turnstile
 from tests.integration.ops.dead_turns import send_dead_letters
-from turns.claim import claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.dead_letters import FailedFilter
-from turns.identifiers import TraceContext
-from turns.message_queue import MessageQueues
-from turns.redrive import Revived
-from turns.settings import Settings
-from turns.settle import SettleRequest, settle
-from turns.settlement import AttemptOutcome, JoinPolicy, Settlement
-from turns.status import TurnStatus
-from turns.submission import ParentClaim, Submission, submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.redrive import Candidate, Redrive, RedriveResult, find_candidates
+from turnstile.queries.failed_turns import FailedFilter
+from turnstile.statements.claim import claim
+from turnstile.statements.redrive import Revived
+from turnstile.statements.settle import SettleRequest, settle
+from turnstile.statements.submit import ParentClaim, Submission, submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import TraceContext
+from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
+from turnstile.turn.status import TurnStatus
 
 pytestmark = pytest.mark.stack
 

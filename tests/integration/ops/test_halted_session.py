@@ -5,16 +5,16 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from ops.doctor.examination import Examination, Scope
 from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.ops.conftest import Turnstile
 from tests.integration.ops.dead_turns import make_failed, rows, send_dead_letters
-from turns.claim import claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.message_queue import MessageQueues
-from turns.settings import Settings
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.doctor.collect import Examination, Scope
+from turnstile.statements.claim import claim
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
 
 FIRST_LOOK = Scope(margin_seconds=0.0, recent_hours=1.0, letters=10)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ops.local.stack import LocalStack, down
 from tests.probes import wait_until
+from turnstile.ops.dev.stack.stack import LocalStack, down
 
 pytestmark = [pytest.mark.stack, pytest.mark.not_on("containers", "it is about the embedded stack itself")]
 
@@ -31,7 +31,7 @@ def shell() -> dict[str, str]:
 
 def turnstile(shell: dict[str, str], *arguments: str, folder: Path | None = None) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "ops.cli", *arguments],
+        [sys.executable, "-m", "turnstile.ops.cli", *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -66,7 +66,7 @@ def test_from_nothing_to_a_stack_with_tables_and_queues_and_back(shell: dict[str
 
     assert (up.returncode, up.stdout) == (0, "")
     assert "turnstile local env" in up.stderr
-    assert "turnstile worker --handler examples.eliza:respond" in up.stderr
+    assert "turnstile worker --handler turnstile.examples.eliza:respond" in up.stderr
     assert other["TURNSTILE_HOME"] == str(home)
     # What an idle worker's stop waits for.
     assert other["TURNSTILE_RECEIVE_WAIT_SECONDS"] == "1"
@@ -85,7 +85,7 @@ class Foreground:
         self._messages = folder / "messages"
         with self._messages.open("wb") as messages, (folder / "logs").open("wb") as logs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "ops.cli", "up", "--home", str(home), "--concurrency", "4"],
+                [sys.executable, "-m", "turnstile.ops.cli", "up", "--home", str(home), "--concurrency", "4"],
                 stdin=subprocess.DEVNULL,
                 stdout=logs,
                 stderr=messages,

@@ -11,11 +11,11 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from ops.local.ports import choose_free
 from tests.integration.ops.conftest import Turnstile
 from tests.probes import until
-from turns.database import Database
-from turns.settings import Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.ops.dev.stack.ports import choose_free
 
 Written = Callable[[dict[str, Any]], str]
 
@@ -61,7 +61,7 @@ async def test_it_takes_every_form_of_the_url_that_the_others_take(
 
 
 async def test_an_outage_at_its_beginning_may_pass(turnstile: Turnstile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ops.migrate.wait_for_database", lambda *_: None)
+    monkeypatch.setattr("turnstile.ops.commands.migrate.wait_for_database", lambda *_: None)
 
     ran = await turnstile("migrate", DATABASE_URL=f"postgresql://127.0.0.1:{choose_free()}/x")
 
@@ -85,7 +85,7 @@ async def test_an_outage_in_the_middle_may_pass(turnstile: Turnstile, settings: 
 async def test_behind_a_long_transaction_it_gives_way_with_nothing_half_done(
     turnstile: Turnstile, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("migrations.giving_way.LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("turnstile.migrations.giving_way.LOCK_TIMEOUT", "100ms")
     two_down = ("migrate", "--down", "--revision", "0003", "--yes")
 
     with psycopg.connect(settings.database_url) as dump:
@@ -104,8 +104,8 @@ async def test_behind_a_long_transaction_it_gives_way_with_nothing_half_done(
 async def test_another_migration_is_waited_for_however_long_it_takes(
     turnstile: Turnstile, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("migrations.giving_way.LOCK_TIMEOUT", "100ms")
-    monkeypatch.setattr("turns.database.LOCK_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("turnstile.migrations.giving_way.LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("turnstile.backends.postgres.database.LOCK_TIMEOUT_SECONDS", 0.1)
 
     with another_migration(settings):
         running = asyncio.create_task(turnstile("migrate"))
@@ -120,7 +120,9 @@ async def test_one_that_is_ended_while_it_waits_is_gone_from_the_server_too(
     environment: dict[str, str], settings: Settings, database: Database, number: signal.Signals
 ) -> None:
     with another_migration(settings):
-        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "ops.cli", "migrate", env=environment)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "turnstile.ops.cli", "migrate", env=environment
+        )
         await until(lambda: database.fetch(WAITS_FOR_ANOTHER_MIGRATION, {}))
         process.send_signal(number)
         await process.wait()

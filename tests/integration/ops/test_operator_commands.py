@@ -15,10 +15,10 @@ from tests.factories import make_submission
 from tests.integration.ops.conftest import Turnstile
 from tests.integration.ops.dead_turns import make_dead, make_failed, rows
 from tests.probes import until
-from turns.database import Database
-from turns.message_queue import MessageQueues
-from turns.settings import Settings
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.statements.submit import submit
 
 pytestmark = pytest.mark.stack
 
@@ -207,7 +207,7 @@ async def test_redrive_can_be_stopped_and_the_next_one_finishes(
     await make_dead(database, queues, settings, ["a", "b", "c"])
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "ops.cli", "redrive", "--yes", "--rate", "0.2/s"),
+        *("-m", "turnstile.ops.cli", "redrive", "--yes", "--rate", "0.2/s"),
         env=environment,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -234,7 +234,7 @@ async def test_ctrl_c_at_the_question_is_an_answer(
     keyboard, terminal = os.openpty()
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "ops.cli", "redrive"),
+        *("-m", "turnstile.ops.cli", "redrive"),
         env=environment,
         stdin=terminal,
         stderr=asyncio.subprocess.PIPE,
@@ -322,7 +322,7 @@ async def test_the_relay_alone_sends_what_is_due_and_stops_on_sigterm(
     await submit(database, [make_submission(settings.queue)], net_seconds=60)
     await database.fetch("UPDATE turns SET send_at = now()", {})
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *("-m", "ops.cli", "relay", "--tick-seconds", "0.1"), env=environment
+        sys.executable, *("-m", "turnstile.ops.cli", "relay", "--tick-seconds", "0.1"), env=environment
     )
 
     await until(lambda: queues.count(settings.queue))
@@ -335,7 +335,7 @@ async def test_a_reader_that_has_enough_is_no_error(
     environment: dict[str, str], database: Database, settings: Settings
 ) -> None:
     await submit(database, [make_submission(settings.queue, f"s{n}") for n in range(300)], net_seconds=60)
-    command = f"set -o pipefail; {sys.executable} -m ops.cli list --limit 300 --json | head -n 1"
+    command = f"set -o pipefail; {sys.executable} -m turnstile.ops.cli list --limit 300 --json | head -n 1"
     ran = await asyncio.to_thread(
         subprocess.run,
         ["bash", "-c", command],
@@ -353,7 +353,7 @@ async def test_a_worker_whose_health_port_is_taken_ends_with_one_line(environmen
         port = other.getsockname()[1]
         worker = await asyncio.to_thread(
             subprocess.run,
-            [sys.executable, "-m", "ops.cli", "worker", "--handler", "examples.eliza:respond"],
+            [sys.executable, "-m", "turnstile.ops.cli", "worker", "--handler", "turnstile.examples.eliza:respond"],
             capture_output=True,
             text=True,
             timeout=180,

@@ -8,20 +8,20 @@ from uuid import uuid4
 
 import pytest
 
-from ops.dead_letter_verdict import Verdict
-from ops.redrive import BATCH, Redrive, RedriveResult, find_candidates
 from tests.conftest import sqs_client
 from tests.factories import make_submission
 from tests.integration.ops.conftest import Turnstile
 from tests.integration.ops.dead_turns import make_dead, make_failed, rows, send_dead_letters
 from tests.probes import until
-from turns.database import Database
-from turns.dead_letters import FailedFilter, list_failed
-from turns.envelope import OutgoingMessage
-from turns.message import WakeUp
-from turns.message_queue import MessageQueues
-from turns.settings import QueueSettings, Settings
-from turns.submission import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.redrive import BATCH, Redrive, RedriveResult, find_candidates
+from turnstile.ops.dead_letters.verdict import Verdict
+from turnstile.queries.failed_turns import FailedFilter, list_failed
+from turnstile.statements.submit import submit
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.message import WakeUp
 
 pytestmark = pytest.mark.stack
 
@@ -224,7 +224,7 @@ async def test_a_dead_letter_that_was_sent_late_is_swept_by_the_next_redrive(
 
 
 async def send_stale_letter(queues: MessageQueues, settings: Settings, found: Any) -> None:
-    from turns.envelope import DeadLetter
+    from turnstile.turn.envelope import DeadLetter
 
     wake_up = WakeUp(found.tenant_id, found.session_id, found.id)
     message = OutgoingMessage(wake_up, f"00-{found.trace_id}-{'1' * 16}-01")

@@ -7,14 +7,14 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from ops.redrive import Candidate, Redrive, RedriveResult, Survey
-from turns.database import Database
-from turns.dead_letters import FailedFilter
-from turns.envelope import OutgoingMessage
-from turns.message import WakeUp
-from turns.message_queue import MessageQueues
-from turns.redrive import Revived
-from turns.settings import Settings
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.redrive import Candidate, Redrive, RedriveResult, Survey
+from turnstile.queries.failed_turns import FailedFilter
+from turnstile.statements.redrive import Revived
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.message import WakeUp
 
 MANY, ROW_HOLDS = 2_530, 1_000
 """Turns of a redrive, and of one row at most."""

@@ -11,15 +11,15 @@ from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.api.listening import serving
 from tests.integration.ops.conftest import Turnstile
 from tests.integration.ops.dead_turns import make_failed, rows
-from turns.claim import claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.settings import Settings
-from turns.settle import SettleRequest, settle
-from turns.settlement import AttemptOutcome, Settlement
-from turns.status import TurnStatus
-from turns.submission import submit
-from turns.turn_event import name_stream
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.statements.claim import claim
+from turnstile.statements.settle import SettleRequest, settle
+from turnstile.statements.submit import submit
+from turnstile.streaming.event import name_stream
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
 
 pytestmark = pytest.mark.stack
 

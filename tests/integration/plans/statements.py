@@ -6,32 +6,23 @@ from typing import Any, LiteralString
 from uuid import UUID, uuid4
 
 from tests.integration.plans.crowd import QUEUE, STAMP, TENANT, turn_id
-from turns import (
-    attempts,
-    cancellation,
-    children,
-    chosen_ids,
-    claim,
-    compensation,
-    double_texting,
-    halting,
-    head,
-    history,
-    joining,
-    lost_turns,
-    memory_items,
-    put_off,
-    reading_claims,
-    recorded_values,
-    redrive,
-    relay_statements,
-    renew,
-    settle,
-    submission,
-    webhooks,
-)
-from turns.identifiers import TraceContext
-from turns.submission import ParentClaim, Submission, submit_parameters
+from turnstile.memory import durable_items as memory_items
+from turnstile.queries import attempts, history
+from turnstile.statements import cancel as cancellation
+from turnstile.statements import cancel_before_submit as chosen_ids
+from turnstile.statements import children, claim, head, lost_turns, redrive, settle, webhooks
+from turnstile.statements import compensate as compensation
+from turnstile.statements import defer as put_off
+from turnstile.statements import halt as halting
+from turnstile.statements import join as joining
+from turnstile.statements import once_values as recorded_values
+from turnstile.statements import read_claims as reading_claims
+from turnstile.statements import renew_lease as renew
+from turnstile.statements import send_due as relay_statements
+from turnstile.statements import submit as submission
+from turnstile.statements import submit_on_busy as double_texting
+from turnstile.statements.submit import ParentClaim, Submission, submit_parameters
+from turnstile.turn.identifiers import TraceContext
 
 TURNS = 10
 NUMBERS = range(1, TURNS + 1)

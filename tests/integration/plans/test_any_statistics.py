@@ -15,7 +15,7 @@ from tests.databases import Databases
 from tests.integration.plans.crowd import MANY, arrive, end_all
 from tests.integration.plans.statements import Call, calls, calls_of_the_relay
 from tests.integration.plans.touched import Touched, execute, prepare
-from turns.database import conninfo
+from turnstile.backends.postgres.database import conninfo
 
 MOST_ROWS = MANY // 3
 MOST_PAGES = 900

@@ -15,10 +15,10 @@ from psycopg.conninfo import make_conninfo
 from tests.chaos.proxy.control import ProxyControl
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.envelope import OutgoingMessage, ReceivedMessage
-from turns.message import WakeUp
-from turns.message_queue import MessageQueues
-from turns.settings import Settings
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
+from turnstile.turn.message import WakeUp
 
 
 @pytest.fixture

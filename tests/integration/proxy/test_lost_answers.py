@@ -15,10 +15,10 @@ from tests.integration.processing import message_about, processing
 from tests.integration.proxy.conftest import connect, through
 from tests.integration.test_claim import submit_turns
 from tests.stacks.stack import Stack
-from turns.database import Database
-from turns.errors import DatabaseUnavailableError
-from turns.settings import Settings
-from worker.session_lock import Extension, Guard, LockExtender, Release, SessionLock, name_lock
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.worker.session_lock import Extension, Guard, LockExtender, Release, SessionLock, name_lock
 
 HANG_SECONDS = 20.0
 

@@ -12,9 +12,9 @@ from tests.conftest import sqs_client
 from tests.integration.proxy.conftest import receive, wake_up
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.errors import QueueUnavailableError
-from turns.message_queue import MessageQueues
-from turns.settings import QueueSettings
+from turnstile.config.settings import QueueSettings
+from turnstile.errors import QueueUnavailableError
+from turnstile.message_queue import MessageQueues
 
 both_kinds = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
 

@@ -7,9 +7,9 @@ from botocore.exceptions import ClientError
 
 from tests.chaos.proxy.control import ProxyControl
 from tests.integration.proxy.conftest import receive, wake_up
-from turns.envelope import ReceivedMessage
-from turns.message_queue import MessageQueues
-from turns.settings import QueueSettings
+from turnstile.config.settings import QueueSettings
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.envelope import ReceivedMessage
 
 Handles = tuple[str, str]
 

@@ -13,10 +13,10 @@ from tests.conftest import sqs_client
 from tests.integration.proxy.conftest import receive, wake_up
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turns.envelope import DeadLetter
-from turns.errors import QueueUnavailableError
-from turns.message_queue import MessageQueues
-from turns.settings import QueueSettings
+from turnstile.config.settings import QueueSettings
+from turnstile.errors import QueueUnavailableError
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.envelope import DeadLetter
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.webhooks.receiver import HOST, SLOW_HOST, Receiver, server_context
-from turns.settings import Settings
-from turns.webhook_post import WebhookPost
+from turnstile.config.settings import Settings
+from turnstile.relay.webhooks.post import WebhookPost
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

@@ -17,18 +17,18 @@ from tests.integration.test_settle import FAILURE, RETRY, SUCCESS
 from tests.integration.webhooks.conftest import SECRET
 from tests.integration.webhooks.receiver import HOST, Receiver
 from tests.probes import until
-from turns import webhook_delivery
-from turns.cancellation import CancelReason, cancel
-from turns.claim import EndedAtClaim, claim
-from turns.claimed_turn import ClaimedTurn
-from turns.database import Database
-from turns.identifiers import start_trace
-from turns.redrive import revive
-from turns.settings import QueueSettings, Settings
-from turns.settlement import Settlement
-from turns.submission import submit
-from turns.webhook_delivery import WebhookDelivery
-from turns.webhook_post import WebhookPost
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.relay.webhooks import delivery as webhook_delivery
+from turnstile.relay.webhooks.delivery import WebhookDelivery
+from turnstile.relay.webhooks.post import WebhookPost
+from turnstile.statements.cancel import CancelReason, cancel
+from turnstile.statements.claim import EndedAtClaim, claim
+from turnstile.statements.redrive import revive
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.settlement import Settlement
 
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
 SICK = b"HTTP/1.1 503 Away\r\n\r\n"

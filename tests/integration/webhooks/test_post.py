@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.webhooks.receiver import HOST, Receiver
-from turns import webhook_post
-from turns.webhook_post import NotPostedError, WebhookPost
-from turns.webhook_url import WebhookTarget, is_public
+from turnstile.relay.webhooks import post as webhook_post
+from turnstile.relay.webhooks.post import NotPostedError, WebhookPost
+from turnstile.webhooks.url import WebhookTarget, is_public
 
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
 

@@ -13,12 +13,12 @@ import pytest
 from tests.integration.archiving import end_turn
 from tests.integration.webhooks.receiver import HOST, SLOW_HOST, Receiver, server_context
 from tests.probes import until
-from turns import webhook_post
-from turns.database import Database
-from turns.settings import QueueSettings, Settings
-from turns.webhook_delivery import CONCURRENT, WebhookDelivery
-from turns.webhook_post import WebhookPost
-from turns.webhook_shares import PER_HOST, PER_TENANT
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import QueueSettings, Settings
+from turnstile.relay.webhooks import post as webhook_post
+from turnstile.relay.webhooks.delivery import CONCURRENT, WebhookDelivery
+from turnstile.relay.webhooks.post import WebhookPost
+from turnstile.relay.webhooks.shares import PER_HOST, PER_TENANT
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ run "a_worker" {
 
   assert {
     condition = jsondecode(aws_ecs_task_definition.task.container_definitions)[0].healthCheck.command == [
-      "CMD", "python", "-I", "-m", "ops.container_health", "8081",
+      "CMD", "python", "-I", "-m", "turnstile.ops.container_health", "8081",
     ]
     error_message = "ECS asks whether it lives, past proxies and what stands in the handler's folder."
   }

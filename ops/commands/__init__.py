@@ -1,0 +1,1 @@
+"""The commands of `turnstile`, a file each."""

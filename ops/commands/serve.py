@@ -1,0 +1,66 @@
+"""`turnstile api`, `worker` and `relay`: the processes that stay. Each imports only what it runs."""
+
+from typing import Annotated
+
+import typer
+
+from turnstile.ops.terminal.float_option import check_finite
+
+
+def api(
+    host: Annotated[str | None, typer.Option(envvar="TURNSTILE_API_HOST", show_default=False)] = None,
+    port: Annotated[
+        int | None, typer.Option(envvar="TURNSTILE_API_PORT", min=0, max=65_535, show_default=False)
+    ] = None,
+) -> None:
+    """Serve the HTTP API."""
+    from turnstile.config.settings import load
+    from turnstile.producer.app import serve
+
+    serve(load(api_host=host, api_port=port))
+
+
+def worker(
+    queue: Annotated[str | None, typer.Option("--queue", "-q", envvar="TURNSTILE_QUEUE", show_default=False)] = None,
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", "-c", envvar="TURNSTILE_CONCURRENCY", min=1, show_default=False)
+    ] = None,
+    handler: Annotated[
+        str | None,
+        typer.Option(envvar="TURNSTILE_HANDLER", help="module:function, found from here.", show_default=False),
+    ] = None,
+    relay: Annotated[
+        bool | None, typer.Option("--relay/--no-relay", envvar="TURNSTILE_RELAY", show_default=False)
+    ] = None,
+) -> None:
+    """Answer the turns of a queue."""
+    from turnstile.config.settings import load
+    from turnstile.worker.app import serve
+
+    raise typer.Exit(serve(load(queue=queue, concurrency=concurrency, handler=handler, relay=relay)))
+
+
+def relay(
+    tick_seconds: Annotated[
+        float | None,
+        typer.Option(
+            envvar="TURNSTILE_RELAY_TICK_SECONDS",
+            callback=check_finite,
+            help="Between two looks.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Send what is due, without answering turns. Any number of relays may run."""
+    import asyncio
+
+    from turnstile.config import logs
+    from turnstile.config.settings import load
+    from turnstile.relay.process import run_relay
+
+    settings = load(relay_tick_seconds=tick_seconds)
+    logs.configure(settings)
+    try:
+        asyncio.run(run_relay(settings))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None

@@ -1,0 +1,278 @@
+"""`turnstile submit`: one turn over HTTP, or one or many with the database's credentials."""
+
+import json
+import sys
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.float_option import check_finite
+from turnstile.ops.terminal.output import AsJson, print_json, progress, say
+from turnstile.ops.terminal.wait_option import WAIT_SECONDS
+from turnstile.turn.message import DEFAULT_TENANT
+from turnstile.turn.on_busy import OnBusy
+
+if TYPE_CHECKING:
+    from turnstile.config.settings import Settings
+    from turnstile.ops.commands.submit_direct import DirectResult
+    from turnstile.statements.submit import Submission
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    idempotency_key: str | None
+    wait: float | None
+    as_json: bool
+
+
+def submit(
+    session: Annotated[str | None, typer.Argument(metavar="SESSION", show_default=False)] = None,
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="TEXT", help="What to say; - reads it from standard input.", show_default=False),
+    ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            "--queue",
+            "-q",
+            envvar="TURNSTILE_QUEUE",
+            help="With --file: of the lines that name none.",
+            show_default=False,
+        ),
+    ] = None,
+    execute_at: Annotated[
+        str | None,
+        typer.Option(help="Not before this time, with its zone: YYYY-MM-DDThh:mm:ssZ, 366 days ahead at most."),
+    ] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="A repeat with the same key is the same turn. With --file: a prefix.")
+    ] = None,
+    turn_id: Annotated[UUID | None, typer.Option(help="The id the turn shall have.")] = None,
+    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="An object kept with the turn.")] = None,
+    on_busy: Annotated[
+        OnBusy,
+        typer.Option(help="If the session is busy: wait in line, be refused, cancel what is open, or join what waits."),
+    ] = OnBusy.ENQUEUE,
+    webhook: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Who is told when the turn has ended: https, a host that the deployment allows."
+        ),
+    ] = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            "--wait",
+            metavar="[SECONDS]",
+            callback=check_finite,
+            help=f"Wait for the reply and print it; {WAIT_SECONDS:g} seconds if none are named.",
+        ),
+    ] = None,
+    direct: Annotated[
+        bool, typer.Option("--direct", help="Without the API, with DATABASE_URL and AWS access.")
+    ] = False,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            allow_dash=True,
+            help="With --direct: JSON lines {session_id, input, …}; - is standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="With --direct: whose turns; `default` if none is named.", show_default=False)
+    ] = None,
+    api_url: Annotated[str | None, typer.Option(envvar="TURNSTILE_API_URL", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Submit a turn and print its id, or with --wait its reply."""
+    from turnstile.ops.terminal.operator_access import load_settings, run
+
+    if tenant is not None and not direct:
+        raise typer.BadParameter("--tenant goes with --direct; the API knows the tenant by its key")
+    whose = DEFAULT_TENANT if tenant is None else tenant
+    wishes = _Wishes(idempotency_key, wait, as_json)
+    if file is not None:
+        if not direct or session is not None or wait is not None:
+            raise typer.BadParameter("--file goes with --direct, without SESSION, TEXT and --wait")
+        _refuse_for_a_file(on_busy, execute_at=execute_at, turn_id=turn_id, metadata=metadata, webhook=webhook)
+        _submit_file(load_settings(), whose, file, queue, wishes)
+        return
+    if session is None or text is None:
+        raise typer.BadParameter("SESSION and TEXT are needed (or --direct --file)")
+    body = {
+        "input": _read_standard_input() if text == "-" else text,
+        "queue": queue,
+        "execute_at": execute_at,
+        "turn_id": None if turn_id is None else str(turn_id),
+        "metadata": _read_metadata(metadata),
+        "webhook_url": webhook,
+        "on_busy": None if on_busy is OnBusy.ENQUEUE else on_busy.value,
+    }
+    body = _clean({name: value for name, value in body.items() if value is not None})
+    _check(session, idempotency_key)
+    settings = load_settings(api_url=api_url)
+    work = (
+        _submit_direct(settings, whose, session, body, wishes)
+        if direct
+        else _over_http(settings, session, body, wishes)
+    )
+    code = run(work)
+    if code is not ExitCode.OK:
+        raise typer.Exit(code)
+
+
+def _refuse_for_a_file(on_busy: OnBusy, **given: object) -> None:
+    # Left out without a word, a batch that was meant for the night would run at once.
+    named = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    if named:
+        raise typer.BadParameter(f"{', '.join(named)}: with --file each line says so for itself, or not at all")
+    if on_busy is not OnBusy.ENQUEUE:
+        raise typer.BadParameter("--on-busy is for clients of the API; --direct always enqueues")
+
+
+def _read_standard_input() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError:
+        raise CommandError("standard input is not UTF-8", ExitCode.USAGE) from None
+
+
+def _check(session: str, idempotency_key: str | None) -> None:
+    # Before anything is sent: HTTP has no way to say what a header or a path may not hold.
+    from turnstile.ops.commands.submit_checks import check_key, check_session
+
+    check_session(session)
+    if idempotency_key is not None:
+        check_key(idempotency_key)
+
+
+def _read_metadata(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise typer.BadParameter("must be a JSON object", param_hint="--metadata")
+    return value
+
+
+async def _over_http(settings: "Settings", session: str, body: dict[str, Any], wishes: _Wishes) -> ExitCode:
+    import asyncio
+
+    from turnstile.ops.commands.submit_http import ApiClient
+    from turnstile.ops.commands.turn_waiting import report_ended, wait_until_ended
+
+    async with ApiClient(settings) as api:
+        # A turn id chosen by the person is what a repeat is known by; a key of ours would make the repeat another request.
+        key = wishes.idempotency_key or (f"turn-{body['turn_id']}" if "turn_id" in body else uuid.uuid4().hex)
+        accepted, replayed = await api.submit(session, body, key)
+        turn_id = str(accepted["id"])
+        if replayed:
+            say(f"turn {turn_id} had been submitted before")
+        if wishes.wait is None:
+            _print_accepted(accepted, turn_id, as_json=wishes.as_json)
+            return ExitCode.OK
+        try:
+            turn = await wait_until_ended(lambda left: api.read(turn_id, wait_seconds=left), wishes.wait)
+        except asyncio.CancelledError:
+            say(f"turn {turn_id} goes on without you: turnstile status {turn_id}")
+            raise
+    return report_ended(turn_id, turn, as_json=wishes.as_json)
+
+
+async def _submit_direct(
+    settings: "Settings", tenant: str, session: str, body: dict[str, Any], wishes: _Wishes
+) -> ExitCode:
+    from turnstile.ops.commands.submit_direct import prepare
+    from turnstile.ops.commands.turn_waiting import report_ended, wait_until_ended
+    from turnstile.ops.terminal.operator_access import operator_database
+    from turnstile.queries.turns import read_turn
+    from turnstile.turn.conversation import join_inputs
+
+    submission = prepare(settings, tenant, session, body, wishes.idempotency_key)
+    result = await _submit_all(settings, [submission])
+    if result.refused:
+        raise CommandError(result.refused[0]["error"])
+    turn_id = result.turn_ids[0]
+    if wishes.wait is None:
+        _print_accepted({"id": turn_id, "replayed": bool(result.replayed)}, str(turn_id), as_json=wishes.as_json)
+        return ExitCode.OK
+    async with operator_database(settings) as database:
+
+        async def read(_: float) -> dict[str, Any]:
+            record = await read_turn(database, tenant, turn_id)
+            if record is None:
+                raise CommandError(f"there is no turn {turn_id} of tenant {tenant}", ExitCode.NOT_FOUND)
+            error = {"class": record.error_class, "message": record.error} if record.error_class else None
+            told = {name: value for name, value in asdict(record).items() if name != "inputs"}
+            return {**told, "input": join_inputs(record.inputs or ()), "error": error}
+
+        turn = await wait_until_ended(read, wishes.wait)
+    return report_ended(turn_id, turn, as_json=wishes.as_json)
+
+
+def _clean(body: dict[str, Any]) -> dict[str, Any]:
+    # The same reader as the API's: what it refuses, Postgres would refuse later and less clearly.
+    from turnstile.producer.http.strict_json import NotJsonError, RefusedJsonError, parse
+
+    try:
+        parsed: dict[str, Any] = parse(json.dumps(body, ensure_ascii=True).encode())
+    except (NotJsonError, RefusedJsonError) as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    return parsed
+
+
+def _submit_file(settings: "Settings", tenant: str, file: Path, queue: str | None, wishes: _Wishes) -> None:
+    from turnstile.ops.commands.submit_direct import read_lines
+    from turnstile.ops.terminal.operator_access import run
+
+    try:
+        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror}", ExitCode.USAGE) from error
+    submissions = read_lines(content.split(b"\n"), settings, tenant, wishes.idempotency_key, queue=queue)
+    result = run(_submit_all(settings, submissions))
+    if wishes.as_json:
+        print_json({"submitted": len(result.turn_ids), **asdict(result)})
+    else:
+        for turn_id in result.turn_ids:
+            typer.echo(str(turn_id))
+        say(f"{len(result.turn_ids)} turns submitted, {result.replayed} of them had been before")
+    for refused in result.refused[:5]:
+        say(f"refused, session {refused['session_id']}: {refused['error']}")
+    if result.refused:
+        raise CommandError(f"{len(result.refused)} of {len(submissions)} turns were refused")
+
+
+async def _submit_all(settings: "Settings", submissions: "list[Submission]") -> "DirectResult":
+    from turnstile.message_queue import MessageQueues
+    from turnstile.ops.commands.submit_direct import submit_all
+    from turnstile.ops.terminal.operator_access import operator_database
+
+    queues = MessageQueues(settings)
+    try:
+        async with operator_database(settings) as database:
+            with progress() as begin:
+                report = begin("submitting", "turns")
+                result = await submit_all(database, queues, settings, submissions, report=report)
+    finally:
+        queues.close()
+    if result.unsent:
+        say(f"SQS did not take {result.unsent} wake-ups: the relay sends them, nothing is to be done")
+    return result
+
+
+def _print_accepted(document: dict[str, Any], turn_id: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(turn_id)

@@ -1,0 +1,144 @@
+"""Submitting without the API, for batch jobs that hold the database's credentials (G34).
+
+The same rules and the same fingerprints as over HTTP, so that a repeat is recognised whichever way it comes. Batches go
+one after the other: the turns of a session stand in the order in which they were given.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import QueueUnavailableError, SubmissionRefusedError, UnknownQueueError, WebhookNotAllowedError
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.commands.submit_checks import check_id, check_key, check_session
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.output import Report
+from turnstile.producer.http.strict_json import NotJsonError, RefusedJsonError, parse
+from turnstile.producer.submit.as_submission import as_submission
+from turnstile.producer.submit.turn_request import InvalidRequestError, read_turn_request
+from turnstile.statements.submit import Accepted, Submission, submit
+from turnstile.statements.worker_registry import seen_seconds
+from turnstile.turn.on_busy import OnBusy
+
+BATCH = 100
+
+
+@dataclass(slots=True, kw_only=True)
+class DirectResult:
+    """What became of the submissions."""
+
+    turn_ids: list[UUID] = field(default_factory=list)
+    replayed: int = 0
+    """Found to have been submitted before, by their idempotency keys or turn ids."""
+    unsent: int = 0
+    """Recorded, but SQS did not take the wake-up: the relay sends it by `send_at`."""
+    refused: list[dict[str, Any]] = field(default_factory=list)
+
+
+def read_lines(
+    lines: Sequence[bytes], settings: Settings, tenant_id: str, key_prefix: str | None, *, queue: str | None = None
+) -> list[Submission]:
+    """The submissions of a file of JSON lines: the API's body plus `session_id` and `idempotency_key`.
+
+    With `key_prefix`, a line without a key of its own gets one from its number, so that the whole file may be given
+    again. `queue` is that of the lines that name none. Raises CommandError that names the first bad line; nothing has
+    been submitted then.
+    """
+    submissions = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            document = parse(line)
+            if not isinstance(document, dict):
+                raise NotJsonError("not a JSON object")
+            session_id = document.pop("session_id", None)
+            key = document.pop("idempotency_key", None)
+            if key is None and key_prefix is not None:
+                key = f"{key_prefix}:{number}"
+            if queue is not None and document.get("queue") is None:
+                document["queue"] = queue
+            submissions.append(prepare(settings, tenant_id, session_id, document, key))
+        except (CommandError, NotJsonError, RefusedJsonError) as error:
+            code = error.code if isinstance(error, CommandError) else ExitCode.USAGE
+            raise CommandError(f"line {number}: {error}; nothing was submitted", code) from error
+    return submissions
+
+
+def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str, Any], key: Any) -> Submission:
+    """Validates one submission as the API does. Raises CommandError."""
+    check_id("the tenant", tenant_id)
+    check_session(session_id)
+    if key is not None:
+        check_key(key)
+    try:
+        request = read_turn_request(body, datetime.now(UTC))
+        queue = settings.find_queue(request.queue or settings.queue)
+        submission = as_submission(request, tenant_id, session_id, queue, key=key, webhook_hosts=settings.webhook_hosts)
+    except InvalidRequestError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    except WebhookNotAllowedError as error:
+        raise CommandError(f"webhook_url: {error}", ExitCode.USAGE) from error
+    except UnknownQueueError as error:
+        raise CommandError(str(error), ExitCode.NOT_FOUND) from error
+    if request.on_busy is not OnBusy.ENQUEUE:
+        # A batch job's lines stand in the order in which they were given: none of them is to look at the others.
+        raise CommandError("on_busy is for clients of the API; --direct always enqueues", ExitCode.USAGE)
+    return submission
+
+
+async def submit_all(
+    database: Database,
+    queues: MessageQueues,
+    settings: Settings,
+    submissions: Sequence[Submission],
+    *,
+    report: Report = lambda done, total: None,
+) -> DirectResult:
+    """Records and sends batch after batch. Raises DatabaseUnavailableError; what was recorded before stays recorded."""
+    result = DirectResult()
+    for start in range(0, len(submissions), BATCH):
+        batch = submissions[start : start + BATCH]
+        answers = await _record(database, batch, settings)
+        taken: list[tuple[Submission, Accepted]] = []
+        for submission, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, Accepted):
+                taken.append((submission, answer))
+                result.turn_ids.append(answer.turn_id)
+                result.replayed += answer.replayed
+            else:
+                result.refused.append({"session_id": submission.session_id, "error": str(answer)})
+        result.unsent += await _send(queues, taken)
+        report(start + len(batch), len(submissions))
+    return result
+
+
+async def _record(
+    database: Database, batch: Sequence[Submission], settings: Settings
+) -> Sequence[Accepted | SubmissionRefusedError]:
+    try:
+        return await submit(database, batch, net_seconds=settings.net_seconds, seen_seconds=seen_seconds(settings))
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        if len(batch) == 1:
+            # Without the error's text: it quotes what was said.
+            return [SubmissionRefusedError(f"the database refuses this content ({error.sqlstate})")]
+    # One by one and in order, so that a bad one fails alone.
+    return [answer for one in batch for answer in await _record(database, [one], settings)]
+
+
+async def _send(queues: MessageQueues, taken: Sequence[tuple[Submission, Accepted]]) -> int:
+    unsent = 0
+    due = [(submission, accepted) for submission, accepted in taken if accepted.wake]
+    for queue in sorted({accepted.queue for _, accepted in due}):
+        messages = [accepted.message(submission.tenant_id) for submission, accepted in due if accepted.queue == queue]
+        try:
+            unsent += len(messages) - len(await queues.send(queue, messages))
+        except (QueueUnavailableError, UnknownQueueError):
+            unsent += len(messages)
+    return unsent

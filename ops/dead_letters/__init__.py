@@ -1,0 +1,1 @@
+"""Dead letters: the pass over their queue, and the redrive."""

@@ -1,0 +1,1 @@
+"""For the developer's machine; the production image does not carry it."""

@@ -1,0 +1,58 @@
+"""The demo's clients: each talks in its own session over HTTP, and is in more of a hurry than its answers."""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from uuid import UUID
+
+import httpx
+
+from turnstile.ops.dev.demo.scenario import Line, Role
+
+BETWEEN_LINES_SECONDS = 0.15
+MAX_TRIES = 20
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What the clients were promised: written down here, and held against the database at the end."""
+
+    accepted: dict[UUID, tuple[str, Line]] = field(default_factory=dict)
+    """Turn id -> session and line, in the order of the answers within a session."""
+    due_at: dict[UUID, datetime] = field(default_factory=dict)
+
+    def turns(self, part: str) -> list[UUID]:
+        """The turns with which the demo does something."""
+        return [turn_id for turn_id, (_, line) in self.accepted.items() if line.part == part]
+
+
+async def talk(client: httpx.AsyncClient, role: Role, ledger: Ledger) -> None:
+    """Submits all lines of one session, in order, without waiting for the replies."""
+    for place, line in enumerate(role.lines):
+        body: dict[str, object] = {"input": line.text}
+        if line.part:
+            body["metadata"] = {"demo": line.part}
+        due_at = datetime.now(UTC) + line.scheduled_after if line.scheduled_after else None
+        if due_at:
+            body["execute_at"] = due_at.isoformat()
+        turn_id = await _submit(client, role.session_id, body, f"{role.session_id}/{place}")
+        ledger.accepted[turn_id] = (role.session_id, line)
+        if due_at:
+            ledger.due_at[turn_id] = due_at
+        await asyncio.sleep(BETWEEN_LINES_SECONDS)
+
+
+async def _submit(client: httpx.AsyncClient, session_id: str, body: dict[str, object], key: str) -> UUID:
+    for _ in range(MAX_TRIES):
+        try:
+            # The key makes the repeat safe: the same request is the same turn.
+            answer = await client.post(f"/v1/sessions/{session_id}/turns", json=body, headers={"Idempotency-Key": key})
+        except httpx.TransportError:
+            await asyncio.sleep(0.2)
+            continue
+        if answer.status_code == 503:
+            await asyncio.sleep(float(answer.headers.get("Retry-After", "1")))
+            continue
+        answer.raise_for_status()
+        return UUID(answer.json()["id"])
+    raise RuntimeError(f"no answer to {key} after {MAX_TRIES} tries")

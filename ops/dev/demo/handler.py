@@ -1,0 +1,27 @@
+"""The demo's handler: the bundled conversational program behind a provider that thinks, and sometimes is out of order."""
+
+import asyncio
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+from turnstile import Context, Reject, Turn, handler
+from turnstile.examples.eliza import respond as converse
+
+OUTAGE_FILE = "TURNSTILE_DEMO_OUTAGE_FILE"
+"""While the file that this variable names exists, turns that are marked with it fail for good."""
+
+
+@handler(timeout=60)
+async def respond(turn: Turn, ctx: Context) -> Any:
+    """Answers as `turnstile.examples.eliza` does, after as long as a model would take."""
+    part = turn.metadata.get("demo")
+    outage = os.environ.get(OUTAGE_FILE)
+    if part == "outage" and outage and await asyncio.to_thread(Path(outage).exists):
+        raise Reject("the provider refuses this question until somebody repairs it")
+    if part == "endless":
+        await asyncio.sleep(3600)
+    # Between 0.15 and 0.6 s, and the same at every run.
+    await asyncio.sleep(0.15 + zlib.crc32(turn.id.bytes) % 450 / 1000)
+    return await converse(turn, ctx)

@@ -1,0 +1,251 @@
+"""The demo, act by act."""
+
+import asyncio
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import LiteralString
+
+import httpx
+from rich.console import Console
+
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings, load
+from turnstile.examples.conversations import load as load_conversations
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.commands.queues import create_declared
+from turnstile.ops.dev.demo.checks import Finding, judge, read_rows
+from turnstile.ops.dev.demo.clients import Ledger, talk
+from turnstile.ops.dev.demo.handler import OUTAGE_FILE
+from turnstile.ops.dev.demo.processes import Troupe
+from turnstile.ops.dev.demo.scenario import Role, cast
+from turnstile.ops.dev.demo.screen import Screen
+from turnstile.ops.dev.stack.ports import choose_free
+from turnstile.ops.dev.stack.stack import LocalStack, down, find, up
+from turnstile.ops.migration_run import apply
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.turn.message import DEFAULT_TENANT
+from turnstile.turn.status import TurnStatus
+
+ACT_SECONDS = 60.0
+"""No act takes this long unless something hangs."""
+LEASE_SECONDS = 2.0
+"""Short, so that the killed worker's turns go on while one watches."""
+KILL_AT = 0.3
+"""The share of the turns after which a worker is killed."""
+
+COUNT: LiteralString = "SELECT status, count(*)::int AS many FROM turns GROUP BY 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What the acts play with."""
+
+    settings: Settings
+    troupe: Troupe
+    database: Database
+    queues: MessageQueues
+    client: httpx.AsyncClient
+    screen: Screen
+    outage: Path
+    roles: list[Role]
+    ledger: Ledger
+
+    @property
+    def total(self) -> int:
+        """How many turns there will be."""
+        return sum(len(role.lines) for role in self.roles)
+
+    async def count(self) -> dict[str, int]:
+        """Turns by status; shown on the way."""
+        counts = {row["status"]: row["many"] for row in await self.database.fetch(COUNT, {})}
+        self.screen.counts(counts, self.total)
+        return counts
+
+    async def until(self, what: str, reached: Callable[[dict[str, int]], Awaitable[bool] | bool]) -> None:
+        """Watches until something holds. Raises CommandError, which says what did not come about and who has fallen."""
+        deadline = time.monotonic() + ACT_SECONDS
+        while True:
+            holds = reached(await self.count())
+            if holds if isinstance(holds, bool) else await holds:
+                return
+            for name in self.troupe.fallen():
+                # Here, because an error is told in one line, and these are several.
+                self.screen.said(self.troupe.last_words(name))
+                raise CommandError(f"{name} ended by itself; its last words are above", ExitCode.FAILED)
+            if time.monotonic() > deadline:
+                raise CommandError(f"the demo waited {ACT_SECONDS:g} s in vain for: {what}", ExitCode.FAILED)
+            await asyncio.sleep(0.1)
+
+
+def perform(home: Path, *, keep: bool) -> int:
+    """Plays all acts; 0 if the check holds."""
+    console = Console(highlight=False)
+    roles = cast(load_conversations())
+    console.print("Starting PostgreSQL, Redis and SQS …")
+    before = find(home)
+    was_running = before is not None and before.is_running()
+    stack = up(home)
+    folder = Path(tempfile.mkdtemp(prefix="turnstile-demo-"))
+    # A database, queues and a Redis prefix of its own: what else is on the stack is left alone.
+    name = f"demo_{secrets.token_hex(4)}"
+    url = stack.postgres.create_database(name)
+    holds = False
+    try:
+        apply(url)
+        holds = asyncio.run(_play(stack, url, name, folder, roles, console))
+        return 0 if holds else int(ExitCode.FAILED)
+    finally:
+        stack.postgres.drop_database(name)
+        if holds:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            console.print(f"The logs of the demo's processes are in {folder}")
+        if not keep and not was_running:
+            # What somebody else had started is his to stop.
+            down(home)
+
+
+async def _play(stack: LocalStack, url: str, name: str, folder: Path, roles: list[Role], console: Console) -> bool:
+    async with _stage(stack, url, name, folder, roles, Screen(console)) as stage:
+        await _open(stage)
+        began = time.monotonic()
+        await _converse(stage)
+        await _repair(stage)
+        seconds = time.monotonic() - began
+        findings = await _check(stage)
+        stage.troupe.stop()
+        rows = await read_rows(stage.database)
+    stage.screen.outcome(rows, findings, seconds)
+    return all(finding.holds for finding in findings)
+
+
+@asynccontextmanager
+async def _stage(
+    stack: LocalStack, url: str, name: str, folder: Path, roles: list[Role], screen: Screen
+) -> AsyncIterator[Stage]:
+    port, key, outage = choose_free(), secrets.token_urlsafe(24), folder / "outage"
+    outage.touch()
+    environment = {
+        **stack.environment(),
+        "DATABASE_URL": url,
+        "TURNSTILE_QUEUES": json.dumps([{"name": name, "visibility_seconds": 4}]),
+        "TURNSTILE_QUEUE": name,
+        "TURNSTILE_REDIS_PREFIX": f"{name}:",
+        "TURNSTILE_HANDLER": "turnstile.ops.dev.demo.handler:respond",
+        "TURNSTILE_CONCURRENCY": "16",
+        "TURNSTILE_API_HOST": "127.0.0.1",
+        "TURNSTILE_API_PORT": str(port),
+        "TURNSTILE_API_KEYS": f"{DEFAULT_TENANT}:{key}",
+        "TURNSTILE_LEASE_SECONDS": f"{LEASE_SECONDS:g}",
+        "TURNSTILE_RECEIVE_WAIT_SECONDS": "1",
+        "TURNSTILE_TAKEOVER_RESEND_SECONDS": "1",
+        "TURNSTILE_GRACE_SECONDS": "2",
+        "TURNSTILE_LOG_FORMAT": "json",
+        OUTAGE_FILE: str(outage),
+    }
+    # This process is one of the demo's too: it looks at the same queues with the same settings.
+    os.environ.update(environment)
+    settings = load()
+    await asyncio.to_thread(create_declared, settings)
+    troupe = Troupe(environment, folder)
+    queues = MessageQueues(settings)
+    client = httpx.AsyncClient(
+        base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, trust_env=False, timeout=10
+    )
+    try:
+        async with Database(url, "turnstile-demo", size=2) as database, client:
+            with screen:
+                yield Stage(settings, troupe, database, queues, client, screen, outage, roles, Ledger())
+    finally:
+        troupe.stop()
+        queues.close()
+
+
+async def _open(stage: Stage) -> None:
+    stage.troupe.start("api", "api")
+    for worker in ("worker-1", "worker-2"):
+        stage.troupe.start(worker, "worker")
+    stage.screen.event(
+        f"an API and two workers are starting; {len(stage.roles)} clients have {stage.total} turns to submit"
+    )
+
+    async def ready(_: dict[str, int]) -> bool:
+        try:
+            return (await stage.client.get("/readyz")).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    await stage.until("the API", ready)
+
+
+async def _converse(stage: Stage) -> None:
+    """The main act: everybody talks, a worker is killed, one turn is cancelled."""
+    talking = asyncio.gather(*(talk(stage.client, role, stage.ledger) for role in stage.roles))
+
+    def some_ended(counts: dict[str, int]) -> bool:
+        return counts.get(TurnStatus.SUCCEEDED, 0) >= KILL_AT * stage.total and counts.get(TurnStatus.RUNNING, 0) > 0
+
+    await stage.until("the first answers", some_ended)
+    pid = stage.troupe.kill("worker-1")
+    stage.screen.event(f"worker-1 (pid {pid}) was killed with SIGKILL in the middle of its turns; worker-3 replaces it")
+    stage.troupe.start("worker-3", "worker")
+    await talking
+    [endless] = stage.ledger.turns("endless")
+
+    async def running(_: dict[str, int]) -> bool:
+        return bool((await stage.client.get(f"/v1/turns/{endless}")).json()["status"] == TurnStatus.RUNNING)
+
+    await stage.until("the turn that never ends", running)
+    await stage.client.post(f"/v1/turns/{endless}/cancel")
+    stage.screen.event("a client cancelled its turn, which was running")
+    await stage.until("all turns to end", lambda counts: _ended(counts) == stage.total)
+
+
+def _ended(counts: dict[str, int]) -> int:
+    return sum(many for status, many in counts.items() if TurnStatus(status).is_terminal)
+
+
+async def _repair(stage: Stage) -> None:
+    """The operator's act: look at the dead letters, repair the cause, redrive."""
+    failed = len(stage.ledger.turns("outage"))
+
+    async def dead_lettered(_: dict[str, int]) -> bool:
+        return await stage.queues.count(stage.settings.queue, dead=True) >= failed
+
+    await stage.until("the dead letters", dead_lettered)
+    stage.screen.event("$ turnstile dlq list")
+    stage.screen.said(await _command(stage, "dlq", "list"))
+    await asyncio.to_thread(stage.outage.unlink)
+    stage.screen.event("the cause is repaired")
+    stage.screen.event("$ turnstile redrive --yes")
+    stage.screen.said(await _command(stage, "redrive", "--queue", stage.settings.queue, "--yes"))
+    succeeded = stage.total - len(stage.ledger.turns("endless"))
+    await stage.until("the redriven turns", lambda counts: counts.get(TurnStatus.SUCCEEDED, 0) == succeeded)
+
+
+async def _command(stage: Stage, *arguments: str) -> str:
+    done = await asyncio.to_thread(stage.troupe.run, *arguments)
+    if done.returncode:
+        raise CommandError(f"turnstile {' '.join(arguments)}: {done.stderr.strip()}", ExitCode.FAILED)
+    return done.stdout + done.stderr
+
+
+async def _check(stage: Stage) -> list[Finding]:
+    async def empty(_: dict[str, int]) -> bool:
+        # What the killed worker had received is in flight until its visibility timeout is over.
+        left = [await stage.queues.count(stage.settings.queue, dead=dead) for dead in (False, True)]
+        return not any(left)
+
+    try:
+        await stage.until("empty queues", empty)
+    except CommandError as error:
+        stage.screen.event(str(error))
+    return await judge(await read_rows(stage.database), stage.ledger, stage.queues, stage.settings.queue)

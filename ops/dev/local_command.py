@@ -1,0 +1,121 @@
+"""`turnstile local`: the embedded stack, brought up so far that a worker and an API can start at once."""
+
+import os
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.output import AsJson, print_json, print_table, say, step
+
+if TYPE_CHECKING:
+    from turnstile.config.settings import Settings
+    from turnstile.ops.dev.stack.stack import LocalStack, Ports
+
+commands = typer.Typer(help="The embedded stack: PostgreSQL, Redis and SQS on loopback.", no_args_is_help=True)
+
+Home = Annotated[Path, typer.Option("--home", envvar="TURNSTILE_HOME", help="The folder of the stack's data.")]
+DEFAULT_HOME = Path(".local")
+SHORT_POLL = {"TURNSTILE_RECEIVE_WAIT_SECONDS": "1"}
+"""A worker that is told to stop finishes its long poll first: in development that is a second, and not twenty."""
+
+Port = Annotated[int | None, typer.Option(min=1, max=65_535, help="A free one if left out.", show_default=False)]
+
+
+@commands.command()
+def up(home: Home = DEFAULT_HOME, postgres_port: Port = None, redis_port: Port = None, sqs_port: Port = None) -> None:
+    """Start the stack or reuse it; create the declared queues; apply the migrations."""
+    from turnstile.ops.dev.stack.stack import Ports
+
+    stack, _ = bring_up(home, Ports(postgres=postgres_port, redis=redis_port, sqs=sqs_port))
+    say(f"The stack at {stack.home} is up. Next, in this shell:")
+    say(f'  eval "$(turnstile local env{_home_option(home)})"')
+    say("  turnstile worker --handler turnstile.examples.eliza:respond &")
+    say("  turnstile api &")
+    say("  turnstile submit alice 'Good morning' --wait")
+
+
+@commands.command()
+def down(
+    home: Home = DEFAULT_HOME,
+    purge: Annotated[bool, typer.Option("--purge", help="Remove its data too.")] = False,
+) -> None:
+    """Stop the stack; its data stays unless --purge."""
+    from turnstile.ops.dev.stack import stack as local
+
+    if local.down(home, purge=purge):
+        say("the stack is down" + (" and its data is gone" if purge else ""))
+    else:
+        say(f"nothing was running at {home}")
+
+
+@commands.command()
+def env(home: Home = DEFAULT_HOME) -> None:
+    """Print `export` lines for another shell: eval "$(turnstile local env)"."""
+    stack = _find(home)
+    for name, value in (stack.environment() | SHORT_POLL).items():
+        typer.echo(f"export {name}={_quoted(value)}")
+    if not stack.is_running():
+        say("note: the stack is not running; `turnstile local up` starts it at these addresses")
+
+
+@commands.command()
+def status(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
+    """Show how the stack is; exit code 1 unless all of it answers."""
+    stack = _find(home)
+    services = stack.status()
+    running = all(service.running for service in services.values())
+    if as_json:
+        print_json({"home": stack.home, "running": running, "services": [asdict(one) for one in services.values()]})
+    else:
+        columns = ("service", "state", "address", "pid", "version")
+        print_table(
+            columns,
+            [
+                (one.name, "up" if one.running else "hangs" if one.pid else "down", one.address, one.pid, one.version)
+                for one in services.values()
+            ],
+        )
+    if not running:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def bring_up(home: Path, ports: "Ports | None" = None) -> "tuple[LocalStack, Settings]":
+    """Stack, queues and tables; this process's environment is that of the stack afterwards."""
+    from turnstile.ops.dev.stack import stack as local
+
+    with step("PostgreSQL, Redis and SQS"):
+        stack = local.up(home, ports=ports)
+    os.environ.update(stack.environment())
+
+    from turnstile.ops.commands.queues import create_declared
+    from turnstile.ops.migration_run import apply
+    from turnstile.ops.terminal.operator_access import load_settings
+
+    settings = load_settings()
+    with step(f"queues ({', '.join(queue.name for queue in settings.queues)})"):
+        create_declared(settings)
+    with step("migrations"):
+        apply(settings.database_url)
+    return stack, settings
+
+
+def _find(home: Path) -> "LocalStack":
+    from turnstile.ops.dev.stack import stack as local
+
+    stack = local.find(home)
+    if stack is None:
+        raise CommandError(f"there is no stack at {home}: `turnstile local up` makes one", ExitCode.NOT_FOUND)
+    return stack
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("'", "'\"'\"'") + "'"
+
+
+def _home_option(home: Path) -> str:
+    given = home != DEFAULT_HOME and "TURNSTILE_HOME" not in os.environ
+    return f" --home {shlex.quote(str(home))}" if given else ""

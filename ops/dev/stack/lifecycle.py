@@ -1,0 +1,171 @@
+"""What the three services have in common: start until it answers, stop, restart on the same port, say how it is."""
+
+import importlib.util
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free, is_free
+from turnstile.ops.dev.stack.processes import Account, DetachedProcess, LocalStackError, exclusive, plain_environment
+from turnstile.ops.dev.stack.run_as import Quarters
+
+_START_SECONDS = 45.0
+_PORT_SECONDS = 3.0
+_POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class ServiceStatus:
+    """How a service is. `running` means that it answers; a `pid` without it is one that hangs or is still starting."""
+
+    name: str
+    running: bool
+    address: str
+    pid: int | None
+    version: str | None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a service's program is started: in which folder, under which account (None: the caller's), and with which
+    environment, which is the whole one."""
+
+    command: Sequence[str]
+    folder: Path
+    account: Account | None = None
+    environment: Mapping[str, str] = field(default_factory=plain_environment)
+
+
+def package_folder(package: str) -> Path:
+    """Where a package of the extra `local` is installed, found without importing it."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise LocalStackError(
+            f"the package {package} of the local stack is not installed: pip install 'turnstile[local]'"
+        )
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+class Service(ABC):
+    """One service of the stack. Every method is synchronous; start, stop and restart exclude each other between
+    processes, too."""
+
+    name: ClassVar[str]
+    scheme: ClassVar[str]
+    clean_stop: ClassVar[signal.Signals] = signal.SIGTERM
+    immediate_stop: ClassVar[signal.Signals] = signal.SIGKILL
+
+    def __init__(self, home: Path, quarters: Quarters, port: int, *, durable: bool) -> None:
+        self.home = home
+        self.port = port
+        self.durable = durable
+        self.quarters = quarters
+        self._lock_file = home / f"{self.name}.lock"
+        self.process = DetachedProcess(home / f"{self.name}.pid", home / f"{self.name}.log")
+
+    @abstractmethod
+    def prepare(self) -> Launch:
+        """Make ready what the program needs, and say how to start it on the present port. Called while it is down."""
+
+    @abstractmethod
+    def answer(self) -> str | None:
+        """The version, if the service answers a real request and is the one of this stack: None otherwise.
+
+        The second half matters: another program, or another stack, may be listening where ours was.
+        """
+
+    def after_start(self) -> None:  # noqa: B027 - most services need nothing here
+        """Called once the freshly started service answers."""
+
+    def may_start_again(self) -> bool:
+        """Whether an end right after the start is one that passes by itself."""
+        return False
+
+    @property
+    def address(self) -> str:
+        return f"{self.scheme}://{LOOPBACK}:{self.port}"
+
+    def status(self) -> ServiceStatus:
+        """How it is now; takes a few milliseconds, or about two seconds if it hangs."""
+        pid = self.process.pid()
+        version = self.answer() if pid is not None and self.process.recorded_port() == self.port else None
+        return ServiceStatus(self.name, version is not None, self.address, pid, version)
+
+    def start(self, *, may_move: bool = False) -> None:
+        """Return when it answers, at once if it does already. With `may_move` it goes to another port if its own is
+        taken. LocalStackError with the end of its log if it does not come up within 45 seconds."""
+        with exclusive(self._lock_file):
+            self._start(may_move=may_move)
+
+    def stop(self, *, immediate: bool = False) -> bool:
+        """Stop it and wait for its end; True if it was running. `immediate` is like a crash: no time to tidy up."""
+        with exclusive(self._lock_file):
+            return self._stop(immediate=immediate)
+
+    def restart(self, *, immediate: bool = False) -> None:
+        """Stop and start on the same port."""
+        with exclusive(self._lock_file):
+            self._stop(immediate=immediate)
+            self._start(may_move=False)
+
+    def _start(self, *, may_move: bool) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        if self.process.pid() is not None and self.process.recorded_port() != self.port:
+            self._stop(immediate=False)
+        fresh = False
+        while time.monotonic() < deadline:
+            if self.process.pid() is None:
+                self._claim_port(may_move=may_move)
+                launch = self.prepare()
+                self.process.start(
+                    launch.command,
+                    port=self.port,
+                    environment=launch.environment,
+                    folder=launch.folder,
+                    account=launch.account,
+                )
+                fresh = True
+            while self.process.pid() is not None and time.monotonic() < deadline:
+                if self.answer() is not None:
+                    if fresh:
+                        self.after_start()
+                    return
+                time.sleep(_POLL_SECONDS)
+            if self.process.pid() is None and is_free(self.port) and not self.may_start_again():
+                raise LocalStackError(self._with_log(f"{self.name} ended while starting"))
+        raise LocalStackError(
+            self._with_log(f"{self.name} does not answer at {self.address}: `turnstile local down`, then up")
+        )
+
+    def _claim_port(self, *, may_move: bool) -> None:
+        deadline = time.monotonic() + _PORT_SECONDS
+        while not is_free(self.port):
+            if may_move:
+                self.port = choose_free()
+            elif time.monotonic() > deadline:
+                raise LocalStackError(
+                    f"port {self.port} of {self.name} is taken by another program: end that, or `turnstile local down` "
+                    "and up again on other ports"
+                )
+            else:
+                time.sleep(_POLL_SECONDS)
+
+    def _stop(self, *, immediate: bool) -> bool:
+        if self.process.pid() is None:
+            return False
+        steps = [(self.immediate_stop, 20.0), (signal.SIGKILL, 20.0)]
+        if not immediate:
+            steps.insert(0, (self.clean_stop, 15.0))
+        for number, patience in steps:
+            self.process.signal(number)
+            if self.process.wait_until_gone(patience):
+                return True
+        raise LocalStackError(f"{self.name} (pid {self.process.pid()}) does not end, even when killed")
+
+    def _with_log(self, message: str) -> str:
+        tail = self.process.log_tail()
+        return f"{message}; the end of {self.home / self.name}.log:\n{tail}" if tail else message

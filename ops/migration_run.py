@@ -1,0 +1,141 @@
+"""Migrating: the database's tables are brought to a revision. The steps, without the command line around them."""
+
+import importlib.util
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+_POLL_SECONDS = 0.25
+_LOCK_NOT_AVAILABLE = "55P03"
+_IN_THE_WAY = (
+    "a transaction holds a lock on what is to be changed, for long (a backup, a report); pg_stat_activity shows it by its "
+    "xact_start. So as not to hold up turns it gave way, with nothing half done: run it again when that one has ended"
+)
+
+
+def wait_for_database(url: str, seconds: float) -> None:
+    """Returns when the database lets us in; DatabaseUnavailableError if it does not in that time,
+    CertificateRefusedError at once."""
+    import psycopg
+
+    from turnstile.backends.postgres.certificate import certificate_refused
+    from turnstile.backends.postgres.database import conninfo
+
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            psycopg.connect(conninfo(url, "turnstile-migrate")).close()
+        except psycopg.OperationalError as error:
+            if (refused := certificate_refused("DATABASE_URL", error)) is not None:
+                raise refused from error
+            if time.monotonic() >= deadline:
+                raise DatabaseUnavailableError(str(error)) from error
+            time.sleep(_POLL_SECONDS)
+        else:
+            return
+
+
+def apply(url: str, revision: str = "head", *, down: bool = False, sql: bool = False) -> tuple[str, str]:
+    """Migrates, or prints the SQL; returns the revisions before and after ("nothing" where there are no tables).
+
+    Raises DatabaseUnavailableError, CertificateRefusedError; CommandError, also where somebody's lock is in the way.
+    """
+    with _named_outages():
+        before = _current(url)
+        _refuse_later(before)
+        _run(_config(url), before, revision, down=down, sql=sql)
+        return before or "nothing", _current(url) or "nothing"
+
+
+def _refuse_later(current: str | None) -> None:
+    # As after going back to an older program. Alembic would say so in words of its own, and with --sql after half a script.
+    known = [script.revision for script in _scripts().walk_revisions()]
+    if current is not None and current not in known:
+        raise CommandError(
+            f"the tables are at {current}, which a later version of this program has made; this one knows none after "
+            f"{known[0]}, and nothing was changed",
+            ExitCode.NOT_FOUND,
+        )
+
+
+def _run(config: "Config", before: str | None, revision: str, *, down: bool, sql: bool) -> None:
+    from alembic import command
+    from alembic.util import CommandError as RevisionError
+
+    try:
+        if sql and down:
+            command.downgrade(config, f"{before or 'base'}:{revision}", sql=True)
+        elif sql:
+            command.upgrade(config, f"{before}:{revision}" if before else revision, sql=True)
+        elif down:
+            command.downgrade(config, revision)
+        else:
+            command.upgrade(config, revision)
+    except RevisionError as error:
+        raise CommandError(f"revision {revision!r}: {error}", ExitCode.NOT_FOUND) from error
+
+
+@contextmanager
+def _named_outages() -> "Iterator[None]":
+    # A failover may come in between, after we have been let in; SQLAlchemy has errors of its own, around the driver's.
+    import psycopg
+    from sqlalchemy.exc import DBAPIError
+
+    from turnstile.backends.postgres.certificate import certificate_refused
+    from turnstile.backends.postgres.database import is_outage
+
+    try:
+        yield
+    except DBAPIError as error:
+        cause = error.orig
+        if not isinstance(cause, psycopg.Error):
+            raise
+        if (refused := certificate_refused("DATABASE_URL", cause)) is not None:
+            raise refused from error
+        if cause.sqlstate == _LOCK_NOT_AVAILABLE:
+            raise CommandError(_IN_THE_WAY, ExitCode.UNAVAILABLE) from error
+        if is_outage(cause):
+            raise DatabaseUnavailableError(str(cause)) from error
+        raise
+
+
+def known_revision() -> str | None:
+    """The newest revision that this program knows."""
+    return _scripts().get_current_head()
+
+
+def _scripts() -> "ScriptDirectory":
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory.from_config(_config(""))
+
+
+def _config(url: str) -> "Config":
+    from alembic.config import Config
+
+    spec = importlib.util.find_spec("turnstile.migrations")
+    if spec is None or not spec.submodule_search_locations:
+        raise CommandError("the package `turnstile.migrations` is not installed with this program")
+    config = Config()
+    # The configuration is an ini file, where a per cent sign starts a substitution.
+    config.set_main_option("script_location", str(Path(spec.submodule_search_locations[0])).replace("%", "%%"))
+    config.set_main_option("sqlalchemy.url", url.replace("%", "%%"))
+    return config
+
+
+def _current(url: str) -> str | None:
+    from alembic.runtime.migration import MigrationContext
+
+    from turnstile.migrations.engine import make_engine
+
+    with make_engine(url).connect() as connection:
+        return MigrationContext.configure(connection).get_current_revision()

@@ -1,0 +1,90 @@
+"""What the exit code of a command means, and how an error is told to a person: in one line, never as a stack trace.
+
+| code | meaning                                                                       |
+|------|-------------------------------------------------------------------------------|
+| 0    | done                                                                          |
+| 1    | what was asked for failed, or the check did not hold                          |
+| 2    | the command line, the settings or a server's certificate is refused           |
+| 3    | no such turn, queue, revision or stack                                        |
+| 4    | a service is away (database, queue, API); the same command may work later     |
+| 5    | `doctor` looked at everything and found something wrong                       |
+| 130  | interrupted with Ctrl-C                                                       |
+| 143  | ended by SIGTERM, with nothing in hand or with what may be cut off anywhere   |
+"""
+
+from enum import IntEnum
+
+from turnstile.errors import (
+    AddressUnusableError,
+    DatabaseUnavailableError,
+    QueueUnavailableError,
+    SettingsError,
+    TurnstileError,
+    UnknownQueueError,
+)
+
+# undefined_table, undefined_column, undefined_function: the program is newer or older than the tables.
+_SCHEMA_MISMATCH = frozenset({"42P01", "42703", "42883"})
+
+
+class ExitCode(IntEnum):
+    """The table above."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    UNAVAILABLE = 4
+    FINDINGS = 5
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+class CommandError(Exception):
+    """A command ends here; the message is for the person who gave it."""
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+_CODES: tuple[tuple[type[BaseException], ExitCode], ...] = (
+    (SettingsError, ExitCode.USAGE),
+    (AddressUnusableError, ExitCode.USAGE),
+    (UnknownQueueError, ExitCode.NOT_FOUND),
+    (DatabaseUnavailableError, ExitCode.UNAVAILABLE),
+    (QueueUnavailableError, ExitCode.UNAVAILABLE),
+    (TurnstileError, ExitCode.FAILED),
+)
+
+
+def explain(error: BaseException) -> tuple[ExitCode, str]:
+    """The exit code for what ended a command, and the line that says it."""
+    if isinstance(error, CommandError):
+        return error.code, _one_line(error)
+    if isinstance(error, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED, "interrupted"
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code, f"{_prefix(error)}{_one_line(error)}"
+    if getattr(error, "sqlstate", None) in _SCHEMA_MISMATCH:
+        return ExitCode.UNAVAILABLE, "the tables are missing or of another version: run `turnstile migrate`"
+    if type(error).__module__.partition(".")[0] == "botocore":
+        # Raised before the first call, so by what the SDK was told or not told: no region, a bad profile.
+        return ExitCode.USAGE, f"AWS settings: {_one_line(error)}"
+    return ExitCode.FAILED, (
+        f"internal error: {type(error).__name__}: {_one_line(error)} (TURNSTILE_DEBUG=1 shows where)"
+    )
+
+
+def _prefix(error: BaseException) -> str:
+    if isinstance(error, DatabaseUnavailableError):
+        return "the database does not answer: "
+    if isinstance(error, QueueUnavailableError):
+        return "the queue does not answer: "
+    return "settings: " if isinstance(error, SettingsError) else ""
+
+
+def _one_line(error: BaseException) -> str:
+    # A service's error may bring a log or a row's values along in its further lines.
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

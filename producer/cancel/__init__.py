@@ -1,0 +1,1 @@
+"""Cancels on behalf of clients."""

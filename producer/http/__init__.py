@@ -1,0 +1,1 @@
+"""The server and the language of its answers. No turn in it."""

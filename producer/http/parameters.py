@@ -1,0 +1,25 @@
+"""Query parameters that no route knows are refused by name: a filter with a slip in it would be answered as if it were none."""
+
+from typing import cast
+
+from fastapi import Request
+from fastapi.routing import APIRoute
+
+from turnstile.producer.http.problems import Fault, invalid_parameters
+
+MOST_NAMED = 10
+MOST_CHARACTERS = 100
+"""Of a name: whoever sends thousands of parameters is not sent them back."""
+
+
+async def refuse_unknown_parameters(request: Request) -> None:
+    """Raises the 422. A coroutine though it awaits nothing, or FastAPI would send every request through a thread."""
+    route = cast("APIRoute", request.scope["route"])
+    known = {field.alias for field in route.dependant.query_params}
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
+        takes = f"one of {', '.join(sorted(known))}" if known else "there are none here"
+        names = list(dict.fromkeys(unknown))[:MOST_NAMED]
+        raise invalid_parameters(
+            *(Fault(detail=f"no such parameter: {takes}", parameter=name[:MOST_CHARACTERS]) for name in names)
+        )

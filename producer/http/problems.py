@@ -1,0 +1,119 @@
+"""Problems: what a client is told of an error, as problem+json (RFC 9457). Each kind has a `type` that never changes."""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import NoReturn
+from uuid import UUID
+
+from pydantic import BaseModel
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_SECONDS = 2
+
+
+class Kind(Enum):
+    """All kinds of problem: the last part of `type`, the status, the title."""
+
+    BAD_REQUEST = ("bad-request", 400, "The request cannot be read")
+    INVALID_JSON = ("invalid-json", 400, "The body is not JSON")
+    UNAUTHORIZED = ("unauthorized", 401, "A valid API key is needed")
+    NOT_FOUND = ("not-found", 404, "There is no such thing")
+    METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "The method is not allowed here")
+    REQUEST_TOO_SLOW = ("request-too-slow", 408, "The request did not arrive in time")
+    BODY_TOO_SLOW = ("body-too-slow", 408, "The body did not arrive in time")
+    SESSION_BUSY = ("session-busy", 409, "The session is busy with another turn")
+    TURN_ID_TAKEN = ("turn-id-taken", 409, "The turn id belongs to another turn")
+    BODY_TOO_LARGE = ("body-too-large", 413, "The body is too large")
+    UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The body must be application/json")
+    INVALID_BODY = ("invalid-body", 422, "The body is not a valid request")
+    INVALID_PARAMETER = ("invalid-parameter", 422, "A parameter or header is not valid")
+    LIST_TOO_BROAD = ("list-too-broad", 422, "Too many turns would have to be looked through")
+    UNKNOWN_QUEUE = ("unknown-queue", 422, "The queue is not declared")
+    WEBHOOK_NOT_ALLOWED = ("webhook-not-allowed", 422, "The webhook cannot go there")
+    IDEMPOTENCY_MISMATCH = ("idempotency-mismatch", 422, "The same key came before with another request")
+    TOO_MANY_STREAMS = ("too-many-streams", 429, "The tenant follows too many turns at a time")
+    INTERNAL = ("internal-error", 500, "Something went wrong on our side")
+    UNAVAILABLE = ("unavailable", 503, "The service is not available just now")
+
+    def __init__(self, slug: str, status: int, title: str) -> None:
+        self.type = f"/problems/{slug}"
+        self.status = status
+        self.title = title
+
+
+class Fault(BaseModel):
+    """One thing that is wrong with a request: `pointer` into the body (RFC 6901), or the `parameter`'s name."""
+
+    detail: str
+    pointer: str | None = None
+    parameter: str | None = None
+
+
+class ProblemBody(BaseModel):
+    """The body of every answer of 400 or more."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    turn_id: UUID | None = None
+    """Of a busy session: the turn that is open."""
+    errors: list[Fault] | None = None
+
+
+class ProblemError(Exception):
+    """A request that ends here, with this answer."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        detail: str,
+        *,
+        errors: Sequence[Fault] = (),
+        headers: Mapping[str, str] | None = None,
+        turn_id: UUID | None = None,
+    ) -> None:
+        super().__init__(f"{kind.type}: {detail}")
+        self.kind = kind
+        self.detail = detail
+        self.turn_id = turn_id
+        self.errors = list(errors)
+        self.headers = headers
+
+
+def refuse_unauthorized() -> NoReturn:
+    """Raises the 401 that says how to do better."""
+    raise ProblemError(Kind.UNAUTHORIZED, "send `Authorization: Bearer <key>`", headers={"WWW-Authenticate": "Bearer"})
+
+
+def invalid_parameters(*faults: Fault) -> ProblemError:
+    """The 422 that names them."""
+    return ProblemError(Kind.INVALID_PARAMETER, listing(faults), errors=faults)
+
+
+def respond(error: ProblemError) -> JSONResponse:
+    """The problem as an answer."""
+    body = ProblemBody(
+        type=error.kind.type,
+        title=error.kind.title,
+        status=error.kind.status,
+        detail=error.detail,
+        turn_id=error.turn_id,
+        errors=error.errors or None,
+    )
+    content = body.model_dump(mode="json", exclude_none=True)
+    return JSONResponse(content, error.kind.status, dict(error.headers or {}), MEDIA_TYPE)
+
+
+async def refuse_overload(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers a request that the process has no room for, whatever it asks."""
+    later = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    problem = ProblemError(Kind.UNAVAILABLE, "too many requests are under way; try again", headers=later)
+    await respond(problem)(scope, receive, send)
+
+
+def listing(faults: Sequence[Fault]) -> str:
+    """All of them in one line."""
+    return "; ".join(f"{fault.pointer or fault.parameter or 'body'}: {fault.detail}" for fault in faults)

@@ -1,0 +1,195 @@
+"""Which problem an error of a route is to its client.
+
+Nothing that a client sends ends in a 500, and nothing that is answered or logged here quotes a row, a message or a key.
+"""
+
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from turnstile.errors import (
+    DatabaseUnavailableError,
+    IdempotencyMismatchError,
+    ListTooBroadError,
+    RowHeldError,
+    SessionBusyError,
+    TurnIdTakenError,
+    UnknownQueueError,
+    WebhookNotAllowedError,
+)
+from turnstile.producer.http.problems import (
+    RETRY_AFTER_SECONDS,
+    Fault,
+    Kind,
+    ProblemError,
+    invalid_parameters,
+    listing,
+    respond,
+)
+from turnstile.producer.submit.intake import UnstorableContentError
+from turnstile.producer.submit.turn_request import InvalidRequestError
+from turnstile.turn.message import ID_PATTERN, ID_RULE
+
+log = structlog.get_logger("turnstile.api")
+
+
+def install(app: FastAPI) -> None:
+    """Makes every error of `app` a problem."""
+    for expected in _TRANSLATIONS:
+        app.add_exception_handler(expected, _answer)
+
+
+async def _answer(request: Request, error: Exception) -> JSONResponse:
+    return respond(translate(error, request.url.path))
+
+
+def translate(error: Exception, path: str) -> ProblemError:
+    """What an error of a route means to the client. One that nobody expected is raised again."""
+    if isinstance(error, DatabaseUnavailableError) and not isinstance(error, RowHeldError):
+        log.warning("api.database_away", path=path, error=str(error))
+    for kind in type(error).__mro__:
+        if kind in _TRANSLATIONS:
+            problem: ProblemError = _TRANSLATIONS[kind](error)
+            return problem
+    raise error
+
+
+def _of_http(error: HTTPException) -> ProblemError:
+    match error.status_code:
+        case 404:
+            return ProblemError(Kind.NOT_FOUND, "no such route")
+        case 405:
+            return ProblemError(Kind.METHOD_NOT_ALLOWED, "see the Allow header", headers=error.headers)
+        case _:
+            return ProblemError(Kind.BAD_REQUEST, error.detail, headers=error.headers)
+
+
+def _of_parameters(error: RequestValidationError) -> ProblemError:
+    return invalid_parameters(
+        *(Fault(detail=_rule(fault), parameter=str(fault["loc"][-1])) for fault in error.errors())
+    )
+
+
+def _rule(fault: Mapping[str, Any]) -> str:
+    # The one pattern that people meet, in words.
+    is_id = fault.get("ctx", {}).get("pattern") == f"^{ID_PATTERN}$"
+    return f"must be {ID_RULE}" if is_id else str(fault["msg"])
+
+
+def _of_body(error: InvalidRequestError) -> ProblemError:
+    faults = [Fault(detail=detail, pointer=pointer) for pointer, detail in error.faults]
+    return ProblemError(Kind.INVALID_BODY, listing(faults), errors=faults)
+
+
+def _of_queue(error: UnknownQueueError) -> ProblemError:
+    fault = Fault(detail=str(error), pointer="/queue")
+    return ProblemError(Kind.UNKNOWN_QUEUE, fault.detail, errors=[fault])
+
+
+def _of_webhook(error: WebhookNotAllowedError) -> ProblemError:
+    fault = Fault(detail=str(error), pointer="/webhook_url")
+    return ProblemError(Kind.WEBHOOK_NOT_ALLOWED, fault.detail, errors=[fault])
+
+
+def _of_busy_session(error: SessionBusyError) -> ProblemError:
+    return ProblemError(
+        Kind.SESSION_BUSY,
+        f"turn {error.turn_id} is open: wait for it to end, or choose another on_busy",
+        headers={"Idempotency-Replayed": "true"} if error.replayed else None,
+        turn_id=error.turn_id,
+    )
+
+
+def _of_outage(_: DatabaseUnavailableError) -> ProblemError:
+    return ProblemError(
+        Kind.UNAVAILABLE,
+        "the database cannot be reached; try again, with the same Idempotency-Key where one was given",
+        headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+    )
+
+
+def _of_held_row(_: RowHeldError) -> ProblemError:
+    return ProblemError(
+        Kind.UNAVAILABLE,
+        "another transaction holds a lock on the session; try again, with the same Idempotency-Key where one was given",
+        headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+    )
+
+
+_TRANSLATIONS: dict[type[Exception], Any] = {
+    ProblemError: lambda error: error,
+    HTTPException: _of_http,
+    RequestValidationError: _of_parameters,
+    InvalidRequestError: _of_body,
+    UnknownQueueError: _of_queue,
+    WebhookNotAllowedError: _of_webhook,
+    IdempotencyMismatchError: lambda _: ProblemError(
+        Kind.IDEMPOTENCY_MISMATCH, "use a new key, or a new turn_id, for a new request"
+    ),
+    SessionBusyError: _of_busy_session,
+    TurnIdTakenError: lambda _: ProblemError(Kind.TURN_ID_TAKEN, "leave turn_id out, or choose another"),
+    UnstorableContentError: lambda error: ProblemError(Kind.INVALID_BODY, str(error)),
+    DatabaseUnavailableError: _of_outage,
+    RowHeldError: _of_held_row,
+    ListTooBroadError: lambda _: ProblemError(
+        Kind.LIST_TOO_BROAD, "narrow the list to a session, or ask with another filter or none"
+    ),
+    ClientDisconnect: lambda _: ProblemError(Kind.BAD_REQUEST, "the body broke off"),
+}
+
+
+class LastResort:
+    """Answers what nobody expected with a 500 that says nothing, and logs where it came from.
+
+    Inside Starlette's own handling of such errors, which would hand the exception on to the server's log, text and all:
+    an error of Postgres quotes the row. So the log has the classes and the stack, never a message.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def watch(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        except Exception as error:
+            # Not `exception`, which would add the error's own words.
+            log.error("api.unexpected_error", path=scope["path"], kinds=_kinds(error), stack=_stack(error))  # noqa: TRY400
+            if begun:
+                # Half an answer can only be broken off; a class of our own, so that nothing is quoted further up.
+                raise BrokenOffError from None
+            problem = ProblemError(Kind.INTERNAL, "it has been logged")
+            await respond(problem)(scope, receive, send)
+
+
+class BrokenOffError(Exception):
+    """An answer failed after its first bytes; what happened is in the log."""
+
+
+def _kinds(error: BaseException | None) -> list[str]:
+    kinds: list[str] = []
+    while error is not None and len(kinds) < 8:
+        kinds.append(f"{type(error).__module__}.{type(error).__qualname__}")
+        error = error.__cause__ or error.__context__
+    return kinds
+
+
+def _stack(error: BaseException) -> str:
+    return "".join(traceback.format_tb(error.__traceback__))

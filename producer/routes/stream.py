@@ -1,0 +1,212 @@
+"""A turn's events as server-sent events: `GET /v1/turns/{turn_id}/events`.
+
+    event: metadata      which turn, and how it stands; first on each connection, without an id
+    event: status        RUNNING: a new attempt, so what was said before is void. PENDING: it waits again
+    event: delta         more text
+    event: custom        what else the handler emitted
+    event: reset         the whole text so far, in place of what was said
+    event: end, error    exactly one, the last
+
+A reader is fed as fast as it reads, a page ahead of it and no more. One that goes away stops nothing, unless it asked for
+that.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractContextManager, aclosing, nullcontext
+from typing import Annotated, Literal
+
+import structlog
+from fastapi import APIRouter, Header, Query
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.producer.http.problems import Fault, Kind, ProblemError, invalid_parameters
+from turnstile.producer.routes.openapi import problems
+from turnstile.producer.routes.turns import Backend, Behind, Tenant, TurnIdText
+from turnstile.producer.submit.turn_request import parse_uuid
+from turnstile.producer.watch.turn_watch import Told
+from turnstile.queries.turns import Standing
+from turnstile.streaming.event import EventId, EventKind, MalformedEventIdError
+
+FROM_THE_START = "-1"
+PLACE_PATTERN = r"^(-1|[0-9]{1,19}-[0-9]{1,19})$"
+
+PATIENCE_SECONDS = 60.0
+"""With a reader that takes nothing. Heartbeats find those that are gone without a word."""
+
+log = structlog.get_logger("turnstile.api")
+
+Place = Annotated[
+    str | None, Query(pattern=PLACE_PATTERN, description="Only what comes after this id; `-1`: everything.")
+]
+LastEventId = Annotated[
+    str | None,
+    Header(alias="Last-Event-ID", pattern=PLACE_PATTERN, description="The same, and wins over `starting_after`."),
+]
+OnDisconnect = Annotated[
+    Literal["continue", "cancel"], Query(description="What a connection that breaks before the end does to the turn.")
+]
+
+v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
+
+
+class EventStream(Response):
+    """An answer that goes on until the turn ends, the client goes, or the server must."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        telling: AsyncGenerator[Told | None, None],
+        heartbeat_seconds: float,
+        on_disconnect: Callable[[], Awaitable[None]] | None = None,
+        place: AbstractContextManager[None] | None = None,
+    ) -> None:
+        # Proxies in front must hand on what they get.
+        super().__init__(headers={"X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._telling = telling
+        self._heartbeat_seconds = heartbeat_seconds
+        self._on_disconnect = on_disconnect
+        self._place = place or nullcontext()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._place:
+            gone = await self._follow(receive, send)
+        if gone and self._on_disconnect is not None:
+            await self._on_disconnect()
+
+    async def _follow(self, receive: Receive, send: Send) -> bool:
+        """Whether the reader has gone before the end."""
+        telling = asyncio.create_task(self._tell(send))
+        leaving = asyncio.create_task(_until_gone(receive))
+        try:
+            await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            gone = not telling.done()
+        finally:
+            for task in (telling, leaving):
+                task.cancel()
+            await asyncio.wait({telling, leaving})
+        if not gone and not telling.cancelled():
+            gone = not telling.result()
+        return gone
+
+    async def _tell(self, send: Send) -> bool:
+        """Whether the reader took it all. One that takes nothing more, as a machine that vanished, has left as well."""
+        sent_at = time.monotonic()
+        async with aclosing(self._telling) as telling:
+            # What an answer before this one has left in the buffers may be in the way of the first line.
+            start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+            if not await _was_taken(send, start):
+                return False
+            async for told in telling:
+                now = time.monotonic()
+                if told is None and now - sent_at < self._heartbeat_seconds:
+                    continue
+                if not await _was_taken(send, _body(encode(told), more=True)):
+                    return False
+                sent_at = now
+        # Waits for what was sent before, as each does: a long reply is one event.
+        return await _was_taken(send, _body(b"", more=False))
+
+
+def _body(body: bytes, *, more: bool) -> Message:
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+async def _was_taken(send: Send, message: Message) -> bool:
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await send(message)
+    except TimeoutError:
+        # Not finished: the server closes the connection, the kernel gives up what is still to be sent (see `producer/server.py`),
+        # and the client may resume.
+        log.info("stream.reader_stuck")
+        return False
+    return True
+
+
+@v1.get(
+    "/turns/{turn_id}/events",
+    status_code=200,
+    tags=["turns"],
+    summary="Follow a turn",
+    response_class=EventStream,
+    responses={
+        **problems(404, 422, 429),
+        200: {"description": "Server-sent events", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        204: {"description": "`Last-Event-ID` was the end: there is nothing more, and no reason to connect again"},
+    },
+)
+async def get_events(
+    behind: Behind,
+    tenant: Tenant,
+    text: TurnIdText,
+    last_event_id: LastEventId = None,
+    starting_after: Place = None,
+    on_disconnect: OnDisconnect = "continue",
+) -> Response:
+    """What is said in the turn while it is answered, as server-sent events: `metadata`, then `delta`, `status`, `custom`
+    and `reset`, then one `end` or `error`.
+
+    After a break go on with `Last-Event-ID`. A `status` RUNNING begins the text anew, a `reset` replaces it.
+    """
+    turn_id = parse_uuid(text)
+    turn = None if turn_id is None else await behind.watch.find(tenant, turn_id)
+    if turn is None:
+        raise ProblemError(Kind.NOT_FOUND, "no such turn")
+    after = _place("Last-Event-ID", last_event_id) if last_event_id else _place("starting_after", starting_after)
+    if after is not None and after.fence > turn.fence:
+        # Of a claim that the database knows nothing of: it was restored to an earlier moment, and the client goes on from before.
+        after = None
+    if after is not None and turn.status.is_terminal and await behind.watch.was_told(turn, after):
+        return Response(status_code=204)
+    cancelling = None if on_disconnect == "continue" else _canceller(behind, turn)
+    heartbeat, place = behind.settings.stream_heartbeat_seconds, behind.places.take(tenant)
+    return EventStream(_from_metadata(behind, turn, after), heartbeat, cancelling, place)
+
+
+async def _from_metadata(behind: Backend, turn: Standing, after: EventId | None) -> AsyncGenerator[Told | None, None]:
+    known = {"turn_id": str(turn.id), "session_id": turn.session_id, "status": turn.status, "attempt": turn.attempt}
+    yield Told(EventKind.METADATA, json.dumps(known, separators=(",", ":")))
+    async with aclosing(behind.watch.follow(turn, after)) as following:
+        async for told in following:
+            yield told
+
+
+def _canceller(behind: Backend, turn: Standing) -> Callable[[], Awaitable[None]]:
+    async def cancel_turn() -> None:
+        try:
+            await behind.cancelling.cancel_turn(turn.tenant_id, turn.id)
+        except DatabaseUnavailableError as error:
+            # Nobody is there any more to be told.
+            log.warning("stream.cancel_failed", turn_id=str(turn.id), error=str(error))
+
+    return cancel_turn
+
+
+def encode(told: Told | None) -> bytes:
+    """One event as it is written; None is a comment that says that the stream is alive."""
+    if told is None:
+        return b": heartbeat\n\n"
+    # JSON text has no line breaks of its own.
+    place = "" if told.id is None else f"id: {told.id}\n"
+    return f"{place}event: {told.kind}\ndata: {told.data}\n\n".encode()
+
+
+def _place(parameter: str, text: str | None) -> EventId | None:
+    if text is None or text == FROM_THE_START:
+        return None
+    try:
+        return EventId.parse(text)
+    except MalformedEventIdError:
+        raise invalid_parameters(Fault(detail="is no event id", parameter=parameter)) from None
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

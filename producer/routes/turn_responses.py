@@ -1,0 +1,217 @@
+"""What the API tells of turns and messages: the shape of its answers, and how rows become them. Pure.
+
+The tenant is never part of an answer, nor is anything that proves a claim (fence, claim id, lease).
+"""
+
+import math
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from turnstile.queries.turns import TurnRecord
+from turnstile.statements.submit import Accepted
+from turnstile.turn.conversation import Message, join_inputs
+from turnstile.turn.status import TurnStatus
+
+MAX_POLL_SECONDS = 60
+
+
+class TurnLinks(BaseModel):
+    """Where to go from a turn."""
+
+    self: str
+    events: str
+    cancel: str
+    session_turns: str
+    session_messages: str
+
+
+class SubmittedTurn(BaseModel):
+    """A turn as it was accepted; a repeat of the request gets the same again, whatever became of the turn since.
+
+    `merged`: the input was added to this turn, which was still waiting; all else is as the turn was submitted first.
+    """
+
+    id: UUID
+    session_id: str
+    queue: str
+    status: Literal["PENDING"] = "PENDING"
+    created_at: datetime
+    execute_at: datetime | None
+    expires_at: datetime
+    merged: bool
+    links: TurnLinks
+
+
+class TurnError(BaseModel):
+    """Why a turn failed, or why its last attempt did: a class to act on, and words for people."""
+
+    class_: Annotated[str, Field(alias="class")]
+    message: str | None
+
+
+class TurnSummary(BaseModel):
+    """A turn without its reply, as it stands in a list."""
+
+    id: UUID
+    session_id: str
+    seq: int | None
+    queue: str
+    status: TurnStatus
+    attempt: int
+    failures: int
+    crashes: int
+    max_attempts: int | None
+    generation: int
+    worker_id: str | None
+    execute_at: datetime | None
+    expires_at: datetime
+    timeout_seconds: float | None
+    cancel_requested_at: datetime | None
+    cancel_reason: str | None
+    error: TurnError | None
+    dead_lettered_at: datetime | None
+    trace_id: str
+    span_id: str
+    parent_span_id: str | None
+    kind: Literal["turn", "compensation"]
+    parent_turn_id: UUID | None
+    joining: list[UUID] | None
+    metadata: dict[str, Any]
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    halted_by: Annotated[
+        UUID | None,
+        Field(description="The FAILED turn, perhaps this one, because of which nothing of the session is begun."),
+    ]
+    links: TurnLinks
+
+
+class WebhookState(BaseModel):
+    """How far the completion webhook is. Both times null: it was given up, for the reason in `error`."""
+
+    tries: int
+    delivered_at: datetime | None
+    next_try_at: datetime | None
+    error: str | None
+
+
+class TurnDetail(TurnSummary):
+    """A turn with its input and its reply. `output` is null until the turn SUCCEEDED, `webhook` until it has ended or if none is
+    owed.
+    """
+
+    input: Annotated[
+        Any,
+        Field(description="What the user said. Several merged strings are joined by a line break, else it is a list."),
+    ]
+    output: Any
+    webhook: WebhookState | None
+
+
+class TurnPage(BaseModel):
+    """Some turns, newest first. `next_cursor` is null on the last page, and on no other, however few turns that has."""
+
+    turns: list[TurnSummary]
+    next_cursor: str | None
+
+
+class CancelAnswer(BaseModel):
+    """What a cancel met. `cancel_requested` false: the turn had ended before, and stays as it is.
+
+    `status` null: no such turn yet. One that is submitted under this id is CANCELED from the start.
+    """
+
+    id: UUID
+    status: TurnStatus | None
+    cancel_requested: bool
+
+
+class SessionCancelAnswer(BaseModel):
+    """How many of a session's turns were CANCELED at once, and how many run and were asked to stop."""
+
+    session_id: str
+    canceled: int
+    stopping: int
+
+
+class SessionMessage(BaseModel):
+    """One thing that was said in a session."""
+
+    turn_id: UUID
+    seq: int
+    role: Literal["user", "assistant"]
+    content: Any
+    created_at: datetime
+
+
+class MessagePage(BaseModel):
+    """The last messages of a session's answered turns, oldest first. `next_cursor` is that of the page before them, or null."""
+
+    messages: list[SessionMessage]
+    next_cursor: str | None
+
+
+def links(turn_id: UUID, session_id: str) -> TurnLinks:
+    """The addresses that belong to a turn."""
+    return TurnLinks(
+        self=f"/v1/turns/{turn_id}",
+        events=f"/v1/turns/{turn_id}/events",
+        cancel=f"/v1/turns/{turn_id}/cancel",
+        session_turns=f"/v1/sessions/{session_id}/turns",
+        session_messages=f"/v1/sessions/{session_id}/messages",
+    )
+
+
+def submitted(accepted: Accepted) -> SubmittedTurn:
+    """The answer to a submit."""
+    return SubmittedTurn(
+        id=accepted.turn_id,
+        session_id=accepted.session_id,
+        queue=accepted.queue,
+        created_at=accepted.created_at,
+        execute_at=accepted.execute_at,
+        expires_at=accepted.expires_at,
+        merged=accepted.merged,
+        links=links(accepted.turn_id, accepted.session_id),
+    )
+
+
+def summary(record: TurnRecord) -> TurnSummary:
+    """A row as it stands in a list."""
+    return TurnSummary.model_validate(_fields(record))
+
+
+def detail(record: TurnRecord) -> TurnDetail:
+    """A row on its own."""
+    said = {"input": join_inputs(record.inputs or ()), "output": record.output, "webhook": record.webhook}
+    return TurnDetail.model_validate({**_fields(record), **said})
+
+
+def said(message: Message) -> SessionMessage:
+    """One message of the history."""
+    return SessionMessage.model_validate({name: getattr(message, name) for name in SessionMessage.model_fields})
+
+
+def poll_after_seconds(record: TurnRecord, now: datetime) -> int | None:
+    """After how many whole seconds to ask again; None once the turn has ended.
+
+    Grows with the turn's age, since a client that has waited a minute loses nothing by waiting five seconds more. A turn
+    that waits for its time is not worth asking about before.
+    """
+    if record.status.is_terminal:
+        return None
+    # A turn that waits for children is due at its expiry at the latest, and sooner in all likelihood.
+    due_at = None if record.joining else record.execute_at
+    since = max(record.created_at, due_at or record.created_at)
+    age = (now - since).total_seconds()
+    return max(1, min(MAX_POLL_SECONDS, math.ceil(-age) if age < 0 else int(age / 10)))
+
+
+def _fields(record: TurnRecord) -> dict[str, Any]:
+    error = None if record.error_class is None else {"class": record.error_class, "message": record.error}
+    plain = {name: getattr(record, name) for name in TurnSummary.model_fields if name not in {"error", "links"}}
+    return {**plain, "error": error, "links": links(record.id, record.session_id)}

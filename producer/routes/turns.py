@@ -1,0 +1,300 @@
+"""The routes: HTTP in, HTTP out. What a request means is decided elsewhere."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, TypeVar, cast
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel
+
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.memory.history import History
+from turnstile.message_queue import MessageQueues
+from turnstile.producer.cancel.cancelling import Cancelling
+from turnstile.producer.http.auth import ApiKeys
+from turnstile.producer.http.log_throttle import Tally
+from turnstile.producer.http.problems import Fault, Kind, ProblemError, invalid_parameters, refuse_unauthorized
+from turnstile.producer.routes import page_cursor
+from turnstile.producer.routes.openapi import SUBMIT_BODY, problems
+from turnstile.producer.routes.readiness import DatabaseProbe, Readiness, check_queues
+from turnstile.producer.routes.submit_request import submitted_headers, take_in
+from turnstile.producer.routes.turn_responses import (
+    MessagePage,
+    SubmittedTurn,
+    TurnDetail,
+    TurnPage,
+    detail,
+    poll_after_seconds,
+    said,
+    submitted,
+    summary,
+)
+from turnstile.producer.submit.intake import Intake
+from turnstile.producer.submit.turn_request import (
+    IDEMPOTENCY_KEY_PATTERN,
+    MAX_IDEMPOTENCY_KEY_CHARACTERS,
+    parse_uuid,
+)
+from turnstile.producer.submit.wake_ups import WakeUpSending
+from turnstile.producer.watch.places import WatchPlaces
+from turnstile.producer.watch.turn_watch import TurnWatch
+from turnstile.producer.watch.waiting import wait_for_end, wanted_wait
+from turnstile.queries.history import read_version, session_exists
+from turnstile.queries.turns import TurnFilter, list_page, read_turn
+from turnstile.turn.message import ID_PATTERN
+from turnstile.turn.status import TurnStatus
+
+Place = TypeVar("Place")
+STATUS_SPELLINGS = [*TurnStatus, "CANCELLED"]
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What the routes stand on. The composition root puts it into `app.state.backend`."""
+
+    settings: Settings
+    api_keys: ApiKeys
+    intake: Intake
+    sending: WakeUpSending
+    cancelling: Cancelling
+    queues: MessageQueues
+    history: History
+    reads: Database
+    """For reads of turns and sessions that are known by their ids."""
+    lists: Database
+    """For reads whose filters the caller chooses, and with them how long they take."""
+    watch: TurnWatch
+    places: WatchPlaces
+    unauthorized: Tally
+    probe: DatabaseProbe
+
+
+# Coroutines though they await nothing: FastAPI would send each of them through a thread, for every request.
+
+
+async def find_backend(request: Request) -> Backend:
+    """The backend of this application."""
+    return cast("Backend", request.app.state.backend)
+
+
+Behind = Annotated[Backend, Depends(find_backend)]
+_bearer = HTTPBearer(auto_error=False, description="A key of TURNSTILE_API_KEYS. Where none are set, none is needed.")
+
+
+async def find_tenant(behind: Behind, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> str:
+    """The caller's tenant. Raises the 401."""
+    tenant = behind.api_keys.find_tenant(given.credentials if given else None)
+    if tenant is None:
+        behind.unauthorized.note(key=given is not None)
+        refuse_unauthorized()
+    return tenant
+
+
+Tenant = Annotated[str, Depends(find_tenant)]
+SessionId = Annotated[str, Path(pattern=rf"^{ID_PATTERN}$", description="The conversation, as the client names it.")]
+TurnIdText = Annotated[str, Path(alias="turn_id", json_schema_extra={"format": "uuid"})]
+Limit = Annotated[int, Query(ge=1, le=100, description="How many at most.")]
+Cursor = Annotated[
+    str | None,
+    Query(pattern=page_cursor.PATTERN, description="`next_cursor` of the page before.", max_length=page_cursor.LENGTH),
+]
+MessageCursor = Annotated[
+    str | None, Query(pattern=page_cursor.MESSAGE_PATTERN, description="`next_cursor` of the page behind.")
+]
+QueueName = Annotated[str | None, Query(pattern=rf"^{ID_PATTERN}$", description="Only turns of this queue.")]
+StatusText = Annotated[
+    str | None,
+    Query(
+        alias="status", description="In any case, and in both spellings.", json_schema_extra={"enum": STATUS_SPELLINGS}
+    ),
+]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=MAX_IDEMPOTENCY_KEY_CHARACTERS,
+        pattern=IDEMPOTENCY_KEY_PATTERN,
+        description="Repeats of a request that carry the same key find the same turn. For a day, usually.",
+    ),
+]
+Prefer = Annotated[str | None, Header(description="RFC 7240: `wait=10` waits ten seconds for the turn to end.")]
+Wait = Annotated[
+    float,
+    Query(ge=0, allow_inf_nan=False, description="Seconds to wait for the turn to end, as far as the server allows."),
+]
+
+health = APIRouter(tags=["health"])
+v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
+
+
+@v1.post(
+    "/sessions/{session_id}/turns",
+    status_code=202,
+    tags=["turns"],
+    summary="Submit a turn",
+    response_model=None,
+    responses={**problems(400, 408, 409, 413, 415, 422), 200: {"model": TurnDetail}, 202: {"model": SubmittedTurn}},
+    openapi_extra=SUBMIT_BODY,
+)
+async def submit_turn(
+    behind: Behind,
+    tenant: Tenant,
+    session_id: SessionId,
+    request: Request,
+    idempotency_key: IdempotencyKey = None,
+    traceparent: Annotated[
+        str | None, Header(description="W3C trace context. One that is not valid is ignored.")
+    ] = None,
+    prefer: Prefer = None,
+) -> Response:
+    """Records the turn and queues it. It is answered later; ask at `Location`, after `Retry-After` seconds.
+
+    With `Prefer: wait=10` the answer waits: 200 with the turn if it has ended by then, else 202 as ever. It does not wait where
+    the server has no place for one more wait.
+    """
+    # An ordinary submit does not come here: `producer/routes/submit_shortcut.py` answers it, with the same two calls.
+    accepted = await take_in(behind.intake, tenant, session_id, request, key=idempotency_key, traceparent=traceparent)
+    headers = submitted_headers(accepted)
+    seconds = wanted_wait(prefer, behind.settings.max_wait_seconds)
+    if seconds is not None:
+        headers["Preference-Applied"] = f"wait={seconds}"
+        ended = await wait_for_end(behind.watch, behind.places, request, tenant, accepted.turn_id, seconds)
+        if ended is not None:
+            del headers["Retry-After"]
+            return _answer(200, detail(ended), headers)
+    return _answer(202, submitted(accepted), headers)
+
+
+def _answer(status: int, model: BaseModel, headers: dict[str, str]) -> Response:
+    # Written by pydantic at once. FastAPI makes a dict of it first, goes through that in Python, and writes it then.
+    return Response(model.model_dump_json(by_alias=True), status, headers, media_type="application/json")
+
+
+@v1.get("/turns/{turn_id}", tags=["turns"], summary="Read a turn", responses=problems(404, 422))
+async def get_turn(
+    behind: Behind, tenant: Tenant, text: TurnIdText, request: Request, response: Response, wait: Wait = 0
+) -> TurnDetail:
+    """The turn as it stands, at once or when it has ended. While it is open, `Retry-After` says when to ask again.
+
+    Where the server has no place for one more wait, it answers at once.
+    """
+    record = await read_turn(behind.reads, tenant, read_turn_id(text))
+    if record is None:
+        raise _no_turn()
+    if wait and not record.status.is_terminal:
+        seconds = min(wait, behind.settings.max_wait_seconds)
+        ended = await wait_for_end(behind.watch, behind.places, request, tenant, record.id, seconds)
+        record = ended or await read_turn(behind.reads, tenant, record.id) or record
+    after = poll_after_seconds(record, datetime.now(UTC))
+    if after is not None:
+        response.headers["Retry-After"] = str(after)
+    return detail(record)
+
+
+@v1.get("/turns", tags=["turns"], summary="List turns", responses=problems(422))
+async def get_turns(
+    behind: Behind,
+    tenant: Tenant,
+    status: StatusText = None,
+    queue: QueueName = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+) -> TurnPage:
+    """The tenant's turns, newest first, without their replies.
+
+    A page of a filter that few turns meet may be short, or empty, and have a next one: follow `next_cursor` until it is null.
+    """
+    return await _page(behind, TurnFilter(tenant_id=tenant, status=_status(status), queue=queue), limit, cursor)
+
+
+@v1.get(
+    "/sessions/{session_id}/turns", tags=["sessions"], summary="List a session's turns", responses=problems(404, 422)
+)
+async def get_session_turns(
+    behind: Behind,
+    tenant: Tenant,
+    session_id: SessionId,
+    status: StatusText = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+) -> TurnPage:
+    """The session's turns, newest first, without their replies."""
+    wanted = TurnFilter(tenant_id=tenant, session_id=session_id, status=_status(status))
+    page = await _page(behind, wanted, limit, cursor)
+    if not page.turns and not await session_exists(behind.reads, tenant, session_id):
+        raise no_session()
+    return page
+
+
+@v1.get("/sessions/{session_id}/messages", tags=["sessions"], summary="Read the history", responses=problems(404, 422))
+async def get_session_messages(
+    behind: Behind, tenant: Tenant, session_id: SessionId, limit: Limit = 20, cursor: MessageCursor = None
+) -> MessagePage:
+    """What was said in the session's answered turns: the last messages, oldest first. Large ones make a page shorter."""
+    before = None if cursor is None else _place(page_cursor.decode_message, cursor)
+    version = await read_version(behind.reads, tenant, session_id)
+    if version is None:
+        raise no_session()
+    shown, more = await behind.history.read_page(tenant, session_id, version, limit, before)
+    following = page_cursor.encode_message(shown[0].seq, shown[0].ordinal) if more else None
+    return MessagePage(messages=[said(message) for message in shown], next_cursor=following)
+
+
+@health.get("/healthz", summary="Is the process alive?")
+async def get_liveness() -> dict[str, str]:
+    """Always 200: an outage of Postgres or SQS is no reason to kill the process."""
+    return {"status": "live"}
+
+
+@health.get("/readyz", summary="Can it accept turns?", responses=problems(503))
+async def get_readiness(behind: Behind) -> Readiness:
+    """200 if the database answers. How the queues look is told, but decides nothing."""
+    await behind.probe.check()
+    names = list(behind.settings.queues_by_name)
+    return Readiness(queues=await check_queues(behind.queues, behind.sending, names))
+
+
+async def _page(behind: Backend, wanted: TurnFilter, limit: int, cursor: str | None) -> TurnPage:
+    before = None if cursor is None else _place(page_cursor.decode, cursor)
+    shown, following = await list_page(behind.lists, wanted, limit=limit, before=before)
+    cursor = None if following is None else page_cursor.encode(*following)
+    return TurnPage(turns=[summary(record) for record in shown], next_cursor=cursor)
+
+
+def _place(decode: Callable[[str], Place], cursor: str) -> Place:
+    try:
+        return decode(cursor)
+    except ValueError as error:
+        raise invalid_parameters(Fault(detail=str(error), parameter="cursor")) from None
+
+
+def read_turn_id(text: str) -> UUID:
+    """The id in a path. Raises the 404."""
+    turn_id = parse_uuid(text)
+    if turn_id is None:
+        # Not a UUID is as unknown as somebody else's: one answer for both.
+        raise _no_turn()
+    return turn_id
+
+
+def _status(text: str | None) -> TurnStatus | None:
+    if text is None:
+        return None
+    wanted = text.upper()
+    if wanted not in STATUS_SPELLINGS:
+        raise invalid_parameters(Fault(detail=f"one of {', '.join(TurnStatus)}", parameter="status"))
+    return TurnStatus.CANCELED if wanted == "CANCELLED" else TurnStatus(wanted)
+
+
+def _no_turn() -> ProblemError:
+    return ProblemError(Kind.NOT_FOUND, "no such turn")
+
+
+def no_session() -> ProblemError:
+    """The 404 of a session that the tenant does not have."""
+    return ProblemError(Kind.NOT_FOUND, "no such session")

@@ -1,0 +1,229 @@
+"""What a client may ask for when it submits a turn, and by what two requests are recognised as the same. Pure.
+
+An unknown field is refused: a misspelt `max_attemps` that is silently ignored shows only when it hurts.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+)
+
+from turnstile.errors import WebhookNotAllowedError
+from turnstile.producer.http.strict_json import MAX_NUMBER_CHARACTERS, escape_pointer
+from turnstile.turn.limits import MAX_ATTEMPTS, MAX_SECONDS
+from turnstile.turn.on_busy import OnBusy
+from turnstile.webhooks.url import MAX_URL_CHARACTERS, is_allowed, parse_webhook_url
+
+MAX_METADATA_BYTES = 4096
+
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+MAX_AHEAD = timedelta(days=366)
+
+IDEMPOTENCY_KEY_PATTERN = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"
+MAX_IDEMPOTENCY_KEY_CHARACTERS = 255
+
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+
+
+def _check_input(value: Any) -> Any:
+    match value:
+        case str():
+            if not value.strip():
+                raise ValueError("must say something")
+        case dict():
+            if not value:
+                raise ValueError("must have a member")
+        case _:
+            raise ValueError("must be a string or an object")
+    return value
+
+
+def _check_metadata(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if value is not None and len(_canonical(value)) > MAX_METADATA_BYTES:
+        raise ValueError(f"must not be longer than {MAX_METADATA_BYTES} bytes as JSON")
+    return value
+
+
+def _check_webhook_url(value: str | None) -> str | None:
+    if value is not None:
+        parse_webhook_url(value)
+    return value
+
+
+def _parse_time(value: Any) -> Any:
+    if value is None:
+        return None
+    if not isinstance(value, str) or _RFC_3339.fullmatch(value) is None:
+        raise ValueError("must be a date and time with its zone: YYYY-MM-DDThh:mm:ssZ")
+    try:
+        return datetime.fromisoformat(value.upper())
+    except ValueError:
+        raise ValueError("is no time of any calendar") from None
+
+
+def _parse_uuid(value: Any) -> Any:
+    if value is None:
+        return None
+    if not isinstance(value, str) or (parsed := parse_uuid(value)) is None:
+        raise ValueError("must be a UUID in its usual form of 36 characters")
+    return parsed
+
+
+def _parse_on_busy(value: Any) -> Any:
+    if value is None:
+        return OnBusy.ENQUEUE
+    if value not in [*OnBusy]:
+        raise ValueError(f"must be one of {', '.join(OnBusy)}")
+    return OnBusy(value)
+
+
+def _as_utc(value: datetime | None) -> str | None:
+    # One instant is one request, in whatever zone it is written.
+    return None if value is None else value.astimezone(UTC).isoformat()
+
+
+def parse_uuid(text: str) -> UUID | None:
+    """A UUID in its usual form, or None. Python's own parser would also take braces, `urn:` and no dashes at all."""
+    return UUID(text) if _UUID.fullmatch(text) else None
+
+
+Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
+
+
+class TurnRequest(BaseModel):
+    """The body of a submit."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    input: Annotated[
+        Any,
+        AfterValidator(_check_input),
+        WithJsonSchema({"oneOf": [{"type": "string", "pattern": r"\S"}, {"type": "object", "minProperties": 1}]}),
+        Field(
+            description="What the user said: text that is not blank, or an object that the handler understands."
+            f" A number, here and in metadata, has {MAX_NUMBER_CHARACTERS} characters at most, its exponent written out."
+        ),
+    ]
+    queue: Annotated[str | None, Field(description="One of the declared queues; the usual one when left out.")] = None
+    execute_at: Annotated[
+        datetime | None,
+        BeforeValidator(_parse_time),
+        PlainSerializer(_as_utc),
+        WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
+        Field(description="Not before this time, with its zone, 366 days ahead at most. In the past: at once."),
+    ] = None
+    max_attempts: Annotated[int | None, Field(ge=1, le=MAX_ATTEMPTS, description="The queue's own when left out.")] = (
+        None
+    )
+    timeout_seconds: Annotated[Seconds | None, Field(description="Of one attempt; the queue's when left out.")] = None
+    expires_in_seconds: Annotated[
+        Seconds | None,
+        Field(description="No retry later than this after `execute_at`, or after now; the queue's when left out."),
+    ] = None
+    metadata: Annotated[
+        dict[str, Any] | None,
+        AfterValidator(_check_metadata),
+        Field(description=f"Kept with the turn as it is; {MAX_METADATA_BYTES} bytes of JSON at most."),
+    ] = None
+    webhook_url: Annotated[
+        str | None,
+        AfterValidator(_check_webhook_url),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "string", "format": "uri", "pattern": "^https://", "maxLength": MAX_URL_CHARACTERS},
+                    {"type": "null"},
+                ]
+            }
+        ),
+        Field(description="Where to POST how the turn ended, signed. The host must be one that the deployment allows."),
+    ] = None
+    turn_id: Annotated[
+        UUID | None,
+        BeforeValidator(_parse_uuid),
+        WithJsonSchema({"anyOf": [{"type": "string", "format": "uuid"}, {"type": "null"}]}),
+        Field(description="The id the turn shall have, chosen by the client: a repeat finds the same turn."),
+    ] = None
+    on_busy: Annotated[
+        OnBusy,
+        BeforeValidator(_parse_on_busy),
+        WithJsonSchema({"type": "string", "enum": [*OnBusy], "default": OnBusy.ENQUEUE}),
+        Field(
+            description="If a turn of the session is open: wait in line, be refused, cancel what is open and go"
+            " first, or be added to the turn that is still waiting. Scheduled turns make no session busy."
+        ),
+    ] = OnBusy.ENQUEUE
+
+
+class InvalidRequestError(ValueError):
+    """A body that is JSON but no valid request; `faults` are (JSON pointer, what is wrong)."""
+
+    def __init__(self, faults: list[tuple[str, str]]) -> None:
+        super().__init__("; ".join(f"{pointer}: {fault}" for pointer, fault in faults))
+        self.faults = faults
+
+
+def read_turn_request(body: Any, now: datetime) -> TurnRequest:
+    """Validates a parsed body. Raises InvalidRequestError, which names every offending field and no value."""
+    try:
+        request = TurnRequest.model_validate(body)
+    except ValidationError as error:
+        raise InvalidRequestError([_fault(detail) for detail in error.errors(include_input=False)]) from None
+    if request.execute_at is not None and not EARLIEST <= request.execute_at <= now + MAX_AHEAD:
+        fault = f"must lie between {EARLIEST:%Y-%m-%d} and {MAX_AHEAD.days} days from now"
+        raise InvalidRequestError([("/execute_at", fault)])
+    if request.on_busy is not OnBusy.ENQUEUE and request.execute_at is not None:
+        raise InvalidRequestError([("/on_busy", "is about now, and execute_at about another time")])
+    if request.on_busy is OnBusy.MERGE and request.turn_id is not None:
+        raise InvalidRequestError([("/on_busy", "what is merged becomes no turn that could have the turn_id")])
+    if request.on_busy is OnBusy.MERGE and request.webhook_url is not None:
+        # The turn it joins keeps its own options: this one's address would be dropped without a word.
+        raise InvalidRequestError(
+            [("/on_busy", "what is merged becomes no turn whose end the webhook_url could be told")]
+        )
+    return request
+
+
+def check_webhook_allowed(url: str | None, rules: Sequence[str]) -> str | None:
+    """The address that a submit asks for, if there may be one. Raises WebhookNotAllowedError, or ValueError for a bad form."""
+    if url is not None and not is_allowed(parse_webhook_url(url), rules):
+        # Which hosts are allowed is the deployment's own affair.
+        raise WebhookNotAllowedError("this host is not allowed" if rules else "webhooks are not enabled here")
+    return url
+
+
+def fingerprint(session_id: str, request: TurnRequest) -> bytes:
+    """SHA-256 by which a repeat is recognised. White space, key order and the spelling of a time make no difference."""
+    said = request.model_dump(mode="json", exclude_none=True)
+    if request.on_busy is OnBusy.ENQUEUE:
+        # As if it had been left out.
+        del said["on_busy"]
+    return hashlib.sha256(_canonical([session_id, said])).digest()
+
+
+def _canonical(value: Any) -> bytes:
+    return _CANONICAL.encode(value).encode()
+
+
+def _fault(detail: Any) -> tuple[str, str]:
+    pointer = "".join(f"/{escape_pointer(str(step))}" for step in detail["loc"])
+    if detail["type"] == "model_type":
+        # pydantic names its class, which is nobody's business outside.
+        return pointer, "must be an object"
+    return pointer, str(detail["msg"]).removeprefix("Value error, ")

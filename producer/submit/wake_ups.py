@@ -1,0 +1,90 @@
+"""Sending a committed turn's wake-up right away, without making the client wait for SQS when SQS is in trouble.
+
+Best effort by design: the row's `send_at` has the wake-up too, so nothing here is ever an error of the request (G1).
+In the ordinary case the message is out before the answer is.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import structlog
+
+from turnstile.backends.batcher import Batcher
+from turnstile.backends.circuit_breaker import Circuit
+from turnstile.errors import QueueUnavailableError, UnknownQueueError
+from turnstile.message_queue import BATCH, MessageQueues
+from turnstile.turn.envelope import OutgoingMessage
+
+LANES = 4
+COMPANY_SECONDS = 0.05
+"""How long a send may be under way before a few more wake-ups get one of their own: SQS charges by the call. A full batch
+does not wait for it."""
+PATIENCE_SECONDS = 1.0
+"""How long a request waits for its wake-up to go out. The send itself goes on behind it."""
+
+PAUSE_SECONDS = 5.0
+THRESHOLD = 2
+
+log = structlog.get_logger("turnstile.api")
+
+
+class WakeUpSending:
+    """Sends wake-ups in batches, per queue. A queue whose sends fail is left to the relay for a while."""
+
+    def __init__(self, queues: MessageQueues, names: Sequence[str]) -> None:
+        self._lanes = {name: _Lane(queues, name) for name in names}
+
+    async def send(self, queue: str, message: OutgoingMessage) -> bool:
+        """Whether the wake-up is known to be out. Returns within PATIENCE_SECONDS and never raises for SQS's sake."""
+        lane = self._lanes.get(queue)
+        # A turn of a queue that is no longer declared here: somebody else's relay serves it.
+        return lane is not None and await lane.send(message)
+
+    def is_struggling(self, queue: str) -> bool:
+        """Whether the last sends to this queue failed."""
+        return self._lanes[queue].breaker.is_open
+
+
+class _Lane:
+    def __init__(self, queues: MessageQueues, name: str) -> None:
+        self._queues = queues
+        self._name = name
+        self._batcher = Batcher(self._flush, limit=BATCH, lanes=LANES, patience_seconds=COMPANY_SECONDS)
+        self.breaker = Circuit(threshold=THRESHOLD, longest_pause_seconds=PAUSE_SECONDS)
+
+    async def send(self, message: OutgoingMessage) -> bool:
+        if not self.breaker.allows(time.monotonic()):
+            return False
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                return await self._batcher(message)
+        except (TimeoutError, QueueUnavailableError, UnknownQueueError):
+            # Noted by the flush, once for the batch.
+            return False
+
+    async def _flush(self, messages: Sequence[OutgoingMessage]) -> list[bool]:
+        loop = asyncio.get_running_loop()
+        # One late call is one failure, however many wait for it, and while it is under way: it may never come to an end.
+        lateness = loop.call_later(PATIENCE_SECONDS, self._note_late, len(messages))
+        try:
+            sent = await self._queues.send(self._name, messages)
+        except UnknownQueueError:
+            self.breaker.failed(time.monotonic())
+            # The turns are committed and the relay goes on trying: somebody has to make the queue.
+            log.error("api.queue_missing", queue=self._name, turns=len(messages))  # noqa: TRY400
+            raise
+        except QueueUnavailableError as error:
+            self.breaker.failed(time.monotonic())
+            log.warning("api.sqs_away", queue=self._name, turns=len(messages), error=str(error))
+            raise
+        finally:
+            lateness.cancel()
+        if loop.time() < lateness.when():
+            self.breaker.succeeded()
+        taken = {message.wake_up.turn_id for message in sent}
+        return [message.wake_up.turn_id in taken for message in messages]
+
+    def _note_late(self, turns: int) -> None:
+        self.breaker.failed(time.monotonic())
+        log.warning("api.wake_up_late", queue=self._name, turns=turns, waited_seconds=PATIENCE_SECONDS)

@@ -1,0 +1,1 @@
+"""Following a turn: its events, and waiting for its end."""

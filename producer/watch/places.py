@@ -1,0 +1,57 @@
+"""Places for those who follow a turn or wait for its end: a bounded number in a process, and never all of them for one tenant.
+
+Such requests last, and each keeps a connection. The bound leaves connections for submits, cancels and reads.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from turnstile.producer.http.log_throttle import Tally
+from turnstile.producer.http.problems import RETRY_AFTER_SECONDS, Kind, ProblemError
+
+
+class NoPlaceError(ProblemError):
+    """429 if the tenant has its share of the places, 503 if none is free."""
+
+
+_LATER = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+
+
+class WatchPlaces:
+    """The places of a process: `most`.
+
+    If several tenants have keys (`shared`), one gets another place only while more are free than it has. So a tenant has half of
+    the places at most, and however many it asks for, the next tenant finds some.
+    """
+
+    def __init__(self, most: int, *, shared: bool) -> None:
+        self._most = most
+        self._shared = shared
+        self._taken: Counter[str] = Counter()
+        self._refused = Tally("api.watches_full")
+
+    @contextmanager
+    def take(self, tenant_id: str) -> Iterator[None]:
+        """A place, for as long as the block lasts. Raises NoPlaceError."""
+        free = self._most - self._taken.total()
+        own = self._taken[tenant_id]
+        if free <= 0 or (self._shared and own >= free):
+            self._refused.note(tenant_id=tenant_id, own=own, free=free)
+            raise self._refusal(own)
+        self._taken[tenant_id] += 1
+        try:
+            yield
+        finally:
+            self._taken[tenant_id] -= 1
+            if not self._taken[tenant_id]:
+                del self._taken[tenant_id]
+
+    def _refusal(self, own: int) -> NoPlaceError:
+        if self._shared and own:
+            return NoPlaceError(
+                Kind.TOO_MANY_STREAMS, f"{own} streams and waits are open; end one, or ask for the turn", headers=_LATER
+            )
+        return NoPlaceError(
+            Kind.UNAVAILABLE, "too many streams and waits are open; try again, or ask for the turn", headers=_LATER
+        )

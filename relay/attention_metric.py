@@ -1,0 +1,40 @@
+"""The metric of what waits for a person: one log line a minute and queue, beside every relay (ADR 0063)."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
+from time import monotonic
+
+import structlog
+
+from turnstile.backends.postgres.database import Database
+from turnstile.queries.attention import read_attention
+from turnstile.relay.every_minute import EVERY_SECONDS, report_every_minute
+
+LATELY_SECONDS = 300.0
+"""So long a failure or a halt counts as new. A relay that tells nothing for as long is paged for itself (`relay-silent`), and a
+line or two may get lost."""
+
+FIRST_SECONDS = 900.0
+"""The same at a process's first look: nobody may have looked while relays were exchanged."""
+
+log = structlog.get_logger("turnstile.attention")
+
+
+async def report_attention(
+    database: Database, queues: Sequence[str], stopping: asyncio.Event, *, every_seconds: float = EVERY_SECONDS
+) -> None:
+    """Reports until `stopping`. No failure ends it, and none of it reaches the relay beside it."""
+    reported_at: float | None = None
+
+    async def report() -> None:
+        nonlocal reported_at
+        asked_at = monotonic()
+        # What happened since the last line must be in this one, however long Postgres was away.
+        lately = FIRST_SECONDS if reported_at is None else max(LATELY_SECONDS, asked_at - reported_at + EVERY_SECONDS)
+        for one in await read_attention(database, queues, lately_seconds=lately):
+            line = log.warning if one.needs_somebody else log.info
+            line("queue.attention", **{**asdict(one), "halted_seconds": round(one.halted_seconds, 1)})
+        reported_at = asked_at
+
+    await report_every_minute("attention", report, stopping, every_seconds=every_seconds)

@@ -1,0 +1,28 @@
+"""The metric of the backlog: one log line a minute and queue, beside every relay (ADR 0034).
+
+Several relays report the same backlog. A reader of the lines takes the greatest value, never the sum.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import structlog
+
+from turnstile.backends.postgres.database import Database
+from turnstile.queries.backlog import read_backlog
+from turnstile.relay.every_minute import EVERY_SECONDS, report_every_minute
+
+log = structlog.get_logger("turnstile.backlog")
+
+
+async def report_backlog(
+    database: Database, queues: Sequence[str], stopping: asyncio.Event, *, every_seconds: float = EVERY_SECONDS
+) -> None:
+    """Reports until `stopping`. No failure ends it, and none of it reaches the relay beside it."""
+
+    async def report() -> None:
+        for one in await read_backlog(database, queues):
+            log.info("queue.backlog", **{**asdict(one), "oldest_seconds": round(one.oldest_seconds, 1)})
+
+    await report_every_minute("backlog", report, stopping, every_seconds=every_seconds)

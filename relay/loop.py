@@ -1,0 +1,183 @@
+"""The relay: sends what is due by `send_at`. Wake-ups whose message was lost, scheduled turns, retries, hand-backs, dead
+letters, and turns whose lease ran out all go through here; there is no other timer (rule 3).
+
+Any number of relays may run at once. A round takes due rows with SKIP LOCKED and stamps `send_at` ahead, so that a relay
+that dies before it has sent loses nothing. Each queue's rows are then sent beside the rounds that follow: a queue that is slow or
+long has its own rows wait, and nobody else's. Whatever is sent twice costs a look, never more.
+
+The statements are `statements.send_due`, the sending `relay.sends`.
+"""
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Sequence
+from typing import Any, LiteralString
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import DictRow
+
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.memory.durable_items import prune_items
+from turnstile.relay.lost_workers import LostWorkers
+from turnstile.relay.queues import BATCH, Ask, Line, RelayQueues, tick_seconds
+from turnstile.relay.renewal_evidence import RenewalEvidence
+from turnstile.relay.sends import Load, RelaySends, Sender
+from turnstile.relay.steps import LeftOut, alone, step_around
+from turnstile.statements.cancel_before_submit import forget_chosen_ids
+from turnstile.statements.join import wake_joined
+from turnstile.statements.send_due import FIND_DUE, FIND_UNPLACED, PLACE_SCHEDULED, TAKE_DUE, DueRow
+from turnstile.statements.submit import forget_submissions
+from turnstile.turn.status import TurnStatus
+
+FORGET_EVERY_SECONDS = 60.0
+
+
+class Relay:
+    """The loop. `nudge` makes it look at once, for what its own process has just made due."""
+
+    def __init__(
+        self, database: Database, sender: Sender, settings: Settings, evidence: RenewalEvidence | None = None
+    ) -> None:
+        self._database = database
+        self._lost = LostWorkers(database, settings, evidence)
+        self._settings = settings
+        self._left_out = LeftOut()
+        self._queues = RelayQueues(settings.queues_by_name, settings.relay_stamp_seconds)
+        self._sends = RelaySends(database, sender, settings, self._left_out)
+        self._under_way: dict[Line, asyncio.Task[None]] = {}
+        self._nudged = asyncio.Event()
+        self._forgot_at = -math.inf
+        self._woke_joined_at = -math.inf
+
+    def nudge(self) -> None:
+        """Something has become due: don't wait for the tick."""
+        self._nudged.set()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Rounds until `stopping`; what is being sent then is sent first."""
+        try:
+            while not stopping.is_set():
+                self._nudged.clear()
+                await self._begin_round()
+                await self._pause(stopping)
+            await self.settled()
+        finally:
+            for sending in self._under_way.values():
+                sending.cancel()
+
+    async def _pause(self, stopping: asyncio.Event) -> None:
+        waits = {asyncio.create_task(self._nudged.wait()), asyncio.create_task(stopping.wait())}
+        tick = tick_seconds(self._settings.relay_tick_seconds, _chance())
+        try:
+            await asyncio.wait(waits, timeout=tick, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def round(self) -> bool:
+        """One round and all that it sends. True if there may be more that is due already."""
+        more = await self._begin_round()
+        await self.settled()
+        return more
+
+    async def settled(self) -> None:
+        """Waits for what is being sent."""
+        if self._under_way:
+            await asyncio.wait(self._under_way.values())
+
+    async def _begin_round(self) -> bool:
+        """Each step fails by itself. True if there is more than one round takes; the next one is nudged then."""
+        placed = await alone("place", self._place())
+        await alone("mark_lost", self._lost.mark())
+        await alone("wake_joined", self._wake_joined())
+        filled = await alone("take", self._take())
+        await self._forget()
+        if placed:
+            self.nudge()
+        return bool(placed or filled)
+
+    async def _place(self) -> bool:
+        asked = {"queues": list(self._settings.queues_by_name), "limit": BATCH}
+        return len(await self._ask("place", PLACE_SCHEDULED, FIND_UNPLACED, asked)) >= BATCH
+
+    async def _wake_joined(self) -> None:
+        if time.monotonic() - self._woke_joined_at > self._settings.takeover_resend_seconds:
+            self._woke_joined_at = time.monotonic()
+            await wake_joined(self._database)
+
+    async def _take(self) -> bool:
+        now = time.monotonic()
+        asks = self._queues.choose(now, self._under_way)
+        if not asks:
+            return False
+        asked = {
+            "queues": [ask.line.queue for ask in asks],
+            "deads": [ask.line.dead for ask in asks],
+            "limits": [ask.limit for ask in asks],
+            "reaches": [ask.reach_seconds for ask in asks],
+            "stamp": self._settings.relay_stamp_seconds,
+            "resend": self._settings.takeover_resend_seconds,
+        }
+        rows = [DueRow.of(row) for row in await self._ask("take", TAKE_DUE, FIND_DUE, asked)]
+        filled = [self._begin_sending(ask, rows, now) for ask in asks]
+        return any(filled)
+
+    def _begin_sending(self, ask: Ask, rows: Sequence[DueRow], now: float) -> bool:
+        """True if there may be more in its line."""
+        taken = [row for row in rows if Line(row.queue, row.status is TurnStatus.FAILED) == ask.line]
+        self._queues.taken(ask, len(taken), now)
+        filled = len(taken) >= ask.limit
+        if taken:
+            load = Load.of(ask.line, taken, now + self._settings.relay_stamp_seconds)
+            self._under_way[ask.line] = asyncio.create_task(self._send(load, filled=filled))
+        return filled
+
+    async def _send(self, load: Load, *, filled: bool) -> None:
+        try:
+            await alone("send", self._sends.send(load))
+        finally:
+            del self._under_way[load.line]
+        if load.refusal is not None:
+            self._queues.failed(load.line, time.monotonic(), _chance())
+        elif load.sent:
+            self._queues.sent(load.line)
+            if filled:
+                self.nudge()
+
+    async def _ask(
+        self, step: str, statement: LiteralString, find: LiteralString, asked: dict[str, Any]
+    ) -> list[DictRow]:
+        """The statement's rows. Where it is refused, those of all the rows that it would have found but the ones to blame."""
+        asked = {**asked, "left_out": self._left_out.at(time.monotonic())}
+        try:
+            return await self._database.fetch(statement, {**asked, "only": None})
+        except psycopg.Error:
+            found = [row["id"] for row in await self._database.fetch(find, asked)]
+
+            async def ask_for(some: Sequence[UUID]) -> list[DictRow]:
+                return await self._database.fetch(statement, {**asked, "only": list(some)})
+
+            return await step_around(step, self._left_out, found, ask_for)
+
+    async def _forget(self) -> None:
+        if time.monotonic() - self._forgot_at <= FORGET_EVERY_SECONDS:
+            return
+        # Noted first: a delete that takes too long must not keep each round's sends waiting.
+        self._forgot_at = time.monotonic()
+        older_than_seconds = self._settings.idempotency_days * 86_400
+        more = [
+            await alone("forget_submissions", forget_submissions(self._database, older_than_seconds)),
+            await alone("forget_chosen_ids", forget_chosen_ids(self._database, older_than_seconds)),
+            await alone("prune_items", prune_items(self._database)),
+        ]
+        if any(more) and None not in more:
+            # One statement a minute keeps up with few requests a second: what is left is the next round's.
+            self._forgot_at = -math.inf
+
+
+def _chance() -> float:
+    return random.random()  # noqa: S311 - not a secret

@@ -1,0 +1,54 @@
+"""The relay alone, in a process of its own: `relay.loop.Relay` between start and the signal to stop."""
+
+import asyncio
+import signal
+
+import structlog
+
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.config.startup_tls_check import check_certificates
+from turnstile.memory.watch import MemoryWatch
+from turnstile.message_queue import MessageQueues
+from turnstile.relay.attention_metric import report_attention
+from turnstile.relay.backlog_metric import report_backlog
+from turnstile.relay.loop import Relay
+from turnstile.relay.webhooks.delivery import WebhookDelivery
+
+log = structlog.get_logger("turnstile.relay")
+
+
+async def run_relay(settings: Settings) -> None:
+    """Runs until SIGTERM or Ctrl-C; the round under way is finished first, unless a second signal comes."""
+    stopping = asyncio.Event()
+    running = asyncio.current_task()
+
+    def stop() -> None:
+        if stopping.is_set() and running is not None:
+            running.cancel()
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    await check_certificates(settings)
+    queues = MessageQueues(settings)
+    memory_watch = MemoryWatch(settings)
+    try:
+        async with Database(settings.database_url, "turnstile-relay", size=2, pinned=True) as database:
+            log.info("relay.started", queues=list(settings.queues_by_name))
+            try:
+                async with asyncio.TaskGroup() as together:
+                    together.create_task(report_backlog(database, list(settings.queues_by_name), stopping))
+                    together.create_task(report_attention(database, list(settings.queues_by_name), stopping))
+                    together.create_task(memory_watch.run(stopping))
+                    together.create_task(Relay(database, queues, settings).run(stopping))
+                    if settings.webhook_hosts:
+                        together.create_task(WebhookDelivery(database, settings).run(stopping))
+            except ExceptionGroup as errors:
+                # One of them ended the other: its own error is what the person is told.
+                raise errors.exceptions[0] from None
+            log.info("relay.stopped")
+    finally:
+        queues.close()
+        await memory_watch.close()

@@ -1,0 +1,146 @@
+"""What becomes of the rows that a relay has taken: sent, ten a call and some calls side by side; then the net is put in place or
+the dead letter noted, only where the stamp still stands. What could not be sent is given back to other relays.
+
+Once the stamp is over, other relays take the rows. Two that go on regardless send them all twice, find each other's stamps
+instead of their own, and count none: on a queue that is served slowly the net would never grow, and the queue would fill with
+what nobody needs. So no call begins after it, and a net is put in place right after its call; nets that are ready together share
+a statement.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Protocol
+from uuid import UUID
+
+import structlog
+
+from turnstile.backends.batcher import Batcher
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import QueueUnavailableError, UnknownQueueError
+from turnstile.relay.queues import Line
+from turnstile.relay.steps import LeftOut, alone, step_around
+from turnstile.statements.send_due import DEAD_LETTERED, GIVE_BACK, PUT_NET, DueRow
+from turnstile.statements.worker_registry import seen_seconds
+from turnstile.turn.envelope import DeadLetter, OutgoingMessage
+from turnstile.turn.status import TurnStatus
+
+A_CALL = 10
+"""As many as one SQS call takes."""
+SIDE_BY_SIDE = 6
+"""Calls of one queue. A process has sixteen (`backends.sqs.http_calls.COMMANDS`): a queue that hangs leaves room for others."""
+CALLS_A_NET = 50
+
+log = structlog.get_logger("turnstile.relay")
+
+
+class Sender(Protocol):
+    """What the relay needs of SQS; `message_queue.MessageQueues` is the real one."""
+
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
+        """Sends; returns those that SQS took. Raises QueueUnavailableError if it took none for being away."""
+        ...
+
+    async def send_dead_letters(self, queue: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+        """The same, to the queue's DLQ."""
+        ...
+
+
+@dataclass(slots=True)
+class Load:
+    """Taken rows of one line, and what has become of them. `until`: when their stamp is over, in monotonic seconds."""
+
+    line: Line
+    until: float
+    calls: deque[list[DueRow]]
+    """Those that have not begun."""
+    unsent: list[DueRow] = field(default_factory=list)
+    sent: bool = False
+    """Whether a call went through."""
+    refusal: Exception | None = None
+    """Why one did not. None begins after it."""
+
+    @classmethod
+    def of(cls, line: Line, rows: Sequence[DueRow], until: float) -> "Load":
+        """A row that turned out to be owed nothing is none of it."""
+        owed = [row for row in rows if row.send_at and (row.status.is_open or row.status is TurnStatus.FAILED)]
+        return cls(line, until, deque(owed[start : start + A_CALL] for start in range(0, len(owed), A_CALL)))
+
+
+class RelaySends:
+    """Sends loads, any number at a time."""
+
+    def __init__(self, database: Database, sender: Sender, settings: Settings, left_out: LeftOut) -> None:
+        self._database = database
+        self._sender = sender
+        self._settings = settings
+        self._left_out = left_out
+        self._net: Batcher[list[DueRow], None] = Batcher(self._put_nets, limit=CALLS_A_NET)
+
+    async def send(self, load: Load) -> None:
+        """All of it, as far as the queue takes it before the stamp is over. Each call fails by itself."""
+        await asyncio.gather(*(self._send_calls(load) for _ in range(SIDE_BY_SIDE)))
+        unsent = [*load.unsent, *chain.from_iterable(load.calls)]
+        if load.refusal is not None:
+            queue, dead = load.line
+            log.warning("relay.not_sent", queue=queue, dead=dead, turns=len(unsent), error=str(load.refusal))
+            await alone("give_back", self._give_back(unsent))
+        elif unsent:
+            log.info("relay.out_of_time", queue=load.line.queue, turns=len(unsent))
+
+    async def _send_calls(self, load: Load) -> None:
+        while load.calls and load.refusal is None and time.monotonic() < load.until:
+            rows = load.calls.popleft()
+            try:
+                await alone(
+                    "send", self._send_letters(load, rows) if load.line.dead else self._send_wake_ups(load, rows)
+                )
+            except (QueueUnavailableError, UnknownQueueError) as error:
+                load.refusal = error
+                load.unsent += rows
+
+    async def _send_wake_ups(self, load: Load, rows: Sequence[DueRow]) -> None:
+        sent = await self._sender.send(load.line.queue, [row.message for row in rows])
+        load.sent = True
+        ids = {message.wake_up.turn_id for message in sent}
+        await self._net([row for row in rows if row.id in ids and row.status is TurnStatus.PENDING])
+        log.debug("relay.sent", queue=load.line.queue, messages=len(sent))
+
+    async def _put_nets(self, calls: Sequence[list[DueRow]]) -> list[None]:
+        rows = {row.id: row for row in chain.from_iterable(calls)}
+
+        async def put(ids: Sequence[UUID]) -> list[Any]:
+            parameters = {
+                "ids": list(ids),
+                "stamps": [rows[one].send_at for one in ids],
+                "net": self._settings.net_seconds,
+                "seen": seen_seconds(self._settings),
+            }
+            return await self._database.fetch(PUT_NET, parameters)
+
+        await step_around("put_net", self._left_out, list(rows), put)
+        return [None] * len(calls)
+
+    async def _send_letters(self, load: Load, rows: Sequence[DueRow]) -> None:
+        sent = await self._sender.send_dead_letters(load.line.queue, [row.dead_letter for row in rows])
+        load.sent = True
+        generations = {letter.message.wake_up.turn_id: letter.generation for letter in sent}
+
+        async def note(ids: Sequence[UUID]) -> list[Any]:
+            parameters = {"ids": list(ids), "generations": [generations[one] for one in ids]}
+            return await self._database.fetch(DEAD_LETTERED, parameters)
+
+        await step_around("dead_letter", self._left_out, list(generations), note)
+        log.info("relay.dead_lettered", queue=load.line.queue, turns=[str(turn_id) for turn_id in generations])
+
+    async def _give_back(self, rows: Sequence[DueRow]) -> None:
+        parameters: dict[str, Any] = {
+            "ids": [row.id for row in rows],
+            "stamps": [row.send_at for row in rows],
+            "due_ats": [row.due_at for row in rows],
+        }
+        await self._database.fetch(GIVE_BACK, parameters)

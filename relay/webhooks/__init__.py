@@ -1,0 +1,1 @@
+"""Completion webhooks on their way."""

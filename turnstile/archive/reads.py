@@ -1,0 +1,86 @@
+"""Turns in the archive, as they are read there: by tenant and id, when the table has no such turn of the tenant.
+
+Never by the id alone: clients choose ids, and one that is in the archive is free again, for every tenant. Whoever knew it could
+otherwise submit a turn under it and stand before the one whose it was.
+
+A row of the archive holds the rows of other tables as JSON, and becomes rows of them again as it is read. So what a reader gets
+is of the same shape from both, with an empty column where the table has got one since.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import LiteralString
+from uuid import UUID
+
+from psycopg.rows import DictRow
+
+from turnstile.backends.postgres.database import Database
+
+IN_TABLE: LiteralString = "EXISTS (SELECT FROM turns n WHERE n.id = %(id)s AND n.tenant_id = %(tenant)s)"
+"""Whether the table has the turn `%(id)s` of `%(tenant)s`."""
+
+OF_TURN: LiteralString = f"""(
+    SELECT a.* FROM archived_turns a
+     WHERE a.id = %(id)s AND a.tenant_id = %(tenant)s AND NOT {IN_TABLE} ORDER BY a.ended_at DESC LIMIT 1) a"""
+"""That turn in the archive, unless the tenant's table has one by now: what a client has chosen it may choose again."""
+
+# Each by a look of its own: of an id that was often used again, all that ever was under it is not read for the last.
+_NAMED: LiteralString = """unnest(%(tenants)s::text[], %(ids)s::uuid[]) w (tenant_id, id)
+ CROSS JOIN LATERAL (
+       SELECT n.* FROM archived_turns n WHERE n.id = w.id AND n.tenant_id = w.tenant_id ORDER BY n.ended_at DESC LIMIT 1) a"""
+
+READ_ARCHIVED: LiteralString = f"""
+SELECT t.*,
+       (SELECT jsonb_agg(m.content ORDER BY m.ordinal) FROM jsonb_populate_recordset(NULL::messages, a.messages) m
+         WHERE m.role = 'user' AND m.kind = 'message') AS inputs,
+       (SELECT m.content FROM jsonb_populate_recordset(NULL::messages, a.messages) m
+         WHERE m.role = 'assistant' AND m.kind = 'message' ORDER BY m.ordinal DESC LIMIT 1) AS output,
+       (SELECT jsonb_build_object('tries', w.tries, 'delivered_at', w.delivered_at, 'next_try_at', w.due_at, 'error', w.error)
+          FROM jsonb_populate_recordset(NULL::webhooks, a.webhooks) w WHERE w.generation = t.generation) AS webhook
+  FROM {_NAMED} CROSS JOIN LATERAL jsonb_populate_record(NULL::turns, a.turn) t
+"""
+
+READ_ARCHIVED_STANDINGS: LiteralString = f"""
+SELECT a.id, a.tenant_id, a.session_id, a.turn ->> 'status' AS status, (a.turn ->> 'attempt')::integer AS attempt,
+       (a.turn ->> 'fence')::bigint AS fence
+  FROM {_NAMED}
+"""
+"""What is asked of a turn while somebody waits for it: a thousand at once, whose replies may be a megabyte each."""
+
+EVERY_TURN: LiteralString = """(
+    SELECT id, tenant_id, session_id, seq, queue, status, generation, attempt, trace_id, span_id, parent_span_id, parent_turn_id,
+           created_at, started_at, finished_at, kind, child_key, joining, join_policy
+      FROM turns
+     UNION ALL
+    SELECT id, tenant_id, session_id, (turn ->> 'seq')::bigint, turn ->> 'queue', turn ->> 'status',
+           (turn ->> 'generation')::integer, (turn ->> 'attempt')::integer, trace_id, turn ->> 'span_id',
+           turn ->> 'parent_span_id', parent_turn_id, (turn ->> 'created_at')::timestamptz,
+           (turn ->> 'started_at')::timestamptz, ended_at, turn ->> 'kind', turn ->> 'child_key', NULL::uuid[], NULL::text
+      FROM archived_turns)"""
+"""Both, for whoever looks for turns by trace, by parent or by id, which each has an index for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnKey:
+    """A turn as a client names it."""
+
+    tenant_id: str
+    id: UUID
+
+
+async def read_archived(database: Database, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
+    """Those of these turns that are in the archive: the columns of `turns`, `inputs`, `output` and `webhook`."""
+    return await _read(database, READ_ARCHIVED, wanted)
+
+
+async def read_archived_standings(database: Database, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
+    """The same: `id`, `tenant_id`, `session_id`, `status`, `attempt` and `fence`, and nothing that was said."""
+    return await _read(database, READ_ARCHIVED_STANDINGS, wanted)
+
+
+async def _read(database: Database, statement: LiteralString, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
+    # Each once: a reply may be a megabyte, and many may wait for one.
+    keys = list(dict.fromkeys(wanted))
+    given = {"tenants": [key.tenant_id for key in keys], "ids": [key.id for key in keys]}
+    rows = await database.fetch(statement, given) if keys else []
+    return {TurnKey(row["tenant_id"], row["id"]): row for row in rows}

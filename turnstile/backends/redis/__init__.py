@@ -1,0 +1,1 @@
+"""Connections to Redis: one server, sentinels or a cluster."""

@@ -1,0 +1,1 @@
+"""Calls of SQS: how they are carried and signed."""

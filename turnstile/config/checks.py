@@ -1,0 +1,100 @@
+"""What single settings must look like. None of these messages quotes a value: it may hold a password.
+
+Each takes a value, returns it and raises ValueError, as pydantic wants it.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from turnstile.backends.redis.url import read as read_redis_url
+from turnstile.turn.message import ID_PATTERN
+from turnstile.webhooks.signature import read_secret
+from turnstile.webhooks.url import is_rule
+
+MIN_API_KEY_CHARACTERS = 8
+
+
+def check_database_url(url: str) -> str:
+    """Anything that libpq understands, also with SQLAlchemy's name for the driver."""
+    # Here, because a command that needs settings and no database need not load the driver before it must.
+    from psycopg import Error
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
+    except (Error, ValueError):
+        given = {}
+    ports = str(given.get("port") or "").split(",")
+    if not given or not all(port.isascii() and (not port or port.isdigit()) for port in ports):
+        raise ValueError("is not a PostgreSQL URL")
+    return url
+
+
+def check_redis_url(url: str | None) -> str | None:
+    """One of the forms of `backends.redis.url`; the files that it names are there."""
+    if url is None:
+        return None
+    if not all(Path(file).is_file() for file in read_redis_url(url).files):
+        raise ValueError("names a certificate or key file that is not there")
+    return url
+
+
+def check_agent_uri(uri: str | None) -> str | None:
+    """Where the ECS agent answers: http on a port of its own or none, without a closing slash."""
+    if uri is None or not uri:
+        return None
+    try:
+        parts = urlsplit(uri)
+        fits = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError("is not an http URL")
+    return uri.rstrip("/")
+
+
+def check_api_key(key: str | None) -> str | None:
+    """What a header can carry."""
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise ValueError("must be printable ASCII, because a header carries it")
+    return key
+
+
+def parse_api_keys(value: Any) -> Any:
+    """`tenant:key,tenant:key` as pairs; anything but a string is left as it is."""
+    if not isinstance(value, str):
+        return value
+    pairs = [pair.strip().partition(":") for pair in value.split(",") if pair.strip()]
+    if any(not tenant or len(key) < MIN_API_KEY_CHARACTERS for tenant, _, key in pairs):
+        raise ValueError("must be tenant:key pairs separated by commas, each key of 8 characters or more")
+    return tuple((tenant, key) for tenant, _, key in pairs)
+
+
+def check_api_keys(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Tenants that may be named, and keys that tell them apart."""
+    if any(re.fullmatch(ID_PATTERN, tenant) is None for tenant, _ in pairs):
+        raise ValueError(f"each tenant must match {ID_PATTERN}")
+    if len({key for _, key in pairs}) != len(pairs):
+        raise ValueError("each key may stand only once")
+    return pairs
+
+
+def parse_list(value: Any) -> Any:
+    """`a,b` as a tuple; anything but a string is left as it is."""
+    return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+
+def check_webhook_hosts(rules: tuple[str, ...]) -> tuple[str, ...]:
+    """Hosts that completion webhooks may go to."""
+    if not all(is_rule(rule.lower()) for rule in rules):
+        raise ValueError("must be host, *.domain or *, each perhaps with :port, separated by commas")
+    return tuple(rule.lower() for rule in rules)
+
+
+def check_webhook_secrets(secrets: tuple[str, ...]) -> tuple[str, ...]:
+    """Secrets that a signature can be made with."""
+    for secret in secrets:
+        read_secret(secret)
+    return secrets

@@ -1,0 +1,1 @@
+"""The statements of `turnstile doctor`: what it looks at, and what it may write."""

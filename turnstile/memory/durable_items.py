@@ -1,0 +1,277 @@
+"""The durable items of sessions' working memories: written here first, then to Redis, and read again whenever Redis is in doubt.
+
+A write stands or falls with the claim it is made under: one statement looks at the turn's fence and RUNNING, with the row
+locked, and writes. Versions are drawn from one sequence while the session is locked, so that within a session they rise in the
+order of the commits; `sessions.memory_version` is the newest, comes with each claim, and tells whether a cache has it all.
+
+A deleted item stays as a row without content for a while: a delete that is repeated after a lost answer finds its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, LiteralString
+from uuid import UUID
+
+from psycopg.rows import DictRow
+
+from turnstile.backends.postgres.database import Database, Parameters
+from turnstile.errors import RowHeldError, SupersededError
+from turnstile.statements.head import IS_RUNNING
+from turnstile.statements.locked_rows import stays_held
+from turnstile.statements.prune import AT_ONCE, FORGET
+from turnstile.turn.claimed_turn import ClaimedTurn
+
+MAX_ITEMS = 200
+"""Durable ones of one session."""
+MAX_BYTES = 1024 * 1024
+"""Of them together, because they are read together."""
+
+_LIVES: LiteralString = "m.content IS NOT NULL AND m.expires_at > clock_timestamp()"
+
+# As precise as Redis has it, so that an item is the same from both.
+_NOW: LiteralString = "date_trunc('milliseconds', clock_timestamp())"
+
+_IS_OURS: LiteralString = f"t.id = %(turn)s AND t.fence = %(fence)s AND {IS_RUNNING}"
+
+# Lock order: sessions, then turns. The row is locked, or a takeover could commit between the look and the write. It waits for
+# neither: whoever sits on them would have one of the worker's few connections for each session that writes.
+_MINE: LiteralString = f"""
+session AS MATERIALIZED (
+    SELECT s.memory_version AS before FROM sessions s
+     WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s FOR NO KEY UPDATE SKIP LOCKED
+), mine AS MATERIALIZED (
+    SELECT t.id, session.before FROM session CROSS JOIN turns t WHERE {_IS_OURS} FOR NO KEY UPDATE OF t SKIP LOCKED
+)"""
+
+_WHOSE: LiteralString = f"""
+       EXISTS (SELECT FROM mine) AS ours,
+       NOT EXISTS (SELECT FROM mine) AND EXISTS (SELECT FROM turns t WHERE {_IS_OURS}) AS held"""
+
+_NOTED: LiteralString = """
+noted AS (
+    UPDATE sessions s SET memory_version = greatest(s.memory_version, changed.version)
+      FROM (SELECT max(version) AS version FROM done) changed
+     WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s AND changed.version IS NOT NULL
+    RETURNING s.memory_version AS after
+)"""
+
+# The expected version is compared where the row conflicts: there the newest committed one is seen, also if it is younger than
+# this statement. A row that has our write_id is our own, of a call whose answer got lost.
+WRITE_ITEMS: LiteralString = f"""
+WITH w AS MATERIALIZED (
+    SELECT * FROM unnest(%(kinds)s::text[], %(keys)s::text[], %(contents)s::text[], %(contexts)s::text[],
+                         %(priorities)s::int[], %(tags)s::text[], %(seconds)s::float8[], %(expected)s::bigint[],
+                         %(write_ids)s::uuid[])
+        w (kind, key, content, context, priority, tags, seconds, expected, write_id)
+), {_MINE}, room AS MATERIALIZED (
+    SELECT count(*) + (SELECT count(*) FROM w) <= {MAX_ITEMS}
+           AND coalesce(sum(octet_length(m.content::text)), 0) + (SELECT sum(octet_length(content)) FROM w) <= {MAX_BYTES}
+               AS enough
+      FROM memory_items m
+     WHERE m.tenant_id = %(tenant)s AND m.session_id = %(session)s AND {_LIVES}
+       AND NOT EXISTS (SELECT FROM w WHERE w.kind = m.kind AND w.key = m.key)
+), done AS (
+    INSERT INTO memory_items AS m (tenant_id, session_id, kind, key, content, context, priority, tags, version, write_id,
+                                   fence, created_at, updated_at, expires_at)
+    SELECT %(tenant)s, %(session)s, w.kind, w.key, w.content::json, w.context, w.priority, string_to_array(w.tags, chr(31)),
+           nextval('memory_version_seq'), w.write_id, %(fence)s, {_NOW}, {_NOW},
+           clock_timestamp() + make_interval(secs => w.seconds)
+      FROM mine CROSS JOIN room CROSS JOIN w
+     WHERE room.enough
+       AND (coalesce(w.expected, 0) = 0
+            OR EXISTS (SELECT FROM memory_items m WHERE m.tenant_id = %(tenant)s AND m.session_id = %(session)s
+                          AND m.kind = w.kind AND m.key = w.key AND {_LIVES}))
+     ORDER BY w.kind, w.key
+    ON CONFLICT (tenant_id, session_id, kind, key) DO UPDATE
+       SET content = excluded.content, context = excluded.context, priority = excluded.priority, tags = excluded.tags,
+           version = CASE WHEN m.write_id = excluded.write_id THEN m.version ELSE excluded.version END,
+           write_id = excluded.write_id, fence = excluded.fence,
+           created_at = CASE WHEN {_LIVES} THEN m.created_at ELSE excluded.created_at END,
+           updated_at = excluded.updated_at, expires_at = excluded.expires_at
+     WHERE m.write_id = excluded.write_id
+        OR (SELECT w.expected IS NULL OR w.expected = CASE WHEN {_LIVES} THEN m.version ELSE 0 END
+              FROM w WHERE w.kind = excluded.kind AND w.key = excluded.key)
+    RETURNING m.kind, m.key, m.version, m.created_at, m.expires_at
+), {_NOTED}
+SELECT {_WHOSE}, (SELECT enough FROM room) AS enough, (SELECT before FROM mine) AS before,
+       (SELECT after FROM noted) AS after, w.kind, w.key, done.version, done.created_at,
+       extract(epoch FROM done.expires_at - clock_timestamp())::float8 AS seconds
+  FROM w LEFT JOIN done USING (kind, key)
+"""
+
+DELETE_ITEMS: LiteralString = f"""
+WITH w AS MATERIALIZED (
+    SELECT * FROM unnest(%(kinds)s::text[], %(keys)s::text[], %(expected)s::bigint[], %(write_ids)s::uuid[])
+        w (kind, key, expected, write_id)
+), {_MINE}, done AS (
+    UPDATE memory_items m
+       SET content = NULL, write_id = w.write_id, fence = %(fence)s, updated_at = clock_timestamp(),
+           version = CASE WHEN m.write_id = w.write_id THEN m.version ELSE nextval('memory_version_seq') END,
+           expires_at = clock_timestamp() + interval '1 hour'
+      FROM mine CROSS JOIN w
+     WHERE m.tenant_id = %(tenant)s AND m.session_id = %(session)s AND m.kind = w.kind AND m.key = w.key
+       AND (m.write_id = w.write_id OR {_LIVES} AND (w.expected IS NULL OR w.expected = m.version))
+    RETURNING m.kind, m.key, m.version
+), {_NOTED}
+SELECT {_WHOSE}, (SELECT before FROM mine) AS before, (SELECT after FROM noted) AS after,
+       w.kind, w.key, done.version
+  FROM w LEFT JOIN done USING (kind, key)
+"""
+
+# One row at least, so that the version and the items are of one moment.
+READ_ITEMS: LiteralString = f"""
+SELECT s.memory_version, m.kind, m.key, m.content::text AS content, m.context, m.priority, m.tags, m.version, m.created_at,
+       m.updated_at, extract(epoch FROM m.expires_at - clock_timestamp())::float8 AS seconds
+  FROM sessions s LEFT JOIN memory_items m ON m.tenant_id = s.tenant_id AND m.session_id = s.session_id AND {_LIVES}
+ WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s
+"""
+
+# A minute late: a write that found its row alive must not find it gone.
+PRUNE_ITEMS: LiteralString = FORGET.format(
+    table="memory_items", over="expires_at < now() - interval '1 minute'", by="expires_at"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemWrite:
+    """A durable item as it is to be. `write_id` is fresh for each: it finds a write whose answer was lost."""
+
+    kind: str
+    key: str
+    content: str
+    """JSON text."""
+    context: str | None
+    priority: int
+    tags: Sequence[str]
+    seconds: float
+    """How long it is kept."""
+    expected: int | None
+    write_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemDelete:
+    """A durable item that shall go, if its version is the expected one (None: any)."""
+
+    kind: str
+    key: str
+    expected: int | None
+    write_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredItem:
+    """A durable item as it is."""
+
+    kind: str
+    key: str
+    content: str
+    context: str | None
+    priority: int
+    tags: Sequence[str]
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    seconds: float
+    """How long it is still kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One item that was written or deleted. A deleted one has no times."""
+
+    version: int
+    created_at: datetime | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What came of a call. `changes`: in its order, None for a version that was not the expected one."""
+
+    before: int
+    """The session's version before the call,"""
+    after: int
+    """and after it: the same if nothing was changed."""
+    changes: Sequence[Change | None]
+    enough_room: bool = True
+    """False: nothing was written, because the session would hold too much."""
+
+
+async def write_items(database: Database, turn: ClaimedTurn, writes: Sequence[ItemWrite]) -> Changed:
+    """Writes items of the turn's session, each key once.
+
+    Raises SupersededError, DatabaseUnavailableError (RowHeldError if somebody sits on the session or the turn); may be repeated.
+    """
+    parameters = {
+        **_claim(turn),
+        "kinds": [write.kind for write in writes],
+        "keys": [write.key for write in writes],
+        "contents": [write.content for write in writes],
+        "contexts": [write.context for write in writes],
+        "priorities": [write.priority for write in writes],
+        "tags": ["\x1f".join(write.tags) for write in writes],
+        "seconds": [float(write.seconds) for write in writes],
+        "expected": [write.expected for write in writes],
+        "write_ids": [write.write_id for write in writes],
+    }
+    return _changed(writes, await _write(database, WRITE_ITEMS, parameters))
+
+
+async def delete_items(database: Database, turn: ClaimedTurn, deletes: Sequence[ItemDelete]) -> Changed:
+    """Deletes items of the turn's session, each key once. Raises as `write_items`; may be repeated."""
+    parameters = {
+        **_claim(turn),
+        "kinds": [delete.kind for delete in deletes],
+        "keys": [delete.key for delete in deletes],
+        "expected": [delete.expected for delete in deletes],
+        "write_ids": [delete.write_id for delete in deletes],
+    }
+    return _changed(deletes, await _write(database, DELETE_ITEMS, parameters))
+
+
+async def read_items(database: Database, tenant_id: str, session_id: str) -> tuple[int, list[StoredItem]]:
+    """The session's version and all its durable items, of one moment."""
+    rows = await database.fetch(READ_ITEMS, {"tenant": tenant_id, "session": session_id})
+    names = [each.name for each in fields(StoredItem)]
+    version = rows[0]["memory_version"] if rows else 0
+    return version, [StoredItem(**{name: row[name] for name in names}) for row in rows if row["key"] is not None]
+
+
+async def prune_items(database: Database) -> bool:
+    """Drops those that ended first. True if there may be more that have ended."""
+    [row] = await database.fetch(PRUNE_ITEMS, {})
+    return bool(row["gone"] == AT_ONCE)
+
+
+def _claim(turn: ClaimedTurn) -> dict[str, Any]:
+    return {"tenant": turn.tenant_id, "session": turn.session_id, "turn": turn.id, "fence": turn.fence}
+
+
+async def _write(database: Database, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
+    rows: list[DictRow] = []
+
+    async def look() -> bool:
+        rows[:] = await database.fetch(statement, parameters)
+        return bool(rows[0]["held"])
+
+    if await stays_held(look):
+        raise RowHeldError("somebody holds the turn's row or its session's")
+    return rows
+
+
+def _changed(asked: Sequence[ItemWrite] | Sequence[ItemDelete], rows: Sequence[DictRow]) -> Changed:
+    if not rows[0]["ours"]:
+        raise SupersededError
+    found = {(row["kind"], row["key"]): row for row in rows}
+    answers = [found[one.kind, one.key] for one in asked]
+    return Changed(
+        before=rows[0]["before"],
+        after=rows[0]["before"] if rows[0]["after"] is None else rows[0]["after"],
+        changes=[
+            None if row["version"] is None else Change(row["version"], row.get("created_at"), row.get("seconds") or 0.0)
+            for row in answers
+        ],
+        enough_room=rows[0].get("enough") is not False,
+    )

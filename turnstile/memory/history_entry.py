@@ -1,0 +1,103 @@
+"""How a session's history stands in Redis: a list whose first element says which history it is. Pure.
+
+    7 3f0c…e1 tail                                    seq and claim of the version; `whole`, or only the `tail` of it
+    ["<turn id>",7,1,"assistant","2026-…"]\\n"text"    the newest message: what is known of it, then its content as it came
+    …                                                  and so on, back to the oldest
+
+Contents are never decoded in Lua, which can't tell an empty list from an empty object, nor count above 2^53. A content that
+is too large is not there at all: whoever wants it reads it from Postgres.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import orjson
+
+from turnstile.turn.conversation import HistoryVersion, Message, StoredMessage
+
+MAX_CONTENT_BYTES = 100 * 1024
+"""Of a content in Redis. Above it one message would cost every reader of its session more than a query does."""
+
+WHOLE, TAIL = "whole", "tail"
+
+# Made once: json.dumps makes one for each call that asks for anything unusual. Contents are not orjson's: it refuses numbers and
+# halves of characters that Python and Postgres have taken.
+_as_text = json.JSONEncoder(ensure_ascii=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The last messages of a history, newest first. `whole`: there were none before them."""
+
+    messages: tuple[StoredMessage, ...]
+    whole: bool
+
+    def reaches(self, limit: int) -> bool:
+        """Whether it has all of the last `limit` messages."""
+        return self.whole or len(self.messages) >= limit
+
+
+def encode_claim(version: HistoryVersion) -> str:
+    """The part of a header that is compared for equality: one word."""
+    return "-" if version.claim_id is None else version.claim_id.hex
+
+
+def encode_header(version: HistoryVersion, *, whole: bool) -> str:
+    """The first element of the list."""
+    return f"{version.seq} {encode_claim(version)} {WHOLE if whole else TAIL}"
+
+
+def encode_message(message: StoredMessage) -> str:
+    """Any other element."""
+    known = orjson.dumps([message.turn_id, message.seq, message.ordinal, message.role, message.created_at]).decode()
+    text = message.text
+    fits = text is not None and len(text.encode()) <= MAX_CONTENT_BYTES
+    return known + (f"\n{text}" if fits else "")
+
+
+def decode(elements: Sequence[str], limit: int) -> Entry:
+    """The entry of which these are the header and the newest elements, `limit` at most. Raises ValueError."""
+    header, *rest = elements
+    _, _, reach = header.split(" ")
+    # As many as were asked for may have more behind them.
+    return Entry(tuple(map(_decode_message, rest)), reach == WHOLE and len(rest) < limit)
+
+
+def _decode_message(element: str) -> StoredMessage:
+    known, newline, text = element.partition("\n")
+    turn_id, seq, ordinal, role, created_at = json.loads(known)
+    return StoredMessage(
+        turn_id=UUID(turn_id),
+        seq=seq,
+        ordinal=ordinal,
+        role=role,
+        text=text if newline else None,
+        created_at=datetime.fromisoformat(created_at),
+    )
+
+
+def to_text(message: Message) -> StoredMessage:
+    """A message with its content as JSON text."""
+    return StoredMessage(
+        turn_id=message.turn_id,
+        seq=message.seq,
+        ordinal=message.ordinal,
+        role=message.role,
+        text=_as_text(message.content),
+        created_at=message.created_at,
+    )
+
+
+def to_message(stored: StoredMessage, content: object) -> Message:
+    """A message with the content that was read for it."""
+    return Message(
+        turn_id=stored.turn_id,
+        seq=stored.seq,
+        ordinal=stored.ordinal,
+        role=stored.role,
+        content=content,
+        created_at=stored.created_at,
+    )

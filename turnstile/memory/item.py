@@ -1,0 +1,238 @@
+"""Items of the working memory: what they are, what is refused, and how they are written down (H1). Pure."""
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from turnstile.memory.kinds import (
+    HIGHEST_PRIORITY,
+    LOWEST_PRIORITY,
+    NEUTRAL_PRIORITY,
+    Kind,
+    Pressure,
+    find_kind,
+    time_to_live,
+)
+from turnstile.turn.stored_json import MAX_DEPTH, is_too_deep
+
+MAX_VALUE_BYTES = 100 * 1024
+"""Of value and metadata together, as JSON (R5). What is larger belongs into a store of its own, and its address here."""
+MAX_ITEMS = 200
+"""Of one session: with so many of all kinds there is room for durable ones only, which are counted in Postgres, by themselves."""
+MAX_BATCH = 100
+MAX_TAGS = 16
+
+SEPARATOR = "\x1f"
+"""Between the labels of an item, and between a label and an item's field: no name may contain it."""
+DURABLE_LABEL = "durable:yes"
+
+_NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,128}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """What was kept, as it is now."""
+
+    key: str
+    kind: str
+    value: Any
+    version: int
+    """Rises with every write, also over a deletion. Versions of different kinds are not to be compared."""
+    context: str | None
+    priority: int
+    tags: frozenset[str]
+    metadata: Mapping[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    expires_in_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """What is to be kept. Raises ValueError for what can't be."""
+
+    key: str
+    value: Any
+    kind: str = "item"
+    context: str | None = None
+    priority: int = NEUTRAL_PRIORITY
+    ttl: float | None = None
+    """Seconds; brought into the bounds of the kind."""
+    tags: Collection[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    expected_version: int | None = None
+    """Only if this is the item's version; 0: only if there is none."""
+    text: str = field(init=False, repr=False, compare=False)
+    """Value and metadata as JSON, made at once: what becomes of the value afterwards is not written."""
+
+    def __post_init__(self) -> None:
+        check_name("key", self.key)
+        find_kind(self.kind).lifetime.chosen(self.ttl)
+        if self.context is not None:
+            check_name("context", self.context)
+        check_priority(self.priority)
+        if isinstance(self.tags, str) or len(self.tags) > MAX_TAGS:
+            raise ValueError(f"tags must be a collection of at most {MAX_TAGS} strings")
+        for tag in self.tags:
+            check_name("tag", tag)
+        if self.expected_version is not None and (type(self.expected_version) is not int or self.expected_version < 0):
+            raise ValueError(f"expected_version must be a whole number from 0, got {self.expected_version!r}")
+        object.__setattr__(self, "text", encode(self.value, self.metadata))
+        if is_too_deep(self.value) or is_too_deep(dict(self.metadata)):
+            raise ValueError(f"the value or its metadata is nested more than {MAX_DEPTH} levels deep")
+
+    @property
+    def place(self) -> "Place":
+        """Where it is kept."""
+        return Place(find_kind(self.kind), self.key)
+
+    @property
+    def labels(self) -> list[str]:
+        """What it is found by."""
+        return labels_of(find_kind(self.kind), self.context, self.priority, self.tags)
+
+    def seconds(self, pressure: Pressure = Pressure.NONE) -> float:
+        """How long it is to be kept."""
+        return time_to_live(find_kind(self.kind), self.ttl, self.priority, pressure)
+
+
+class Verdict(StrEnum):
+    """What became of a write."""
+
+    KEPT = "kept"
+    CONFLICT = "conflict"
+    """The item's version was not the expected one."""
+    NOT_KEPT = "not kept"
+    """Redis is away, or too full for an item of low priority. Never of a durable kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The answer to a write; true if it was kept."""
+
+    verdict: Verdict
+    version: int = 0
+    """KEPT only: the item's version now."""
+
+    def __bool__(self) -> bool:
+        return self.verdict is Verdict.KEPT
+
+
+class MemoryFullError(ValueError):
+    """The session's memory holds as much as it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An item's place in its session: keys of different kinds are different items."""
+
+    kind: Kind
+    key: str
+
+    @property
+    def field(self) -> str:
+        """Its name in Redis."""
+        return f"{self.kind.name}:{self.key}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Which items: all that fit what is given. Raises ValueError."""
+
+    kind: str | None = None
+    context: str | None = None
+    tag: str | None = None
+    min_priority: int = LOWEST_PRIORITY
+
+    def __post_init__(self) -> None:
+        if self.kind is not None:
+            find_kind(self.kind)
+        if self.context is not None:
+            check_name("context", self.context)
+        if self.tag is not None:
+            check_name("tag", self.tag)
+        check_priority(self.min_priority)
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that an item must bear."""
+        given = (("kind", self.kind), ("context", self.context), ("tag", self.tag))
+        return [f"{what}:{name}" for what, name in given if name is not None]
+
+    def fits(self, item: Item) -> bool:
+        """Whether an item is asked for: the same judgement as by labels, where there is no index."""
+        return (
+            self.kind in (None, item.kind)
+            and self.context in (None, item.context)
+            and (self.tag is None or self.tag in item.tags)
+            and item.priority >= self.min_priority
+        )
+
+
+def in_order(items: Sequence[Item]) -> list[Item]:
+    """The most important first; among equals the one that was written last."""
+    return sorted(items, key=lambda item: (-item.priority, -item.updated_at.timestamp(), item.kind, item.key))
+
+
+def labels_of(kind: Kind, context: str | None, priority: int, tags: Collection[str]) -> list[str]:
+    """What an item is found by, as the index has it."""
+    labels = [f"kind:{kind.name}", f"priority:{priority:02d}", *(f"tag:{tag}" for tag in sorted(set(tags)))]
+    if context is not None:
+        labels.append(f"context:{context}")
+    if kind.durable:
+        labels.append(DURABLE_LABEL)
+    return labels
+
+
+def read_labels(labels: str) -> dict[str, Any]:
+    """`context`, `priority` and `tags` out of the labels as they are stored."""
+    pairs = [label.partition(":")[::2] for label in labels.split(SEPARATOR)]
+    found = dict(pairs)
+    return {
+        "context": found.get("context"),
+        "priority": int(found["priority"]),
+        "tags": frozenset(name for what, name in pairs if what == "tag"),
+    }
+
+
+def encode(value: Any, metadata: Mapping[str, Any]) -> str:
+    """Value and metadata as JSON text; raises ValueError for what is not JSON, or too much of it."""
+    try:
+        text = json.dumps([value, dict(metadata)], ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise ValueError("the value contains half of a surrogate pair, which no store takes") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"the value is not JSON: {error}") from None
+    if size > MAX_VALUE_BYTES:
+        raise ValueError(f"the value has {size} bytes as JSON, more than {MAX_VALUE_BYTES}")
+    return text
+
+
+def decode(text: str) -> tuple[Any, Mapping[str, Any]]:
+    """Value and metadata again."""
+    value, metadata = json.loads(text)
+    return value, metadata
+
+
+def check_name(what: str, name: object) -> None:
+    """Raises ValueError for a key, context or tag that can't be one."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"{what} must be 1 to 128 characters, none of them a control character, got {name!r:.80}")
+
+
+def check_limit(what: str, many: object, most: int) -> None:
+    """Raises ValueError for more than may be asked for at once."""
+    if type(many) is not int or not 0 <= many <= most:
+        raise ValueError(f"{what}: at most {most}, got {many!r}")
+
+
+def check_priority(priority: object) -> None:
+    """Raises ValueError for what is no priority."""
+    if type(priority) is not int or not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
+        raise ValueError(f"priority must be {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}, got {priority!r}")

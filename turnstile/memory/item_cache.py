@@ -1,0 +1,295 @@
+"""The working memory's side in Redis: one script and one round trip a call. While Redis is away every call answers None.
+
+Nothing here may be relied upon to be there: what is durable is behind it in Postgres, all else may vanish.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from redis.exceptions import RedisError, ResponseError
+
+from turnstile.backends.circuit_breaker import Circuit
+from turnstile.backends.redis.batch import NodeAwayError
+from turnstile.backends.redis.connect import connect, connect_listener, leave_demoted
+from turnstile.config.settings import Settings
+from turnstile.errors import SupersededError
+from turnstile.memory import context_scripts, item_scripts
+from turnstile.memory.changes import subscribed
+from turnstile.memory.interface import MemoryChange
+from turnstile.memory.item import (
+    MAX_ITEMS,
+    SEPARATOR,
+    Item,
+    Place,
+    Query,
+    Write,
+    decode,
+    encode,
+    labels_of,
+    read_labels,
+)
+from turnstile.memory.kinds import CONTEXT_LIFETIME, LOW_PRIORITY, Pressure, find_kind
+
+VALUES_PER_ITEM = 7
+"""In the scripts' answers."""
+NO_ROOM = -1
+"""In place of a version: the session holds as many items as it may."""
+CONFLICT = 0
+"""In place of a version: the item's was not the expected one."""
+
+log = structlog.get_logger("turnstile.memory")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeys:
+    """Where a session's memory lives. The hash tag keeps its keys in one slot of a cluster."""
+
+    stem: str
+    fence: int
+    """Of the turn that asks: once a higher one was here, it writes no more."""
+
+    @property
+    def keys(self) -> list[str]:
+        """In the order of the scripts."""
+        return [f"{self.stem}:{name}" for name in ("items", "values", "expiry", "index", "contexts", "state")]
+
+    @property
+    def channel(self) -> str:
+        """Where changes are told."""
+        return f"{self.stem}:changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What Redis holds of what was asked for."""
+
+    version: int
+    """The session's version as of which its durable items are all here."""
+    items: list[Item]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What Postgres has made of a durable write; the cache takes it over."""
+
+    version: int
+    created_at: datetime
+    expires_in_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From which version of the session a durable change has led to which."""
+
+    before: int
+    after: int
+
+
+class ItemCache:
+    """All Redis calls about items and contexts. One for a process; its sessions share connections and circuit."""
+
+    def __init__(self, settings: Settings, pressure: Callable[[], Pressure] = lambda: Pressure.NONE) -> None:
+        self._redis: Any = connect(
+            settings.memory_redis, settings.redis_timeout_seconds, max_connections=settings.memory_connections
+        )
+        # A subscription has its connection to itself, for as long as it lasts.
+        self._subscribing = connect_listener(settings.memory_redis, settings.redis_timeout_seconds)
+        self._prefix = settings.redis_prefix
+        self._circuit = Circuit()
+        self._pressure = pressure
+
+    @property
+    def pressure(self) -> Pressure:
+        """How full Redis is, as the memory watch saw it last."""
+        return self._pressure()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._redis.aclose()
+        await self._subscribing.aclose()
+
+    def session(self, tenant_id: str, session_id: str, fence: int) -> SessionKeys:
+        """The keys of a session's memory."""
+        return SessionKeys(f"{self._prefix}memory:{{{tenant_id}/{session_id}}}", fence)
+
+    async def read(self, session: SessionKeys, places: Sequence[Place]) -> Found | None:
+        """The items of those places that are here. Their contexts live on."""
+        return _found(await self._run(item_scripts.READ, session, *(place.field for place in places)))
+
+    async def find(self, session: SessionKeys, query: Query, limit: int) -> Found | None:
+        """What fits, the most important first. Contexts of what is found live on."""
+        return _found(await self._run(item_scripts.FIND, session, limit, f"{query.min_priority:02d}", *query.labels))
+
+    async def write(
+        self, session: SessionKeys, writes: Sequence[Write], recorded: Sequence[Recorded] = (), step: Step | None = None
+    ) -> list[int] | None:
+        """Writes all; for each its version, CONFLICT or NO_ROOM. What is `recorded` in Postgres is written as it is there.
+
+        Raises SupersededError.
+        """
+        shed_up_to = LOW_PRIORITY if self.pressure is Pressure.CRITICAL else 0
+        given: Sequence[Recorded | None] = recorded or [None] * len(writes)
+        arguments = [
+            argument
+            for write, one in zip(writes, given, strict=True)
+            for argument in _arguments(write, one, self.pressure)
+        ]
+        answer = await self._run(
+            item_scripts.WRITE, session, session.fence, MAX_ITEMS, shed_up_to, *_span(step), *arguments
+        )
+        if answer is None:
+            return None
+        _refuse_superseded(answer[0])
+        return [int(version) for version in answer[1:]]
+
+    async def delete(
+        self,
+        session: SessionKeys,
+        places: Sequence[tuple[Place, int | None]],
+        recorded: Sequence[int] = (),
+        step: Step | None = None,
+    ) -> list[bool] | None:
+        """Deletes those whose version is the given one (None: any); `recorded` are the versions of their deletion in Postgres.
+
+        Raises SupersededError.
+        """
+        given: Sequence[int | None] = recorded or [None] * len(places)
+        arguments = [
+            argument
+            for (place, expected), version in zip(places, given, strict=True)
+            for argument in (place.field, _or_empty(expected), _or_empty(version))
+        ]
+        answer = await self._run(item_scripts.DELETE, session, session.fence, *_span(step), *arguments)
+        if answer is None:
+            return None
+        _refuse_superseded(answer[0])
+        return [bool(deleted) for deleted in answer[1:]]
+
+    async def load(self, session: SessionKeys, version: int, items: Sequence[Item]) -> None:
+        """Takes over all durable items of the session, as they were at `version`."""
+        arguments = [argument for item in items for argument in _stored(item)]
+        await self._run(item_scripts.LOAD, session, version, *arguments)
+
+    async def open_context(self, session: SessionKeys, name: str, seconds: float) -> bool:
+        """Gives a context a time to live of its own, from now and from each use. Raises SupersededError."""
+        answer = await self._run(context_scripts.OPEN_CONTEXT, session, session.fence, name, int(seconds * 1000))
+        if answer is not None:
+            _refuse_superseded(answer)
+        return answer is not None
+
+    async def end_context(self, session: SessionKeys, name: str) -> bool:
+        """Whether there was such a context. Raises SupersededError."""
+        answer = await self._run(context_scripts.END_CONTEXT, session, session.fence, name)
+        if answer is not None:
+            _refuse_superseded(answer)
+        return bool(answer)
+
+    async def contexts(self, session: SessionKeys) -> dict[str, float]:
+        """The active contexts, and the seconds that are left to each."""
+        answer = await self._run(context_scripts.LIST_CONTEXTS, session) or []
+        return {name: int(left) / 1000 for name, left in zip(answer[::2], answer[1::2], strict=True)}
+
+    def changes(self, session: SessionKeys) -> AbstractAsyncContextManager[AsyncIterator[MemoryChange]]:
+        """What happens to the session's memory from now on."""
+        return subscribed(self._subscribing, session.channel)
+
+    async def _run(self, script: str, session: SessionKeys, *arguments: str | int) -> Any:
+        if not self._circuit.allows(time.monotonic()):
+            return None
+        try:
+            # EVAL, not EVALSHA: the server keeps the compiled script either way, and there is no NOSCRIPT to handle.
+            answer = await self._redis.eval(
+                script, len(session.keys), *session.keys, session.channel, *map(str, arguments)
+            )
+        except ResponseError as error:
+            # It is there and refuses: out of memory, read-only, loading.
+            log.warning("memory.redis_refused", error=str(error))
+            leave_demoted(self._redis, error)
+            return None
+        except NodeAwayError:
+            # One of several, which is left alone for a while; the others are not.
+            return None
+        except (RedisError, OSError) as error:
+            if not self._circuit.is_open:
+                # Once an outage: a handler may ask in a loop.
+                log.warning("memory.redis_away", error=f"{type(error).__name__}: {error}")
+            self._circuit.failed(time.monotonic())
+            return None
+        self._circuit.succeeded()
+        return answer
+
+
+def _found(answer: list[str] | None) -> Found | None:
+    if answer is None:
+        return None
+    places = range(1, len(answer), VALUES_PER_ITEM)
+    return Found(int(answer[0]), [_item(*answer[place : place + VALUES_PER_ITEM]) for place in places])
+
+
+def _item(field: str, version: str, created: str, updated: str, labels: str, left: str, text: str) -> Item:
+    kind, _, key = field.partition(":")
+    value, metadata = decode(text)
+    return Item(
+        key=key,
+        kind=kind,
+        value=value,
+        metadata=metadata,
+        version=int(version),
+        created_at=_time(created),
+        updated_at=_time(updated),
+        expires_in_seconds=int(left) / 1000,
+        **read_labels(labels),
+    )
+
+
+def _arguments(write: Write, recorded: Recorded | None, pressure: Pressure) -> tuple[str | int, ...]:
+    seconds = recorded.expires_in_seconds if recorded else write.seconds(pressure)
+    return (
+        write.place.field,
+        _or_empty(write.expected_version),
+        recorded.version if recorded else "",
+        _milliseconds(recorded.created_at) if recorded else "",
+        int(seconds * 1000),
+        SEPARATOR.join(write.labels),
+        write.text,
+        int(CONTEXT_LIFETIME.usual * 1000),
+    )
+
+
+def _stored(item: Item) -> tuple[str | int, ...]:
+    kind = find_kind(item.kind)
+    return (
+        Place(kind, item.key).field,
+        item.version,
+        _milliseconds(item.created_at),
+        _milliseconds(item.updated_at),
+        int(item.expires_in_seconds * 1000),
+        SEPARATOR.join(labels_of(kind, item.context, item.priority, item.tags)),
+        encode(item.value, item.metadata),
+    )
+
+
+def _span(step: Step | None) -> tuple[str | int, str | int]:
+    return (step.before, step.after) if step else ("", "")
+
+
+def _or_empty(value: int | None) -> str | int:
+    return "" if value is None else value
+
+
+def _refuse_superseded(answer: str | int) -> None:
+    if int(answer) < 0:
+        raise SupersededError
+
+
+def _milliseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+def _time(milliseconds: str) -> datetime:
+    return datetime.fromtimestamp(int(milliseconds) / 1000, UTC)

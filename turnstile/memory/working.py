@@ -1,0 +1,274 @@
+"""A session's working memory as the handler of one turn has it (H1 to H4, H8): `ctx.memory`.
+
+Durable kinds: Postgres first, under the turn's fence, then Redis. A read goes to Redis and believes it only if it holds the
+session's durable items as of exactly the version that this turn knows of, from its claim or from its own writes; nobody else
+writes meanwhile, and no version comes twice (`statements.advance_fences`). If it does not (a flush, an outage, an expiry, a lost
+write, a database that was restored), they are read from Postgres once and put back. So a cache is never served stale, and what is
+known to be absent costs Postgres nothing.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any
+from uuid import uuid4
+
+from turnstile.backends.postgres.database import Database
+from turnstile.errors import SupersededError
+from turnstile.memory.durable_items import MAX_ITEMS as MAX_DURABLE_ITEMS
+from turnstile.memory.durable_items import ItemDelete, ItemWrite, StoredItem, delete_items, read_items, write_items
+from turnstile.memory.interface import NOTHING, MemoryChange
+from turnstile.memory.item import (
+    MAX_BATCH,
+    MAX_ITEMS,
+    Item,
+    MemoryFullError,
+    Place,
+    Query,
+    Verdict,
+    Write,
+    Written,
+    check_limit,
+    check_name,
+    decode,
+    in_order,
+)
+from turnstile.memory.item_cache import CONFLICT, NO_ROOM, Found, ItemCache, Recorded, Step
+from turnstile.memory.kinds import CONTEXT_LIFETIME, LOWEST_PRIORITY, NEUTRAL_PRIORITY, find_kind, is_shed
+from turnstile.turn.claimed_turn import ClaimedTurn
+
+Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""Repeats a call for as long as the database is away."""
+
+
+class WorkingMemory:
+    """The real `memory.interface.Memory` of one attempt."""
+
+    def __init__(self, cache: ItemCache, database: Database, turn: ClaimedTurn, outlast: Outlast) -> None:
+        self._cache = cache
+        self._database = database
+        self._turn = turn
+        self._outlast = outlast
+        self._session = cache.session(turn.tenant_id, turn.session_id, turn.fence)
+        self._version = turn.memory_version
+
+    # --- reading
+
+    async def get(self, key: str, *, kind: str = "item") -> Item | None:
+        return (await self.get_many([key], kind=kind)).get(key)
+
+    async def get_many(self, keys: Collection[str], *, kind: str = "item") -> Mapping[str, Item]:
+        check_limit("keys", len(keys), MAX_BATCH)
+        for key in keys:
+            check_name("key", key)
+        places = [Place(find_kind(kind), key) for key in keys]
+        found = await self._cache.read(self._session, places) if places else None
+        if places and places[0].kind.durable and not self._is_whole(found):
+            items = [item for item in await self._load() if item.kind == kind and item.key in keys]
+        else:
+            items = found.items if found else []
+        return {item.key: item for item in items}
+
+    async def find(
+        self,
+        *,
+        kind: str | None = None,
+        context: str | None = None,
+        tag: str | None = None,
+        min_priority: int = LOWEST_PRIORITY,
+        limit: int = 50,
+    ) -> Sequence[Item]:
+        check_limit("limit", limit, MAX_ITEMS)
+        return await self._find(Query(kind=kind, context=context, tag=tag, min_priority=min_priority), limit)
+
+    async def _find(self, query: Query, limit: int) -> Sequence[Item]:
+        found = await self._cache.find(self._session, query, limit)
+        here = found.items if found else []
+        if self._is_whole(found) or (query.kind is not None and not find_kind(query.kind).durable):
+            return here
+        volatile = [item for item in here if not find_kind(item.kind).durable]
+        return in_order([*volatile, *filter(query.fits, await self._load())])[:limit]
+
+    def _is_whole(self, found: Found | None) -> bool:
+        """Whether Redis has the durable items as of the version that this turn knows of. A higher one is not believed: it may
+        be of a time that was lost, when the database was restored or a replica was promoted."""
+        return found is not None and found.version == self._version
+
+    async def _load(self) -> list[Item]:
+        turn = self._turn
+        version, stored = await self._outlast(lambda: read_items(self._database, turn.tenant_id, turn.session_id))
+        self._version = max(self._version, version)
+        items = [_item(one) for one in stored]
+        await self._cache.load(self._session, version, items)
+        return items
+
+    # --- writing
+
+    async def set(
+        self,
+        key: str,
+        value: Any,
+        *,
+        kind: str = "item",
+        context: str | None = None,
+        priority: int = NEUTRAL_PRIORITY,
+        ttl: float | None = None,
+        tags: Collection[str] = (),
+        metadata: Mapping[str, Any] = NOTHING,
+        expected_version: int | None = None,
+    ) -> Written:
+        write = Write(
+            key=key,
+            value=value,
+            kind=kind,
+            context=context,
+            priority=priority,
+            ttl=ttl,
+            tags=tags,
+            metadata=metadata,
+            expected_version=expected_version,
+        )
+        return (await self.set_many([write]))[0]
+
+    async def set_many(self, writes: Sequence[Write]) -> Sequence[Written]:
+        check_limit("writes", len(writes), MAX_BATCH)
+        if len({write.place for write in writes}) < len(writes):
+            raise ValueError("each key may be written only once in a batch")
+        durable = [write for write in writes if write.place.kind.durable]
+        volatile = [write for write in writes if not write.place.kind.durable]
+        answers: dict[Place, Written] = {}
+        if durable:
+            answers |= await self._record(durable)
+        if volatile:
+            answers |= await self._keep(volatile)
+        return [answers[write.place] for write in writes]
+
+    async def _record(self, writes: Sequence[Write]) -> dict[Place, Written]:
+        rows = [
+            ItemWrite(
+                kind=write.kind,
+                key=write.key,
+                content=write.text,
+                context=write.context,
+                priority=write.priority,
+                tags=sorted(set(write.tags)),
+                seconds=write.seconds(),
+                expected=write.expected_version,
+                write_id=uuid4(),
+            )
+            for write in writes
+        ]
+        changed = await self._outlast(lambda: write_items(self._database, self._turn, rows))
+        if not changed.enough_room:
+            raise MemoryFullError("nothing was written: the session's durable memory holds as much as it may")
+        self._version = max(self._version, changed.after)
+        pairs = list(zip(writes, changed.changes, strict=True))
+        kept = [(write, change) for write, change in pairs if change is not None]
+        if kept:
+            recorded = [Recorded(change.version, change.created_at, change.seconds) for _, change in kept]
+            # It is committed, whoever has the turn by now; that claim knows of it.
+            with suppress(SupersededError):
+                step = Step(changed.before, changed.after)
+                await self._cache.write(self._session, [write for write, _ in kept], recorded, step)
+        return {
+            write.place: Written(Verdict.KEPT, change.version) if change else Written(Verdict.CONFLICT)
+            for write, change in pairs
+        }
+
+    async def _keep(self, writes: Sequence[Write]) -> dict[Place, Written]:
+        kept = [write for write in writes if not is_shed(write.place.kind, write.priority, self._cache.pressure)]
+        versions = await self._cache.write(self._session, kept)
+        answers = {write.place: Written(Verdict.NOT_KEPT) for write in writes}
+        for write, version in zip(kept, versions or (), strict=versions is not None):
+            answers[write.place] = Written(Verdict.KEPT, version) if version != CONFLICT else Written(Verdict.CONFLICT)
+        if versions and NO_ROOM in versions:
+            keys = ", ".join(write.key for write, version in zip(kept, versions, strict=True) if version == NO_ROOM)
+            raise MemoryFullError(f"the session has {MAX_ITEMS} items already; not kept: {keys:.200}")
+        return answers
+
+    # --- deleting
+
+    async def delete(self, key: str, *, kind: str = "item", expected_version: int | None = None) -> bool:
+        check_name("key", key)
+        return bool(await self._delete([(Place(find_kind(kind), key), expected_version)]))
+
+    async def invalidate(
+        self,
+        *,
+        kind: str | None = None,
+        context: str | None = None,
+        tag: str | None = None,
+        before_version: int | None = None,
+    ) -> int:
+        if before_version is not None and kind is None:
+            raise ValueError("before_version needs a kind: versions of different kinds are not to be compared")
+        # All that there can be: durable items are counted apart, and find room where the others have none.
+        items = await self._find(Query(kind=kind, context=context, tag=tag), MAX_ITEMS + MAX_DURABLE_ITEMS)
+        # What is written between the look and the deletion stays: it has another version.
+        return await self._delete(
+            [
+                (Place(find_kind(item.kind), item.key), item.version)
+                for item in items
+                if before_version is None or item.version < before_version
+            ]
+        )
+
+    async def _delete(self, places: Sequence[tuple[Place, int | None]]) -> int:
+        durable = [pair for pair in places if pair[0].kind.durable]
+        volatile = [pair for pair in places if not pair[0].kind.durable]
+        deleted = await self._erase(durable) if durable else 0
+        if volatile:
+            deleted += sum(await self._cache.delete(self._session, volatile) or ())
+        return deleted
+
+    async def _erase(self, places: Sequence[tuple[Place, int | None]]) -> int:
+        rows = [
+            ItemDelete(kind=place.kind.name, key=place.key, expected=expected, write_id=uuid4())
+            for place, expected in places
+        ]
+        changed = await self._outlast(lambda: delete_items(self._database, self._turn, rows))
+        self._version = max(self._version, changed.after)
+        gone = [(pair, change.version) for pair, change in zip(places, changed.changes, strict=True) if change]
+        if gone:
+            with suppress(SupersededError):
+                step = Step(changed.before, changed.after)
+                await self._cache.delete(
+                    self._session, [pair for pair, _ in gone], [version for _, version in gone], step
+                )
+        return len(gone)
+
+    # --- contexts
+
+    async def open_context(self, name: str, *, ttl: float | None = None) -> bool:
+        check_name("context", name)
+        return await self._cache.open_context(self._session, name, CONTEXT_LIFETIME.chosen(ttl))
+
+    async def end_context(self, name: str) -> int:
+        check_name("context", name)
+        deleted = await self.invalidate(context=name)
+        await self._cache.end_context(self._session, name)
+        return deleted
+
+    async def contexts(self) -> Mapping[str, float]:
+        return await self._cache.contexts(self._session)
+
+    # --- changes
+
+    def changes(self) -> AbstractAsyncContextManager[AsyncIterator[MemoryChange]]:
+        return self._cache.changes(self._session)
+
+
+def _item(stored: StoredItem) -> Item:
+    value, metadata = decode(stored.content)
+    return Item(
+        key=stored.key,
+        kind=stored.kind,
+        value=value,
+        metadata=metadata,
+        version=stored.version,
+        context=stored.context,
+        priority=stored.priority,
+        tags=frozenset(stored.tags),
+        created_at=stored.created_at,
+        updated_at=stored.updated_at,
+        expires_in_seconds=stored.seconds,
+    )

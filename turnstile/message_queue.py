@@ -1,0 +1,272 @@
+"""The one home of what we ask of SQS about messages: send, receive, delete, extend, give back, dead-letter.
+
+How a call is carried, with which time-outs and retries, is a transport's (`backends.sqs.transport`). A message is only a hint, so
+every call here may be lost or doubled. What SQS answers to a stale receipt handle differs (AWS shrugs, some emulators refuse):
+deleting and extending are best effort, and a message that is called deleted may come once more.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, assert_never
+from uuid import uuid4
+
+import structlog
+
+from turnstile.backends.sqs.boto3_transport import open_boto3
+from turnstile.backends.sqs.lean_transport import LeanTransport
+from turnstile.backends.sqs.transport import POLL, Answer, CallRefusedError, Parameters, SqsTransport
+from turnstile.config.settings import Settings
+from turnstile.errors import QueueUnavailableError, UnknownQueueError
+from turnstile.turn.envelope import (
+    Attributes,
+    DeadLetter,
+    OutgoingMessage,
+    QueueAddress,
+    ReceivedMessage,
+    string_attributes,
+)
+from turnstile.turn.message import DEAD_LETTER_REASON, WakeUp
+
+BATCH = 10
+"""SQS takes and gives ten messages a call."""
+
+CHANGE_VISIBILITY = "ChangeMessageVisibilityBatch"
+
+log = structlog.get_logger("turnstile.queue")
+
+
+class MessageQueues:
+    """All declared queues. Safe for concurrent use in one event loop; `extend` also from a thread of the heartbeat's."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._addresses: dict[str, QueueAddress] = {}
+        self._transport: SqsTransport = _open(settings)
+        self._unanswered: dict[str, list[tuple[str, float]]] = {}
+        """By queue: the attempt ids of polls whose answer was lost, and since when."""
+
+    def close(self) -> None:
+        """Lets go of threads and connections; a long poll that is under way is left behind."""
+        self._transport.close()
+
+    def forget_connections(self) -> None:
+        """After a rest of which nobody knows what has become of them: the next calls get new ones."""
+        self._transport.forget_connections()
+
+    async def find(self, queue: str) -> QueueAddress:
+        """The queue's address, looked up once. Raises UnknownQueueError or QueueUnavailableError."""
+        if queue not in self._addresses:
+            declared = self._settings.find_queue(queue)
+            url, dlq_url = await asyncio.gather(self._find_url(declared.sqs), self._find_url(declared.dlq))
+            self._addresses[queue] = QueueAddress(queue, url, dlq_url, declared.visibility_seconds)
+        return self._addresses[queue]
+
+    async def _find_url(self, name: str) -> str:
+        if "://" in name:
+            return name
+        answer = await self._call(name, "GetQueueUrl", QueueName=name)
+        return str(answer["QueueUrl"])
+
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
+        """Sends wake-ups; returns those that SQS took. Raises QueueUnavailableError, after which some may be sent."""
+        address = await self.find(queue)
+        entries = [_entry(address, message.wake_up, message.attributes) for message in messages]
+        return [messages[place] for place in await self._send_entries(address.url, entries)]
+
+    async def send_dead_letters(self, queue: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+        """Sends dead letters to the queue's DLQ; returns those that SQS took."""
+        address = await self.find(queue)
+        signed = [_signed(letter, queue) for letter in letters]
+        entries = [_entry(address, letter.message.wake_up, letter.attributes) for letter in signed]
+        return [letters[place] for place in await self._send_entries(address.dlq_url, entries)]
+
+    async def dead_letter_malformed(self, queue: str, message: ReceivedMessage, reason: str) -> None:
+        """Puts a message that can't be understood on the DLQ as it came, with the reason. Delete it only afterwards."""
+        address = await self.find(queue)
+        # SQS takes ten attributes: its own stay, as many as there is room for.
+        own = dict(list(message.attributes.items())[:8])
+        ours = {DEAD_LETTER_REASON: f"malformed: {reason}", "turnstile.source_queue": queue}
+        attributes = string_attributes(own | ours)
+        entry: dict[str, Any] = {"MessageBody": message.body, "MessageAttributes": attributes}
+        if address.fifo:
+            entry |= {"MessageGroupId": "malformed", "MessageDeduplicationId": message.message_id}
+        if not await self._send_entries(address.dlq_url, [entry]):
+            raise QueueUnavailableError(f"the DLQ of {queue!r} did not take a malformed message")
+
+    async def _send_entries(self, url: str, entries: Sequence[dict[str, Any]]) -> list[int]:
+        sent: list[int] = []
+        for start in range(0, len(entries), BATCH):
+            batch = [{"Id": str(start + n), **entry} for n, entry in enumerate(entries[start : start + BATCH])]
+            try:
+                answer = await self._call(url, "SendMessageBatch", QueueUrl=url, Entries=batch)
+            except QueueUnavailableError:
+                if not sent:
+                    raise
+                # What went out before stays sent; the caller sees by what is missing that the rest did not.
+                break
+            sent += [int(taken["Id"]) for taken in answer.get("Successful") or ()]
+            for refused in answer.get("Failed") or ():
+                log.warning("queue.send_refused", queue_url=url, code=refused["Code"], ours=refused["SenderFault"])
+        return sent
+
+    async def receive(self, queue: str, most: int, *, dead: bool = False, wait: bool = True) -> list[ReceivedMessage]:
+        """A long poll for up to `most` (1 to 10) messages of the queue, or (`dead`) of its DLQ, for which nobody waits.
+
+        Without `wait` for what is there now.
+
+        A caller that is cancelled leaves the poll behind: what it may bring stays invisible until its time is over.
+        """
+        address = await self.find(queue)
+        parameters: Parameters = {
+            "QueueUrl": address.dlq_url if dead else address.url,
+            "MaxNumberOfMessages": most,
+            "WaitTimeSeconds": self._settings.receive_wait_seconds if wait and not dead else 0,
+            "VisibilityTimeout": int(address.visibility_seconds),
+            "MessageSystemAttributeNames": ["ApproximateReceiveCount", "DeadLetterQueueSourceArn"],
+            "MessageAttributeNames": ["All"],
+        }
+        if address.fifo and not dead:
+            answer = await self._poll_again(address, parameters)
+        else:
+            answer = await self._call(queue, POLL, **parameters)
+        return [_received(message) for message in answer.get("Messages") or ()]
+
+    async def _poll_again(self, address: QueueAddress, parameters: Parameters) -> Answer:
+        # A poll whose answer is lost holds up its groups for a visibility timeout. The next that repeats its id gets the answer.
+        lost = self._unanswered.setdefault(address.name, [])
+        attempt, since = lost.pop() if lost else (uuid4().hex, time.monotonic())
+        if time.monotonic() - since >= address.visibility_seconds:
+            attempt, since = uuid4().hex, time.monotonic()
+        try:
+            return await self._call(address.name, POLL, ReceiveRequestAttemptId=attempt, **parameters)
+        except CallRefusedError:
+            raise
+        except (QueueUnavailableError, asyncio.CancelledError):
+            lost.append((attempt, since))
+            raise
+
+    async def delete(
+        self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False
+    ) -> list[ReceivedMessage]:
+        """Deletes; returns those that SQS calls gone. Raises QueueUnavailableError if it was away before any was.
+
+        What was not deleted is delivered again, and of a wake-up finds nothing to do: a consumer need not look.
+        """
+        address = await self.find(queue)
+        url = address.dlq_url if dead else address.url
+        gone: list[ReceivedMessage] = []
+        for start in range(0, len(messages), BATCH):
+            batch = messages[start : start + BATCH]
+            try:
+                answer = await self._call(queue, "DeleteMessageBatch", QueueUrl=url, Entries=_handles(batch))
+            except QueueUnavailableError:
+                if not gone:
+                    raise
+                break
+            gone += [batch[int(done["Id"])] for done in answer.get("Successful") or ()]
+        return gone
+
+    async def give_back(
+        self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False, after_seconds: float = 0
+    ) -> None:
+        """Makes messages visible at once or soon, for somebody else to receive; best effort."""
+        address = await self.find(queue)
+        url = address.dlq_url if dead else address.url
+        for start in range(0, len(messages), BATCH):
+            batch = messages[start : start + BATCH]
+            changes = _visibility_changes(batch, after_seconds)
+            await self._call(queue, CHANGE_VISIBILITY, QueueUrl=url, Entries=changes)
+
+    def extend(self, address: QueueAddress, messages: Iterable[ReceivedMessage]) -> None:
+        """Keeps messages invisible for another visibility timeout; best effort. Blocks: for a thread of the heartbeat's.
+
+        Takes ten at a time from `messages`, which may leave out what has become nobody's meanwhile.
+        """
+        left = iter(messages)
+        while batch := list(islice(left, BATCH)):
+            changes = _visibility_changes(batch, address.visibility_seconds)
+            try:
+                self._transport.call_blocking(CHANGE_VISIBILITY, {"QueueUrl": address.url, "Entries": changes})
+            except CallRefusedError as error:
+                log.info("queue.extend_failed", queue=address.name, error=str(error))
+            except QueueUnavailableError as error:
+                log.info("queue.extend_failed", queue=address.name, error=str(error))
+                # Away: the others would wait as long, for nothing.
+                return
+
+    async def count(self, queue: str, *, dead: bool = False) -> int:
+        """About how many messages there are: visible, in flight and delayed."""
+        names = [f"ApproximateNumberOfMessages{name}" for name in ("", "NotVisible", "Delayed")]
+        return sum(map(int, (await self.attributes(queue, names, dead=dead)).values()))
+
+    async def attributes(self, queue: str, names: Sequence[str] = ("All",), *, dead: bool = False) -> dict[str, str]:
+        """The queue's attributes, or its DLQ's, by SQS's own names."""
+        address = await self.find(queue)
+        url = address.dlq_url if dead else address.url
+        answer = await self._call(queue, "GetQueueAttributes", QueueUrl=url, AttributeNames=list(names))
+        return dict(answer.get("Attributes") or {})
+
+    async def _call(self, queue: str, operation: str, **parameters: Any) -> Answer:
+        try:
+            return await self._transport.call(operation, parameters)
+        except CallRefusedError as error:
+            if error.code.endswith(("NonExistentQueue", "QueueDoesNotExist")):
+                raise UnknownQueueError(queue) from error
+            raise
+
+
+def _open(settings: Settings) -> SqsTransport:
+    match settings.sqs_transport:
+        case "boto3":
+            return open_boto3(settings)
+        case "lean":
+            return LeanTransport(settings)
+        case _ as unknown:
+            assert_never(unknown)
+
+
+def _entry(address: QueueAddress, wake_up: WakeUp, attributes: Attributes) -> dict[str, Any]:
+    entry: dict[str, Any] = {"MessageBody": wake_up.encode(), "MessageAttributes": attributes}
+    if not address.fifo:
+        # SQS fair queues: one tenant's backlog does not hold up the others'.
+        return entry | {"MessageGroupId": wake_up.tenant_id}
+    # A fresh deduplication id for each send: the table tells duplicates, and SQS would swallow a repeated wake-up for
+    # five minutes after the first was deleted.
+    return entry | {"MessageGroupId": _group(wake_up), "MessageDeduplicationId": uuid4().hex}
+
+
+def _group(wake_up: WakeUp) -> str:
+    # Hashed: tenant and session together may be longer than the 128 characters of a group id.
+    return hashlib.sha256(f"{wake_up.tenant_id}/{wake_up.session_id}".encode()).hexdigest()
+
+
+def _signed(letter: DeadLetter, queue: str) -> DeadLetter:
+    return DeadLetter(letter.message, letter.error_class, letter.attempts, letter.fence, letter.generation, queue)
+
+
+def _received(message: dict[str, Any]) -> ReceivedMessage:
+    system = message.get("Attributes") or {}
+    attributes = message.get("MessageAttributes") or {}
+    return ReceivedMessage(
+        message_id=message["MessageId"],
+        body=message["Body"],
+        receipt_handle=message["ReceiptHandle"],
+        receive_count=int(system.get("ApproximateReceiveCount", 1)),
+        attributes={name: value["StringValue"] for name, value in attributes.items() if "StringValue" in value},
+        moved_by_sqs="DeadLetterQueueSourceArn" in system,
+    )
+
+
+def _handles(messages: Sequence[ReceivedMessage]) -> list[dict[str, str]]:
+    return [{"Id": str(place), "ReceiptHandle": message.receipt_handle} for place, message in enumerate(messages)]
+
+
+def _visibility_changes(messages: Sequence[ReceivedMessage], seconds: float) -> list[Parameters]:
+    now = time.monotonic()
+    return [
+        {**handle, "VisibilityTimeout": message.visibility_left(seconds, now)}
+        for handle, message in zip(_handles(messages), messages, strict=True)
+    ]

@@ -1,0 +1,78 @@
+"""Dead letters in the table: which turns are FAILED. Their rows outlive the fourteen days of the queue (G29)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Select, exists, or_, select, text
+
+from turnstile.backends.postgres.database import Database
+from turnstile.statements.children import HAS_SUCCESSOR
+from turnstile.tables.schema import sessions, turns
+
+_T = turns.alias("t")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedFilter:
+    """Which FAILED turns. Everything left out matches."""
+
+    queue: str | None = None
+    turn_ids: tuple[UUID, ...] = ()
+    error_class: str | None = None
+    tenant_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedTurn:
+    """A FAILED row, as an operator looks at it."""
+
+    id: UUID
+    tenant_id: str
+    session_id: str
+    seq: int | None
+    queue: str
+    kind: str
+    attempt: int
+    crashes: int
+    generation: int
+    error_class: str | None
+    error: str | None
+    trace_id: str
+    created_at: datetime
+    finished_at: datetime
+    dead_lettered_at: datetime | None
+
+
+async def list_failed(
+    database: Database, wanted: FailedFilter, *, limit: int, after: UUID | None = None
+) -> list[FailedTurn]:
+    """The FAILED turns that match, oldest first, `limit` of them from behind `after`.
+
+    Without the ones that were not worth a dead letter (G27), unless they are named, without those that halt their
+    session, which are not given up yet, and without children that their parent has started anew.
+    """
+    names = FailedTurn.__dataclass_fields__
+    statement: Select[Any] = select(*(_T.c[name] for name in names)).where(_T.c.status == "FAILED")
+    halts = exists().where(
+        sessions.c.halted_by == _T.c.id,
+        sessions.c.tenant_id == _T.c.tenant_id,
+        sessions.c.session_id == _T.c.session_id,
+    )
+    statement = statement.where(~halts, text(f"NOT {HAS_SUCCESSOR}"))
+    if wanted.queue is not None:
+        statement = statement.where(_T.c.queue == wanted.queue)
+    if wanted.turn_ids:
+        statement = statement.where(_T.c.id.in_(wanted.turn_ids))
+    else:
+        # A FAILED row's `send_at` is that of a dead letter which is still to be sent.
+        statement = statement.where(or_(_T.c.dead_lettered_at.is_not(None), _T.c.send_at.is_not(None)))
+    if wanted.error_class is not None:
+        statement = statement.where(_T.c.error_class == wanted.error_class)
+    if wanted.tenant_id is not None:
+        statement = statement.where(_T.c.tenant_id == wanted.tenant_id)
+    if after is not None:
+        statement = statement.where(_T.c.id > after)
+    rows = await database.query(statement.order_by(_T.c.id).limit(limit))
+    return [FailedTurn(**row) for row in rows]

@@ -1,0 +1,124 @@
+"""The history of a session: what was said in its answered turns, read from Postgres."""
+
+from collections.abc import Sequence
+from typing import Any, LiteralString
+from uuid import UUID
+
+from turnstile.backends.postgres.database import Database
+from turnstile.turn.conversation import LAST_ANSWERED, NOTHING_SAID, HistoryVersion, Message, StoredMessage
+
+# The newest `limit` messages of answered turns before a turn: read from the newest seq back, so that a session of any length
+# costs the same.
+HISTORY: LiteralString = """
+SELECT m.turn_id, t.seq, m.ordinal, m.role, m.content, m.created_at
+  FROM turns t JOIN messages m ON m.turn_id = t.id AND m.kind = 'message'
+ WHERE t.tenant_id = %(tenant)s AND t.session_id = %(session)s AND t.seq < %(before)s AND t.status = 'SUCCEEDED'
+ ORDER BY t.seq DESC, m.ordinal DESC LIMIT %(limit)s
+"""
+
+# Counted in bytes here, so that what is beyond them is read by nobody. The one row more tells whether something is left, and with
+# `seq` bounded alone as well, the walk begins in the index where the page does.
+HISTORY_PAGE: LiteralString = """
+SELECT p.turn_id, p.seq, p.ordinal, p.role, p.content, p.created_at, p.found
+  FROM (SELECT h.*, count(*) OVER () AS found, row_number() OVER newest AS place,
+               sum(octet_length(h.content::text)) OVER newest AS bytes
+          FROM (SELECT m.turn_id, t.seq, m.ordinal, m.role, m.content, m.created_at
+                  FROM turns t JOIN messages m ON m.turn_id = t.id AND m.kind = 'message'
+                 WHERE t.tenant_id = %(tenant)s AND t.session_id = %(session)s AND t.seq <= %(seq)s
+                   AND (t.seq, m.ordinal) < (%(seq)s, %(ordinal)s) AND t.status = 'SUCCEEDED'
+                 ORDER BY t.seq DESC, m.ordinal DESC LIMIT %(limit)s + 1) h
+        WINDOW newest AS (ORDER BY h.seq DESC, h.ordinal DESC ROWS UNBOUNDED PRECEDING)) p
+ WHERE p.place <= %(limit)s AND (p.bytes <= %(max_bytes)s OR p.place = 1)
+ ORDER BY p.seq DESC, p.ordinal DESC
+"""
+
+# The inner query's LIMIT also keeps the planner from writing each text out twice.
+HISTORY_AS_TEXT: LiteralString = """
+SELECT h.turn_id, h.seq, h.ordinal, h.role, h.created_at,
+       CASE WHEN octet_length(h.text) <= %(max_bytes)s THEN h.text END AS text
+  FROM (SELECT m.turn_id, t.seq, m.ordinal, m.role, m.created_at, m.content::text AS text
+          FROM turns t JOIN messages m ON m.turn_id = t.id AND m.kind = 'message'
+         WHERE t.tenant_id = %(tenant)s AND t.session_id = %(session)s AND t.seq < %(before)s AND t.status = 'SUCCEEDED'
+         ORDER BY t.seq DESC, m.ordinal DESC LIMIT %(limit)s) h
+"""
+
+CONTENTS: LiteralString = """
+SELECT m.turn_id, m.ordinal, m.content
+  FROM unnest(%(turns)s::uuid[], %(ordinals)s::int[]) w (turn_id, ordinal)
+  JOIN messages m ON m.turn_id = w.turn_id AND m.ordinal = w.ordinal
+"""
+
+END_OF_SESSION = 2**62
+"""Above every `seq`."""
+
+VERSION: LiteralString = f"""
+SELECT v.seq, v.claim_id
+  FROM sessions s LEFT JOIN LATERAL ({LAST_ANSWERED.format(of="s", before="%(before)s")}) v ON true
+ WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s
+"""
+
+SESSION_EXISTS: LiteralString = "SELECT 1 FROM sessions WHERE tenant_id = %(tenant)s AND session_id = %(session)s"
+
+
+async def read_version(database: Database, tenant_id: str, session_id: str) -> HistoryVersion | None:
+    """The version of the session's history by now; None if the tenant has no such session."""
+    parameters = {"tenant": tenant_id, "session": session_id, "before": END_OF_SESSION}
+    rows = await database.fetch(VERSION, parameters)
+    if not rows:
+        return None
+    return NOTHING_SAID if rows[0]["seq"] is None else HistoryVersion(**rows[0])
+
+
+async def read_history(
+    database: Database, tenant_id: str, session_id: str, *, limit: int, before_seq: int = END_OF_SESSION
+) -> list[Message]:
+    """The last `limit` messages of the session's answered turns before `before_seq`, oldest first."""
+    parameters = {"tenant": tenant_id, "session": session_id, "limit": limit, "before": before_seq}
+    rows = await database.fetch(HISTORY, parameters)
+    return [Message(**row) for row in reversed(rows)]
+
+
+async def read_history_page(
+    database: Database, tenant_id: str, session_id: str, *, limit: int, before: tuple[int, int], max_bytes: int
+) -> tuple[list[Message], bool]:
+    """The last messages before the place `before` (`seq`, ordinal), oldest first: at most `limit`, and of at most `max_bytes` as
+    JSON if they are more than one. And whether there are any before them."""
+    seq, ordinal = before
+    parameters = {
+        "tenant": tenant_id,
+        "session": session_id,
+        "seq": seq,
+        "ordinal": ordinal,
+        "limit": limit,
+        "max_bytes": max_bytes,
+    }
+    rows = await database.fetch(HISTORY_PAGE, parameters)
+    more = bool(rows) and rows[0]["found"] > len(rows)
+    return [Message(**{name: row[name] for name in Message.__dataclass_fields__}) for row in reversed(rows)], more
+
+
+async def read_history_as_text(
+    database: Database, tenant_id: str, session_id: str, *, limit: int, before_seq: int, max_bytes: int
+) -> list[StoredMessage]:
+    """The same, newest first, with each content as JSON text, or without it where it has more than `max_bytes`."""
+    parameters = {
+        "tenant": tenant_id,
+        "session": session_id,
+        "limit": limit,
+        "before": before_seq,
+        "max_bytes": max_bytes,
+    }
+    rows = await database.fetch(HISTORY_AS_TEXT, parameters)
+    return [StoredMessage(**row) for row in rows]
+
+
+async def read_contents(database: Database, places: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], Any]:
+    """The contents of messages by turn id and ordinal."""
+    parameters = {"turns": [turn for turn, _ in places], "ordinals": [ordinal for _, ordinal in places]}
+    rows = await database.fetch(CONTENTS, parameters)
+    return {(row["turn_id"], row["ordinal"]): row["content"] for row in rows}
+
+
+async def session_exists(database: Database, tenant_id: str, session_id: str) -> bool:
+    """Whether the tenant has such a session."""
+    return bool(await database.fetch(SESSION_EXISTS, {"tenant": tenant_id, "session": session_id}))

@@ -1,0 +1,100 @@
+"""What an operator reads, who holds the database's credentials: turns of all tenants.
+
+Apart from `reading.py` on purpose: what the API calls cannot be asked for another tenant's turns, not even by mistake.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, select
+
+from turnstile.archive.reads import IN_TABLE, OF_TURN
+from turnstile.backends.postgres.database import Database
+from turnstile.queries.turns import TurnRecord, query_list, read_turn
+from turnstile.tables.schema import sessions, turns
+from turnstile.turn.status import TurnStatus
+
+FIND_TENANTS: LiteralString = """
+SELECT tenant_id, NULL AS ended_at FROM turns WHERE id = %(id)s
+UNION ALL
+SELECT tenant_id, ended_at FROM archived_turns WHERE id = %(id)s
+ ORDER BY ended_at DESC NULLS FIRST
+"""
+
+SAID: LiteralString = f"""
+SELECT ordinal, role, kind, content, created_at FROM messages WHERE turn_id = %(id)s AND {IN_TABLE}
+UNION ALL
+SELECT m.ordinal, m.role, m.kind, m.content, m.created_at
+  FROM {OF_TURN} CROSS JOIN LATERAL jsonb_populate_recordset(NULL::messages, a.messages) m
+ ORDER BY ordinal
+"""
+
+STATUSES: LiteralString = "SELECT id, status FROM turns WHERE id = ANY (%(ids)s::uuid[])"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorFilter:
+    """Which turns to list. Everything left out matches."""
+
+    tenant_id: str | None = None
+    session_id: str | None = None
+    status: TurnStatus | None = None
+    queue: str | None = None
+    halting: bool = False
+    """Only those that halt their session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One message of a turn."""
+
+    ordinal: int
+    role: str
+    kind: str
+    content: Any
+    created_at: datetime
+
+
+async def list_turns_of_all(
+    database: Database, wanted: OperatorFilter, *, limit: int, before: UUID | None = None
+) -> list[TurnRecord]:
+    """Turns newest first, without their replies, `limit` of them from behind `before`. Raises ListTooBroadError."""
+    terms: list[ColumnElement[bool]] = []
+    if wanted.tenant_id is not None:
+        terms.append(turns.c.tenant_id == wanted.tenant_id)
+    if wanted.session_id is not None:
+        terms.append(turns.c.session_id == wanted.session_id)
+    if wanted.queue is not None:
+        terms.append(turns.c.queue == wanted.queue)
+    if wanted.halting:
+        terms.append(turns.c.id.in_(select(sessions.c.halted_by).where(sessions.c.halted_by.is_not(None))))
+    if before is not None:
+        terms.append(turns.c.id < before)
+    rows = await query_list(database, terms, wanted.status, (turns.c.id.desc(),), limit)
+    return [TurnRecord(**{**row, "status": TurnStatus(row["status"])}) for row in rows]
+
+
+async def find_tenants(database: Database, turn_id: UUID) -> list[str]:
+    """Whose turn it is: the table's first, then whoever else has one of this id in the archive, the last that ended first."""
+    rows = await database.fetch(FIND_TENANTS, {"id": turn_id})
+    return list(dict.fromkeys(row["tenant_id"] for row in rows))
+
+
+async def read_turn_of_any(database: Database, turn_id: UUID) -> TurnRecord | None:
+    """One turn with its reply, whoever's it is: of several the first tenant's."""
+    tenants = await find_tenants(database, turn_id)
+    return await read_turn(database, tenants[0], turn_id) if tenants else None
+
+
+async def read_said(database: Database, tenant_id: str, turn_id: UUID) -> list[Said]:
+    """All that was said in a turn, its partial replies included."""
+    return [Said(**row) for row in await database.fetch(SAID, {"tenant": tenant_id, "id": turn_id})]
+
+
+async def read_statuses(database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, TurnStatus]:
+    """The status of each of these turns that exists."""
+    rows = await database.fetch(STATUSES, {"ids": list(turn_ids)})
+    return {row["id"]: TurnStatus(row["status"]) for row in rows}

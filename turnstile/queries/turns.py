@@ -1,0 +1,280 @@
+"""Reads: what the API and the command line show of a turn and a session. Always within one tenant.
+
+The shape of these statements depends on the caller's filters, so SQLAlchemy Core makes them. They go to the writer
+(never a replica): whoever was answered 202 finds the turn.
+
+Who asks for a turn by its id gets it from the archive as well. That is looked into second, and only for what the table does not
+have: a turn goes one way, in one commit, so it is not missed between the two. Lists are of the table.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+from uuid import UUID
+
+from psycopg.rows import DictRow
+from sqlalchemy import ColumnElement, Select, func, literal_column, select, tuple_, union_all
+from sqlalchemy.dialects.postgresql import aggregate_order_by
+
+from turnstile.archive.reads import TurnKey, read_archived, read_archived_standings
+from turnstile.backends.postgres.database import Database
+from turnstile.errors import DatabaseUnavailableError, ListTooBroadError
+from turnstile.tables.schema import messages, sessions, turns, webhooks
+from turnstile.turn.status import TurnStatus
+
+_OUT_OF_TIME = "57014"
+
+REACH = 10_000
+"""Turns that one page of a list looks through: a fraction of the time that it may take, also where they come from the disk."""
+_UNINDEXED = (TurnStatus.SUCCEEDED, TurnStatus.CANCELED)
+
+Position = tuple[datetime, UUID]
+"""Where a listing stands: creation time and id of its last turn. Not the id alone: clients may choose theirs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRecord:
+    """One row of the status table, with what was said in it."""
+
+    id: UUID
+    tenant_id: str
+    session_id: str
+    seq: int | None
+    queue: str
+    status: TurnStatus
+    attempt: int
+    failures: int
+    crashes: int
+    max_attempts: int | None
+    generation: int
+    worker_id: str | None
+    execute_at: datetime | None
+    expires_at: datetime
+    timeout_seconds: float | None
+    cancel_requested_at: datetime | None
+    cancel_reason: str | None
+    error_class: str | None
+    error: str | None
+    dead_lettered_at: datetime | None
+    trace_id: str
+    span_id: str
+    parent_span_id: str | None
+    kind: str
+    """`turn`, or `compensation`."""
+    parent_turn_id: UUID | None
+    """Whose child it is, or whose compensation."""
+    joining: Sequence[UUID] | None
+    """The children that it waits for, while it does."""
+    metadata: Mapping[str, Any]
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    halted_by: UUID | None
+    """The FAILED turn, perhaps this one, because of which nothing of the session is begun (G9)."""
+    inputs: Sequence[Any] | None
+    """What the user said: one content, or several that were merged. None in a list."""
+    output: Any
+    """The reply's content; None until SUCCEEDED."""
+    webhook: Mapping[str, Any] | None
+    """What became of its completion webhook (tries, delivered_at, next_try_at, error); None until it ends, or if none is owed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFilter:
+    """Which turns to list. Everything left out matches."""
+
+    tenant_id: str
+    session_id: str | None = None
+    status: TurnStatus | None = None
+    queue: str | None = None
+
+
+HALTED_BY = (
+    select(sessions.c.halted_by)
+    .where(sessions.c.tenant_id == turns.c.tenant_id, sessions.c.session_id == turns.c.session_id)
+    .scalar_subquery()
+    .label("halted_by")
+)
+ROW = [turns.c[name] for name in TurnRecord.__dataclass_fields__ if name in turns.c]
+"""What a TurnRecord has of its own row."""
+_INPUTS = (
+    select(func.jsonb_agg(aggregate_order_by(messages.c.content, messages.c.ordinal)))
+    .where(messages.c.turn_id == turns.c.id, messages.c.role == "user", messages.c.kind == "message")
+    .scalar_subquery()
+    .label("inputs")
+)
+_OUTPUT = (
+    select(messages.c.content)
+    .where(messages.c.turn_id == turns.c.id, messages.c.role == "assistant", messages.c.kind == "message")
+    .order_by(messages.c.ordinal.desc())
+    .limit(1)
+    .scalar_subquery()
+    .label("output")
+)
+
+
+_WEBHOOK = (
+    select(
+        func.jsonb_build_object(
+            *("tries", webhooks.c.tries, "delivered_at", webhooks.c.delivered_at),
+            *("next_try_at", webhooks.c.due_at, "error", webhooks.c.error),
+        )
+    )
+    .where(webhooks.c.turn_id == turns.c.id, webhooks.c.generation == turns.c.generation)
+    .scalar_subquery()
+    .label("webhook")
+)
+_SAID = (_INPUTS, _OUTPUT, _WEBHOOK)
+UNREAD: tuple[Any, ...] = tuple(literal_column("NULL").label(said.name) for said in _SAID)
+"""What a list leaves out: a hundred replies of 1 MiB are nobody's wish."""
+
+_STANDINGS: LiteralString = """
+SELECT id, tenant_id, session_id, status, attempt, fence FROM turns WHERE id = ANY(%(ids)s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a turn stands: what is looked at while somebody waits for it."""
+
+    id: UUID
+    tenant_id: str
+    session_id: str
+    status: TurnStatus
+    attempt: int
+    fence: int
+    """Of its last claim; 0 if there was none."""
+
+
+async def read_standings(database: Database, wanted: Sequence[TurnKey]) -> list[Standing | None]:
+    """Many turns at once, in this order; None where the tenant has no such turn."""
+    rows = await database.fetch(_STANDINGS, {"ids": [key.id for key in wanted]})
+    found = {_key(row): _standing(row) for row in rows}
+    archived = await read_archived_standings(database, [key for key in wanted if key not in found])
+    found |= {key: _standing(row) for key, row in archived.items()}
+    return [found.get(key) for key in wanted]
+
+
+async def read_turns(database: Database, wanted: Sequence[TurnKey]) -> list[TurnRecord | None]:
+    """Many turns with their replies, as `read_standings`."""
+    its = turns.c.id.in_([key.id for key in wanted])
+    rows = await database.query(select(*ROW, HALTED_BY, *_SAID).where(its))
+    found = {_key(row): _record(row) for row in rows}
+    archived = await read_archived(database, [key for key in wanted if key not in found])
+    found |= {key: _record({**row, "halted_by": None}) for key, row in archived.items()}
+    return [found.get(key) for key in wanted]
+
+
+async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRecord | None:
+    """One turn with its reply; None if the tenant has no such turn."""
+    statement = select(*ROW, HALTED_BY, *_SAID).where(turns.c.id == turn_id, turns.c.tenant_id == tenant_id)
+    rows = await database.query(statement)
+    if rows:
+        return _record(rows[0])
+    key = TurnKey(tenant_id, turn_id)
+    archived = (await read_archived(database, [key])).get(key)
+    return None if archived is None else _record({**archived, "halted_by": None})
+
+
+async def list_turns(
+    database: Database, wanted: TurnFilter, *, limit: int, before: Position | None = None
+) -> list[TurnRecord]:
+    """Turns newest first, without their replies, `limit` of them from behind `before`. Raises ListTooBroadError."""
+    terms = [turns.c.tenant_id == wanted.tenant_id]
+    if wanted.session_id is not None:
+        terms.append(turns.c.session_id == wanted.session_id)
+    if wanted.queue is not None:
+        terms.append(turns.c.queue == wanted.queue)
+    if before is not None:
+        terms.append(tuple_(turns.c.created_at, turns.c.id) < tuple_(*before))
+    order = (turns.c.created_at.desc(), turns.c.id.desc())
+    return [_record(row) for row in await query_list(database, terms, wanted.status, order, limit)]
+
+
+async def list_page(
+    database: Database, wanted: TurnFilter, *, limit: int, before: Position | None = None
+) -> tuple[list[TurnRecord], Position | None]:
+    """As `list_turns`, and behind which turn the next page begins; None if there is none.
+
+    For what has ended, or for a queue, no index is kept, because the hot path would pay for it. Such a page looks through REACH
+    turns at most: it may have fewer than `limit`, or none, and still a next one.
+    """
+    if wanted.session_id is not None or not (wanted.status in _UNINDEXED or (wanted.queue and wanted.status is None)):
+        found = await list_turns(database, wanted, limit=limit + 1, before=before)
+        return found[:limit], _position(found[limit - 1]) if len(found) > limit else None
+    near = select(turns.c.id, turns.c.created_at, turns.c.status, turns.c.queue).where(
+        turns.c.tenant_id == wanted.tenant_id,
+        *(() if before is None else (tuple_(turns.c.created_at, turns.c.id) < tuple_(*before),)),
+    )
+    near = near.order_by(turns.c.created_at.desc(), turns.c.id.desc())
+    reached = near.limit(REACH).subquery()
+    ids = select(reached.c.id).order_by(reached.c.created_at.desc(), reached.c.id.desc()).limit(limit + 1)
+    if wanted.status is not None:
+        ids = ids.where(reached.c.status == wanted.status.value)
+    if wanted.queue is not None:
+        ids = ids.where(reached.c.queue == wanted.queue)
+    statement = select(*ROW, HALTED_BY, *UNREAD).where(turns.c.id.in_(ids))
+    rows = await _query(database, statement.order_by(turns.c.created_at.desc(), turns.c.id.desc()))
+    found = [_record(row) for row in rows]
+    if len(found) > limit:
+        return found[:limit], _position(found[limit - 1])
+    place = near.with_only_columns(turns.c.created_at, turns.c.id).offset(REACH - 1).limit(1)
+    ends = await _query(database, place)
+    if not ends:
+        return found, None
+    # What was submitted since has moved the end this way: what is behind it comes with the next page.
+    end = (ends[0]["created_at"], ends[0]["id"])
+    return [record for record in found if _position(record) >= end], end
+
+
+async def query_list(
+    database: Database,
+    terms: Sequence[ColumnElement[bool]],
+    status: TurnStatus | None,
+    order: Sequence[ColumnElement[Any]],
+    limit: int,
+) -> list[DictRow]:
+    """The first rows of a list.
+
+    Raises ListTooBroadError where a rare status or queue is looked for among too many turns: no index serves that, because the
+    hot path would pay for it.
+    """
+    statement: Select[Any] = select(*ROW, HALTED_BY, *UNREAD).order_by(*order).limit(limit)
+    if status is TurnStatus.PENDING:
+        # Few, as a rule, among all that have ended. A turn that waits has a place or is scheduled: each has a partial index, the
+        # two together have none. Written out, because a plan for any status could use neither.
+        pending = (*terms, turns.c.status == literal_column("'PENDING'"))
+        ids = select(turns.c.id).where(*pending).order_by(*order).limit(limit).correlate(None)
+        placed, scheduled = ids.where(turns.c.seq.is_not(None)), ids.where(turns.c.seq.is_(None))
+        statement = statement.where(turns.c.id.in_(union_all(placed, scheduled)))
+    else:
+        statement = statement.where(*terms, *(() if status is None else (turns.c.status == status.value,)))
+    return await _query(database, statement)
+
+
+async def _query(database: Database, statement: Select[Any]) -> list[DictRow]:
+    try:
+        return await database.query(statement)
+    except DatabaseUnavailableError as error:
+        if getattr(error.__cause__, "sqlstate", None) == _OUT_OF_TIME:
+            raise ListTooBroadError from error
+        raise
+
+
+def _record(row: Mapping[str, Any]) -> TurnRecord:
+    fields = {name: row[name] for name in TurnRecord.__dataclass_fields__}
+    return TurnRecord(**{**fields, "status": TurnStatus(row["status"])})
+
+
+def _position(record: TurnRecord) -> Position:
+    return record.created_at, record.id
+
+
+def _key(row: Mapping[str, Any]) -> TurnKey:
+    return TurnKey(row["tenant_id"], row["id"])
+
+
+def _standing(row: Mapping[str, Any]) -> Standing:
+    fields = {name: row[name] for name in Standing.__dataclass_fields__}
+    return Standing(**{**fields, "status": TurnStatus(row["status"])})

@@ -1,0 +1,197 @@
+"""Cancel: PENDING at once, RUNNING by request (G15); one turn, a session's open turns, or a turn that is still to come.
+
+A waiting turn is CANCELED here and now. A running one is marked; its worker learns of it from the heartbeat, sooner if a
+hint reaches it (`streaming.cancel_signals`), and the settle makes it CANCELED whatever the handler came to, so that an
+acknowledged cancel never becomes SUCCEEDED. Cancelling a turn that has ended changes nothing.
+
+The cancelled head may have held up its session (a retry's backoff): whatever is next is made due in the same
+transaction, and its row is returned, so that the caller can send the wake-up without waiting for the relay.
+
+A client that chooses its turns' ids may cancel one before the submit has arrived: the cancel leaves a tombstone
+(`statements.cancel_before_submit`).
+"""
+
+from dataclasses import dataclass
+from typing import LiteralString, assert_never
+from uuid import UUID
+
+from psycopg.rows import DictRow
+
+from turnstile.backends.postgres.database import Connection, Database
+from turnstile.statements.cancel_before_submit import leave_tombstone
+from turnstile.statements.head import IS_RUNNING, WAKE_HEAD
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.status import TurnStatus
+
+# The session's row first (lock order: sessions, then turns), so that two cancels do not each miss the other's new head.
+LOCK_SESSION: LiteralString = """
+SELECT s.session_id FROM turns t JOIN sessions s
+    ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = ANY (ARRAY[t.session_id])
+ WHERE t.id = %(id)s AND ('' || t.tenant_id) = %(tenant)s FOR NO KEY UPDATE OF s
+"""
+
+LOCK_NAMED_SESSION: LiteralString = """
+SELECT s.session_id FROM sessions s
+ WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s FOR NO KEY UPDATE
+"""
+
+LOCK_TURN: LiteralString = """
+SELECT t.session_id, t.status FROM turns t WHERE t.id = %(id)s AND ('' || t.tenant_id) = %(tenant)s FOR NO KEY UPDATE
+"""
+
+READ_ARCHIVED: LiteralString = """
+SELECT a.session_id, a.turn ->> 'status' AS status FROM archived_turns a
+ WHERE a.id = %(id)s AND a.tenant_id = %(tenant)s ORDER BY a.ended_at DESC LIMIT 1
+"""
+
+# With the session locked nothing becomes open meanwhile; what is being claimed or settled is waited for, and read anew.
+# Compensations are left alone: they undo what a turn did, and are nobody's message.
+LOCK_OPEN: LiteralString = """
+WITH found AS MATERIALIZED (
+    SELECT h.id FROM turns h
+     WHERE h.tenant_id = %(tenant)s AND h.session_id = %(session)s
+       AND h.seq IS NOT NULL AND h.status IN ('PENDING', 'RUNNING')
+    UNION ALL
+    -- In an order that only the index of a session's turns has, or an empty table's are looked for by tenant.
+   (SELECT h.id FROM turns h
+     WHERE %(scheduled)s AND h.tenant_id = %(tenant)s AND h.session_id = %(session)s
+       AND h.seq IS NULL AND ('' || h.status) = 'PENDING' ORDER BY h.seq)
+)
+SELECT t.id, t.status FROM found JOIN turns t ON t.id = ANY (ARRAY[found.id])
+ WHERE ('' || t.status) IN ('PENDING', 'RUNNING') AND t.kind = 'turn' ORDER BY found.id FOR NO KEY UPDATE OF t
+"""
+
+# A statement of its own, after the lock: in the lock's snapshot a turn may still be PENDING that was claimed meanwhile.
+CANCEL_PENDING: LiteralString = """
+UPDATE turns t
+   SET status = 'CANCELED', finished_at = clock_timestamp(), send_at = NULL, cancel_requested_at = clock_timestamp(),
+       cancel_reason = %(reason)s
+ WHERE t.id = ANY (%(ids)s::uuid[]) AND ('' || t.status) = 'PENDING'
+"""
+
+# Without touching `status`: that would be taken for another claim.
+REQUEST_CANCEL: LiteralString = f"""
+UPDATE turns t
+   SET cancel_requested_at = coalesce(t.cancel_requested_at, clock_timestamp()),
+       cancel_reason = coalesce(t.cancel_reason, %(reason)s)
+ WHERE t.id = ANY (%(ids)s::uuid[]) AND {IS_RUNNING}
+"""
+
+BOUND_ROW_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
+
+
+@dataclass(frozen=True, slots=True)
+class CanceledTurn:
+    """What the cancel met. `status` RUNNING: asked to stop. `woken`: the wake-up of the session's new head, to be sent."""
+
+    status: TurnStatus
+    requested: bool
+    """False: the turn had ended before, and nothing was changed."""
+    session_id: str
+    woken: tuple[str, OutgoingMessage] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CanceledSession:
+    """What was open in the session. `woken` as above: only where a compensation is left."""
+
+    canceled: tuple[UUID, ...]
+    """CANCELED at once."""
+    asked: tuple[UUID, ...]
+    """RUNNING, and asked to stop."""
+    woken: tuple[str, OutgoingMessage] | None = None
+
+
+async def cancel(
+    database: Database, tenant_id: str, turn_id: UUID, reason: CancelReason, *, row_wait_seconds: float | None = None
+) -> CanceledTurn | None:
+    """Cancels a turn; None if the tenant has no such turn. Raises DatabaseUnavailableError; may be called again.
+
+    RowHeldError: another transaction holds a row for longer than `row_wait_seconds`, by default the connection's lock time-out.
+    """
+    whose = {"id": turn_id, "tenant": tenant_id}
+    how = {"ids": [turn_id], "reason": reason.value}
+    async with database.connection() as connection, connection.transaction():
+        await _bound_row_wait(connection, row_wait_seconds)
+        await connection.execute(LOCK_SESSION, whose)
+        turn = await (await connection.execute(LOCK_TURN, whose)).fetchone()
+        # A statement of its own: what was archived since is not in the snapshot of the lock.
+        turn = turn or await (await connection.execute(READ_ARCHIVED, whose)).fetchone()
+        if turn is None:
+            return None
+        session_id, status = turn["session_id"], TurnStatus(turn["status"])
+        match status:
+            case TurnStatus.PENDING:
+                await connection.execute(CANCEL_PENDING, how)
+                woken = await _wake_head(connection, tenant_id, session_id)
+                return CanceledTurn(TurnStatus.CANCELED, requested=True, session_id=session_id, woken=woken)
+            case TurnStatus.RUNNING:
+                await connection.execute(REQUEST_CANCEL, how)
+                return CanceledTurn(status, requested=True, session_id=session_id)
+            case TurnStatus.SUCCEEDED | TurnStatus.FAILED | TurnStatus.CANCELED:
+                return CanceledTurn(status, requested=False, session_id=session_id)
+            case _:
+                assert_never(status)
+
+
+async def cancel_ahead(
+    database: Database, tenant_id: str, turn_id: UUID, reason: CancelReason, *, row_wait_seconds: float | None = None
+) -> CanceledTurn | None:
+    """Cancels a turn. None if there is none yet: a submit that comes under this id is then born CANCELED.
+
+    Raises as `cancel`; may be called again.
+    """
+    met = await cancel(database, tenant_id, turn_id, reason, row_wait_seconds=row_wait_seconds)
+    if met is not None:
+        return met
+    if await leave_tombstone(database, tenant_id, turn_id, reason):
+        return None
+    # Its submit was committed between the two looks.
+    return await cancel(database, tenant_id, turn_id, reason, row_wait_seconds=row_wait_seconds)
+
+
+async def cancel_session(
+    database: Database, tenant_id: str, session_id: str, reason: CancelReason, *, row_wait_seconds: float | None = None
+) -> CanceledSession | None:
+    """Cancels every open turn of a session, scheduled ones included; None if the tenant has no such session.
+
+    Raises as `cancel`; may be called again.
+    """
+    session = {"tenant": tenant_id, "session": session_id}
+    async with database.connection() as connection, connection.transaction():
+        await _bound_row_wait(connection, row_wait_seconds)
+        if await (await connection.execute(LOCK_NAMED_SESSION, session)).fetchone() is None:
+            return None
+        canceled, asked = await cancel_open(connection, tenant_id, session_id, reason, scheduled=True)
+        woken = await _wake_head(connection, tenant_id, session_id)
+    return CanceledSession(canceled, asked, woken)
+
+
+async def cancel_open(
+    connection: Connection, tenant_id: str, session_id: str, reason: CancelReason, *, scheduled: bool
+) -> tuple[tuple[UUID, ...], tuple[UUID, ...]]:
+    """Within a transaction that has locked the session: the ids of what is CANCELED now, and of what was asked to stop."""
+    session = {"tenant": tenant_id, "session": session_id, "scheduled": scheduled}
+    rows = await (await connection.execute(LOCK_OPEN, session)).fetchall()
+    waiting, running = _with_status(rows, TurnStatus.PENDING), _with_status(rows, TurnStatus.RUNNING)
+    if waiting:
+        await connection.execute(CANCEL_PENDING, {"ids": list(waiting), "reason": reason.value})
+    if running:
+        await connection.execute(REQUEST_CANCEL, {"ids": list(running), "reason": reason.value})
+    return waiting, running
+
+
+async def _bound_row_wait(connection: Connection, seconds: float | None) -> None:
+    if seconds is not None:
+        await connection.execute(BOUND_ROW_WAIT, {"wait": f"{seconds * 1000:.0f}ms"})
+
+
+def _with_status(rows: list[DictRow], status: TurnStatus) -> tuple[UUID, ...]:
+    return tuple(row["id"] for row in rows if row["status"] == status)
+
+
+async def _wake_head(connection: Connection, tenant_id: str, session_id: str) -> tuple[str, OutgoingMessage] | None:
+    session = {"tenant": tenant_id, "session": session_id}
+    head = await (await connection.execute(WAKE_HEAD, session)).fetchone()
+    return None if head is None else (head["queue"], OutgoingMessage.about(head))

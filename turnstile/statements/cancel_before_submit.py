@@ -1,0 +1,41 @@
+"""Ids that clients have chosen for their turns: where a submit and a cancel of the same id meet, whichever comes first.
+
+Both write the row of that id, so the one that comes second waits for the other's commit and then sees it. A cancel that
+comes first leaves a tombstone, and the turn is born CANCELED (`statements.submit.SUBMIT`); one that comes second is told
+that the turn is there. An id that we made is never cancelled before its submit, because nobody knows it: a plain submit
+writes nothing here.
+"""
+
+from typing import LiteralString
+from uuid import UUID
+
+from turnstile.backends.postgres.database import Database
+from turnstile.statements.prune import AT_ONCE, FORGET, OLDER
+from turnstile.turn.cancel_reason import CancelReason
+
+LEAVE_TOMBSTONE: LiteralString = """
+INSERT INTO chosen_ids AS c (tenant_id, turn_id, canceled_at, reason)
+VALUES (%(tenant)s, %(id)s, clock_timestamp(), %(reason)s)
+ON CONFLICT (tenant_id, turn_id) DO UPDATE
+   SET canceled_at = CASE WHEN c.submitted_at IS NULL THEN coalesce(c.canceled_at, excluded.canceled_at) ELSE c.canceled_at END,
+       reason = CASE WHEN c.submitted_at IS NULL THEN coalesce(c.reason, excluded.reason) ELSE c.reason END
+RETURNING c.submitted_at
+"""
+
+FORGET_CHOSEN_IDS: LiteralString = FORGET.format(table="chosen_ids", over=OLDER, by="created_at")
+
+
+async def leave_tombstone(database: Database, tenant_id: str, turn_id: UUID, reason: CancelReason) -> bool:
+    """A submit that comes under this id will find it cancelled; False if one has come before.
+
+    Raises DatabaseUnavailableError; may be called again.
+    """
+    tombstone = {"tenant": tenant_id, "id": turn_id, "reason": reason.value}
+    [row] = await database.fetch(LEAVE_TOMBSTONE, tombstone)
+    return row["submitted_at"] is None
+
+
+async def forget_chosen_ids(database: Database, older_than_seconds: float) -> bool:
+    """Drops the oldest of the rows that are older than that. True if there may be more of them."""
+    [row] = await database.fetch(FORGET_CHOSEN_IDS, {"older_than": older_than_seconds})
+    return bool(row["gone"] == AT_ONCE)

@@ -1,0 +1,285 @@
+"""Claim: a session's head becomes RUNNING under a new fence and a lease. One statement for many sessions.
+
+What the claim buys, and where:
+
+- order: it takes the session's head or nothing, whoever asks and in whatever order the messages came;
+- exclusion: the partial unique index `turns_running` refuses a second RUNNING turn in a session (L4);
+- fencing: `fence` rises with every claim, and every later write of that claim names it (L3);
+- attempts are counted here, before the handler runs, so that a turn that kills its worker has been charged for it.
+
+What the statement learnt under concurrency: the head is first picked with a plain LIMIT 1, then locked by id and in id
+order. (ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED would claim seq 2 while somebody holds seq 1.) Locked rows are
+skipped, and a due head that was skipped is answered "look again", never "nothing there". Leases run by the database's
+clock. An answer that got lost is found again by `claim_id`, also one that said that the head was ended instead.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import repeat
+from typing import Any, LiteralString
+from uuid import UUID
+
+from psycopg.rows import DictRow
+
+from turnstile.backends.postgres.database import Database
+from turnstile.statements.compensate import COMPENSATE
+from turnstile.statements.head import DUE, DUE_OF, OPEN_HEAD
+from turnstile.statements.read_claims import READ_CLAIMS, claimed_turn
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.status import TurnStatus
+
+EXPIRED_OF: LiteralString = "('' || {of}.status) = 'RUNNING' AND {of}.lease_until < now() AND {of}.send_at IS NOT NULL"
+"""Whether turn `{of}` may be taken over: its lease ran out, and it is marked as lost (`statements.lost_turns`)."""
+
+EXPIRED: LiteralString = EXPIRED_OF.format(of="t")
+
+WITH_THIS_CRASH: LiteralString = "{of}.crashes + (('' || {of}.status) = 'RUNNING')::int"
+"""How many crashes turn `{of}` has on its record once it is claimed."""
+
+CLAIM: LiteralString = f"""
+WITH want AS MATERIALIZED (
+    SELECT *
+      FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[], %(most_crashes)s::int[])
+               w (tenant_id, session_id, claim_id, most_crashes)
+), head AS MATERIALIZED (
+    SELECT w.claim_id, w.most_crashes, s.tenant_id IS NOT NULL AS known, s.halted_by, h.id, h.seq, h.queue, h.status,
+           h.execute_at, w.tenant_id, w.session_id, h.lease_until, h.send_at, h.crashes
+      FROM want w
+      LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[w.tenant_id]) AND s.session_id = ANY (ARRAY[w.session_id])
+      LEFT JOIN LATERAL ({OPEN_HEAD.format(of="w")}) h ON true
+), halting AS MATERIALIZED (
+    -- Lock order: sessions, then turns. Only those that may be halted here, by a head whose worker was lost once too often.
+    -- One that somebody sits on is left to the relay, which has the head sent for again: the other claims would wait with it.
+    SELECT s.tenant_id, s.session_id
+      FROM head h JOIN sessions s ON s.tenant_id = ANY (ARRAY[h.tenant_id]) AND s.session_id = ANY (ARRAY[h.session_id])
+     WHERE %(halt)s AND h.queue = %(queue)s AND h.status = 'RUNNING' AND h.lease_until < now()
+       AND h.crashes + 1 >= %(max_crashes)s
+     ORDER BY h.tenant_id, h.session_id FOR NO KEY UPDATE OF s SKIP LOCKED
+), due AS MATERIALIZED (
+    SELECT h.claim_id, t.id, t.status AS was, t.fence AS lost_fence, t.attempt AS lost_attempt,
+           t.worker_id AS lost_worker, t.started_at AS lost_start,
+           CASE WHEN t.status = 'PENDING' THEN 'RUNNING'
+                WHEN t.cancel_requested_at IS NOT NULL THEN 'CANCELED'
+                WHEN t.crashes + 1 >= %(max_crashes)s THEN 'FAILED'
+                ELSE 'RUNNING' END AS verdict
+      FROM head h JOIN turns t ON t.id = ANY (ARRAY[h.id]) AND t.seq IS NOT DISTINCT FROM h.seq
+     WHERE h.halted_by IS NULL AND t.queue = %(queue)s AND ({DUE} OR {EXPIRED})
+       AND {WITH_THIS_CRASH.format(of="t")} <= h.most_crashes
+       AND (NOT %(halt)s OR t.status = 'PENDING' OR t.crashes + 1 < %(max_crashes)s
+            OR EXISTS (SELECT FROM halting x WHERE x.tenant_id = h.tenant_id AND x.session_id = h.session_id))
+     ORDER BY h.id FOR NO KEY UPDATE OF t SKIP LOCKED
+), claimed AS (
+    UPDATE turns t
+       SET status = due.verdict,
+           attempt = t.attempt + (due.verdict = 'RUNNING')::int,
+           crashes = t.crashes + (due.was = 'RUNNING')::int,
+           fence = nextval('fence_seq'),
+           claim_id = due.claim_id,
+           worker_id = %(worker)s,
+           lease_until = CASE WHEN due.verdict = 'RUNNING'
+                              THEN clock_timestamp() + make_interval(secs => %(lease)s) END,
+           started_at = CASE WHEN due.verdict = 'RUNNING' THEN clock_timestamp() ELSE t.started_at END,
+           finished_at = CASE WHEN due.verdict <> 'RUNNING' THEN clock_timestamp() END,
+           -- A lost attempt costs the turn no time: not its run, and not the recovery (ADR 0011).
+           expires_at = t.expires_at
+               + CASE WHEN due.was = 'RUNNING' THEN clock_timestamp() - due.lost_start ELSE interval '0' END,
+           send_at = CASE WHEN due.verdict = 'FAILED' AND NOT %(halt)s THEN clock_timestamp() END,
+           error_class = CASE WHEN due.verdict = 'FAILED' THEN 'crash_loop' ELSE t.error_class END,
+           error = CASE WHEN due.verdict = 'FAILED' THEN 'its worker was lost in attempt ' || t.attempt ELSE t.error END
+      FROM due
+     WHERE t.id = ANY (ARRAY[due.id]) AND ({DUE} OR {EXPIRED})
+    RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.generation, t.error_class, t.error, t.trace_id,
+              due.claim_id, due.was, due.lost_fence, due.lost_attempt, due.lost_worker, due.lost_start,
+              coalesce(t.finished_at, t.started_at) AS lost_at
+), lost AS (
+    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, started_at, finished_at, outcome)
+    SELECT id, lost_attempt, lost_fence, generation, lost_worker, lost_start, lost_at, 'lost' FROM claimed WHERE was = 'RUNNING'
+), halted AS (
+    UPDATE sessions s SET halted_by = c.id, updated_at = clock_timestamp() FROM claimed c
+     WHERE %(halt)s AND c.status = 'FAILED'
+       AND s.tenant_id = ANY (ARRAY[c.tenant_id]) AND s.session_id = ANY (ARRAY[c.session_id])
+), {COMPENSATE.format(failed="claimed")}, heir AS MATERIALIZED (
+    -- The claimer goes on to the next head by itself; this is for the case that it dies before it does.
+    SELECT n.id FROM claimed e CROSS JOIN LATERAL (
+        SELECT h.id FROM turns h
+         WHERE h.tenant_id = e.tenant_id AND h.session_id = e.session_id AND h.seq > e.seq
+           AND h.status = 'PENDING' ORDER BY h.seq LIMIT 1) first
+      JOIN turns n ON n.id = ANY (ARRAY[first.id])
+     WHERE e.status <> 'RUNNING' AND NOT (%(halt)s AND e.status = 'FAILED')
+       AND {DUE_OF.format(of="n")}
+     FOR NO KEY UPDATE OF n SKIP LOCKED
+), woken AS (
+    UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM heir WHERE t.id = ANY (ARRAY[heir.id])
+)
+SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id, c.status, c.error_class,
+       CASE WHEN c.was = 'RUNNING' THEN c.lost_worker END AS lost_worker,
+       h.known, h.queue = %(queue)s AS ours, {WITH_THIS_CRASH.format(of="h")} AS crashes,
+       h.halted_by IS NULL AND h.queue = %(queue)s AND {WITH_THIS_CRASH.format(of="h")} > h.most_crashes
+           AND ({DUE_OF.format(of="h")} OR {EXPIRED_OF.format(of="h")}) AS left_over,
+       c.id IS NULL AND h.halted_by IS NULL AND {DUE_OF.format(of="h")} AS due,
+       h.status = 'RUNNING' AND h.lease_until >= now() AS running
+  FROM head h LEFT JOIN claimed c USING (claim_id)
+"""
+
+# Only for what is asked again, and before CLAIM, which would take the heir under the same `claim_id`. What a claim has ended
+# was the head, so it is among the last before the present one; as many as the session has, a long one would be walked
+# through for every claim that an outage has cut off. No status in the LATERAL: an index of FAILED turns would match it.
+# That it was the claim that ended it, and no settle, needs no look: who settles names the fence, which was in that answer.
+READ_ENDED: LiteralString = f"""
+SELECT w.claim_id, e.id AS turn_id, e.tenant_id, e.session_id, e.seq, e.trace_id, e.status, e.error_class
+  FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
+  CROSS JOIN LATERAL (
+      SELECT p.* FROM turns p
+       WHERE p.tenant_id = w.tenant_id AND p.session_id = w.session_id
+         AND p.seq < coalesce((SELECT o.seq FROM ({OPEN_HEAD.format(of="w")}) o), {2**63 - 1})
+       ORDER BY p.seq DESC LIMIT %(reach)s::int) e
+ WHERE e.claim_id = w.claim_id AND e.status IN ('FAILED', 'CANCELED')
+"""
+
+ENDED_REACH = 100
+"""So many turns of a session may have ended since the answer was lost."""
+
+
+ANY_CRASHES = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRequest:
+    """Asks for the head of one session. `claim_id` is fresh for every request: it finds a claim whose answer was lost."""
+
+    tenant_id: str
+    session_id: str
+    claim_id: UUID
+    most_crashes: int = ANY_CRASHES
+    """Takes no turn with more crashes on its record, the loss counted with which it is taken over."""
+    again: bool = False
+    """It was asked before, and no answer came."""
+
+    def asked(self) -> Iterator["ClaimRequest"]:
+        """How it is to be asked: the first time, and then again and again."""
+        yield self
+        yield from repeat(replace(self, again=True))
+
+
+@dataclass(frozen=True, slots=True)
+class EndedAtClaim:
+    """The head was ended instead of claimed: its worker was lost once too often, or it had been cancelled meanwhile."""
+
+    turn_id: UUID
+    tenant_id: str
+    session_id: str
+    seq: int
+    trace_id: str
+    status: TurnStatus
+    error_class: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftToRecovery:
+    """The head has more crashes on its record than were asked for: the caller needs a place in quarantine first."""
+
+    crashes: int
+
+
+class NoClaim(StrEnum):
+    """Why a session gave nothing to do."""
+
+    LOOK_AGAIN = "look again"
+    """A due head is in somebody's hand for this moment."""
+    IDLE = "idle"
+    """Nothing is due here, or it is another queue's."""
+    RUNNING = "running"
+    """The head is being answered, under a lease that is not over."""
+    FOREIGN = "foreign"
+    """The head is due, and another queue's: whoever was told of it there may have been turned away by our lock."""
+    UNKNOWN = "unknown"
+    """No such session: the message is a phantom (G4)."""
+
+
+Claim = ClaimedTurn | EndedAtClaim | LeftToRecovery | NoClaim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimTerms:
+    """What all claims of one worker process have in common."""
+
+    queue: str
+    worker_id: str
+    lease_seconds: float
+    max_crashes: int
+    halt: bool = False
+    """Whether a FAILED turn of this queue halts its session."""
+    compensates: bool = False
+    """Whether the handler says what to do about a turn that finally failed."""
+    compensation_expires_seconds: float = 900.0
+
+
+async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimRequest]) -> list[Claim]:
+    """Claims the heads of many sessions; answers in the order of `requests`.
+
+    Raises DatabaseUnavailableError; may then be called again with the same requests, whose claims may have been made. They
+    say so (`again`), or a turn that was ended by one is not told of.
+    """
+    repeated = claims_by_column([request for request in requests if request.again])
+    rows = await database.fetch(READ_ENDED, {**repeated, "reach": ENDED_REACH}) if repeated["claims"] else []
+    ended = {row["claim_id"]: _ended(row) for row in rows}
+    open_requests = [request for request in requests if request.claim_id not in ended]
+    wanted = claims_by_column(open_requests)
+    parameters = {
+        **wanted,
+        "most_crashes": [request.most_crashes for request in open_requests],
+        "queue": terms.queue,
+        "worker": terms.worker_id,
+        "lease": terms.lease_seconds,
+        "max_crashes": terms.max_crashes,
+        "halt": terms.halt,
+        "compensates": terms.compensates,
+        "compensation_expires": terms.compensation_expires_seconds,
+    }
+    found, rows = await database.fetch_pipelined([(CLAIM, parameters), (READ_CLAIMS, wanted)])
+    answers = {row["claim_id"]: row for row in found}
+    turns = {row["claim_id"]: _with_lost_worker(claimed_turn(row), answers) for row in rows}
+    # A claim that an earlier, unanswered call made is found by READ_CLAIMS alone, and is as good as any.
+    return [
+        ended.get(request.claim_id) or turns.get(request.claim_id) or _no_turn(answers[request.claim_id])
+        for request in requests
+    ]
+
+
+def claims_by_column(requests: Sequence[ClaimRequest]) -> dict[str, Any]:
+    """The parameters of READ_CLAIMS."""
+    return {
+        "tenants": [request.tenant_id for request in requests],
+        "sessions": [request.session_id for request in requests],
+        "claims": [request.claim_id for request in requests],
+    }
+
+
+def _with_lost_worker(turn: ClaimedTurn, answers: Mapping[UUID, DictRow]) -> ClaimedTurn:
+    lost_worker = answers[turn.claim_id]["lost_worker"]
+    return turn if lost_worker is None else replace(turn, lost_worker=lost_worker)
+
+
+def _ended(row: DictRow) -> EndedAtClaim:
+    return EndedAtClaim(
+        turn_id=row["turn_id"],
+        tenant_id=row["tenant_id"],
+        session_id=row["session_id"],
+        seq=row["seq"],
+        trace_id=row["trace_id"],
+        status=TurnStatus(row["status"]),
+        error_class=row["error_class"],
+    )
+
+
+def _no_turn(row: DictRow) -> EndedAtClaim | LeftToRecovery | NoClaim:
+    if row["turn_id"] is not None and row["status"] != TurnStatus.RUNNING:
+        return _ended(row)
+    if not row["known"]:
+        return NoClaim.UNKNOWN
+    if row["left_over"]:
+        return LeftToRecovery(row["crashes"])
+    if not row["due"]:
+        return NoClaim.RUNNING if row["running"] else NoClaim.IDLE
+    return NoClaim.LOOK_AGAIN if row["ours"] else NoClaim.FOREIGN

@@ -1,0 +1,75 @@
+"""Compensation: a turn that finally fails is followed by another, for which the worker runs what its handler names in
+`@handler(on_failed=...)`. SQL that claim and settle share.
+
+It is born in the transaction that makes the turn FAILED, so neither is ever there without the other: at the claim in the
+statement itself, at the settle in one that follows in the same commit, and only where a turn is to fail. It is a turn like
+any: its own session, its own retries and budgets, its own dead letter if it fails. It has none itself. Its id is made of
+the failed turn's id and generation, so a redriven turn that fails again is compensated again.
+"""
+
+from typing import LiteralString
+
+from turnstile.statements.head import IS_FAILED
+
+_ID: LiteralString = """
+    (lpad(to_hex(floor(extract(epoch FROM t.created_at) * 1000)::bigint), 12, '0') || '7' || substr(digest.text, 1, 3)
+     || '8' || substr(digest.text, 4, 15))::uuid
+"""
+"""Of the form of a UUIDv7, and beside the failed turn's in the order of ids. 72 bits of the digest."""
+
+IS_BEING_COMPENSATED: LiteralString = """EXISTS (
+    SELECT FROM turns c WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND ('' || c.tenant_id) = t.tenant_id
+                          AND ('' || c.status) IN ('PENDING', 'RUNNING') OFFSET 0)
+"""
+"""Whether a compensation of turn `t`, of whichever generation, has not ended: it would undo what a new run does."""
+
+IS_OVERTAKEN: LiteralString = """(
+    t.kind = 'compensation' AND 'FAILED' <> coalesce(
+        (SELECT p.status FROM turns p WHERE p.id = t.parent_turn_id AND ('' || p.tenant_id) = t.tenant_id),
+        (SELECT a.turn ->> 'status' FROM archived_turns a WHERE a.id = t.parent_turn_id AND ('' || a.tenant_id) = t.tenant_id
+          ORDER BY a.ended_at DESC LIMIT 1),
+        'FAILED'))
+"""
+"""Whether turn `t` is a compensation whose turn has gone back to work since, and may have succeeded; never NULL."""
+
+COMPENSATE: LiteralString = f"""
+compensation AS MATERIALIZED (
+    SELECT {_ID} AS id, substr(digest.text, 17, 16) AS span_id, t.id AS parent_turn_id, t.tenant_id, t.session_id, t.queue,
+           t.generation, t.trace_id, t.span_id AS parent_span_id, t.metadata, f.error_class, f.error
+      FROM {{failed}} f JOIN turns t ON t.id = ANY (ARRAY[f.id])
+     CROSS JOIN LATERAL (
+           SELECT encode(sha256(convert_to('compensation/' || t.id || '/' || t.generation, 'UTF8')), 'hex') AS text) digest
+     WHERE f.status = 'FAILED' AND %(compensates)s AND t.kind = 'turn'
+), compensation_session AS (
+    INSERT INTO sessions (tenant_id, session_id, last_seq)
+    SELECT tenant_id, 'compensation:' || id, 1 FROM compensation ORDER BY tenant_id, id ON CONFLICT DO NOTHING
+), compensation_turn AS (
+    INSERT INTO turns (id, tenant_id, session_id, seq, queue, kind, send_at, expires_at, metadata, trace_id, span_id,
+                       parent_span_id, parent_turn_id)
+    SELECT id, tenant_id, 'compensation:' || id, 1, queue, 'compensation', clock_timestamp(),
+           clock_timestamp() + make_interval(secs => %(compensation_expires)s), metadata, trace_id, span_id, parent_span_id,
+           parent_turn_id
+      FROM compensation ORDER BY id ON CONFLICT DO NOTHING
+    RETURNING id
+), compensation_input AS (
+    INSERT INTO messages (turn_id, ordinal, role, content)
+    SELECT c.id, 0, 'user', jsonb_build_object(
+               'turn_id', c.parent_turn_id, 'session_id', c.session_id, 'generation', c.generation,
+               'error_class', c.error_class, 'error', c.error,
+               'inputs', (SELECT coalesce(jsonb_agg(m.content ORDER BY m.ordinal), '[]') FROM messages m
+                           WHERE m.turn_id = c.parent_turn_id AND m.role = 'user' AND m.kind = 'message'),
+               'values', (SELECT coalesce(jsonb_object_agg(v.key, v.value), jsonb_build_object()) FROM turn_values v
+                           WHERE v.turn_id = c.parent_turn_id))
+      FROM compensation c JOIN compensation_turn USING (id)
+)"""
+"""CTEs; `{failed}` is one with `id`, `status`, `error_class` and `error` of what the statement has just ended."""
+
+COMPENSATE_FAILED: LiteralString = f"""
+WITH failed AS MATERIALIZED (
+    SELECT t.id, t.status, t.error_class, t.error
+      FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[]) f (id, fence) JOIN turns t ON t.id = ANY (ARRAY[f.id])
+     WHERE t.fence = f.fence AND {IS_FAILED}
+), {COMPENSATE.format(failed="failed")}
+SELECT id FROM compensation_turn
+"""
+"""For turns that have just been settled, or that turn out to have been when the answer was lost."""

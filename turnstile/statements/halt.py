@@ -1,0 +1,178 @@
+"""Halting queues (`on_failure = "halt"`, G9): the two ways on for a session that a FAILED turn has halted.
+
+Where order comes before availability, a turn that fails ends nothing but itself: the settle (or the claim that finds a
+crash loop) sets `sessions.halted_by` in its own statement, no dead letter is owed, and nothing of the session is claimed
+until a person decides. `retry` runs the turn again in its old place; `skip` passes it over, and it becomes a FAILED turn
+like any other: its dead letter is owed, a redrive may bring it back to the end of its session.
+
+Each is one transaction that begins with the session's row (lock order: sessions, then turns), works whatever the queue is
+configured to be by now, and puts itself on record in `redrives`. Done twice, it does nothing the second time.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, LiteralString
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from turnstile.backends.postgres.database import Connection, Database
+from turnstile.statements.children import HAS_SUCCESSOR
+from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
+from turnstile.statements.head import IS_FAILED, WAKE_HEAD
+from turnstile.statements.redrive import KEEP_TRACE, KEPT_TRACE
+from turnstile.statements.redrive_audit import RECORD
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.identifiers import TraceContext
+from turnstile.turn.status import TurnStatus
+
+READ_HALT: LiteralString = f"""
+SELECT t.id, t.tenant_id, t.session_id, t.queue, t.status, t.generation, t.error_class, t.finished_at,
+       coalesce(s.halted_by = t.id, false) AS halts, {IS_FAILED} AND {HAS_SUCCESSOR} AS replaced,
+       {IS_FAILED} AND {IS_BEING_COMPENSATED} AS compensated, {IS_FAILED} AND {IS_OVERTAKEN} AS overtaken,
+       (SELECT count(*) FROM turns w WHERE w.tenant_id = t.tenant_id AND w.session_id = t.session_id
+                                       AND w.seq IS NOT NULL AND w.status IN ('PENDING', 'RUNNING')) AS waiting
+  FROM turns t LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = ANY (ARRAY[t.session_id])
+ WHERE t.id = %(id)s
+"""
+
+# Of a compensation the turn's session as well, as a redrive does: what one of them does to the pair, the other sees.
+LOCK_HALTED: LiteralString = """
+WITH locked AS MATERIALIZED (
+    SELECT s.tenant_id, s.session_id, s.halted_by
+      FROM (SELECT t.tenant_id, t.session_id FROM turns t WHERE t.id = %(id)s
+             UNION
+            SELECT p.tenant_id, p.session_id
+              FROM turns t CROSS JOIN LATERAL (
+                   SELECT p.tenant_id, p.session_id FROM turns p
+                    WHERE p.id = t.parent_turn_id AND ('' || p.tenant_id) = t.tenant_id OFFSET 0) p
+             WHERE t.id = %(id)s AND t.kind = 'compensation') k
+      JOIN sessions s ON s.tenant_id = ANY (ARRAY[k.tenant_id]) AND s.session_id = ANY (ARRAY[k.session_id])
+     ORDER BY k.tenant_id, k.session_id FOR NO KEY UPDATE OF s
+)
+SELECT s.tenant_id, s.session_id, t.queue
+  FROM turns t JOIN locked s ON (s.tenant_id, s.session_id) IS NOT DISTINCT FROM (t.tenant_id, t.session_id)
+ WHERE t.id = %(id)s AND s.halted_by = t.id
+"""
+
+# Fresh budgets and a new generation, as a redrive gives them; the place stays the old one.
+RETRY: LiteralString = f"""
+WITH revived AS (
+UPDATE turns t
+   SET status = 'PENDING', generation = t.generation + 1, attempt = 0, failures = 0, crashes = 0,
+       execute_at = clock_timestamp(), send_at = clock_timestamp(), sends = 0,
+       expires_at = clock_timestamp() + make_interval(secs => %(expires)s), started_at = NULL, finished_at = NULL,
+       error_class = NULL, error = NULL, dead_lettered_at = NULL, cancel_requested_at = NULL, cancel_reason = NULL,
+       trace_id = %(trace)s, span_id = %(span)s, parent_span_id = NULL
+ WHERE t.id = %(id)s AND {IS_FAILED} AND NOT {HAS_SUCCESSOR} AND NOT {IS_BEING_COMPENSATED} AND NOT {IS_OVERTAKEN}
+RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, {KEPT_TRACE}
+), kept AS ({KEEP_TRACE})
+SELECT id, tenant_id, session_id, queue, trace_id, span_id FROM revived
+"""
+
+OWE_DEAD_LETTER: LiteralString = f"""
+UPDATE turns t SET send_at = clock_timestamp() WHERE t.id = %(id)s AND {IS_FAILED} AND t.dead_lettered_at IS NULL
+"""
+
+RESUME: LiteralString = """
+UPDATE sessions SET halted_by = NULL, updated_at = clock_timestamp()
+ WHERE tenant_id = %(tenant)s AND session_id = %(session)s
+"""
+
+
+class WayOn(StrEnum):
+    """What became of the turn that halted its session; the words of the record."""
+
+    RETRY = "retry"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halt:
+    """A turn as the question is asked about it. `halts`: nothing of its session is begun because of it."""
+
+    id: UUID
+    tenant_id: str
+    session_id: str
+    queue: str
+    status: TurnStatus
+    generation: int
+    error_class: str | None
+    finished_at: datetime | None
+    halts: bool
+    replaced: bool
+    """A child that FAILED, and that its redriven parent has started anew: only to be skipped."""
+    compensated: bool
+    """It FAILED, and a compensation of it has not ended."""
+    overtaken: bool
+    """A compensation that FAILED, and whose turn is FAILED no more."""
+    waiting: int
+    """Open turns of its session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The session goes on. `woken`: its head and the queue of its wake-up, to be sent; None if nothing is due."""
+
+    woken: tuple[str, OutgoingMessage] | None
+
+
+async def read_halt(database: Database, turn_id: UUID) -> Halt | None:
+    """How it stands with a turn; None if there is no such turn."""
+    for row in await database.fetch(READ_HALT, {"id": turn_id}):
+        return Halt(**{**row, "status": TurnStatus(row["status"])})
+    return None
+
+
+async def retry(
+    database: Database, turn_id: UUID, trace: TraceContext, *, expires_in_seconds: float, requested_by: str
+) -> Resumed | None:
+    """Puts the turn back to PENDING in its old place; None, and nothing was changed, if it halts no session (any more) or may not
+    run again (see `Halt`).
+
+    The wake-up is the caller's to send; if it never does, the relay does.
+    """
+    given = {"id": turn_id, "trace": trace.trace_id, "span": trace.span_id, "expires": float(expires_in_seconds)}
+    async with database.connection() as connection, connection.transaction():
+        halted = await _lock(connection, turn_id)
+        retried = halted and await (await connection.execute(RETRY, given)).fetchone()
+        if not halted or not retried:
+            return None
+        await _resume(connection, halted, turn_id, WayOn.RETRY, requested_by)
+    return Resumed(_woken(retried))
+
+
+async def skip(database: Database, turn_id: UUID, *, requested_by: str) -> Resumed | None:
+    """Leaves the turn FAILED, owes its dead letter and wakes the session's next; None if it halts no session (any more).
+
+    The wake-up is the caller's to send; if it never does, the relay does.
+    """
+    async with database.connection() as connection, connection.transaction():
+        halted = await _lock(connection, turn_id)
+        if not halted:
+            return None
+        await connection.execute(OWE_DEAD_LETTER, {"id": turn_id})
+        await _resume(connection, halted, turn_id, WayOn.SKIP, requested_by)
+        session = {"tenant": halted["tenant_id"], "session": halted["session_id"]}
+        head = await (await connection.execute(WAKE_HEAD, session)).fetchone()
+    return Resumed(None if head is None else _woken(head))
+
+
+async def _lock(connection: Connection, turn_id: UUID) -> dict[str, Any] | None:
+    return await (await connection.execute(LOCK_HALTED, {"id": turn_id})).fetchone()
+
+
+async def _resume(connection: Connection, halted: dict[str, Any], turn_id: UUID, way: WayOn, requested_by: str) -> None:
+    await connection.execute(RESUME, {"tenant": halted["tenant_id"], "session": halted["session_id"]})
+    record = {
+        "queue": halted["queue"],
+        "requested_by": requested_by,
+        "filter": Jsonb({way.value: str(turn_id)}),
+        "ids": [turn_id] if way is WayOn.RETRY else [],
+    }
+    await connection.execute(RECORD, record)
+
+
+def _woken(row: dict[str, Any]) -> tuple[str, OutgoingMessage]:
+    return row["queue"], OutgoingMessage.about(row)

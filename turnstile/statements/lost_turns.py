@@ -1,0 +1,71 @@
+"""Lost turns: RUNNING, and their lease ran out because their worker is gone.
+
+The relay marks them (`send_at` on a RUNNING row), and only a marked turn may be taken over (`statements.claim:EXPIRED`). So one
+place judges whether a lease that ran out means a lost worker: a process whose own renewals work (`relay.renewal_evidence`). A
+worker that comes back and renews takes the mark away again (`statements.renew_lease`). Workers look for marked turns of their
+queue every second and take them over while they have free slots (`worker.recovery`). For a queue without resident workers the
+relay sends wake-ups.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+from uuid import UUID
+
+from turnstile.backends.postgres.database import Database
+from turnstile.statements.head import DUE, IS_RUNNING
+
+SEEN_SHARE = 0.67
+"""Of a lease: a worker that was seen within it lives. A lost one was seen last as its leases were renewed."""
+
+MARK_LOST: LiteralString = f"""
+WITH lost AS MATERIALIZED (
+    SELECT id FROM turns WHERE status = 'RUNNING' AND lease_until < now() AND send_at IS NULL
+     LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+), marked AS (
+    UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM lost
+     WHERE t.id = ANY (ARRAY[lost.id]) AND {IS_RUNNING} AND t.lease_until < now()
+    RETURNING t.worker_id, t.queue
+)
+SELECT m.worker_id, m.queue, count(*) AS turns,
+       EXISTS (SELECT FROM workers w
+                WHERE w.worker_id = m.worker_id
+                  AND w.seen_at > now() - make_interval(secs => {SEEN_SHARE} * %(lease)s)) AS alive
+  FROM marked m GROUP BY m.worker_id, m.queue ORDER BY m.worker_id, m.queue
+"""
+
+ANY_LOST: LiteralString = """
+SELECT EXISTS (SELECT FROM turns WHERE status = 'RUNNING' AND lease_until < now() AND send_at IS NULL) AS found
+"""
+
+# The predicate of the index `turns_to_recover`: lost turns, and waiting ones that have crashed a worker before.
+TO_RECOVER: LiteralString = """((t.status || '') = 'RUNNING' AND t.send_at IS NOT NULL
+        OR (t.status || '') = 'PENDING' AND t.crashes > 0)"""
+
+# Those with the fewest crashes first: a turn that has to run alone waits for the others.
+FIND_LOST: LiteralString = f"""
+SELECT t.id AS turn_id, t.tenant_id, t.session_id, t.trace_id, t.crashes + ({IS_RUNNING})::int AS crashes
+  FROM turns t
+ WHERE t.queue = %(queue)s AND t.tenant_id <> ALL (%(but_tenants)s::text[])
+   AND {TO_RECOVER} AND ({DUE} OR {IS_RUNNING} AND t.lease_until < now())
+ ORDER BY t.crashes, t.id LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LostTurn:
+    """A turn that a worker should take over."""
+
+    turn_id: UUID
+    tenant_id: str
+    session_id: str
+    trace_id: str
+    crashes: int
+    """How many its next run begins with: the loss is counted already."""
+
+
+async def find_lost(database: Database, queue: str, limit: int, *, but_tenants: Sequence[str] = ()) -> list[LostTurn]:
+    """The turns of the queue that wait to be taken over, without those of some tenants. Raises DatabaseUnavailableError."""
+    parameters = {"queue": queue, "limit": limit, "but_tenants": list(but_tenants)}
+    rows = await database.fetch(FIND_LOST, parameters)
+    return [LostTurn(**row) for row in rows]

@@ -1,0 +1,50 @@
+"""What `ctx.once` has recorded: the results of side effects, kept with their turn and written under its fence.
+
+A value is written once and never changed. Whoever has been superseded writes none: the check of the claim and the insert
+are one statement. Values belong to the turn, not to the attempt: a retry finds them, and so does a redrive.
+"""
+
+from dataclasses import dataclass
+from typing import Any, LiteralString
+from uuid import UUID
+
+from turnstile.backends.postgres.database import Database
+from turnstile.statements.head import IS_RUNNING
+
+READ_VALUES: LiteralString = "SELECT v.key, v.value FROM turn_values v WHERE v.turn_id = %(turn)s"
+
+RECORD_VALUE: LiteralString = f"""
+INSERT INTO turn_values (turn_id, key, value, fence)
+SELECT t.id, %(key)s, %(value)s::jsonb, t.fence FROM turns t
+ WHERE t.id = %(turn)s AND t.fence = %(fence)s AND {IS_RUNNING}
+ON CONFLICT DO NOTHING
+RETURNING value
+"""
+
+# A statement of its own: what a lost call of ours committed meanwhile is not in the snapshot of RECORD_VALUE.
+REREAD_VALUE: LiteralString = f"""
+SELECT v.value FROM turns t JOIN turn_values v ON v.turn_id = t.id AND v.key = %(key)s
+ WHERE t.id = %(turn)s AND t.fence = %(fence)s AND {IS_RUNNING}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedValue:
+    """What stands in the table, as it will be read ever after: JSON has fewer types than Python."""
+
+    value: Any
+
+
+async def read_values(database: Database, turn_id: UUID) -> dict[str, Any]:
+    """All recorded values of a turn, by key."""
+    return {row["key"]: row["value"] for row in await database.fetch(READ_VALUES, {"turn": turn_id})}
+
+
+async def record_value(database: Database, turn_id: UUID, fence: int, key: str, value: str) -> RecordedValue | None:
+    """Records `value`, a JSON text, unless there is one by then; returns what stands there. None: the claim is superseded.
+
+    Raises DatabaseUnavailableError; may then be called again, and finds what the lost call had written.
+    """
+    parameters = {"turn": turn_id, "fence": fence, "key": key, "value": value}
+    rows = await database.fetch(RECORD_VALUE, parameters) or await database.fetch(REREAD_VALUE, parameters)
+    return RecordedValue(rows[0]["value"]) if rows else None

@@ -1,0 +1,44 @@
+"""Read what was claimed: by a statement of its own, in the same send and commit as the claim or the settle that made it."""
+
+from typing import LiteralString
+
+from psycopg.rows import DictRow
+
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.conversation import LAST_ANSWERED, NOTHING_SAID, HistoryVersion, Message
+
+# Read by a statement of its own, after the claim: input that was merged in meanwhile would be missed by a join.
+READ_CLAIMS: LiteralString = f"""
+SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t.failures, t.crashes, t.max_attempts,
+       t.generation, t.fence, t.timeout_seconds, t.metadata, t.trace_id, t.span_id, t.created_at,
+       t.kind, t.parent_turn_id,
+       extract(epoch FROM t.expires_at - clock_timestamp())::float8 AS expires_in_seconds,
+       extract(epoch FROM t.started_at - greatest(t.created_at, t.execute_at))::float8 AS dwell_seconds,
+       said.contents, said.ordinals, said.times, v.seq AS version_seq, v.claim_id AS version_claim,
+       (SELECT s.memory_version FROM sessions s WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id)
+           AS memory_version
+  FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
+  CROSS JOIN LATERAL (
+      -- LIMIT, or a plan that was pinned while little was RUNNING reads the whole of the partial index for each batch.
+      SELECT r.* FROM turns r
+       WHERE r.tenant_id = w.tenant_id AND r.session_id = w.session_id AND r.status = 'RUNNING' LIMIT 1) t
+  LEFT JOIN LATERAL (
+      SELECT jsonb_agg(m.content ORDER BY m.ordinal) AS contents, array_agg(m.ordinal ORDER BY m.ordinal) AS ordinals,
+             array_agg(m.created_at ORDER BY m.ordinal) AS times
+        FROM messages m WHERE m.turn_id = t.id AND m.role = 'user' AND m.kind = 'message') said ON true
+  LEFT JOIN LATERAL ({LAST_ANSWERED.format(of="t", before="t.seq")}) v ON true
+ WHERE t.claim_id = w.claim_id
+"""
+
+
+def claimed_turn(row: DictRow) -> ClaimedTurn:
+    """One row of READ_CLAIMS."""
+    fields = dict(row)
+    contents, ordinals, times = (tuple(fields.pop(name) or ()) for name in ("contents", "ordinals", "times"))
+    seq, claim_id = fields.pop("version_seq"), fields.pop("version_claim")
+    messages = (
+        Message(turn_id=row["id"], seq=row["seq"], ordinal=ordinal, role="user", content=content, created_at=at)
+        for content, ordinal, at in zip(contents, ordinals, times, strict=True)
+    )
+    version = NOTHING_SAID if seq is None else HistoryVersion(seq, claim_id)
+    return ClaimedTurn(**fields, inputs=contents, messages=tuple(messages), history_version=version)

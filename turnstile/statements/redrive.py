@@ -1,0 +1,187 @@
+"""Redrive: a FAILED turn goes back to work (G28).
+
+A compare-and-set on the row: FAILED of generation g becomes PENDING of generation g + 1, once, however many redrives run
+at the same time. It gets fresh budgets, a new trace (G24) and a place at the end of its session: what the conversation has
+said since then stays said. `ctx.idempotency_key` stays the old one. The trace of the run before is kept (`KEEP_TRACE`).
+
+A turn that halts its session is left alone: it has a place to keep, and ways of its own (`statements.halt`). So is a child that
+its redriven parent has started anew, and a turn whose compensation has not ended.
+
+A compensation that FAILED may be redriven itself, while its turn is FAILED. Of both in one batch it goes first, alone: it undoes
+what the turn would do. Two redrives can't see each other's uncommitted rows, so each locks the other's row as well.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString
+from uuid import UUID
+
+from turnstile.backends.postgres.database import Database
+from turnstile.statements.children import HAS_SUCCESSOR
+from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
+from turnstile.statements.head import IS_FAILED
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.identifiers import TraceContext
+from turnstile.turn.message import WakeUp
+
+REPLACED: LiteralString = "REPLACED"
+"""In place of FAILED, of a child that has a successor: nobody will put it back to work. No status of the table."""
+
+BOUND_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
+"""For the statement that goes with it, in the same pipeline."""
+
+KEPT_TRACE: LiteralString = """
+old.created_at AS turn_created_at, old.generation AS earlier_generation, old.trace_id AS earlier_trace_id,
+          old.span_id AS earlier_span_id, old.parent_span_id AS earlier_parent_span_id
+"""
+"""For the RETURNING of the statement that gives turns another trace: what KEEP_TRACE writes down."""
+
+# What logs, models and callers know of the run before is its trace. `turn_created_at`, because an id that a client has chosen is
+# free again once its turn is in the archive.
+KEEP_TRACE: LiteralString = """
+    INSERT INTO turn_traces (tenant_id, turn_id, turn_created_at, generation, trace_id, span_id, parent_span_id)
+    SELECT tenant_id, id, turn_created_at, earlier_generation, earlier_trace_id, earlier_span_id, earlier_parent_span_id
+      FROM revived
+"""
+"""Keeps the trace and the span of each run that a redrive or a retry has ended, so that they still find the turn. `revived`: the
+rows of an UPDATE with KEPT_TRACE."""
+
+REVIVE: LiteralString = f"""
+WITH wanted AS MATERIALIZED (
+    SELECT * FROM unnest(%(ids)s::uuid[], %(generations)s::int[], %(traces)s::text[], %(spans)s::text[],
+                         %(expires)s::float8[]) w (id, generation, trace_id, span_id, expires_in)
+), kin AS MATERIALIZED (
+    SELECT c.id, c.tenant_id, NULL AS session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
+      CROSS JOIN LATERAL (
+           SELECT c.id, c.tenant_id FROM turns c
+            WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND ('' || c.tenant_id) = t.tenant_id OFFSET 0) c
+     UNION
+    SELECT p.id, p.tenant_id, p.session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
+      CROSS JOIN LATERAL (
+           SELECT p.id, p.tenant_id, p.session_id FROM turns p
+            WHERE p.id = t.parent_turn_id AND t.kind = 'compensation' AND ('' || p.tenant_id) = t.tenant_id OFFSET 0) p
+     UNION
+    SELECT w.id, t.tenant_id, t.session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
+), sessions_locked AS MATERIALIZED (
+    SELECT s.tenant_id, s.session_id, s.halted_by FROM (SELECT DISTINCT tenant_id, session_id FROM kin) k
+      JOIN sessions s ON s.tenant_id = ANY (ARRAY[k.tenant_id]) AND s.session_id = ANY (ARRAY[k.session_id])
+     ORDER BY k.tenant_id, k.session_id FOR NO KEY UPDATE OF s
+), turns_locked AS MATERIALIZED (
+    SELECT t.id, t.kind, t.parent_turn_id, t.status
+      FROM (SELECT DISTINCT id FROM kin) k JOIN turns t ON t.id = ANY (ARRAY[k.id])
+     WHERE (SELECT count(*) FROM sessions_locked) > 0
+     ORDER BY k.id FOR NO KEY UPDATE OF t
+), failed AS MATERIALIZED (
+    SELECT t.id, t.tenant_id, t.session_id, t.seq, t.kind, t.parent_turn_id, w.trace_id, w.span_id, w.expires_in
+      FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id])
+      JOIN sessions_locked s ON (s.tenant_id, s.session_id) IS NOT DISTINCT FROM (t.tenant_id, t.session_id)
+     WHERE {IS_FAILED} AND t.generation = w.generation AND halted_by IS DISTINCT FROM t.id
+       AND NOT {HAS_SUCCESSOR} AND NOT {IS_OVERTAKEN} AND NOT EXISTS (
+           SELECT FROM turns_locked k
+            WHERE (k.id = t.id AND k.status <> 'FAILED')
+               OR (k.parent_turn_id = t.id AND k.kind = 'compensation' AND k.status IN ('PENDING', 'RUNNING'))
+               OR (t.kind = 'compensation' AND k.id = t.parent_turn_id AND k.status <> 'FAILED'))
+     ORDER BY w.id FOR NO KEY UPDATE OF t
+), going AS MATERIALIZED (
+    SELECT f.* FROM failed f
+     WHERE NOT EXISTS (SELECT FROM failed c WHERE c.parent_turn_id = f.id AND c.kind = 'compensation')
+), place AS (
+    UPDATE sessions s SET last_seq = s.last_seq + f.many, updated_at = clock_timestamp()
+      FROM (SELECT tenant_id, session_id, count(*) AS many FROM going GROUP BY 1, 2) f
+     WHERE s.tenant_id = ANY (ARRAY[f.tenant_id]) AND s.session_id = ANY (ARRAY[f.session_id])
+    RETURNING s.tenant_id, s.session_id, s.last_seq - f.many AS before
+), numbered AS MATERIALIZED (
+    SELECT f.*, p.before + row_number() OVER (PARTITION BY tenant_id, session_id ORDER BY f.seq) AS new_seq
+      FROM going f JOIN place p USING (tenant_id, session_id)
+), revived AS (
+UPDATE turns t
+   SET status = 'PENDING', seq = n.new_seq, generation = t.generation + 1, attempt = 0, failures = 0, crashes = 0,
+       execute_at = clock_timestamp(), send_at = clock_timestamp() + make_interval(secs => %(net)s), sends = 0,
+       expires_at = clock_timestamp() + make_interval(secs => n.expires_in), started_at = NULL, finished_at = NULL,
+       error_class = NULL, error = NULL, dead_lettered_at = NULL, cancel_requested_at = NULL, cancel_reason = NULL,
+       trace_id = n.trace_id, span_id = n.span_id, parent_span_id = NULL
+  FROM numbered n WHERE t.id = ANY (ARRAY[n.id]) AND {IS_FAILED}
+RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, t.generation, {KEPT_TRACE}
+), kept AS ({KEEP_TRACE})
+SELECT id, tenant_id, session_id, queue, trace_id, span_id, generation FROM revived
+"""
+
+READ_GENERATIONS: LiteralString = f"""
+SELECT t.id, t.generation, CASE WHEN {IS_FAILED} AND {HAS_SUCCESSOR} THEN '{REPLACED}' ELSE t.status END AS status
+  FROM turns t WHERE t.id = ANY (%(ids)s::uuid[])
+"""
+
+READ_OWNER: LiteralString = """
+SELECT t.tenant_id, t.session_id, t.queue FROM turns t WHERE t.id = %(id)s::uuid
+"""
+
+FIND_COMPENSATED: LiteralString = f"""
+SELECT t.id FROM turns t
+ WHERE t.id = ANY (%(ids)s::uuid[]) AND {IS_FAILED} AND ({IS_BEING_COMPENSATED} OR {IS_OVERTAKEN} OR EXISTS (
+       SELECT FROM turns c WHERE c.id = ANY (%(ids)s::uuid[]) AND c.parent_turn_id = t.id AND ('' || c.tenant_id) = t.tenant_id
+                             AND c.kind = 'compensation' AND ('' || c.status) = 'FAILED' OFFSET 0))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Revived:
+    """A turn that went back to work, and the wake-up to send for it."""
+
+    queue: str
+    generation: int
+    message: OutgoingMessage
+
+
+async def revive(
+    database: Database,
+    failed: Sequence[tuple[UUID, int]],
+    traces: Sequence[TraceContext],
+    *,
+    expires_in_seconds: Sequence[float],
+    net_seconds: float,
+    wait_seconds: float | None = None,
+) -> list[Revived]:
+    """Puts (turn id, generation) pairs back to work; returns those that were FAILED in that generation.
+
+    The wake-up is the caller's to send; if it never does, the relay sends it after `net_seconds`.
+
+    Raises RowHeldError where somebody has one of the rows for longer than `wait_seconds`; None: than connections wait.
+    """
+    parameters = {
+        "ids": [turn_id for turn_id, _ in failed],
+        "generations": [generation for _, generation in failed],
+        "traces": [trace.trace_id for trace in traces],
+        "spans": [trace.span_id for trace in traces],
+        "expires": [float(seconds) for seconds in expires_in_seconds],
+        "net": net_seconds,
+    }
+    bound = [] if wait_seconds is None else [(BOUND_WAIT, {"wait": f"{wait_seconds * 1000:.0f}ms"})]
+    *_, rows = await database.fetch_pipelined([*bound, (REVIVE, parameters)])
+    return [_revived(row) for row in rows]
+
+
+def _revived(row: Any) -> Revived:
+    return Revived(row["queue"], row["generation"], OutgoingMessage.about(row))
+
+
+async def is_of_another(database: Database, wake_up: WakeUp, queue: str) -> bool:
+    """Whether the turn that a message names is of another tenant, session or queue than the message.
+
+    To be asked before a message revives a turn: a client that may send to one queue can name any turn in the table. None of
+    the three ever changes, so the answer holds. False where there is no such turn.
+    """
+    rows = await database.fetch(READ_OWNER, {"id": wake_up.turn_id})
+    own = (wake_up.tenant_id, wake_up.session_id, queue)
+    return any((row["tenant_id"], row["session_id"], row["queue"]) != own for row in rows)
+
+
+async def read_generations(database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, tuple[int, str]]:
+    """Generation and status (or REPLACED) of turns, for telling which dead letters their rows have outlived."""
+    rows = await database.fetch(READ_GENERATIONS, {"ids": list(turn_ids)})
+    return {row["id"]: (row["generation"], row["status"]) for row in rows}
+
+
+async def find_compensated(database: Database, turn_ids: Sequence[UUID]) -> set[UUID]:
+    """Which of these FAILED turns a redrive of them all leaves alone: those with a compensation that has not ended, or is among
+    them; and compensations whose turn is FAILED no more."""
+    return {row["id"] for row in await database.fetch(FIND_COMPENSATED, {"ids": list(turn_ids)})}

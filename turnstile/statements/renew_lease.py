@@ -1,0 +1,58 @@
+"""Renew: the heartbeat's statement, which keeps leases alive and brings cancel requests home."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import DictRow, class_row
+
+from turnstile.statements.head import IS_RUNNING
+
+# A row is lost only if its fence or status differs, never because it was skipped while somebody had it locked. A lease that ran
+# out may have been marked as lost (`statements.lost_turns`): the worker lives, so the mark goes.
+RENEW: LiteralString = f"""
+WITH b AS MATERIALIZED (
+    SELECT * FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[]) b (id, fence)
+), free AS MATERIALIZED (
+    SELECT t.id, t.fence FROM b JOIN turns t ON t.id = ANY (ARRAY[b.id]) WHERE t.fence = b.fence AND {IS_RUNNING}
+     ORDER BY b.id FOR NO KEY UPDATE OF t SKIP LOCKED
+), renewed AS (
+    UPDATE turns t SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s), send_at = NULL
+      FROM free WHERE t.id = ANY (ARRAY[free.id])
+)
+SELECT b.id, b.fence, coalesce(t.fence = b.fence AND t.status = 'RUNNING', false) AS ours,
+       free.id IS NOT NULL AS renewed, t.cancel_requested_at IS NOT NULL AS cancel_requested, t.cancel_reason
+  FROM b LEFT JOIN turns t ON t.id = ANY (ARRAY[b.id]) LEFT JOIN free ON free.id = b.id AND free.fence = b.fence
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """What became of one lease."""
+
+    id: UUID
+    fence: int
+    ours: bool
+    """False: the turn is somebody else's, or ended. The only thing that may stop a handler for good."""
+    renewed: bool
+    """False although ours: the row was locked for a moment. The next beat is in time."""
+    cancel_requested: bool
+    cancel_reason: str | None
+
+
+def renew(
+    connection: psycopg.Connection[DictRow], held: Sequence[tuple[UUID, int]], lease_seconds: float
+) -> list[Renewal]:
+    """Renews the leases of `held` (turn id, fence) in one statement. Also one that ran out, if nobody took the turn.
+
+    Synchronous: it runs on the heartbeat's own thread, so that a handler that blocks the event loop keeps its leases.
+    """
+    with connection.cursor(row_factory=class_row(Renewal)) as cursor:
+        parameters = {
+            "ids": [turn_id for turn_id, _ in held],
+            "fences": [fence for _, fence in held],
+            "lease": lease_seconds,
+        }
+        return cursor.execute(RENEW, parameters, prepare=True).fetchall()

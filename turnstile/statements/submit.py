@@ -1,0 +1,300 @@
+"""Submit: a turn is recorded PENDING, with its place in the session and its input. One statement for many requests.
+
+Commit first, then send (G1, G13): the row is born with `send_at` a net's length ahead, whoever submits sends the message right
+after the commit, and if it does not go out, the relay sends it. In the ordinary case nothing more is written. A scheduled turn is
+the relay's alone: its `send_at` is its time, and only then does it get its place.
+
+Idempotency (at most one turn per Idempotency-Key or client-chosen turn id and tenant) is decided by the primary key of
+`submissions`: of any number of equal requests at once, one inserts the row and the others find it. There is no
+"in progress" state that a crash could leave behind. A client that has chosen the id may also cancel the turn before its
+submit arrives; the row in `chosen_ids` makes the two meet, and the turn is then born CANCELED, without a place in line.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+from uuid import UUID
+
+from psycopg.rows import DictRow
+
+from turnstile.backends.postgres.database import Database
+from turnstile.errors import (
+    IdempotencyMismatchError,
+    ParentSupersededError,
+    SubmissionRefusedError,
+    TurnIdTakenError,
+)
+from turnstile.statements.head import IS_RUNNING
+from turnstile.statements.prune import AT_ONCE, FORGET, OLDER
+from turnstile.statements.worker_registry import SEEN_SECONDS
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.identifiers import TraceContext
+from turnstile.turn.message import ID_RULE, WakeUp, is_valid_id
+
+DWELL: LiteralString = """
+    (SELECT least(coalesce(max(w.dwell_seconds), 0), 900) FROM workers w
+      WHERE w.queue = {queue} AND w.seen_at > now() - make_interval(secs => %(seen)s))
+"""
+"""How long turns of a queue wait at present, as its workers see it, those that were seen in the last `%(seen)s` seconds. A net
+shorter than that would send in vain; one of hours would not be a net."""
+
+ANSWER: LiteralString = """jsonb_build_object('id', {of}.id, 'session_id', {of}.session_id, 'queue', {of}.queue,
+        'execute_at', {of}.{execute_at}, 'expires_at', {of}.expires_at, 'created_at', {of}.created_at,
+        'trace_id', {of}.trace_id, 'span_id', {of}.span_id, 'parent_span_id', {of}.parent_span_id)"""
+"""What a submit is answered with; kept in `submissions`, because the row moves on and a repeat gets the same answer."""
+
+SUBMIT: LiteralString = f"""
+WITH r AS MATERIALIZED (
+    SELECT * FROM unnest(%(ords)s::int[], %(ids)s::uuid[], %(tenants)s::text[], %(sessions)s::text[], %(queues)s::text[],
+                         %(keys)s::text[], %(fingerprints)s::bytea[], %(contents)s::jsonb[], %(execute_ats)s::timestamptz[],
+                         %(expires)s::float8[], %(max_attempts)s::int[], %(timeouts)s::float8[], %(metadatas)s::jsonb[],
+                         %(trace_ids)s::text[], %(span_ids)s::text[], %(parent_span_ids)s::text[], %(webhook_urls)s::text[],
+                         %(chosens)s::bool[], %(parents)s::uuid[], %(parent_fences)s::bigint[], %(child_keys)s::text[])
+        r (ord, id, tenant_id, session_id, queue, key, fingerprint, content, execute_at, expires_in, max_attempts,
+           timeout_seconds, metadata, trace_id, span_id, parent_span_id, webhook_url, chosen, parent_turn_id, parent_fence,
+           child_key)
+), timed AS MATERIALIZED (
+    SELECT r.*, l.later, coalesce(l.later, now()) + make_interval(secs => r.expires_in) AS expires_at, now() AS created_at
+      FROM r CROSS JOIN LATERAL (SELECT CASE WHEN r.execute_at > now() THEN r.execute_at END AS later) l
+), free AS MATERIALIZED (
+    -- Neither in the table nor twice in this batch, where clients have chosen the ids.
+    SELECT * FROM timed WHERE NOT EXISTS (SELECT FROM turns t WHERE t.id = ANY (ARRAY[timed.id]))
+       AND NOT EXISTS (SELECT FROM timed e WHERE e.id = timed.id AND e.ord < timed.ord)
+       -- A parent whose claim is over starts nothing any more.
+       AND (parent_fence IS NULL OR EXISTS (
+            SELECT FROM turns t WHERE t.id = ANY (ARRAY[timed.parent_turn_id]) AND t.fence = timed.parent_fence AND {IS_RUNNING}))
+), accepted AS (
+    INSERT INTO submissions (tenant_id, key, fingerprint, turn_id, answer)
+    SELECT DISTINCT ON (tenant_id, key) tenant_id, key, fingerprint, id, {ANSWER.format(of="free", execute_at="later")}
+      FROM free WHERE key IS NOT NULL ORDER BY tenant_id, key, ord
+    ON CONFLICT DO NOTHING RETURNING turn_id
+), fresh AS MATERIALIZED (
+    SELECT free.* FROM free WHERE key IS NULL OR EXISTS (SELECT FROM accepted a WHERE a.turn_id = free.id)
+), met AS (
+    -- Where the client has chosen the id, its cancel may have come first: whoever is second at this row finds the other.
+    INSERT INTO chosen_ids AS c (tenant_id, turn_id, submitted_at)
+    SELECT tenant_id, id, clock_timestamp() FROM fresh WHERE chosen ORDER BY tenant_id, id
+    ON CONFLICT (tenant_id, turn_id) DO UPDATE SET submitted_at = coalesce(c.submitted_at, excluded.submitted_at)
+    RETURNING c.turn_id, c.canceled_at, c.reason
+), arrived AS MATERIALIZED (
+    SELECT f.*, met.canceled_at, met.reason, f.later IS NULL AND met.canceled_at IS NULL AS in_line
+      FROM fresh f LEFT JOIN met ON met.turn_id = f.id
+), place AS (
+    -- The row lock on the session is what makes `seq` the order of the commits too: no lower seq can appear later.
+    INSERT INTO sessions AS s (tenant_id, session_id, last_seq)
+    SELECT tenant_id, session_id, count(*) FILTER (WHERE in_line) FROM arrived GROUP BY 1, 2 ORDER BY 1, 2
+    ON CONFLICT (tenant_id, session_id) DO UPDATE
+       SET last_seq = s.last_seq + excluded.last_seq, updated_at = clock_timestamp()
+    RETURNING s.tenant_id, s.session_id, s.last_seq
+), numbered AS (
+    SELECT a.*, CASE WHEN a.in_line
+                     THEN p.last_seq - count(*) FILTER (WHERE a.in_line) OVER session
+                          + row_number() OVER (PARTITION BY a.tenant_id, a.session_id, a.in_line ORDER BY a.ord)
+                END AS seq
+      FROM arrived a JOIN place p USING (tenant_id, session_id)
+    WINDOW session AS (PARTITION BY a.tenant_id, a.session_id)
+), born AS (
+    INSERT INTO turns (id, tenant_id, session_id, seq, queue, execute_at, send_at, expires_at, max_attempts,
+                       timeout_seconds, metadata, trace_id, span_id, parent_span_id, created_at, webhook_url,
+                       parent_turn_id, child_key, status, finished_at, cancel_requested_at, cancel_reason)
+    SELECT n.id, n.tenant_id, n.session_id, n.seq, n.queue, n.later,
+           CASE WHEN n.canceled_at IS NULL
+                THEN coalesce(n.later,
+                              now() + make_interval(secs => greatest(%(net)s, 2 * {DWELL.format(queue="n.queue")}))) END,
+           n.expires_at, n.max_attempts, n.timeout_seconds, n.metadata, n.trace_id, n.span_id, n.parent_span_id, n.created_at,
+           n.webhook_url, n.parent_turn_id, n.child_key, CASE WHEN n.canceled_at IS NULL THEN 'PENDING' ELSE 'CANCELED' END,
+           CASE WHEN n.canceled_at IS NOT NULL THEN clock_timestamp() END, n.canceled_at, n.reason
+      FROM numbered n ORDER BY n.id
+    RETURNING id
+), said AS (
+    INSERT INTO messages (turn_id, ordinal, role, content)
+    SELECT n.id, 0, 'user', n.content FROM numbered n JOIN born USING (id)
+)
+SELECT n.ord, {ANSWER.format(of="n", execute_at="later")} AS answer, n.canceled_at IS NULL AS wake
+  FROM numbered n JOIN born USING (id)
+"""
+
+# A statement of its own: the row that an equal request committed meanwhile is not in the snapshot of SUBMIT.
+READ_SUBMISSIONS: LiteralString = f"""
+SELECT r.ord, s.fingerprint, coalesce(s.answer, {ANSWER.format(of="t", execute_at="execute_at")}) AS answer
+  FROM unnest(%(ords)s::int[], %(tenants)s::text[], %(keys)s::text[], %(ids)s::uuid[]) r (ord, tenant_id, key, id)
+  LEFT JOIN submissions s ON s.tenant_id = ANY (ARRAY[r.tenant_id]) AND s.key = ANY (ARRAY[r.key])
+  LEFT JOIN turns t ON r.key IS NULL AND t.id = ANY (ARRAY[r.id]) AND ('' || t.tenant_id) = r.tenant_id
+ WHERE s.key IS NOT NULL OR t.id IS NOT NULL
+"""
+
+FORGET_SUBMISSIONS: LiteralString = FORGET.format(table="submissions", over=OLDER, by="created_at")
+
+
+@dataclass(frozen=True, slots=True)
+class ParentClaim:
+    """Under which claim a turn starts a child, and by which call."""
+
+    turn_id: UUID
+    fence: int
+    child_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A request to answer `content`, validated at the edge. `key` is what a repeat of it is known by, if anything.
+
+    Raises ValueError for a tenant or session that no message may name: such a turn could be recorded, but never woken.
+    """
+
+    turn_id: UUID
+    tenant_id: str
+    session_id: str
+    queue: str
+    content: Any
+    fingerprint: bytes
+    trace: TraceContext
+    key: str | None = None
+    chosen: bool = False
+    """Whether the client has chosen `turn_id`: then it may have cancelled it before this submit came."""
+    execute_at: datetime | None = None
+    expires_in_seconds: float = 900.0
+    max_attempts: int | None = None
+    timeout_seconds: float | None = None
+    metadata: Mapping[str, Any] | None = None
+    webhook_url: str | None = None
+    """Where to tell how the turn ended, checked at the edge."""
+    parent: ParentClaim | None = None
+
+    def __post_init__(self) -> None:
+        if not (is_valid_id(self.tenant_id) and is_valid_id(self.session_id)):
+            raise ValueError(f"tenant_id and session_id must each be {ID_RULE}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """The turn stands in the table. `replayed`: an earlier, equal request made it."""
+
+    turn_id: UUID
+    session_id: str
+    queue: str
+    execute_at: datetime | None
+    """When it is scheduled for; None if it is due at once."""
+    expires_at: datetime
+    created_at: datetime
+    trace: TraceContext
+    replayed: bool
+    wake: bool
+    """Whether a wake-up should be sent now: not for a scheduled turn, nor for one that an earlier request sent."""
+    merged: bool = False
+    """The input was added to this turn, which an earlier request had made."""
+
+    def message(self, tenant_id: str) -> OutgoingMessage:
+        """Its wake-up."""
+        return OutgoingMessage(WakeUp(tenant_id, self.session_id, self.turn_id), self.trace.traceparent)
+
+
+def idempotency_key(key: str) -> str:
+    """How an Idempotency-Key stands in `submissions`, apart from client-chosen turn ids."""
+    return f"key:{key}"
+
+
+def turn_id_key(turn_id: UUID) -> str:
+    """How a client-chosen turn id stands in `submissions` when it is all that a repeat can be known by."""
+    return f"turn:{turn_id}"
+
+
+async def submit(
+    database: Database, submissions: Sequence[Submission], *, net_seconds: float, seen_seconds: float = SEEN_SECONDS
+) -> list[Accepted | SubmissionRefusedError]:
+    """Records many turns; answers in the order of `submissions`. A refusal is returned, so that it fails alone.
+
+    Raises DatabaseUnavailableError, after which it may be called again with the same submissions: what the lost call
+    had committed is found by its turn id and answered as created.
+    """
+    rows = await database.fetch(SUBMIT, submit_parameters(submissions, net_seconds, seen_seconds))
+    created = {row["ord"]: row for row in rows}
+    others = [place for place in range(len(submissions)) if place not in created]
+    stored = await _read(database, submissions, others) if others else {}
+    return [
+        accepted(created[place]["answer"], replayed=False, wake=created[place]["wake"])
+        if place in created
+        else _replay(submission, stored.get(place))
+        for place, submission in enumerate(submissions)
+    ]
+
+
+async def forget_submissions(database: Database, older_than_seconds: float) -> bool:
+    """Drops the oldest of the idempotency records that are older than that. True if there may be more of them."""
+    [row] = await database.fetch(FORGET_SUBMISSIONS, {"older_than": older_than_seconds})
+    return bool(row["gone"] == AT_ONCE)
+
+
+async def _read(database: Database, submissions: Sequence[Submission], places: Sequence[int]) -> dict[int, DictRow]:
+    parameters = {
+        "ords": places,
+        "tenants": [submissions[place].tenant_id for place in places],
+        "keys": [submissions[place].key for place in places],
+        "ids": [submissions[place].turn_id for place in places],
+    }
+    return {row["ord"]: row for row in await database.fetch(READ_SUBMISSIONS, parameters)}
+
+
+def _replay(submission: Submission, row: DictRow | None) -> Accepted | SubmissionRefusedError:
+    if row is None:
+        if submission.parent is not None:
+            return ParentSupersededError(submission.parent.turn_id)
+        return TurnIdTakenError(submission.turn_id)
+    if submission.key is None:
+        # Nobody else can know an id that we made: this is our own commit, whose answer got lost.
+        return accepted(row["answer"], replayed=False, wake=True)
+    if row["fingerprint"] != submission.fingerprint:
+        return IdempotencyMismatchError(submission.key.partition(":")[2])
+    # The same id: perhaps our own commit, whose wake-up was never sent. One too many does no harm.
+    return accepted(row["answer"], replayed=True, wake=row["answer"]["id"] == str(submission.turn_id))
+
+
+def accepted(answer: Mapping[str, Any], *, replayed: bool, wake: bool) -> Accepted:
+    """What ANSWER says."""
+    execute_at = answer["execute_at"] and datetime.fromisoformat(answer["execute_at"])
+    return Accepted(
+        turn_id=UUID(answer["id"]),
+        session_id=answer["session_id"],
+        queue=answer["queue"],
+        execute_at=execute_at,
+        expires_at=datetime.fromisoformat(answer["expires_at"]),
+        created_at=datetime.fromisoformat(answer["created_at"]),
+        trace=TraceContext(answer["trace_id"], answer["span_id"], answer["parent_span_id"]),
+        replayed=replayed,
+        wake=wake and execute_at is None,
+    )
+
+
+def submit_parameters(submissions: Sequence[Submission], net_seconds: float, seen_seconds: float) -> dict[str, Any]:
+    """The parameters of SUBMIT."""
+    return {
+        "ords": list(range(len(submissions))),
+        "ids": [submission.turn_id for submission in submissions],
+        "tenants": [submission.tenant_id for submission in submissions],
+        "sessions": [submission.session_id for submission in submissions],
+        "queues": [submission.queue for submission in submissions],
+        "keys": [submission.key for submission in submissions],
+        "fingerprints": [submission.fingerprint for submission in submissions],
+        "contents": [json.dumps(submission.content) for submission in submissions],
+        "execute_ats": [submission.execute_at for submission in submissions],
+        "expires": [submission.expires_in_seconds for submission in submissions],
+        "max_attempts": [submission.max_attempts for submission in submissions],
+        "timeouts": [submission.timeout_seconds for submission in submissions],
+        "metadatas": [json.dumps(submission.metadata or {}) for submission in submissions],
+        "trace_ids": [submission.trace.trace_id for submission in submissions],
+        "span_ids": [submission.trace.span_id for submission in submissions],
+        "parent_span_ids": [submission.trace.parent_span_id for submission in submissions],
+        "webhook_urls": [submission.webhook_url for submission in submissions],
+        "chosens": [submission.chosen for submission in submissions],
+        "parents": [None if (parent := submission.parent) is None else parent.turn_id for submission in submissions],
+        "parent_fences": [
+            None if (parent := submission.parent) is None else parent.fence for submission in submissions
+        ],
+        "child_keys": [
+            None if (parent := submission.parent) is None else parent.child_key for submission in submissions
+        ],
+        "net": net_seconds,
+        "seen": seen_seconds,
+    }

@@ -1,0 +1,202 @@
+"""Submit with a policy for a busy session (`turn.on_busy`): one transaction, which looks, decides, acts and remembers.
+
+The plain submit is one statement for many requests and looks at nothing; this is for the few that must look first. The order
+of its locks is that of SUBMIT: the idempotency record, the session, its turns. So of two equal requests the second waits
+for the first and gets its answer, and with the session's row locked no turn can come into the line, only leave it: what
+`decide` is told stays true until the commit.
+
+Every request is remembered in `submissions`, also one without a key, under the id that it would have given its turn. A call
+whose answer got lost finds its own first result there; a merge that ran twice would have said everything twice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, LiteralString, assert_never
+from uuid import UUID
+
+from psycopg.rows import DictRow
+from psycopg.types.json import Jsonb
+
+from turnstile.backends.postgres.database import Connection, Database, Parameters
+from turnstile.errors import IdempotencyMismatchError, SessionBusyError, TurnIdTakenError
+from turnstile.statements.cancel import cancel_open
+from turnstile.statements.head import OPEN_HEAD
+from turnstile.statements.submit import (
+    ANSWER,
+    READ_SUBMISSIONS,
+    SUBMIT,
+    Accepted,
+    Submission,
+    accepted,
+    submit_parameters,
+    turn_id_key,
+)
+from turnstile.statements.worker_registry import SEEN_SECONDS
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.on_busy import LastInLine, Merge, OnBusy, Record, Reject, SessionState, decide
+
+TAKE_KEY: LiteralString = """
+INSERT INTO submissions (tenant_id, key, fingerprint, turn_id, answer)
+VALUES (%(tenant)s, %(key)s, %(fingerprint)s, %(id)s, 'null') ON CONFLICT DO NOTHING RETURNING turn_id
+"""
+
+# Made here if need be, so that there is a row to lock: the first two messages of a session may come at once.
+LOCK_SESSION: LiteralString = """
+INSERT INTO sessions AS s (tenant_id, session_id) VALUES (%(tenant)s, %(session)s)
+ON CONFLICT (tenant_id, session_id) DO UPDATE SET updated_at = clock_timestamp()
+RETURNING s.halted_by
+"""
+
+BUSY_WITH: LiteralString = f"""
+WITH session AS (SELECT %(tenant)s::text AS tenant_id, %(session)s::text AS session_id)
+SELECT h.id FROM session CROSS JOIN LATERAL ({OPEN_HEAD.format(of="session")}) h
+"""
+
+# The lock waits for a claim that is under way and then sees the turn RUNNING; a claim that comes later skips the row and
+# looks again, and reads the inputs by a statement of its own.
+LOCK_LAST: LiteralString = """
+SELECT t.id, t.queue, t.status = 'PENDING' AND t.fence = 0 AND t.kind = 'turn' AS untouched,
+       said.inputs, said.input_bytes
+  FROM turns t CROSS JOIN LATERAL (
+       SELECT count(*) AS inputs, coalesce(sum(octet_length(m.content::text)), 0)::bigint AS input_bytes
+         FROM messages m WHERE m.turn_id = t.id AND m.role = 'user') said
+ WHERE t.id = (SELECT h.id FROM turns h
+                WHERE h.tenant_id = %(tenant)s AND h.session_id = %(session)s
+                  AND h.seq IS NOT NULL AND h.status IN ('PENDING', 'RUNNING') ORDER BY h.seq DESC LIMIT 1)
+   FOR NO KEY UPDATE OF t
+"""
+
+ADD_INPUT: LiteralString = f"""
+WITH said AS (
+    INSERT INTO messages (turn_id, ordinal, role, content)
+    SELECT %(id)s::uuid, coalesce(max(m.ordinal), -1) + 1, 'user', %(content)s::jsonb
+      FROM messages m WHERE m.turn_id = %(id)s::uuid
+)
+SELECT {ANSWER.format(of="t", execute_at="execute_at")} AS answer FROM turns t WHERE t.id = %(id)s::uuid
+"""
+
+KEEP_ANSWER: LiteralString = """
+UPDATE submissions SET turn_id = %(id)s, answer = %(answer)s WHERE tenant_id = %(tenant)s AND key = %(key)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Texted:
+    """The answer to a submit with a policy, and what it did to the turns that were open."""
+
+    answer: Accepted | SessionBusyError
+    """A refusal is a value here: it is committed, so that a repeat is refused for the same turn."""
+    asked: tuple[UUID, ...] = ()
+    """RUNNING, and asked to stop."""
+    canceled: tuple[UUID, ...] = ()
+    """CANCELED at once."""
+
+
+async def submit_on_busy(
+    database: Database,
+    submission: Submission,
+    on_busy: OnBusy,
+    *,
+    net_seconds: float,
+    seen_seconds: float = SEEN_SECONDS,
+) -> Texted:
+    """Submits one turn as `on_busy` says.
+
+    Raises IdempotencyMismatchError or TurnIdTakenError (nothing was done), or DatabaseUnavailableError, after which it
+    may be called again with the same submission.
+    """
+    key = submission.key or turn_id_key(submission.turn_id)
+    whose = {"tenant": submission.tenant_id, "session": submission.session_id, "key": key}
+    taking = {**whose, "fingerprint": submission.fingerprint, "id": submission.turn_id}
+    async with database.connection() as connection, connection.transaction():
+        if await _first(connection, TAKE_KEY, taking) is None:
+            return Texted(await _replay(connection, submission, key))
+        session = await _first(connection, LOCK_SESSION, whose)
+        state = await _look(connection, whose, on_busy, None if session is None else session["halted_by"])
+        asked: tuple[UUID, ...] = ()
+        canceled: tuple[UUID, ...] = ()
+        answer: Accepted | SessionBusyError
+        kept: dict[str, Any]
+        match decide(on_busy, state, submission.queue):
+            case Reject(busy_with):
+                answer, kept = SessionBusyError(busy_with), {"busy_with": str(busy_with)}
+            case Merge(turn_id):
+                kept = {**await _add_input(connection, turn_id, submission), "merged": True}
+                answer = _answer(kept, wake=False)
+            case Record(interrupting):
+                if interrupting:
+                    who = (submission.tenant_id, submission.session_id)
+                    canceled, asked = await cancel_open(connection, *who, CancelReason.SUPERSEDED, scheduled=False)
+                row = await _record(connection, submission, net_seconds, seen_seconds)
+                kept = row["answer"]
+                answer = _answer(kept, wake=row["wake"])
+            case decision:
+                assert_never(decision)
+        named = answer.turn_id
+        await connection.execute(KEEP_ANSWER, {**whose, "id": named, "answer": Jsonb(kept)})
+    return Texted(answer, asked, canceled)
+
+
+async def _replay(connection: Connection, submission: Submission, key: str) -> Accepted | SessionBusyError:
+    wanted = {"ords": [0], "tenants": [submission.tenant_id], "keys": [key], "ids": [submission.turn_id]}
+    row = await _first(connection, READ_SUBMISSIONS, wanted)
+    if row is None or row["fingerprint"] != submission.fingerprint:
+        raise IdempotencyMismatchError(key.partition(":")[2])
+    # Under an id of ours it is our own commit, whose answer got lost: nobody else can know the id.
+    return _answer(
+        row["answer"], replayed=submission.key is not None, wake=row["answer"].get("id") == str(submission.turn_id)
+    )
+
+
+async def _look(connection: Connection, session: Parameters, on_busy: OnBusy, halted_by: UUID | None) -> SessionState:
+    match on_busy:
+        case OnBusy.REJECT:
+            head = await _first(connection, BUSY_WITH, session)
+            return SessionState(busy_with=halted_by if head is None else head["id"])
+        case OnBusy.MERGE:
+            last = await _first(connection, LOCK_LAST, session)
+            if last is None:
+                return SessionState()
+            return SessionState(
+                last=LastInLine(
+                    turn_id=last["id"],
+                    queue=last["queue"],
+                    untouched=last["untouched"],
+                    inputs=last["inputs"],
+                    input_bytes=last["input_bytes"],
+                )
+            )
+        case OnBusy.INTERRUPT | OnBusy.ENQUEUE:
+            return SessionState()
+        case _:
+            assert_never(on_busy)
+
+
+async def _add_input(connection: Connection, turn_id: UUID, submission: Submission) -> dict[str, Any]:
+    row = await _first(connection, ADD_INPUT, {"id": turn_id, "content": Jsonb(submission.content)})
+    if row is None:
+        raise AssertionError(f"turn {turn_id} is locked and gone")
+    answer: dict[str, Any] = row["answer"]
+    return answer
+
+
+async def _record(connection: Connection, submission: Submission, net_seconds: float, seen_seconds: float) -> DictRow:
+    # Without its key, which this transaction has taken already.
+    row = await _first(
+        connection, SUBMIT, submit_parameters([replace(submission, key=None)], net_seconds, seen_seconds)
+    )
+    if row is None:
+        # Undoes what was cancelled for it, too.
+        raise TurnIdTakenError(submission.turn_id)
+    return row
+
+
+async def _first(connection: Connection, statement: LiteralString, parameters: Parameters) -> DictRow | None:
+    return await (await connection.execute(statement, parameters)).fetchone()
+
+
+def _answer(kept: Mapping[str, Any], *, wake: bool, replayed: bool = False) -> Accepted | SessionBusyError:
+    if "busy_with" in kept:
+        return SessionBusyError(UUID(kept["busy_with"]), replayed=replayed)
+    merged = kept.get("merged", False)
+    return replace(accepted(kept, replayed=replayed, wake=wake and not merged), merged=merged)

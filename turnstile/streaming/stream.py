@@ -1,0 +1,184 @@
+"""The stream of a turn's events in Redis: written by the worker that has the turn, read by the API (R4).
+
+    events:turn:{<tenant>/<session>}:<turn id>      a stream whose entry ids are our event ids, with a time to live
+
+Redis itself refuses an entry whose id is not above the last, and the fence comes first in ours: so the stream is fenced
+like the row, and a worker that was superseded can't say another word. Nothing depends on the stream: who does not find in
+it what he needs is given the end of the turn from Postgres (`producer.watch.turn_watch`).
+
+Each append also publishes a hint on a channel of the key's name. Hints get lost; readers look for themselves, too.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import structlog
+from redis.exceptions import RedisError
+
+from turnstile.backends.batcher import Batcher
+from turnstile.backends.circuit_breaker import Circuit
+from turnstile.backends.redis.batch import NodeAwayError
+from turnstile.backends.redis.connect import connect, leave_demoted
+from turnstile.config.settings import Settings
+from turnstile.streaming.event import EventId, EventKind, Saying, TurnEvent
+
+APPEND_BATCH = 100
+CALL_CHARACTERS = 1_000_000
+"""Of events in one call, if it has several appends: what a busy Redis takes in well within a lease's part for its answer."""
+READ_BATCH = 200
+PAGE = 100
+"""Events of one turn in one answer: what a reader may be ahead of its client."""
+
+# An append is carried out whole or not at all, and one whose answer was lost finds its own entries. It begins the stream
+# anew (and drops what was before) or continues it without a gap; anything else has lost entries on the way, in a flush or
+# a failover, and is told so instead of leaving a hole that no reader could see.
+APPEND = """
+local fence, first = tonumber(ARGV[1]), tonumber(ARGV[2])
+local final = first + (#ARGV - 5) / 2 - 1
+local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
+local last_fence, last_n = 0, 0
+if last[1] then
+    last_fence, last_n = string.match(last[1][1], '^(%d+)-(%d+)$')
+    last_fence, last_n = tonumber(last_fence), tonumber(last_n)
+end
+if last_fence > fence then return 'superseded' end
+if not (last_fence == fence and last_n == final) then
+    local anew = ARGV[3] == 'anew'
+    if not anew and not (last_fence == fence and last_n == first - 1) then return 'lost' end
+    for n = first, final do
+        local at = 6 + 2 * (n - first)
+        redis.call('XADD', KEYS[1], ARGV[1] .. '-' .. string.format('%d', n), 'kind', ARGV[at], 'data', ARGV[at + 1])
+    end
+    if anew then redis.call('XTRIM', KEYS[1], 'MINID', ARGV[1] .. '-' .. ARGV[2]) end
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+redis.call('PUBLISH', KEYS[1], ARGV[5])
+return 'appended'
+"""
+
+log = structlog.get_logger("turnstile.events")
+
+
+class Appended(StrEnum):
+    """What became of an append."""
+
+    APPENDED = "appended"
+    LOST = "lost"
+    """Not carried out: what went before is not in the stream (any more). Say it anew."""
+    SUPERSEDED = "superseded"
+    """Not carried out: a newer claim has spoken."""
+    AWAY = "away"
+    """Redis did not answer, or was not asked; it may have been carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Consecutive events of one attempt, at least one."""
+
+    key: str
+    events: Sequence[TurnEvent]
+
+
+class EventWriter:
+    """A worker's hand on the streams of its turns; appends of the same moment share a round trip."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._redis = connect(settings.memory_redis, settings.redis_timeout_seconds)
+        self._milliseconds = int(settings.events_ttl_seconds * 1000)
+        self._circuit = Circuit()
+        self.append: Batcher[Append, Appended] = Batcher(self._append_many, limit=APPEND_BATCH)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._redis.aclose()
+
+    async def _append_many(self, appends: Sequence[Append]) -> Sequence[Appended]:
+        answers: list[Appended] = []
+        while remaining := appends[len(answers) :]:
+            answers += await self._call(_as_many_as_fit(remaining))
+        return answers
+
+    async def _call(self, appends: Sequence[Append]) -> Sequence[Appended]:
+        if not self._circuit.allows(time.monotonic()):
+            return [Appended.AWAY] * len(appends)
+        pipeline = self._redis.pipeline(transaction=False)
+        for append in appends:
+            pipeline.eval(APPEND, 1, append.key, *_arguments(append, self._milliseconds))
+        answers = await _execute(self._redis, pipeline, self._circuit, "events.write_failed")
+        if answers is None:
+            return [Appended.AWAY] * len(appends)
+        return [Appended.AWAY if isinstance(answer, Exception) else Appended(answer) for answer in answers]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Where a reader stands: what he wants is what comes after."""
+
+    key: str
+    after: EventId | None
+    """None: from the start."""
+
+
+class EventReader:
+    """An API process's hand on the streams; reads of the same moment share a round trip, on one connection."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._redis = connect(settings.memory_redis, settings.redis_timeout_seconds)
+        self._circuit = Circuit()
+        self.read: Batcher[Reading, list[TurnEvent] | None] = Batcher(self._read_many, limit=READ_BATCH)
+        """Up to PAGE events; None if Redis is away."""
+
+    async def close(self) -> None:
+        """Closes the connection."""
+        await self._redis.aclose()
+
+    async def _read_many(self, readings: Sequence[Reading]) -> Sequence[list[TurnEvent] | None]:
+        if not self._circuit.allows(time.monotonic()):
+            return [None] * len(readings)
+        pipeline = self._redis.pipeline(transaction=False)
+        for reading in readings:
+            pipeline.xrange(reading.key, "-" if reading.after is None else f"({reading.after}", "+", count=PAGE)
+        answers = await _execute(self._redis, pipeline, self._circuit, "events.read_failed")
+        if answers is None:
+            return [None] * len(readings)
+        return [None if isinstance(answer, Exception) else [_event(*entry) for entry in answer] for answer in answers]
+
+
+async def _execute(client: Any, pipeline: Any, circuit: Circuit, complaint: str) -> list[Any] | None:
+    try:
+        # A key of another type fails alone, and is no outage.
+        answers: list[Any] = await pipeline.execute(raise_on_error=False)
+    except (RedisError, OSError) as error:
+        circuit.failed(time.monotonic())
+        log.warning(complaint, error=f"{type(error).__name__}: {error}")
+        return None
+    circuit.succeeded()
+    refused = next((answer for answer in answers if isinstance(answer, Exception)), None)
+    if refused is not None and not isinstance(refused, NodeAwayError):
+        log.warning(complaint, error=f"{type(refused).__name__}: {refused}")
+        leave_demoted(client, refused)
+    return answers
+
+
+def _as_many_as_fit(appends: Sequence[Append]) -> Sequence[Append]:
+    """Into one call; one at least."""
+    characters = 0
+    for place, append in enumerate(appends):
+        characters += sum(len(event.saying.data) for event in append.events)
+        if characters > CALL_CHARACTERS and place:
+            return appends[:place]
+    return appends
+
+
+def _arguments(append: Append, milliseconds: int) -> list[Any]:
+    first, last = append.events[0], append.events[-1]
+    sayings = [word for event in append.events for word in (event.saying.kind.value, event.saying.data)]
+    mode = "anew" if first.begins_anew else "next"
+    return [first.id.fence, first.id.n, mode, milliseconds, last.saying.kind.value, *sayings]
+
+
+def _event(entry_id: str, fields: dict[str, str]) -> TurnEvent:
+    return TurnEvent(EventId.parse(entry_id), Saying(EventKind(fields["kind"]), fields["data"]))

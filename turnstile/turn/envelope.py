@@ -1,0 +1,118 @@
+"""What travels through SQS and where to: messages as they leave and as they arrive, and the addresses of queues. Pure."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from turnstile.turn.identifiers import TraceContext
+from turnstile.turn.message import (
+    DEAD_LETTER_GENERATION,
+    DEAD_LETTER_REASON,
+    MAX_VISIBILITY_SECONDS,
+    TRACEPARENT,
+    WakeUp,
+)
+
+MAX_ATTRIBUTE_CHARACTERS = 200
+
+Attributes = dict[str, dict[str, str]]
+
+
+def string_attributes(values: dict[str, str]) -> Attributes:
+    """Message attributes of type String, cut to a sane length."""
+    # SQS refuses an attribute whose value is empty.
+    return {
+        name: {"DataType": "String", "StringValue": value[:MAX_ATTRIBUTE_CHARACTERS]}
+        for name, value in values.items()
+        if value
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """A wake-up on its way."""
+
+    wake_up: WakeUp
+    traceparent: str
+
+    @classmethod
+    def about(cls, row: Mapping[str, Any]) -> "OutgoingMessage":
+        """The wake-up for a row of `turns`, in the row's own trace."""
+        trace = TraceContext(row["trace_id"], row["span_id"])
+        return cls(WakeUp(row["tenant_id"], row["session_id"], row["id"]), trace.traceparent)
+
+    @property
+    def attributes(self) -> Attributes:
+        """Its message attributes: the trace, which never travels in the body (G24)."""
+        return string_attributes({TRACEPARENT: self.traceparent})
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A FAILED turn's message to the people: what a redrive, or AWS's own tools, may bring back."""
+
+    message: OutgoingMessage
+    error_class: str
+    attempts: int
+    fence: int
+    generation: int
+    source_queue: str = ""
+
+    @property
+    def attributes(self) -> Attributes:
+        """Class and counts, never the error's text: it may quote what the user said."""
+        return self.message.attributes | string_attributes(
+            {
+                DEAD_LETTER_REASON: self.error_class,
+                DEAD_LETTER_GENERATION: str(self.generation),
+                "turnstile.attempts": str(self.attempts),
+                "turnstile.fence": str(self.fence),
+                "turnstile.source_queue": self.source_queue,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedMessage:
+    """One delivery of a message."""
+
+    message_id: str
+    body: str
+    receipt_handle: str
+    receive_count: int
+    attributes: dict[str, str]
+    moved_by_sqs: bool
+    """SQS itself put it on this (dead-letter) queue, by the RedrivePolicy."""
+    received_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace it travels in, for log lines."""
+        parts = self.attributes.get(TRACEPARENT, "").split("-")
+        return parts[1] if len(parts) == 4 else None
+
+    @property
+    def dead_letter_generation(self) -> int | None:
+        """The generation of the dead letter that this message is, or None for an ordinary wake-up."""
+        text = self.attributes.get(DEAD_LETTER_GENERATION, "")
+        return int(text) if text.isdecimal() and len(text) < 10 else None
+
+    def visibility_left(self, wanted_seconds: float, now: float) -> int:
+        """Whole seconds it may be kept invisible from `now` (monotonic); SQS refuses more than 12 h in all."""
+        return max(0, min(int(wanted_seconds), int(MAX_VISIBILITY_SECONDS - (now - self.received_at)) - 60))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAddress:
+    """Where a declared queue is in SQS."""
+
+    name: str
+    url: str
+    dlq_url: str
+    visibility_seconds: float
+
+    @property
+    def fifo(self) -> bool:
+        """AWS demands the suffix of every FIFO queue and of no other."""
+        return self.url.endswith(".fifo")

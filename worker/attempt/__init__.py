@@ -1,0 +1,1 @@
+"""One run of the user's function, and what it may ask for."""

@@ -1,0 +1,198 @@
+"""Handle: one attempt of the user's function, under a timeout, with a way to stop it from outside.
+
+Whatever the function does, exactly one Outcome comes of it. One that ignores its cancellation is left behind after a
+grace: its turn goes on without it (the fence refuses what it may still write), its slot stays taken until it ends.
+"""
+
+import asyncio
+import concurrent.futures
+import contextvars
+import traceback
+from collections.abc import AsyncGenerator, Awaitable
+from concurrent.futures import Executor
+from contextlib import aclosing
+from typing import Any
+
+from turnstile.handlers.handler import Handler, Turn
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.worker.attempt.context import TurnContext
+from turnstile.worker.attempt.outcome import Failed, Outcome, Stopped, StopReason, Succeeded, TimedOut, classify
+from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean
+from turnstile.worker.attempt.signals import AttemptEnding
+from turnstile.worker.attempt.system_exit_guard import EXITS, HandlerExitedError, begin_attempt
+
+HAND_BACK_GRACE_SECONDS = 1.0
+"""For a handler to end at a shutdown: short enough that its turn is handed back within two seconds."""
+
+
+class Attempt:
+    """One run of the handler. `stop` may be called from the event loop at any time, more than once: the first counts."""
+
+    def __init__(self, handler: Handler, turn: Turn, context: TurnContext, threads: Executor) -> None:
+        self._handler = handler
+        self._turn = turn
+        self._context = context
+        self._threads = threads
+        loop = asyncio.get_running_loop()
+        self._stopped: asyncio.Future[StopReason] = loop.create_future()
+        self._told = CancelReason.TIMEOUT
+        self._hurried: asyncio.Future[None] = loop.create_future()
+        self._interrupted = False
+        self._job: concurrent.futures.Future[Any] | None = None
+        self.left_behind: asyncio.Future[Any] | None = None
+        """The run that ignored its cancellation, if it did: its slot is not free before it is done."""
+
+    def stop(self, reason: StopReason, told: CancelReason | None = None) -> None:
+        """Tells the handler to come to an end, and why: as the row has it, if it was cancelled there."""
+        if not self._stopped.done():
+            self._told = told or reason.told
+            self._stopped.set_result(reason)
+        if reason is StopReason.SHUTDOWN and not self._hurried.done():
+            self._hurried.set_result(None)
+
+    def not_begun(self, reason: StopReason) -> Stopped:
+        """What comes of it instead of a run: stopped for this, unless it was for something else before."""
+        self.stop(reason)
+        return Stopped(self._stopped.result())
+
+    async def wait_for(self, other: asyncio.Future[Any], most_seconds: float | None = None) -> None:
+        """Waits until `other` is done, or it is stopped, or the time is over."""
+        first: set[asyncio.Future[Any]] = {other, self._stopped}
+        await asyncio.wait(first, timeout=most_seconds, return_when=asyncio.FIRST_COMPLETED)
+
+    async def run(self, timeout_seconds: float, cancel_grace_seconds: float) -> Outcome:
+        """Runs the handler to an outcome. Takes no longer than both durations together, unless the loop is blocked.
+
+        From `stop(SHUTDOWN)` on it takes HAND_BACK_GRACE_SECONDS at most, whatever it was about.
+        """
+        if self._stopped.done():
+            return Stopped(self._stopped.result())
+        running = asyncio.ensure_future(self._call())
+        await self._first_of(running, timeout_seconds)
+        if running.done() and not self._stopped.done():
+            return self._outcome(running)
+        timed_out = not self._stopped.done()
+        self._context.cancel(self._told)
+        await self._let_end(running, cancel_grace_seconds)
+        if timed_out:
+            return TimedOut(timeout_seconds)
+        reason = self._stopped.result()
+        told = self._interrupted or self._context.was_heard
+        answered = running.done() and not running.cancelled() and not running.exception()
+        if reason is StopReason.SHUTDOWN and answered and not told:
+            # It knew of nothing, and this is its whole answer: handing it back would only throw the answer away. What a handler
+            # returns once it was told may be torn off anywhere, and the turn runs elsewhere.
+            return self._outcome(running)
+        return Stopped(reason)
+
+    async def _first_of(self, running: asyncio.Future[Any], seconds: float) -> None:
+        """As `wait_for`, at a third of what asyncio.wait takes: each turn comes through here."""
+        loop = asyncio.get_running_loop()
+        over: asyncio.Future[None] = loop.create_future()
+
+        def end(_: object = None) -> None:
+            if not over.done():
+                over.set_result(None)
+
+        running.add_done_callback(end)
+        self._stopped.add_done_callback(end)
+        timer = loop.call_later(seconds, end)
+        try:
+            await over
+        finally:
+            timer.cancel()
+            self._stopped.remove_done_callback(end)
+
+    async def _let_end(self, running: asyncio.Future[Any], grace_seconds: float) -> None:
+        if self._can_be_interrupted():
+            self._interrupted = running.cancel()
+        first: set[asyncio.Future[Any]] = {running, self._hurried}
+        await asyncio.wait(first, timeout=grace_seconds, return_when=asyncio.FIRST_COMPLETED)
+        if not running.done() and self._hurried.done():
+            await asyncio.wait({running}, timeout=min(grace_seconds, HAND_BACK_GRACE_SECONDS))
+        if not running.done():
+            self.left_behind = running
+            self._context.log.warning("attempt.left_behind", grace_seconds=grace_seconds)
+        elif not running.cancelled():
+            # Looked at, or asyncio would print it, text and all, when it is forgotten.
+            running.exception()
+
+    def _can_be_interrupted(self) -> bool:
+        # A thread can't be cancelled, only asked: its end, and perhaps its answer, is waited for. One that has not begun is
+        # taken back. One that has answered in this moment is left its answer, unless that is still to be awaited.
+        job = self._job
+        if job is None or job.cancel():
+            return True
+        return job.done() and job.exception() is None and isinstance(job.result(), Awaitable | AsyncGenerator)
+
+    async def _call(self) -> Any:
+        begin_attempt()
+        try:
+            return await self._reply()
+        except EXITS as error:
+            raise HandlerExitedError.from_exit(error) from error
+
+    async def _reply(self) -> Any:
+        if self._handler.is_generator:
+            return await self._spoken(self._handler(self._turn, self._context))
+        if self._handler.is_async:
+            return await self._handler(self._turn, self._context)
+        bound = contextvars.copy_context()
+        self._job = self._threads.submit(bound.run, self._call_in_thread)
+        reply = await asyncio.wrap_future(self._job)
+        # A plain function that returns a coroutine, for instance a functools.partial of an async one.
+        if isinstance(reply, AsyncGenerator):
+            return await self._spoken(reply)
+        return await reply if isinstance(reply, Awaitable) else reply
+
+    def _call_in_thread(self) -> Any:
+        try:
+            return self._handler(self._turn, self._context)
+        except StopIteration as error:
+            # As a coroutine does by itself. No future takes it: the attempt would wait for its time to be over.
+            raise RuntimeError("the handler raised StopIteration") from error
+
+    async def _spoken(self, generator: AsyncGenerator[Any, None]) -> str:
+        said: list[str] = []
+        characters = 0
+        async with aclosing(generator) as yielded:
+            async for one in yielded:
+                self._context.emit(one)
+                if isinstance(one, str):
+                    said.append(one)
+                    characters += len(one)
+                if characters > MAX_REPLY_CHARACTERS:
+                    # Refused when it is cleaned. An endless one must not be gathered until its time is over.
+                    break
+        return "".join(said)
+
+    def _outcome(self, running: asyncio.Future[Any]) -> Outcome:
+        try:
+            return self._judge(running)
+        except Exception as error:
+            # Somebody's exception or reply that can't be looked at. Left to rise, it would cost the worker its hold, and the
+            # turn, taken over and over again, would be a crash loop.
+            raised = None if running.cancelled() else running.exception()
+            told = type(raised or error).__name__
+            return Failed(told, f"what the handler came to can't be judged: {type(error).__name__}", may_heal=False)
+
+    def _judge(self, running: asyncio.Future[Any]) -> Outcome:
+        if running.cancelled():
+            return classify(asyncio.CancelledError("the handler cancelled itself"), self._handler.retry_on)
+        error = running.exception()
+        if error is None:
+            return self._answered(running.result())
+        if not isinstance(error, AttemptEnding):
+            # Where, for whoever wrote the handler; not the error's text, which may quote what the user said.
+            where = "".join(traceback.format_tb(error.__traceback__)[-6:])
+            self._context.log.info("attempt.raised", error_class=type(error).__name__, where=where)
+        return classify(error, self._handler.retry_on)
+
+    def _answered(self, reply: Any) -> Outcome:
+        try:
+            cleaned = clean(reply)
+        except UnfitReplyError as error:
+            return Failed("unfit_reply", str(error), may_heal=False)
+        if cleaned.removed:
+            self._context.log.warning("reply.cleaned", characters=cleaned.removed)
+        return Succeeded(cleaned.value, cleaned.text)

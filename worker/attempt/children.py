@@ -1,0 +1,189 @@
+"""`ctx.submit` and `ctx.join`: fan-out and fan-in (G21), without anything being held while the children work.
+
+A join ends its parent's attempt. When the children have ended, the handler runs again from its top: what it did once it has
+recorded, the children it started it finds again, and the join gives it their results.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from turnstile.backends.postgres.database import Database
+from turnstile.handlers.child import Child, ChildFailedError
+from turnstile.statements.children import (
+    ChildState,
+    KnownChild,
+    is_joined,
+    make_child_id,
+    read_children,
+    read_outputs,
+    read_states,
+)
+from turnstile.statements.submit import ParentClaim, Submission
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import TraceContext, continue_trace
+from turnstile.turn.limits import check_attempts, check_seconds
+from turnstile.turn.message import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
+from turnstile.turn.settlement import JoinPolicy
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.child_intake import ChildIntake
+from turnstile.worker.attempt.once import check_key
+from turnstile.worker.attempt.reply import clean
+from turnstile.worker.attempt.signals import JoinPending
+from turnstile.worker.database_retry import Outlast
+
+MAX_CHILDREN = 1000
+MAX_INPUT_CHARACTERS = 200_000
+MAX_METADATA_CHARACTERS = 16_384
+
+_LOST = frozenset({TurnStatus.FAILED, TurnStatus.CANCELED})
+
+
+class Children:
+    """The children of one attempt's turn."""
+
+    def __init__(self, turn: ClaimedTurn, database: Database, outlast: Outlast, intake: ChildIntake) -> None:
+        self._turn = turn
+        self._database = database
+        self._outlast = outlast
+        self._intake = intake
+        self._calls = 0
+        self._asked_for: set[str] = set()
+        self._known: dict[str, KnownChild] | None = None
+
+    async def submit(
+        self,
+        content: Any,
+        *,
+        session: str | None,
+        key: str | None,
+        queue: str | None,
+        max_attempts: int | None,
+        timeout_seconds: float | None,
+        expires_in_seconds: float | None,
+        metadata: Mapping[str, Any] | None,
+    ) -> Child:
+        """The child of this call: the one that an earlier run has started, or else a new one.
+
+        Raises ValueError for what no turn could be, UnknownQueueError, ClaimLost.
+        """
+        if key is None:
+            self._calls += 1
+            # No key of a handler's own looks like this: `_check_own_key` refuses the prefix.
+            key = f"#{self._calls}"
+        else:
+            _check_own_key(key)
+        self._asked_for.add(key)
+        if len(self._asked_for) > MAX_CHILDREN:
+            raise ValueError(f"one turn may start {MAX_CHILDREN} children")
+        child_id = make_child_id(self._turn.id, self._turn.created_at, self._turn.generation, key)
+        session_id = _check_session(self._turn, f"child:{child_id}" if session is None else session)
+        submission = Submission(
+            turn_id=child_id,
+            tenant_id=self._turn.tenant_id,
+            session_id=session_id,
+            queue=(declared := self._intake.find_queue(queue or self._turn.queue)).name,
+            content=_check_input(content),
+            fingerprint=b"",
+            trace=continue_trace(
+                TraceContext(self._turn.trace_id, self._turn.span_id).traceparent, secrets.randbits(192)
+            ),
+            expires_in_seconds=_check_seconds("expires_in_seconds", expires_in_seconds) or declared.expires_in_seconds,
+            max_attempts=_check_attempts(max_attempts),
+            timeout_seconds=_check_seconds("timeout_seconds", timeout_seconds),
+            metadata=_check_metadata(metadata),
+            parent=ParentClaim(self._turn.id, self._turn.fence, key),
+        )
+        known = (await self._read()).get(key)
+        # Of an earlier generation, and not answered: the redrive is there to try it once more.
+        if known is not None and (known.id == child_id or not await self._is_still_lost(known)):
+            return Child(known.id, known.session_id, key)
+        await self._outlast(lambda: self._intake.accept(submission))
+        return Child(child_id, session_id, key)
+
+    async def join(self, children: Sequence[Child], policy: str) -> list[Any]:
+        """The children's outputs, in their order; raises JoinPending while there is something to wait for.
+
+        Raises ChildFailedError as soon as the policy can't be met any more, and ValueError for children of others.
+        """
+        wanted = JoinPolicy(policy)
+        ids = [child.id for child in children]
+        if not ids:
+            if wanted is JoinPolicy.ANY:
+                raise ValueError("there is no child of which one could succeed")
+            return []
+        states = await self._outlast(lambda: read_states(self._database, self._turn.id, ids))
+        if strangers := [str(one) for one in ids if one not in states]:
+            raise ValueError(f"not started by this turn: {', '.join(strangers)}")
+        if not is_joined([states[one] for one in ids], wanted):
+            raise JoinPending(tuple(dict.fromkeys(ids)), wanted)
+        _check_joined(children, [states[one] for one in ids], wanted)
+        answered = [one for one in ids if states[one].status is TurnStatus.SUCCEEDED]
+        outputs = await self._outlast(lambda: read_outputs(self._database, answered))
+        return [outputs.get(one) for one in ids]
+
+    async def _read(self) -> dict[str, KnownChild]:
+        if self._known is None:
+            found = await self._outlast(lambda: read_children(self._database, self._turn.id))
+            self._known = {key: child for key, child in found.items() if self._is_ours(key, child)}
+        return self._known
+
+    async def _is_still_lost(self, known: KnownChild) -> bool:
+        if known.status not in _LOST:
+            return False
+        # It was read at this attempt's first call: an operator may have put the child itself back to work since.
+        states = await self._outlast(lambda: read_states(self._database, self._turn.id, [known.id]))
+        return known.id not in states or states[known.id].status in _LOST
+
+    def _is_ours(self, key: str, child: KnownChild) -> bool:
+        # An id that a client has chosen may be chosen again once its turn is archived, by another tenant, too; and the archive
+        # takes a turn before its children, whose sessions may go on.
+        turn = self._turn
+        return any(
+            child.id == make_child_id(turn.id, turn.created_at, generation, key)
+            for generation in range(turn.generation, -1, -1)
+        )
+
+
+def _check_joined(children: Sequence[Child], states: Sequence[ChildState], policy: JoinPolicy) -> None:
+    lost = [(child, state) for child, state in zip(children, states, strict=True) if state.status in _LOST]
+    if lost and (policy is JoinPolicy.ALL or len(lost) == len(states)):
+        child, state = lost[0]
+        raise ChildFailedError(child, state.status.value, state.error_class, state.error)
+
+
+def _check_own_key(key: str) -> None:
+    check_key(key)
+    if key.startswith("#"):
+        raise ValueError("a key may not begin with '#': that is how calls without a key are numbered")
+
+
+def _check_session(turn: ClaimedTurn, session: str) -> str:
+    if session == turn.session_id:
+        raise ValueError("a child in its parent's own session would wait behind its parent for ever")
+    if not is_valid_id(session):
+        raise ValueError(f"session must be {ID_RULE}, got {session!r:.150}")
+    if is_reserved_session(session):
+        raise ValueError(RESERVED_RULE)
+    return session
+
+
+def _check_input(content: Any) -> Any:
+    if not isinstance(content, str | dict) or not content:
+        raise ValueError("the input of a child must be text or an object, and not empty")
+    return clean(content, what="the input of a child", most=MAX_INPUT_CHARACTERS).value
+
+
+def _check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if metadata is None:
+        return None
+    cleaned: dict[str, Any] = clean(dict(metadata), what="metadata", most=MAX_METADATA_CHARACTERS).value
+    return cleaned
+
+
+def _check_seconds(name: str, seconds: float | None) -> float | None:
+    return None if seconds is None else check_seconds(name, seconds)
+
+
+def _check_attempts(many: int | None) -> int | None:
+    return None if many is None else check_attempts(many)

@@ -1,0 +1,74 @@
+"""`ctx.once`: the result of a side effect is recorded with the turn, so that a retry gets it instead of doing it again.
+
+Between the effect and its record lies an instant in which a worker may die; for that there is `ctx.idempotency_key`.
+"""
+
+import asyncio
+import inspect
+from collections import defaultdict
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from turnstile.backends.postgres.database import Database
+from turnstile.statements.once_values import read_values, record_value
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.worker.attempt.reply import clean, count_stored, encode
+from turnstile.worker.attempt.signals import ClaimLost
+from turnstile.worker.database_retry import Outlast
+
+MAX_KEY_CHARACTERS = 200
+MAX_VALUE_CHARACTERS = 100_000
+MAX_ALL_CHARACTERS = 1_000_000
+"""Of all values of a turn: they are read at once, and all go into a compensation's input."""
+
+
+def check_key(key: str) -> None:
+    """Raises ValueError for a key that can't be stored."""
+    if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY_CHARACTERS or not key.isprintable():
+        raise ValueError(f"a key must be 1 to {MAX_KEY_CHARACTERS} printable characters, got {key!r:.80}")
+
+
+class RecordedValues:
+    """The values of one attempt's turn. Read when the first is asked for."""
+
+    def __init__(self, turn: ClaimedTurn, database: Database, outlast: Outlast) -> None:
+        self._turn = turn
+        self._database = database
+        self._outlast = outlast
+        self._known: dict[str, Any] | None = None
+        self._reading = asyncio.Lock()
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def once(self, key: str, compute: Callable[[], Any]) -> Any:
+        """The value under `key`; if there is none, that of `compute`, recorded first.
+
+        Raises ValueError for a bad key, UnfitReplyError for a value that is not JSON or too much of it, ClaimLost.
+        """
+        check_key(key)
+        # Calls of one attempt with the same key wait for each other; if the first fails, the next tries.
+        async with self._locks[key]:
+            known = await self._read()
+            if key not in known:
+                known[key] = await self._record(key, compute, known)
+            # A copy: what the handler does to it must not be what a later call gets.
+            return deepcopy(known[key])
+
+    async def _read(self) -> dict[str, Any]:
+        async with self._reading:
+            if self._known is None:
+                self._known = await self._outlast(lambda: read_values(self._database, self._turn.id))
+            return self._known
+
+    async def _record(self, key: str, compute: Callable[[], Any], known: dict[str, Any]) -> Any:
+        result = compute()
+        if inspect.isawaitable(result):
+            result = await result
+        value = clean(result, what=f"the value of {key!r}", most=MAX_VALUE_CHARACTERS).value
+        if sum(map(count_stored, [value, *known.values()])) > MAX_ALL_CHARACTERS:
+            raise ValueError(f"the values of one turn may have {MAX_ALL_CHARACTERS} characters in all")
+        turn, text = self._turn, encode(value)
+        recorded = await self._outlast(lambda: record_value(self._database, turn.id, turn.fence, key, text))
+        if recorded is None:
+            raise ClaimLost("a value could not be recorded: another claim has the turn")
+        return recorded.value

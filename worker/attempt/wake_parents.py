@@ -1,0 +1,62 @@
+"""Waking the parents of turns that have ended.
+
+Best effort, and behind the worker's back: a slot must not wait for it, and what is missed here the relay finds by its scan.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+import psycopg
+import structlog
+
+from turnstile.backends.batcher import Batcher
+from turnstile.backends.postgres.database import Database
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.statements.join import wake_parents
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import Settlement
+from turnstile.turn.status import TurnStatus
+
+BATCH = 200
+
+log = structlog.get_logger("turnstile.worker")
+
+
+class ParentWaking:
+    """One per worker. `settled` is told of every settle that has committed."""
+
+    def __init__(self, database: Database, nudge_relay: Callable[[], None]) -> None:
+        self._database = database
+        self._nudge_relay = nudge_relay
+        self._batcher = Batcher(self._wake, limit=BATCH)
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def settled(self, turn: ClaimedTurn, status: TurnStatus, settlement: Settlement) -> None:
+        """Looks after whoever may have nothing left to wait for: the turn's parent, or the turn itself.
+
+        The turn itself, because a child may have ended while its parent was still about to wait for it.
+        """
+        if status.is_terminal and turn.parent_turn_id is not None:
+            self._look_after(turn.parent_turn_id)
+        elif status is TurnStatus.PENDING and settlement.joining:
+            self._look_after(turn.id)
+
+    def _look_after(self, parent_id: UUID) -> None:
+        task = asyncio.create_task(self._try(parent_id))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def _try(self, parent_id: UUID) -> None:
+        try:
+            woken = await self._batcher(parent_id)
+        except (DatabaseUnavailableError, psycopg.Error) as error:
+            log.warning("join.not_looked_at", turn_id=str(parent_id), error=str(error))
+            return
+        if woken:
+            log.info("join.over", turn_id=str(parent_id))
+            self._nudge_relay()
+
+    async def _wake(self, parents: Sequence[UUID]) -> list[bool]:
+        woken = set(await wake_parents(self._database, parents))
+        return [parent in woken for parent in parents]

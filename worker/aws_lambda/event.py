@@ -1,0 +1,64 @@
+"""What Lambda hands over of an SQS queue, and what it wants to be told: which messages it is not to delete. Pure."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from turnstile.errors import TurnstileError
+from turnstile.turn.envelope import QueueAddress, ReceivedMessage
+
+
+class EventRefusedError(TurnstileError):
+    """The event is not one of the function's own queue. Nothing of it is touched: every message comes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message of the event, and the group that it is delivered in order with."""
+
+    message: ReceivedMessage
+    group: str | None
+
+
+def read_event(event: Any, address: QueueAddress) -> list[Delivery]:
+    """The event's messages, in its order. Raises EventRefusedError."""
+    try:
+        return [_read(record, address) for record in event["Records"]]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise EventRefusedError(f"not an event of an SQS queue: {type(error).__name__}: {error}") from error
+
+
+def _read(record: Mapping[str, Any], address: QueueAddress) -> Delivery:
+    name = str(record["eventSourceARN"]).rpartition(":")[2]
+    if name != address.url.rstrip("/").rpartition("/")[2]:
+        # A malformed message would end on the wrong queue's DLQ.
+        raise EventRefusedError(f"the event is of queue {name!r}, and this function answers {address.name!r}")
+    system = record["attributes"]
+    values = record.get("messageAttributes") or {}
+    message = ReceivedMessage(
+        message_id=record["messageId"],
+        body=record["body"],
+        receipt_handle=record["receiptHandle"],
+        receive_count=int(system.get("ApproximateReceiveCount", 1)),
+        attributes={key: value["stringValue"] for key, value in values.items() if value.get("stringValue")},
+        moved_by_sqs="DeadLetterQueueSourceArn" in system,
+    )
+    # On a standard queue a group is a tenant, and orders nothing.
+    return Delivery(message, str(system["MessageGroupId"]) if address.fifo else None)
+
+
+def not_to_delete(deliveries: Sequence[Delivery], done: Collection[str]) -> list[Delivery]:
+    """Those whose messages are not `done`; of a group everything from the first such on, or its order would be lost."""
+    kept: list[Delivery] = []
+    broken: set[str] = set()
+    for one in deliveries:
+        if one.message.message_id not in done or one.group in broken:
+            kept.append(one)
+            if one.group is not None:
+                broken.add(one.group)
+    return kept
+
+
+def report(kept: Sequence[Delivery]) -> dict[str, Any]:
+    """The function's answer under ReportBatchItemFailures: Lambda deletes every message of the event but these."""
+    return {"batchItemFailures": [{"itemIdentifier": one.message.message_id} for one in kept]}

@@ -1,0 +1,237 @@
+"""One invocation of the function: a batch of messages, answered within its time.
+
+The end of an invocation is a shutdown that is known beforehand, in the same two stages (G16): from a third before the end no
+next turns are begun; then what still runs is handed back, PENDING and free of charge. When it is over nothing is in hand: no
+lock, no lease, no heartbeat. The container may be frozen after it, for an hour or for ever.
+"""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.handlers.handler import Handler
+from turnstile.memory.history import History
+from turnstile.memory.item_cache import ItemCache
+from turnstile.message_queue import MessageQueues
+from turnstile.statements.worker_registry import WorkerRecord
+from turnstile.streaming.cancel_signals import listen
+from turnstile.turn.envelope import QueueAddress, ReceivedMessage
+from turnstile.worker.attempt.emitters import Emission
+from turnstile.worker.attempt.run_blocking import in_own_thread
+from turnstile.worker.aws_lambda.event import Delivery, not_to_delete
+from turnstile.worker.dependencies import Workbench
+from turnstile.worker.heartbeat import Heartbeat
+from turnstile.worker.process.shutdown import Shutdown, drain
+from turnstile.worker.process.watchdog import Watchdog
+from turnstile.worker.processor import Processor
+from turnstile.worker.session_lock import SessionLock
+from turnstile.worker.slots.slots import Slots
+
+RESERVE_SECONDS = 5.0
+"""For handing back and for the last calls: an invocation that is cut off by Lambda costs its turns a crash each."""
+LAST_CALLS_SECONDS = 0.3
+HEARTBEAT_END_SECONDS = 1.0
+BACK_AFTER_SECONDS = 10
+"""When a message comes back that could not be answered: not after the queue's visibility timeout, which is six times the
+function's and would hold up a FIFO group for as long, and not at once, into the same outage."""
+MARGIN_SECONDS = 2.0
+
+log = structlog.get_logger("turnstile.lambda")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """What a container keeps from one invocation to the next."""
+
+    settings: Settings
+    handler: Handler
+    worker_id: str
+    queues: MessageQueues
+    address: QueueAddress
+    database: Database
+    lock: SessionLock
+    history: History
+    memory: ItemCache
+    emission: Emission
+
+
+def longest_attempt(settings: Settings, whole_seconds: float) -> float:
+    """How long an attempt may take in a function that has `whole_seconds`: so long that its time-out comes before its
+    hand-back if it began with the invocation.
+
+    Handing back is free. A turn that no invocation is long enough for would otherwise be begun again for ever.
+    """
+    return max(1.0, whole_seconds - RESERVE_SECONDS - settings.cancel_grace_seconds - MARGIN_SECONDS)
+
+
+class Invocation:
+    """Make one for each event, on the loop; its `answer` is the messages that Lambda is not to delete."""
+
+    def __init__(self, container: Container, ends_at: float, whole_seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._with = container
+        self._stops_at = ends_at - RESERVE_SECONDS
+        self._before = asyncio.all_tasks()
+        self._shutdown = Shutdown()
+        self._threads = ThreadPoolExecutor(container.settings.concurrency, "handler")
+        self._room = asyncio.Semaphore(container.settings.concurrency)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._done: set[str] = set()
+        self._begun: set[str] = set()
+        self._stays: set[str] = set()
+        self._hints: asyncio.Task[None] | None = None
+        self._heartbeat = Heartbeat(
+            container.settings,
+            container.queues,
+            container.address,
+            loop.call_soon_threadsafe,
+            self._describe,
+            Watchdog(loop, container.settings.watchdog_seconds).look,
+        )
+        self._processor = Processor(
+            _without_fair_shares(container.settings),
+            Workbench(
+                database=container.database,
+                queues=container.queues,
+                lock=container.lock,
+                history=container.history,
+                memory=container.memory,
+                heartbeat=self._heartbeat,
+                emission=container.emission,
+                handler=container.handler,
+                worker_id=container.worker_id,
+                fifo=container.address.fifo,
+                threads=self._threads,
+                slots=Slots(container.settings.concurrency),
+                # A batch is what it is: nobody comes later, and each hold ends for the sake of the invocation's end.
+                is_full=lambda: True,
+                # The relay is a service of its own: a function has no later.
+                nudge_relay=lambda: None,
+                stopping=self._shutdown.stopping,
+                given_up=self._shutdown.given_up,
+                message_stays=lambda message: self._stays.add(message.message_id),
+                longest_attempt_seconds=longest_attempt(container.settings, whole_seconds),
+            ),
+        )
+
+    async def answer(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Answers what fits, and returns what does not: of that the message stays, and is visible again soon."""
+        try:
+            if self._seconds_left() > 0:
+                await self._work([one.message for one in deliveries])
+            else:
+                log.warning("lambda.no_time", messages=len(deliveries))
+        finally:
+            await self._come_to_rest()
+        kept = not_to_delete(deliveries, self._done)
+        await self._give_back([one.message for one in kept])
+        return kept
+
+    @property
+    def busy(self) -> int:
+        """Messages being worked on."""
+        return len(self._tasks)
+
+    async def finished(self) -> None:
+        """Returns when nothing is being worked on."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def abandon(self) -> None:
+        """Cancels what is still being worked on."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _seconds_left(self) -> float:
+        return self._stops_at - time.monotonic()
+
+    async def _work(self, messages: Sequence[ReceivedMessage]) -> None:
+        self._heartbeat.start()
+        self._hints = asyncio.create_task(listen(self._with.settings, self._heartbeat.nudge), name="hints")
+        for message in messages:
+            task = asyncio.create_task(self._serve(message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        grace = min(self._with.settings.grace_seconds, self._seconds_left() / 3)
+        all_done = asyncio.create_task(self.finished())
+        await asyncio.wait({all_done}, timeout=self._seconds_left() - grace)
+        self._shutdown.stopping.set()
+        if not all_done.done():
+            await drain(self._shutdown, self, all_done, self._processor, grace)
+
+    async def _serve(self, message: ReceivedMessage) -> None:
+        async with self._room:
+            if self._shutdown.stopping.is_set():
+                return
+            self._begun.add(message.message_id)
+            try:
+                left_behind = await self._processor.process(message)
+            except (DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError) as error:
+                log.warning("lambda.not_processed", message_id=message.message_id, error=str(error))
+            except Exception:
+                # A bug of ours. The message comes back by itself, and its neighbours are answered.
+                log.exception("lambda.failed", message_id=message.message_id)
+            else:
+                # Answered, or handed back, or another worker's who has been told to look again (BUSY): whichever it was, it
+                # is committed, and the row owes what comes next. So the message may go, here as in the consumer (rule 4).
+                # Unless the row could not be written, and the message is all that is left.
+                if message.message_id not in self._stays:
+                    self._done.add(message.message_id)
+                if left_behind is not None:
+                    left_behind.add_done_callback(_look_at)
+
+    async def _come_to_rest(self) -> None:
+        """Nothing of this invocation may think, after a thaw, that it still holds something."""
+        self._shutdown.stopping.set()
+        self._shutdown.given_up.set()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._hints is not None:
+            self._hints.cancel()
+            await in_own_thread(self._heartbeat.stop, HEARTBEAT_END_SECONDS)
+        # Wakers of parents, deletes on FIFO, last words of streams: what was begun behind a turn's back.
+        begun = asyncio.all_tasks() - self._before - {asyncio.current_task()}
+        finishing = asyncio.create_task(self._with.emission.finish(LAST_CALLS_SECONDS))
+        await asyncio.wait({*begun, finishing}, timeout=LAST_CALLS_SECONDS)
+
+    async def _give_back(self, messages: Sequence[ReceivedMessage]) -> None:
+        began = [message for message in messages if message.message_id in self._begun]
+        others = [message for message in messages if message.message_id not in self._begun]
+        for some, seconds in ((began, BACK_AFTER_SECONDS), (others, 0)):
+            if some:
+                log.info("lambda.given_back", messages=len(some), after_seconds=seconds)
+                with suppress(QueueUnavailableError, UnknownQueueError, TimeoutError):
+                    async with asyncio.timeout(LAST_CALLS_SECONDS * 2):
+                        await self._with.queues.give_back(self._with.address.name, some, after_seconds=seconds)
+
+    def _describe(self) -> WorkerRecord:
+        return WorkerRecord(
+            worker_id=self._with.worker_id,
+            queue=self._with.address.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            slots=self._with.settings.concurrency,
+            busy=self.busy,
+            dwell_seconds=self._processor.dwell.seconds(time.monotonic()),
+            draining=self._shutdown.stopping.is_set(),
+        )
+
+
+def _look_at(left_behind: "asyncio.Future[Any] | Future[Any]") -> None:
+    if not left_behind.cancelled():
+        left_behind.exception()  # looked at, so that asyncio does not complain of it
+
+
+def _without_fair_shares(settings: Settings) -> Settings:
+    # A batch has come as it is: putting a part of it off would let nobody else in.
+    return settings.model_copy(update={"tenant_slots": "all"}) if settings.tenant_slots == "fair" else settings

@@ -1,0 +1,66 @@
+"""Finds the user's handler by the name that the settings give it."""
+
+import importlib
+import sys
+import traceback
+from pathlib import Path
+
+from turnstile.errors import SettingsError
+from turnstile.handlers.handler import Handler
+from turnstile.handlers.shape import UnfitHandlerError
+
+_OWN = Path(__file__).parents[2]
+"""The package `turnstile`."""
+_IMPORT_MACHINERY = Path(importlib.__file__)
+
+
+def load(name: str | None) -> Handler:
+    """The handler `module:function`, found from the working directory.
+
+    Raises SettingsError, which says in one line what is wrong, and in which file and line if that is known.
+    """
+    if not name:
+        raise SettingsError("TURNSTILE_HANDLER: is not set; name a module:function")
+    module_name, colon, attribute = name.partition(":")
+    if not (module_name and colon and attribute):
+        raise SettingsError(f"TURNSTILE_HANDLER: expected module:function, got {name!r}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+        return found if isinstance(found, Handler) else Handler(found)
+    except (Exception, SystemExit) as error:
+        # The module's own code runs here, and may raise anything.
+        raise SettingsError(f"TURNSTILE_HANDLER: {name}: {_explain(error)}") from error
+
+
+def _explain(error: BaseException) -> str:
+    text = (str(error).splitlines() or [""])[0]
+    if not isinstance(error, UnfitHandlerError):
+        text = f"{type(error).__name__}: {text}"
+    elif error.place is not None:
+        return text
+    # A SyntaxError says for itself where it is, in the same words.
+    place = None if isinstance(error, SyntaxError) else _place_in_the_module(error)
+    return text if place is None else f"{text} ({place})"
+
+
+def _place_in_the_module(error: BaseException) -> str | None:
+    """The innermost line of the module or of those beside it. What they call in a library is not where the fault is."""
+    frames = [
+        (Path(frame.filename), frame.lineno)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<")
+    ]
+    outside = [(path, line) for path, line in frames if _OWN not in path.parents and path != _IMPORT_MACHINERY]
+    if not outside:
+        return None
+    folder = outside[0][0].parent
+    own = [
+        (path, line)
+        for path, line in outside
+        if folder in path.parents and "site-packages" not in path.relative_to(folder).parts
+    ]
+    path, line = own[-1]
+    return f"{path}, line {line}"

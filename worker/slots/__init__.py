@@ -1,0 +1,1 @@
+"""The slots of a worker, and who gets the next one."""

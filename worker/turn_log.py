@@ -1,0 +1,79 @@
+"""The log lines of a turn's end: retries are INFO, and a turn that finally fails is one ERROR line (G26).
+
+The alarm of the operators watches that line, so it is written in one place and once per failure. On a queue that halts, a
+second one says that the session waits for a person (G9).
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import structlog
+
+from turnstile.statements.claim import EndedAtClaim
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import Settlement
+from turnstile.turn.status import TurnStatus
+
+log = structlog.get_logger("turnstile.turn")
+
+
+def report_settled(
+    turn: ClaimedTurn, status: TurnStatus, settlement: Settlement, seconds: float, *, halts: bool
+) -> None:
+    """A claim ended; called where the turn's ids are bound to the log lines. `status` is what was committed, which a cancel may
+    have changed from what was asked for.
+
+    `halts`: the queue is one where a FAILED turn halts its session.
+    """
+    fields: dict[str, Any] = {"fence": turn.fence, "seconds": round(seconds, 3)}
+    if status is TurnStatus.FAILED:
+        owed = settlement.dead_letter and not halts
+        log.error("turn.failed", error_class=settlement.error_class, dead_letter=owed, **fields)
+        if halts:
+            _report_halt(settlement.error_class, turn.tenant_id)
+    elif status is TurnStatus.PENDING:
+        wait = round(settlement.after_seconds, 3)
+        log.info(f"turn.{settlement.outcome}", error_class=settlement.error_class, after_seconds=wait, **fields)
+    else:
+        log.info(f"turn.{status.lower()}", **fields)
+
+
+def report_takeover(turn: ClaimedTurn) -> None:
+    """A turn was claimed. Says so if another worker was lost with it."""
+    if turn.lost_worker is not None:
+        # The ids that are bound to the line are those of the message, which may name another turn of the session.
+        log.warning(
+            "turn.taken_over",
+            lost_worker=turn.lost_worker,
+            crashes=turn.crashes,
+            attempt=turn.attempt,
+            turn_id=str(turn.id),
+            session_id=turn.session_id,
+            trace_id=turn.trace_id,
+        )
+
+
+def report_ended(ended: EndedAtClaim, *, halts: bool) -> None:
+    """A turn was ended at its claim: its worker was lost once too often, or it had been cancelled."""
+    ids: dict[str, Any] = {
+        "turn_id": str(ended.turn_id),
+        "session_id": ended.session_id,
+        "trace_id": ended.trace_id,
+    }
+    if ended.status is TurnStatus.FAILED:
+        log.error("turn.failed", error_class=ended.error_class, dead_letter=not halts, **ids)
+        if halts:
+            _report_halt(ended.error_class, ended.tenant_id, ids)
+    else:
+        log.info(f"turn.{ended.status.lower()}", **ids)
+
+
+def _report_halt(error_class: str | None, tenant_id: str, ids: Mapping[str, str] = MappingProxyType({})) -> None:
+    log.error(
+        "turn.halted_session",
+        error_class=error_class,
+        tenant_id=tenant_id,
+        ways_on="turnstile retry, turnstile skip",
+        **ids,
+    )
