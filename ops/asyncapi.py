@@ -13,7 +13,8 @@ from dataclasses import fields
 from typing import Any
 from uuid import UUID
 
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.ops.commands.queues import DEAD_LETTER_RETENTION_SECONDS, MAX_RECEIVE_COUNT
 from turnstile.turn.envelope import MAX_ATTRIBUTE_CHARACTERS, DeadLetter, OutgoingMessage
 from turnstile.turn.identifiers import TraceContext

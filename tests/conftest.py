@@ -29,7 +29,8 @@ from tests.stacks.choice import (
 )
 from tests.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 
 # What pytest finds here by its name.

@@ -14,7 +14,8 @@ import structlog
 
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import MalformedMessageError, QueueUnavailableError, RowHeldError, UnknownQueueError
 from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.statements.redrive import Revived, is_of_another, revive

@@ -9,7 +9,8 @@ from typing import Any
 import structlog
 
 from turnstile.config import logs
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.memory.working import WorkingMemory
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.attempt.attempt import Attempt

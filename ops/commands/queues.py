@@ -14,7 +14,8 @@ import typer
 from turnstile.ops.terminal.output import AsJson
 
 if TYPE_CHECKING:
-    from turnstile.config.settings import QueueSettings, Settings
+    from turnstile.config.queue_settings import QueueSettings
+    from turnstile.config.settings import Settings
 
 DEAD_LETTER_RETENTION_SECONDS = 14 * 86_400
 MAX_RECEIVE_COUNT = 1000

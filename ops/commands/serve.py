@@ -14,7 +14,7 @@ def api(
     ] = None,
 ) -> None:
     """Serve the HTTP API."""
-    from turnstile.config.settings import load
+    from turnstile.config.load_settings import load
     from turnstile.producer.app import serve
 
     serve(load(api_host=host, api_port=port))
@@ -34,7 +34,7 @@ def worker(
     ] = None,
 ) -> None:
     """Answer the turns of a queue."""
-    from turnstile.config.settings import load
+    from turnstile.config.load_settings import load
     from turnstile.worker.app import serve
 
     raise typer.Exit(serve(load(queue=queue, concurrency=concurrency, handler=handler, relay=relay)))
@@ -55,7 +55,7 @@ def relay(
     import asyncio
 
     from turnstile.config import logs
-    from turnstile.config.settings import load
+    from turnstile.config.load_settings import load
     from turnstile.relay.process import run_relay
 
     settings = load(relay_tick_seconds=tick_seconds)

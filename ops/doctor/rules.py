@@ -10,7 +10,7 @@ from turnstile.ops.doctor.findings import Finding, Severity
 from turnstile.ops.terminal.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from turnstile.config.settings import QueueSettings
+    from turnstile.config.queue_settings import QueueSettings
     from turnstile.doctor.environment import SeenWorker
     from turnstile.doctor.symptoms import SickTurn
     from turnstile.worker.lock_inspection import HeldLock

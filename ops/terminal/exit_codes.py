@@ -1,16 +1,4 @@
-"""What the exit code of a command means, and how an error is told to a person: in one line, never as a stack trace.
-
-| code | meaning                                                                       |
-|------|-------------------------------------------------------------------------------|
-| 0    | done                                                                          |
-| 1    | what was asked for failed, or the check did not hold                          |
-| 2    | the command line, the settings or a server's certificate is refused           |
-| 3    | no such turn, queue, revision or stack                                        |
-| 4    | a service is away (database, queue, API); the same command may work later     |
-| 5    | `doctor` looked at everything and found something wrong                       |
-| 130  | interrupted with Ctrl-C                                                       |
-| 143  | ended by SIGTERM, with nothing in hand or with what may be cut off anywhere   |
-"""
+"""What the exit code of a command means, and how an error is told to a person: in one line, never as a stack trace."""
 
 from enum import IntEnum
 
@@ -28,7 +16,7 @@ _SCHEMA_MISMATCH = frozenset({"42P01", "42703", "42883"})
 
 
 class ExitCode(IntEnum):
-    """The table above."""
+    """What each means stands in MEANINGS."""
 
     OK = 0
     FAILED = 1
@@ -38,6 +26,20 @@ class ExitCode(IntEnum):
     FINDINGS = 5
     INTERRUPTED = 130
     TERMINATED = 143
+
+
+MEANINGS: dict[int, str] = {
+    ExitCode.OK: "done",
+    ExitCode.FAILED: "what was asked for failed, the check did not hold, or a question was answered with no",
+    ExitCode.USAGE: "the command line or the settings are refused, or a server shows a bad certificate; nothing was done",
+    ExitCode.NOT_FOUND: "no such turn, queue, revision or stack",
+    ExitCode.UNAVAILABLE: "a service is away (database, queue, API), and the same command may work later; or the tables are of "
+    "another version: `turnstile migrate`",
+    ExitCode.FINDINGS: "`turnstile doctor` looked at everything and found something wrong",
+    ExitCode.INTERRUPTED: "interrupted with Ctrl-C",
+    ExitCode.TERMINATED: "ended by SIGTERM: `api`, `worker`, `relay`, `up` before they had begun, any other command at any point",
+}
+"""For the reference page."""
 
 
 class CommandError(Exception):

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from turnstile.config import logs
-from turnstile.config.settings import Settings, load
+from turnstile.config.load_settings import load
+from turnstile.config.settings import Settings
 from turnstile.errors import SET_BY_LOCAL_ENV, DatabaseUnavailableError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from uuid import UUID
 
-from turnstile.config.settings import QueueSettings
+from turnstile.config.queue_settings import QueueSettings
 from turnstile.producer.submit.turn_request import TurnRequest, check_webhook_allowed, fingerprint
 from turnstile.statements.submit import Submission, idempotency_key, turn_id_key
 from turnstile.turn.identifiers import continue_trace, uuid7

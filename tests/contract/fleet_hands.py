@@ -5,7 +5,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from uuid import uuid4
 
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.memory.history_cache import HistoryCache
 from turnstile.memory.item_cache import ItemCache
 from turnstile.memory.watch import MemoryWatch

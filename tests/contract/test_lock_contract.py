@@ -11,7 +11,8 @@ import redis
 
 from tests.fakes.lock import AsyncClient, BlockingClient, Direct, FakeRedis
 from tests.probes import until
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.worker.session_lock import Extension, Guard, LockedSession, LockExtender, Release, SessionLock, name_lock
 
 LEASE_SECONDS = 20.0

@@ -12,7 +12,8 @@ from tests.conftest import sqs_client
 from tests.fakes.queue_model import StaleHandle
 from tests.fakes.queues import FakeMessageQueues, FakeSqs, FakeTransport
 from tests.probes import until
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage, ReceivedMessage

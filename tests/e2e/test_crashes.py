@@ -9,7 +9,7 @@ from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turnstile.config.settings import QueueSettings
+from turnstile.config.queue_settings import QueueSettings
 
 
 # On a FIFO queue a message in flight holds up its group: with a visibility timeout as long as in production, the recovery

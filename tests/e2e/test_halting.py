@@ -9,7 +9,8 @@ import pytest
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.probes import until
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.statements.halt import Resumed, read_halt, retry, skip
 from turnstile.turn.identifiers import start_trace
 

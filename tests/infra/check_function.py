@@ -18,7 +18,7 @@ from tests.given_queues import GivenQueues, empty
 from tests.infra.emulator import client
 from tests.integration.event_source import EventSource
 from tests.stacks.stack import Stack
-from turnstile.config.settings import QueueSettings
+from turnstile.config.queue_settings import QueueSettings
 
 SECRET = "check-database-url"
 PLENTY, NONE_LEFT = 30.0, 4.0

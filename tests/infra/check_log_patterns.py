@@ -15,7 +15,8 @@ from tests.infra.emulator import client
 from tests.infra.log_pattern import matches
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 
 
 def counted(given: GivenQueues, worker: WorkerProcess) -> Counter[str]:

@@ -7,7 +7,8 @@ import pytest
 
 from tests.given_queues import GivenQueues
 from tests.infra.emulator import client
-from turnstile.config.settings import QueueSettings, load
+from turnstile.config.load_settings import load
+from turnstile.config.queue_settings import QueueSettings
 
 FOURTEEN_DAYS = 14 * 86_400
 

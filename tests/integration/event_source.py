@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.probes import until
-from turnstile.config.settings import QueueSettings
+from turnstile.config.queue_settings import QueueSettings
 from turnstile.worker.aws_lambda.handler import Function
 
 REGION = "us-east-1"

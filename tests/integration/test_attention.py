@@ -12,7 +12,8 @@ import structlog.testing
 from tests.integration.ops.dead_turns import make_failed
 from tests.probes import until
 from turnstile.backends.postgres.database import Database, conninfo, number_placeholders
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.queries.attention import ATTENTION, MOST, Attention, read_attention
 from turnstile.relay.attention_metric import FIRST_SECONDS, LATELY_SECONDS, report_attention
 from turnstile.statements.claim import CLAIM

@@ -12,7 +12,7 @@ from tests.integration.giving_credentials import Given, found, given, refused_by
 from tests.integration.scripted_sqs import scripted
 from tests.probes import until
 from turnstile.backends.sqs.transport import POLL
-from turnstile.config.settings import QueueSettings
+from turnstile.config.queue_settings import QueueSettings
 from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import ReceivedMessage

@@ -12,7 +12,8 @@ import structlog.testing
 from tests.factories import make_claim, make_submission, make_terms
 from tests.probes import until
 from turnstile.backends.postgres.database import Database, conninfo, number_placeholders
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.queries.backlog import BACKLOG, MOST, Backlog, read_backlog
 from turnstile.relay.backlog_metric import report_backlog
 from turnstile.statements.claim import CLAIM, claim

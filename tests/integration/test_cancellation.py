@@ -11,7 +11,8 @@ from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from tests.probes import until
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.loop import Relay
 from turnstile.statements.cancel import CanceledTurn, cancel

@@ -12,7 +12,8 @@ from tests.factories import make_claim, make_submission, make_terms, nest
 from tests.integration.test_claim import expire_leases, submit_turns
 from tests.probes import until
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.handlers.child import Child, ChildFailedError
 from turnstile.message_queue import MessageQueues

@@ -10,7 +10,8 @@ import pytest
 from tests.factories import make_submission
 from tests.integration.test_claim import claim_one, settle_one, submit_turns
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.queries.attempts import read_attempts
 from turnstile.queries.failed_turns import FailedFilter, list_failed
 from turnstile.statements.cancel import cancel

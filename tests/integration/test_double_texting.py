@@ -12,7 +12,8 @@ from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.test_claim import settle_one
 from tests.probes import until
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, SessionBusyError
 from turnstile.statements.cancel import cancel_ahead
 from turnstile.statements.claim import NoClaim, claim

@@ -12,7 +12,8 @@ from tests.integration.test_heartbeat_without_sqs import LateSqs, beating_agains
 from tests.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.sqs import boto3_transport
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.message import WakeUp
 from turnstile.worker.delivery import Delivery

@@ -13,7 +13,8 @@ from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.test_claim import expire_leases
 from tests.integration.test_settle import FAILURE, SUCCESS
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.statements.claim import EndedAtClaim, NoClaim, claim
 from turnstile.statements.halt import retry, skip
 from turnstile.statements.settle import Held, Settled, SettleRequest, settle

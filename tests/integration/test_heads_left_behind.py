@@ -11,7 +11,8 @@ from tests.factories import make_submission
 from tests.integration.processing import message_about, processing
 from tests.integration.test_claim import submit_turns
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import Claim
 from turnstile.statements.submit import Accepted, submit

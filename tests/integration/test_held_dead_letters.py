@@ -12,7 +12,8 @@ from tests.integration.processing import message_about, processing
 from tests.integration.test_held_heads import Noting
 from tests.integration.test_redrive_locks import fail_next
 from turnstile.backends.postgres.database import LOCK_TIMEOUT_SECONDS, Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.statements.redrive import revive
 from turnstile.statements.submit import submit
 from turnstile.turn.envelope import ReceivedMessage

@@ -13,7 +13,8 @@ from tests.integration.processing import message_about, processing
 from tests.integration.test_claim import submit_turns
 from tests.probes import until
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import UnknownQueueError
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues

@@ -17,7 +17,8 @@ from tests.integration.test_held_heads import HANGS, statuses
 from tests.integration.test_settle import FAILURE, SUCCESS, claim_sessions, outcomes
 from tests.probes import until
 from turnstile.backends.postgres.database import Connection, Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import NoClaim
 from turnstile.statements.settle import SETTLE, Held, Settled, SettleRequest, Superseded, settle

@@ -17,7 +17,8 @@ from tests.integration.conversing import FAILURE, Conversation, Reader, success
 from tests.probes import until
 from tests.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.memory.history import History
 from turnstile.memory.history_cache import LOAD

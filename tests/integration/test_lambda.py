@@ -17,7 +17,8 @@ from tests.integration.event_source import EventSource
 from tests.probes import until
 from tests.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.handlers.handler import Context, Handler, Retry, Turn
 from turnstile.message_queue import MessageQueues

@@ -11,7 +11,8 @@ import pytest
 from tests.conftest import sqs_client
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage, ReceivedMessage

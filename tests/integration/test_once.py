@@ -8,7 +8,8 @@ import pytest
 
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.statements.once_values import RecordedValue, record_value
 from turnstile.statements.redrive import revive
 from turnstile.turn.claimed_turn import ClaimedTurn

@@ -9,7 +9,8 @@ import pytest
 from tests.factories import make_submission
 from tests.integration.test_claim import claim_one, settle_one, submit_turns
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.queries.history import read_history, session_exists
 from turnstile.queries.turns import TurnFilter, list_turns, read_turn

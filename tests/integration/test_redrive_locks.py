@@ -13,7 +13,8 @@ from tests.factories import make_claim, make_submission, make_terms
 from tests.integration.test_settle import FAILURE
 from tests.probes import until
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.statements.claim import claim
 from turnstile.statements.halt import LOCK_HALTED, RETRY, retry
 from turnstile.statements.redrive import REVIVE, revive

@@ -14,7 +14,8 @@ from tests.factories import make_submission
 from tests.integration.test_claim import submit_turns
 from turnstile.backends.postgres.database import Database, Parameters, conninfo, number_placeholders
 from turnstile.backends.sqs.boto3_transport import Boto3Transport
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError
 from turnstile.memory.durable_items import PRUNE_ITEMS
 from turnstile.message_queue import MessageQueues

@@ -11,7 +11,8 @@ from psycopg.rows import dict_row
 from tests.integration.test_claim import claim_one, expire_leases, settle_one, submit_turns
 from tests.probes import until
 from turnstile.backends.postgres.database import Database, conninfo
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.statements.cancel import cancel
 from turnstile.statements.renew_lease import Renewal, renew
 from turnstile.turn.cancel_reason import CancelReason

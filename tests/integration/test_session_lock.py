@@ -10,7 +10,8 @@ from redis.crc import key_slot
 
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.worker.session_lock import Extension, Guard, LockedSession, LockExtender, Release, SessionLock, name_lock
 
 HANG_SECONDS = 20.0

@@ -9,7 +9,8 @@ import redis.asyncio
 
 from tests.integration.api.cable import Cable, cable_to
 from tests.stacks.stack import Stack
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock, name_lock
 
 

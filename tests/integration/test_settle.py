@@ -14,7 +14,8 @@ from tests.integration.test_claim import claim_one, expire_leases, settle_one, s
 from tests.probes import until
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.statements.cancel import cancel
 from turnstile.statements.claim import NoClaim, claim
 from turnstile.statements.settle import Held, Settled, SettleRequest, Superseded, settle

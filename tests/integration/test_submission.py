@@ -12,7 +12,8 @@ import pytest
 from tests.factories import make_submission
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import IdempotencyMismatchError, SubmissionRefusedError, TurnIdTakenError
 from turnstile.statements.cancel import cancel
 from turnstile.statements.submit import Accepted, Submission, forget_submissions, idempotency_key, submit, turn_id_key

@@ -9,7 +9,8 @@ from tests.integration.processing import message_about, processing
 from tests.integration.test_claim import claim_one, settle_one, submit_turns
 from tests.integration.test_held_heads import Noting
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.session_release import BACK_BASE_SECONDS

@@ -19,7 +19,7 @@ from tests.chaos.terms import TENANTS
 from tests.load.arrivals import Ask
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import load
+from turnstile.config.load_settings import load
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.commands.submit_direct import prepare, submit_all
 from turnstile.ops.dev.stack.ports import LOOPBACK

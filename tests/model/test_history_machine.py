@@ -22,7 +22,8 @@ from tests.model.history_machine import DEPTH, HistoryMachine
 from tests.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.redis.connect import connect
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 
 EXAMPLES = int(os.environ.get("TURNSTILE_MODEL_EXAMPLES", "0"))
 

@@ -15,7 +15,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.integration.memory.room import Room
 from tests.model.memory_machine import MemoryMachine
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 
 EXAMPLES = int(os.environ.get("TURNSTILE_MODEL_EXAMPLES", "0"))
 

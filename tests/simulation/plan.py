@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.worker.slots.tenant_slots import TenantShare
 
 TENANTS = ("alpha", "beta")

@@ -10,7 +10,8 @@ from uuid import UUID
 import pytest
 from typer.testing import CliRunner
 
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.doctor.environment import SeenWorker
 from turnstile.doctor.symptoms import SickTurn, Symptom
 from turnstile.ops.cli import app

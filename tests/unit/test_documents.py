@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
-from turnstile.config.settings import QueueSettings, Settings
-from turnstile.ops.terminal.exit_codes import ExitCode
+from turnstile.config.settings import Settings
+from turnstile.ops.dev.reference import pages
+from turnstile.ops.terminal.exit_codes import MEANINGS, ExitCode
 from turnstile.producer.app import server_config
 from turnstile.producer.http.client_connections import Connections
 from turnstile.relay.webhooks.delivery import CONCURRENT
 from turnstile.relay.webhooks.shares import PER_HOST, PER_TENANT
 from turnstile.turn.status import mermaid
-from turnstile.worker.process.watchdog import EXIT_STUCK
 
 ROOT = Path(__file__).parents[2]
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
@@ -42,12 +42,6 @@ MACHINE_PATH = re.compile(r"(?<![\w.}$-])/(?:wor[k]|roo[t]|hom[e]|User[s]|far[m]
 every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 every_decision = pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
-
-
-def table(page: Path, heading: str) -> list[list[str]]:
-    """The rows of the table whose first column has this heading."""
-    [block] = re.findall(rf"^\| {re.escape(heading)} \|.*\n\|[-| ]+\|\n((?:\|.*\n)+)", page.read_text(), re.MULTILINE)
-    return [[cell.strip() for cell in row.strip("|").split("|")] for row in block.splitlines()]
 
 
 def test_the_state_diagram_is_that_of_the_code() -> None:
@@ -90,43 +84,17 @@ def test_no_document_names_a_registry_or_a_path_of_a_machine(path: Path) -> None
     assert MACHINE_PATH.findall(text) == []
 
 
-def test_the_readme_tells_the_settings_and_their_defaults() -> None:
-    aliases = {
-        field.validation_alias or f"TURNSTILE_{name.upper()}": field for name, field in Settings.model_fields.items()
-    }
-    rows = table(README, "variable")
-
-    assert aliases.keys() <= {variable.strip("`") for variable, *_ in rows}
-    for variable, told, _ in rows:
-        default = aliases[variable.strip("`")].default
-        match default:
-            case None | "" | ():
-                assert told == "none", variable
-            case bool():
-                assert told == ("on" if default else "off"), variable
-            case int() | float():
-                assert float(told.split()[0].replace(",", "")) == default, variable
-            case _:
-                assert told == f"`{default}`", variable
+@pytest.mark.parametrize(("page", "text"), [pytest.param(*pair, id=pair[0].stem) for pair in pages().items()])
+def test_a_reference_page_says_what_the_code_says(page: Path, text: str) -> None:
+    assert page.read_text("utf-8") == text, "run: python -m turnstile.ops.dev.reference"
 
 
-def test_the_readme_tells_the_defaults_of_a_queue() -> None:
-    told = dict(re.findall(r"`(\w+)` \((\d+)\)", README.read_text()))
-    defaults = {name: field.default for name, field in QueueSettings.model_fields.items()}
-
-    assert {name: float(value) for name, value in told.items()} == {
-        name: value for name, value in defaults.items() if isinstance(value, int | float)
-    }
-
-
-def test_the_readme_tells_every_exit_code() -> None:
-    told = {int(code) for code, _ in table(README, "code")}
-
-    assert told == {*map(int, ExitCode), EXIT_STUCK}
+def test_every_exit_code_has_a_meaning() -> None:
+    assert {*MEANINGS} == {*ExitCode}
 
 
 def test_the_example_of_queue_declarations_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    from turnstile.config.settings import load
+    from turnstile.config.load_settings import load
 
     monkeypatch.delenv("TURNSTILE_QUEUES", raising=False)
 

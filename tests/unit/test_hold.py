@@ -4,7 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.heartbeat import Kept

@@ -13,13 +13,15 @@ from typer.testing import CliRunner
 from tests.conftest import ROOT
 from tests.log_restoring import log_restored
 from turnstile.config.logs import configure
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 
 SETUP = """
 import logging, structlog
 from turnstile.config import logs
 from turnstile.config.logs import configure
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.settings import Settings
+from turnstile.config.queue_settings import QueueSettings
 configure(Settings(log_format={log_format!r}, log_level={log_level!r}, queues=(QueueSettings(name="turns"),)))
 log = structlog.get_logger("turnstile.test")
 """

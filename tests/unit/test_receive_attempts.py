@@ -3,7 +3,8 @@
 import pytest
 
 from turnstile.backends.sqs.transport import Answer, CallRefusedError, Parameters
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
 

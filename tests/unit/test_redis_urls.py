@@ -3,7 +3,7 @@
 import pytest
 
 from turnstile.backends.redis.url import RedisKind, read
-from turnstile.config.settings import load
+from turnstile.config.load_settings import load
 from turnstile.errors import SettingsError
 
 

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from turnstile.config.settings import QueueSettings, Settings, load
+from turnstile.config.load_settings import load
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import SettingsError, UnknownQueueError
 
 OURS = ("TURNSTILE_", "DATABASE_URL", "REDIS_URL", "AWS_", "ECS_")

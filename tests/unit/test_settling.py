@@ -9,7 +9,8 @@ import pytest
 import turnstile.worker.settling
 from tests.unit.test_attempt import CLAIMED
 from turnstile.backends.batcher import MOST_BEGIN
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import Claim, NoClaim
 from turnstile.statements.settle import Settled, SettleRequest

@@ -15,7 +15,8 @@ from turnstile.backends.sqs.boto3_transport import Boto3Transport
 from turnstile.backends.sqs.http_answer import HttpAnswer
 from turnstile.backends.sqs.lean_transport import LeanTransport
 from turnstile.backends.sqs.signing import SqsSigning
-from turnstile.config.settings import Settings, load
+from turnstile.config.load_settings import load
+from turnstile.config.settings import Settings
 from turnstile.errors import SettingsError
 from turnstile.message_queue import MessageQueues
 

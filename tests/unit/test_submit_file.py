@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.ops.cli import app
 from turnstile.ops.commands.submit_direct import read_lines
 from turnstile.ops.terminal.exit_codes import ExitCode

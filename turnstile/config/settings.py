@@ -5,12 +5,11 @@ so. The rules that span several settings (timeouts must nest) stand in `Settings
 """
 
 import json
-import tomllib
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from turnstile.config.checks import (
@@ -24,145 +23,147 @@ from turnstile.config.checks import (
     parse_api_keys,
     parse_list,
 )
-from turnstile.errors import SettingsError, UnknownQueueError
-from turnstile.turn.limits import MAX_ATTEMPTS, MAX_SECONDS
-from turnstile.turn.message import ID_PATTERN, ID_RULE, MAX_VISIBILITY_SECONDS, is_valid_id
+from turnstile.config.queue_settings import QueueSettings, Seconds
+from turnstile.errors import UnknownQueueError
+from turnstile.turn.message import ID_RULE, is_valid_id
 
-Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 PREFIX = "TURNSTILE_"
 LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-class QueueSettings(BaseModel):
-    """A queue as it is declared in `turnstile.toml` or TURNSTILE_QUEUES."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: Annotated[str, Field(pattern=rf"^{ID_PATTERN}$")]
-    sqs: str = ""
-    """SQS queue name or URL; the queue's own name when left out."""
-    dlq: str = ""
-    """Name or URL of its dead-letter queue; `<name>-dlq` (`.fifo` kept) when left out."""
-    handler: str | None = None
-    """`module:function`, for workers that are not told otherwise."""
-    max_attempts: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = 5
-    max_crashes: Annotated[int, Field(ge=1, le=100)] = 3
-    on_failure: Literal["dead_letter", "halt"] = "dead_letter"
-    """Whether a FAILED turn is dead-lettered and passed over, or halts its session until a person decides (G9)."""
-    timeout_seconds: Seconds = 300.0
-    visibility_seconds: Annotated[float, Field(ge=1, le=MAX_VISIBILITY_SECONDS)] = 60.0
-    expires_in_seconds: Seconds = 900.0
-    """Retries, snoozes and takeovers end here; a first attempt is made however late it comes."""
-
-    @property
-    def halts(self) -> bool:
-        """Whether a FAILED turn halts its session."""
-        return self.on_failure == "halt"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _complete(cls, fields: Any) -> Any:
-        if isinstance(fields, dict) and isinstance(fields.get("name"), str):
-            sqs = fields.get("sqs") or fields["name"]
-            stem = sqs.removesuffix(".fifo")
-            fields = {"dlq": f"{stem}-dlq{sqs[len(stem) :]}", **fields, "sqs": sqs}
-        return fields
-
-
 class Settings(BaseSettings):
-    """Everything a process needs to know from outside. Build it with `load`."""
+    """Everything a process needs to know from outside. Build it with `config.load_settings.load`.
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", populate_by_name=True)
+    The docstring of a field is what `docs/settings.md` says of its variable.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="ignore", populate_by_name=True
+    )
 
     # Not in the representation: they may hold passwords.
     database_url: str = Field("postgresql://localhost/turnstile", validation_alias="DATABASE_URL", repr=False)
+    """PostgreSQL 18. In production with `?sslmode=verify-full&sslrootcert=FILE`."""
     redis_url: str = Field("redis://localhost:6379/0", validation_alias="REDIS_URL", repr=False)
+    """Redis 6.2 or newer, for the session locks: `redis[s]://host/0`, `redis[s]+sentinel://host,host/name/0` or
+    `redis[s]+cluster://host,host`, with `?ssl_ca_certs=FILE` ([forms](runbooks/redis-and-tls.md)). TLS is always verified."""
     memory_redis_url: str | None = Field(None, repr=False)
-    """Where histories, working memories and events live, if that is not the Redis of the locks."""
+    """Redis of the histories, working memories and events, in the same forms. Left out: `REDIS_URL`."""
     aws_region: str | None = Field(None, validation_alias="AWS_REGION")
+    """Region of the queues. Left out: the region of the AWS configuration."""
     sqs_endpoint_url: str | None = Field(None, validation_alias="AWS_ENDPOINT_URL_SQS")
+    """Another SQS than AWS's."""
     sqs_transport: Literal["boto3", "lean"] = "boto3"
-    """How calls of SQS are carried (`backends.sqs.transport`)."""
+    """How calls of SQS are carried: by boto3, or without its layers for less CPU."""
 
-    # Set by ECS itself in every task; nobody else sets them.
     ecs_agent_uri: Annotated[str | None, AfterValidator(check_agent_uri)] = Field(
         None, validation_alias="ECS_AGENT_URI"
     )
+    """Set by ECS. A worker with turns in flight asks this agent not to end its task."""
     ecs_metadata_uri: Annotated[str | None, AfterValidator(check_agent_uri)] = Field(
         None, validation_alias="ECS_CONTAINER_METADATA_URI_V4"
     )
+    """Set by ECS. The task's id is read there, and stands in every log line."""
 
     secrets: dict[str, str] | None = Field(None, repr=False)
-    """Which settings a Lambda function reads from Secrets Manager, as JSON: variable to id (`config.secrets_manager`)."""
+    """For a Lambda function: JSON, which variable stands in which secret of Secrets Manager."""
 
     config: Path = Path("turnstile.toml")
+    """File that declares the queues. Without the file there is one queue."""
     queues: Annotated[tuple[QueueSettings, ...], NoDecode] = ()
-    """JSON list in TURNSTILE_QUEUES, else `[[queues]]` of the config file, else the single queue `turns`."""
+    """The queues as a JSON list. It wins over the file."""
     queue: str = "turns"
+    """The queue that a worker serves, and that a submit without a queue goes to."""
     handler: str | None = None
+    """`module:function`, found from the working directory."""
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
+    """Slots of a worker process: how many handlers run at a time. A worker prefetches as many turns again at most."""
     tenant_slots: Annotated[int, Field(ge=1)] | Literal["fair", "all"] = "fair"
-    """How many of the slots one tenant may have at a time (G20). "fair": as in `worker.slots.tenant_slots`."""
+    """How many sessions of one tenant a worker works on at a time (G20): a number, `all`, or `fair`. With `fair` a tenant has all
+    slots while no other tenant has turns for this worker, else three quarters at most
+    ([how](adr/0062-fair-shares-of-the-slots.md))."""
     memory_connections: Annotated[int, Field(ge=1, le=1000)] = 20
-    """To the memory's Redis, for the working memory of one process (H9)."""
+    """Connections of a process's `ctx.memory` to Redis (H9). Histories and events have their own, without a bound."""
     redis_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]{0,64}$")] = ""
+    """Put before every Redis key."""
 
     api_host: str = "127.0.0.1"
+    """Address that the API listens at. Another address than the loopback needs keys."""
     api_port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    """Port of the API; 0 picks a free one."""
     api_connections: Annotated[int, Field(ge=16, le=100_000)] | None = None
+    """Connections of clients to an API process, half of them for event streams and waits. Left out: three quarters of the files
+    that it may open, 10,000 at most ([what happens beyond](adr/0059-connections-of-the-api.md))."""
     api_keys: Annotated[tuple[tuple[str, str], ...], NoDecode, Field(repr=False)] = ()
-    """`tenant:key` pairs, separated by commas. None: tenant `default`, on the loopback address only."""
+    """`tenant:key` pairs, separated by commas; a key has 8 characters or more. Left out: everything is tenant `default`."""
     api_url: str = "http://127.0.0.1:8080"
+    """Where `turnstile submit` sends."""
     api_key: Annotated[str | None, Field(repr=False)] = None
+    """The key that `turnstile submit` shows."""
     max_body_bytes: Annotated[int, Field(ge=1024, le=900_000)] = 65_536
+    """Largest body of a request."""
 
     lease_seconds: Seconds = 30.0
-    """Of the row and of the session lock: one number, because each makes sense only with the other."""
+    """Of a claim and of the session lock. Not longer than a queue's visibility timeout."""
     heartbeat_seconds: Seconds | None = None
+    """Time between two renewals of the leases. Left out: a third of the lease."""
     net_seconds: Seconds = 60.0
-    """How long a PENDING row waits for its message before the relay sends another."""
+    """How long the relay waits at least before it sends a PENDING turn's wake-up again, in case the first was lost."""
     relay: bool = True
+    """Whether a worker process runs the relay, too."""
     relay_tick_seconds: Seconds = 1.0
+    """Time between two rounds of the relay."""
     relay_stamp_seconds: Seconds = 15.0
+    """What a relay took and did not send, because it died, is due again after this."""
     takeover_resend_seconds: Seconds = 5.0
+    """Time between two wake-ups of a turn whose lease ran out, and between two looks at parents that wait for children."""
     receive_wait_seconds: Annotated[int, Field(ge=0, le=20)] = 20
+    """Length of a long poll, and the longest that an idle worker takes to stop."""
     pollers: Annotated[int, Field(ge=1, le=16)] = 1
-    """Long polls at a time. One brings ten messages; more only pay with hundreds of slots."""
+    """Long polls at a time. Two more go beside them while there is a backlog, so more pay with hundreds of slots only."""
     hold_turns: Annotated[int, Field(ge=1)] = 20
+    """Turns of one session in a row where other sessions wait for the slot, or the tenant has its share."""
     hold_seconds: Seconds = 30.0
+    """The longest that a worker keeps one session, whether or not others wait."""
     grace_seconds: Annotated[float, Field(ge=0, le=7_200)] = 90.0
-    """From the first SIGTERM to handing turns back. ECS kills at stopTimeout (120 s at most on Fargate)."""
+    """From SIGTERM until running turns are handed back. ECS kills at stopTimeout (120 s at most on Fargate)."""
     cancel_grace_seconds: Annotated[float, Field(ge=0, le=600)] = 5.0
-    """How long a cancelled handler may take to come to its end before it is left behind."""
+    """How long a cancelled handler may take to end. The worker goes on without it then."""
     watchdog_seconds: Seconds = 60.0
-    """The process exits when its event loop has been stuck this long."""
+    """A worker whose event loop is stuck for so long exits with 70."""
     deaf_seconds: Seconds = 120.0
-    """Not live any more when no poll has come back for this long: see `worker.consumer.Consumer.deaf_for`."""
+    """`/healthz` is 503 when no receive call has returned for so long (a failed call counts once one has succeeded), or when
+    handlers that ignored their cancellation occupy every slot for so long."""
     health_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
-    """Where a worker answers /healthz and /readyz; none by default, 0 picks a free port."""
+    """Port of a worker's `/healthz` and `/readyz`; 0 picks a free one."""
     retry_base_seconds: Seconds = 1.0
+    """Longest wait before the second attempt. It doubles with each attempt."""
     retry_cap_seconds: Seconds = 120.0
+    """Longest wait before any attempt."""
     history_messages: Annotated[int, Field(ge=1, le=1000)] = 200
-    """How many of a session's last messages are kept in Redis. Whoever asks for more is answered from Postgres."""
+    """Last messages of a session that Redis keeps. A request for more is answered from Postgres."""
     history_ttl_seconds: Seconds = 86_400.0
-    """How long they stay there after the session's last turn. When they are gone, the next reader pays one query."""
+    """How long Redis keeps them after the session's last turn."""
     events_ttl_seconds: Seconds = 600.0
-    """How long a turn's events can be read again after the last of them; the answer stays in the table."""
+    """How long a turn's events can be read again after the last of them. The reply stays in the table."""
     events_cap: Annotated[int, Field(ge=100, le=1_000_000)] = 5_000
-    """Events of one turn that are kept; when there are more, its stream begins anew with the text so far."""
+    """Events that are kept of one turn. With more, its stream begins anew with the text so far."""
     stream_heartbeat_seconds: Seconds = 15.0
-    """After so much silence a stream of events says that it is alive."""
+    """Silence of an event stream before the API sends a heartbeat comment."""
     max_wait_seconds: Annotated[float, Field(ge=0, le=900)] = 60.0
-    """At most so long does a request wait for its turn to end."""
+    """Longest `Prefer: wait` or `?wait=`."""
     idempotency_days: Annotated[float, Field(gt=0, le=365)] = 1.0
+    """How long an `Idempotency-Key` is remembered, at least."""
 
     webhook_hosts: Annotated[tuple[str, ...], NoDecode] = ()
-    """Where completion webhooks may go: `host`, `*.domain` or `*`, perhaps with `:port`. None: there are none."""
+    """Where webhooks may go: `host`, `*.domain` or `*`, separated by commas. For the API and for each process with a relay."""
     webhook_secrets: Annotated[tuple[str, ...], NoDecode, Field(repr=False)] = ()
-    """`whsec_<base64>`, what they are signed with; two while one takes the place of the other."""
+    """`whsec_...`: the secrets that webhooks are signed with. Two while one replaces the other."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe level that is logged. Operators' commands log from `warning` on, unless this is set."""
     log_format: Literal["json", "console", "auto"] = "auto"
+    """`auto`: `console` on a terminal, else `json`."""
 
     @field_validator("queues", mode="before")
     @classmethod
@@ -248,53 +249,3 @@ class Settings(BaseSettings):
             return self.queues_by_name[name]
         except KeyError:
             raise UnknownQueueError(name, tuple(self.queues_by_name)) from None
-
-
-def load(**overrides: Any) -> Settings:
-    """The settings of this process: `overrides` (from the command line), then the environment, then the config file.
-
-    Raises SettingsError with every offending setting in one message.
-    """
-    given = {name: value for name, value in overrides.items() if value is not None}
-    try:
-        settings = Settings(**given)
-        if settings.queues:
-            return settings
-        # Validated again whole: the rules that span settings must see the queues.
-        named = "config" in settings.model_fields_set
-        return Settings(**given, queues=_declared(settings.config, settings.queue, named=named))
-    except ValidationError as error:
-        raise SettingsError("; ".join(map(_explain, error.errors()))) from None
-    except ValueError as error:
-        raise SettingsError(str(error)) from None
-
-
-def _declared(config: Path, only: str, *, named: bool) -> tuple[dict[str, Any], ...]:
-    try:
-        document = tomllib.loads(config.read_text("utf-8"))
-    except FileNotFoundError:
-        if named:
-            raise SettingsError(f"TURNSTILE_CONFIG: there is no file {config}") from None
-        # Nothing declared: one queue, whatever it is called, needs no file.
-        return ({"name": only},)
-    except OSError as error:
-        raise SettingsError(f"{config}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SettingsError(f"{config}: is not UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{config}: {error}") from None
-    if unknown := sorted(document.keys() - {"queues"}):
-        raise SettingsError(f"{config}: unknown: {', '.join(unknown)}; only [[queues]] may stand there")
-    queues = document.get("queues")
-    if not isinstance(queues, list) or not queues:
-        raise SettingsError(f"{config}: declares no [[queues]]")
-    return tuple(queues)
-
-
-def _explain(error: Any) -> str:
-    name = ".".join(str(part) for part in error["loc"])
-    message = str(error["msg"]).removeprefix("Value error, ")
-    if not name:
-        return message
-    variable = name if name.isupper() else f"{PREFIX}{name.upper()}"
-    return f"{variable}: {message}"

@@ -15,7 +15,8 @@ import structlog
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import ParentSupersededError, QueueUnavailableError, SubmissionRefusedError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.submit import Accepted, Submission, submit

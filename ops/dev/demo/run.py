@@ -17,7 +17,8 @@ import httpx
 from rich.console import Console
 
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import Settings, load
+from turnstile.config.load_settings import load
+from turnstile.config.settings import Settings
 from turnstile.examples.conversations import load as load_conversations
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.commands.queues import create_declared

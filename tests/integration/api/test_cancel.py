@@ -9,7 +9,8 @@ from httpx import AsyncClient
 from tests.factories import make_claim, make_terms
 from tests.integration.api.expectations import expect_problem
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.claim import claim
 from turnstile.turn.message import decode

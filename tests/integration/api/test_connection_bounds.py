@@ -31,7 +31,7 @@ PROGRAM = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, ({OPEN_FILES}, {OPEN_FILES}))
 from turnstile.producer.app import serve
-from turnstile.config.settings import load
+from turnstile.config.load_settings import load
 serve(load())
 """
 HANGS_SECONDS = 120.0

@@ -8,7 +8,7 @@ import pytest
 from httpx import AsyncClient, Response
 
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings
+from turnstile.config.queue_settings import QueueSettings
 from turnstile.message_queue import MessageQueues
 
 pytestmark = pytest.mark.stack

@@ -15,7 +15,8 @@ from tests.integration.api.cable import Cable, cable_to
 from tests.integration.api.conftest import Connect, call
 from tests.probes import until
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dev.stack.ports import choose_free
 from turnstile.producer.submit import wake_ups as wake_up_sending

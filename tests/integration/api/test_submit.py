@@ -11,7 +11,8 @@ from httpx import AsyncClient
 from tests.integration.api.conftest import Connect
 from tests.probes import until
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.message import decode
 

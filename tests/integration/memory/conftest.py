@@ -7,7 +7,8 @@ import redis.asyncio
 
 from tests.integration.memory.room import Room
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.memory.working import WorkingMemory
 
 

@@ -14,7 +14,8 @@ from tests.integration.ops.conftest import Turnstile
 from tests.integration.ops.dead_turns import make_dead, make_failed, rows, send_dead_letters
 from tests.probes import until
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.redrive import BATCH, Redrive, RedriveResult, find_candidates
 from turnstile.ops.dead_letters.verdict import Verdict

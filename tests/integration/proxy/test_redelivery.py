@@ -8,7 +8,7 @@ import pytest
 from tests.chaos.proxy.control import ProxyControl
 from tests.integration.proxy.conftest import receive, wake_up
 from tests.probes import until
-from turnstile.config.settings import QueueSettings
+from turnstile.config.queue_settings import QueueSettings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
 

@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError
 
 from tests.chaos.proxy.control import ProxyControl
 from tests.integration.proxy.conftest import receive, wake_up
-from turnstile.config.settings import QueueSettings
+from turnstile.config.queue_settings import QueueSettings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
 

@@ -13,7 +13,7 @@ from tests.conftest import sqs_client
 from tests.integration.proxy.conftest import receive, wake_up
 from tests.probes import until
 from tests.stacks.stack import Stack
-from turnstile.config.settings import QueueSettings
+from turnstile.config.queue_settings import QueueSettings
 from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import DeadLetter

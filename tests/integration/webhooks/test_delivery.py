@@ -18,7 +18,8 @@ from tests.integration.webhooks.conftest import SECRET
 from tests.integration.webhooks.receiver import HOST, Receiver
 from tests.probes import until
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.relay.webhooks import delivery as webhook_delivery
 from turnstile.relay.webhooks.delivery import WebhookDelivery
 from turnstile.relay.webhooks.post import WebhookPost

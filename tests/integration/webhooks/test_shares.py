@@ -14,7 +14,8 @@ from tests.integration.archiving import end_turn
 from tests.integration.webhooks.receiver import HOST, SLOW_HOST, Receiver, server_context
 from tests.probes import until
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import QueueSettings, Settings
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.relay.webhooks import post as webhook_post
 from turnstile.relay.webhooks.delivery import CONCURRENT, WebhookDelivery
 from turnstile.relay.webhooks.post import WebhookPost

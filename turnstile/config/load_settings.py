@@ -1,0 +1,60 @@
+"""Loading the settings: the command line, then the environment, then the file that declares the queues."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from turnstile.config.settings import PREFIX, Settings
+from turnstile.errors import SettingsError
+
+
+def load(**overrides: Any) -> Settings:
+    """The settings of this process: `overrides` (from the command line), then the environment, then the config file.
+
+    Raises SettingsError with every offending setting in one message.
+    """
+    given = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        settings = Settings(**given)
+        if settings.queues:
+            return settings
+        # Validated again whole: the rules that span settings must see the queues.
+        named = "config" in settings.model_fields_set
+        return Settings(**given, queues=_declared(settings.config, settings.queue, named=named))
+    except ValidationError as error:
+        raise SettingsError("; ".join(map(_explain, error.errors()))) from None
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+
+
+def _declared(config: Path, only: str, *, named: bool) -> tuple[dict[str, Any], ...]:
+    try:
+        document = tomllib.loads(config.read_text("utf-8"))
+    except FileNotFoundError:
+        if named:
+            raise SettingsError(f"TURNSTILE_CONFIG: there is no file {config}") from None
+        # Nothing declared: one queue, whatever it is called, needs no file.
+        return ({"name": only},)
+    except OSError as error:
+        raise SettingsError(f"{config}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{config}: is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{config}: {error}") from None
+    if unknown := sorted(document.keys() - {"queues"}):
+        raise SettingsError(f"{config}: unknown: {', '.join(unknown)}; only [[queues]] may stand there")
+    queues = document.get("queues")
+    if not isinstance(queues, list) or not queues:
+        raise SettingsError(f"{config}: declares no [[queues]]")
+    return tuple(queues)
+
+
+def _explain(error: Any) -> str:
+    name = ".".join(str(part) for part in error["loc"])
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if not name:
+        return message
+    variable = name if name.isupper() else f"{PREFIX}{name.upper()}"
+    return f"{variable}: {message}"

@@ -1,0 +1,51 @@
+"""What is declared of one queue."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from turnstile.turn.limits import MAX_ATTEMPTS, MAX_SECONDS
+from turnstile.turn.message import ID_PATTERN, MAX_VISIBILITY_SECONDS
+
+Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
+
+
+class QueueSettings(BaseModel):
+    """A queue as it is declared in `turnstile.toml` or TURNSTILE_QUEUES."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, Field(pattern=rf"^{ID_PATTERN}$")]
+    """What submits and workers call the queue."""
+    sqs: str = ""
+    """Name or URL of the SQS queue. Left out: the queue's own name."""
+    dlq: str = ""
+    """Name or URL of its dead-letter queue. Left out: `<sqs>-dlq`, with `.fifo` kept at the end."""
+    handler: str | None = None
+    """`module:function`, for workers that are started without `--handler`."""
+    max_attempts: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = 5
+    """Attempts of a turn. A submit's own value wins, then the handler's, then this."""
+    max_crashes: Annotated[int, Field(ge=1, le=100)] = 3
+    """Workers that a turn may cost before it ends FAILED as `crash_loop`."""
+    on_failure: Literal["dead_letter", "halt"] = "dead_letter"
+    """`dead_letter`: a session goes on behind a FAILED turn. `halt`: it waits for `turnstile retry` or `turnstile skip`."""
+    timeout_seconds: Seconds = 300.0
+    """Of one attempt. A submit's own value wins, then the handler's, then this."""
+    visibility_seconds: Annotated[float, Field(ge=1, le=MAX_VISIBILITY_SECONDS)] = 60.0
+    """Visibility timeout of a received message. A worker extends it while it works on the turn."""
+    expires_in_seconds: Seconds = 900.0
+    """From the submit or `execute_at`: no retry and no snooze begins later. A first attempt is made however late it comes."""
+
+    @property
+    def halts(self) -> bool:
+        """Whether a FAILED turn halts its session."""
+        return self.on_failure == "halt"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and isinstance(fields.get("name"), str):
+            sqs = fields.get("sqs") or fields["name"]
+            stem = sqs.removesuffix(".fifo")
+            fields = {"dlq": f"{stem}-dlq{sqs[len(stem) :]}", **fields, "sqs": sqs}
+        return fields
