@@ -44,59 +44,59 @@ demo: setup ## the whole thing at work: 40 conversations, a killed worker, dead 
 test: setup ## all tests, on a stack of their own
 	@$(BIN)/python -m pytest -n 4 --dist load $(ARGS)
 
-# What needs a stack, on containers. Fails where no Docker engine answers.
-test-containers: setup ## the integration and end-to-end tests, on Testcontainers
-	@$(BIN)/python -m pytest --stack=containers -n 2 --dist load tests/integration tests/contract tests/model tests/e2e $(ARGS)
+# Fails where no Docker engine answers.
+test-containers: setup ## the tests that need a stack, on Testcontainers
+	@$(BIN)/python -m pytest --stack=containers -n 2 --dist load $(ARGS)
 
 # Costs money, less than a cent a run. TURNSTILE_TEST_QUEUES names the queues, which must be used by nothing else: CONTRIBUTING.md.
 test-aws: setup ## the tests that use SQS, on queues at AWS that the environment names
-	@$(BIN)/python -m pytest --stack=aws tests/integration/test_message_queue.py tests/integration/test_consumer.py tests/e2e $(ARGS)
+	@$(BIN)/python -m pytest --stack=aws tests/message_queue/test_message_queue.py tests/worker/test_consumer.py tests/e2e $(ARGS)
 
 # The proof: what happens to turns while everything around them breaks. ARGS are the options of each (`ARGS=--help`).
 chaos: setup ## real processes under 58 kinds of faults, and a verdict on what they left behind
-	@$(BIN)/python -m tests.chaos $(ARGS)
+	@$(BIN)/python -m tests.proof.chaos $(ARGS)
 
 crashpoints: setup ## every await of a turn's way, struck by each kind of fault
-	@$(BIN)/python -m tests.crashpoints $(ARGS)
+	@$(BIN)/python -m tests.proof.crashpoints $(ARGS)
 
 simulate: setup ## seeded lives of whole systems on a virtual clock
-	@$(BIN)/python -m tests.simulation $(ARGS)
+	@$(BIN)/python -m tests.proof.simulation $(ARGS)
 
 planted-bugs: setup ## whether the checker convicts the guilty
-	@$(BIN)/python -m tests.planted_bugs $(ARGS)
+	@$(BIN)/python -m tests.proof.planted_bugs $(ARGS)
 
 soak: setup ## an hour at half load, and what was not given back after it
-	@$(BIN)/python -m tests.chaos.soak $(ARGS)
+	@$(BIN)/python -m tests.proof.chaos.soak $(ARGS)
 
 scaling: setup ## load that comes and goes, and a fleet of workers that follows its backlog
-	@$(BIN)/python -m tests.chaos.scaling $(ARGS)
+	@$(BIN)/python -m tests.proof.chaos.scaling $(ARGS)
 
 recovery: setup ## a worker is killed, or the table locked: how soon its turns begin again, and that none is taken from the living
-	@$(BIN)/python -m tests.chaos.recovery $(ARGS)
+	@$(BIN)/python -m tests.proof.chaos.recovery $(ARGS)
 
 failover: setup ## the primary of Redis dies in mid-run, behind sentinels and in a cluster
-	@$(BIN)/python -m tests.chaos.failover $(ARGS)
+	@$(BIN)/python -m tests.proof.chaos.failover $(ARGS)
 
 # With SEED=$$RANDOM somewhere else than yesterday; each prints its seed.
 SEED := 1
 proof: setup ## a short form of the four, for continuous integration
-	@$(BIN)/python -m tests.simulation --seed $(SEED) --seconds 8
-	@$(BIN)/python -m tests.chaos --seed $(SEED) --seconds 15 --lanes 5 --between 0.3
+	@$(BIN)/python -m tests.proof.simulation --seed $(SEED) --seconds 8
+	@$(BIN)/python -m tests.proof.chaos --seed $(SEED) --seconds 15 --lanes 5 --between 0.3
 	@$(MAKE) --no-print-directory -j 2 -O proof-of-crashes proof-of-verdicts
 
 # Side by side: both wait for leases more than they work.
 proof-of-crashes:
-	@$(BIN)/python -m tests.crashpoints --seed $(SEED) --short 24 --jobs 8
+	@$(BIN)/python -m tests.proof.crashpoints --seed $(SEED) --short 24 --jobs 8
 
 proof-of-verdicts:
-	@$(BIN)/python -m tests.planted_bugs --seed $(SEED) --sample 3 --jobs 4
+	@$(BIN)/python -m tests.proof.planted_bugs --seed $(SEED) --sample 3 --jobs 4
 
 # Absolute figures mean something on a machine that does nothing else; ratios of one run mean something anywhere.
 bench: setup ## how fast it is, beside its peers: tables and plots (ARGS='--quick' only shows that it works)
 	@$(BIN)/python -m bench $(ARGS)
 
 load: setup ## a quarter of an hour at 70 % straight to the queue, then through the API (ARGS='--quick' only shows that it works)
-	@$(BIN)/python -m tests.load $(ARGS)
+	@$(BIN)/python -m tests.proof.load $(ARGS)
 
 # Needs terraform and its AWS provider, which nothing else here does.
 infra-check: setup ## the Terraform of infra/, and the tests on the queues that it makes

@@ -13,11 +13,11 @@ import pytest
 from alembic import command
 from alembic.config import Config
 
-from tests.databases import Databases
-from tests.given_queues import empty, find_given_queues
-from tests.log_restoring import log_restored
-from tests.stacks.aws import AwsStack, protect
-from tests.stacks.choice import (
+from tests.support.databases import Databases
+from tests.support.given_queues import empty, find_given_queues
+from tests.support.log_restoring import log_restored
+from tests.support.stacks.aws import AwsStack, protect
+from tests.support.stacks.choice import (
     pytest_addoption,
     pytest_collection_modifyitems,
     pytest_configure,
@@ -27,7 +27,7 @@ from tests.stacks.choice import (
     pytest_testnodedown,
     running_stack,
 )
-from tests.stacks.stack import Stack
+from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings

@@ -1,6 +1,6 @@
 """The reference pages that are generated from the code: `docs/settings.md` and `docs/exit-codes.md`.
 
-    python -m turnstile.ops.dev.reference      writes them anew
+python -m turnstile.ops.dev.reference      writes them anew
 """
 
 import ast
@@ -22,12 +22,12 @@ SETTINGS = """# Settings
 
 Generated from `turnstile/config/settings.py` by `python -m turnstile.ops.dev.reference`.
 
-A process reads its settings once, when it starts, and refuses to start if one is wrong. The AWS SDK's own variables apply as well.
-A variable `TURNSTILE_…` that is no setting is named in one line on standard error, with the setting that was probably meant. It
-refuses nothing: after a rollback the environment still has the variables of the newer release.
+A process reads its settings once, when it starts, and refuses to start if one is wrong. The AWS SDK's own variables apply
+as well. A variable `TURNSTILE_…` that is no setting is named in one line on standard error, with the setting that was
+probably meant. It refuses nothing: after a rollback the environment still has the variables of the newer release.
 
-Every option of a command is a variable, too: `TURNSTILE_REDRIVE_LIMIT` is `turnstile redrive --limit`. With `TURNSTILE_DEBUG=1` an
-error is a stack trace in place of a line.
+Every option of a command is a variable, too: `TURNSTILE_REDRIVE_LIMIT` is `turnstile redrive --limit`. With
+`TURNSTILE_DEBUG=1` an error is a stack trace in place of a line.
 
 | variable | default | meaning |
 |---|---|---|
@@ -72,17 +72,14 @@ def pages() -> dict[Path, str]:
 
 def _meanings(model: type[BaseModel]) -> list[str]:
     """The docstring of each field, in the order of the class. Raises ValueError for a field without one."""
-    body = ast.parse(inspect.getsource(model).lstrip()).body[0]
-    assert isinstance(body, ast.ClassDef)
+    [declared] = (one for one in ast.parse(inspect.getsource(model)).body if isinstance(one, ast.ClassDef))
     found = []
-    for statement, following in zip(body.body, body.body[1:], strict=False):
-        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
-            continue
-        if statement.target.id not in model.model_fields:
-            continue
-        if not (isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)):
-            raise ValueError(f"{model.__name__}.{statement.target.id} has no docstring")
-        found.append(re.sub(r"\s+", " ", str(following.value.value)).strip())
+    for statement, following in zip(declared.body, declared.body[1:], strict=False):
+        match statement, following:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found.append(re.sub(r"\s+", " ", text).strip())
+            case ast.AnnAssign(target=ast.Name(id=name)), _ if name in model.model_fields:
+                raise ValueError(f"{model.__name__}.{name} has no docstring")
     return found
 
 

@@ -31,12 +31,12 @@ HANDS_THE_ENVIRONMENT_ON = {
 }
 
 MAY_SLEEP = {
-    "tests/probes.py": "the one place that waits",
+    "tests/support/probes.py": "the one place that waits",
     "tests/e2e/handlers.py": "handlers under test, which are slow on purpose",
-    "tests/chaos/handler.py": "the same",
-    "tests/chaos/family_acts.py": "the same",
-    "tests/chaos/recovery.py": "its handler, likewise",
-    "tests/chaos/memory_acts.py": "the same",
+    "tests/proof/chaos/handler.py": "the same",
+    "tests/proof/chaos/family_acts.py": "the same",
+    "tests/proof/chaos/recovery.py": "its handler, likewise",
+    "tests/proof/chaos/memory_acts.py": "the same",
 }
 
 Finder = Callable[[ast.AST], list[int]]

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tests.fakes.lock import FakeRedis
-from tests.stacks.stack import Stack
+from tests.support.fakes.lock import FakeRedis
+from tests.support.stacks.stack import Stack
 from turnstile.memory.history_cache import APPEND, LOAD, STORE
 
 LONG_MS = 600_000

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 import redis
 
-from tests.fakes.lock import AsyncClient, BlockingClient, Direct, FakeRedis
-from tests.probes import until
+from tests.support.fakes.lock import AsyncClient, BlockingClient, Direct, FakeRedis
+from tests.support.probes import until
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.worker.session_lock import Extension, Guard, LockedSession, LockExtender, Release, SessionLock, name_lock
@@ -44,7 +44,7 @@ def _settings(url: str) -> Settings:
     )
 
 
-@pytest.fixture(params=["real", "fake"])
+@pytest.fixture(params=[pytest.param("real", marks=pytest.mark.stack), "fake"])
 async def locks(request: pytest.FixtureRequest) -> AsyncIterator[Locks]:
     """The same hands, on either."""
     if request.param == "real":

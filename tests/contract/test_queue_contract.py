@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.conftest import sqs_client
-from tests.fakes.queue_model import StaleHandle
-from tests.fakes.queues import FakeMessageQueues, FakeSqs, FakeTransport
-from tests.probes import until
+from tests.support.fakes.queue_model import StaleHandle
+from tests.support.fakes.queues import FakeMessageQueues, FakeSqs, FakeTransport
+from tests.support.probes import until
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import UnknownQueueError
@@ -54,7 +54,7 @@ def fifo(request: pytest.FixtureRequest) -> bool:
     return bool(request.param == "fifo")
 
 
-@pytest.fixture(params=["boto3", "lean", "fake"])
+@pytest.fixture(params=[*(pytest.param(name, marks=pytest.mark.stack) for name in ("boto3", "lean")), "fake"])
 async def queues(request: pytest.FixtureRequest, fifo: bool, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Queues]:
     """The same hand, on either."""
     name = f"turns-{uuid4().hex[:12]}"

@@ -9,11 +9,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.contract.fleet_hands import SESSIONS, Hands, opened, settings_for
-from tests.fleet.certificates import Certificates, make
-from tests.fleet.fleets import Fleet, cluster, tls_sentinel
-from tests.fleet.servers import program_of
-from tests.probes import until
-from tests.stacks.stack import Stack
+from tests.support.fleet.certificates import Certificates, make
+from tests.support.fleet.fleets import Fleet, cluster, tls_sentinel
+from tests.support.fleet.servers import program_of
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
 from turnstile.memory.history_entry import Entry
 from turnstile.memory.interface import MemoryChange
 from turnstile.memory.item import Place, Write

@@ -6,9 +6,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.databases import Databases
 from tests.e2e.forks import ForkServer
 from tests.e2e.rig import Product, WorkerProcess
+from tests.support.databases import Databases
 from turnstile.config.settings import Settings
 
 EVIDENCE = """

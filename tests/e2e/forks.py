@@ -1,7 +1,7 @@
 """The tests' side of the fork server: the product's processes without a second of imports for each.
 
 Real processes with real signals and exit codes, as `subprocess.Popen` has them; only how they come to be is different. That
-`turnstile worker` and `turnstile api` start from nothing as well is tested elsewhere (tests/integration/api/test_serving.py).
+`turnstile worker` and `turnstile api` start from nothing as well is tested elsewhere (tests/producer/api/test_serving.py).
 """
 
 import json
@@ -23,7 +23,7 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.fork_server"],
+            [sys.executable, "-m", "tests.proof.chaos.fork_server"],
             cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, bufsize=0,
         )  # fmt: skip
         self._codes: dict[int, int] = {}

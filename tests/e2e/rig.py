@@ -10,9 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from tests.e2e.forks import ForkServer
-from tests.factories import make_submission
-from tests.given_queues import find_given_queues
-from tests.probes import until, wait_until
+from tests.support.factories import make_submission
+from tests.support.given_queues import find_given_queues
+from tests.support.probes import until, wait_until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues

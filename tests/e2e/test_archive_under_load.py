@@ -6,7 +6,7 @@ from uuid import UUID
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.probes import until
+from tests.support.probes import until
 from turnstile.archive.move import STATEMENT_TIMEOUT_SECONDS, ArchiveFilter, read_cutoff
 from turnstile.backends.postgres.database import Database
 from turnstile.ops.commands.archive_run import Archive, ArchiveResult

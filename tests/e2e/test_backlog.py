@@ -4,7 +4,7 @@ import pytest
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.probes import until
+from tests.support.probes import until
 
 
 @pytest.mark.parametrize("command", ["worker", "relay"])

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.probes import until
-from tests.stacks.stack import Stack
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
 from turnstile.statements.cancel import CancelReason, cancel
 
 HANDLER = {"TURNSTILE_HANDLER": "tests.e2e.family_handlers:act"}

@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.probes import until
+from tests.support.probes import until
 from turnstile.statements.redrive import revive
 from turnstile.turn.identifiers import start_trace
 

@@ -12,11 +12,11 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
+from tests.archive.archiving import age, archive, in_archive
 from tests.conftest import ROOT
 from tests.e2e.conftest import EVIDENCE, StartWorker
 from tests.e2e.rig import Product
-from tests.integration.archiving import age, archive, in_archive
-from tests.stacks.stack import Stack
+from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.ops.doctor.collect import Examination, Scope
 from turnstile.ops.migration_run import apply

@@ -7,10 +7,10 @@ import pytest
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.fleet.fleets import Fleet, cluster, sentinel_trio
-from tests.fleet.servers import program_of
-from tests.probes import until
-from tests.stacks.stack import Stack
+from tests.support.fleet.fleets import Fleet, cluster, sentinel_trio
+from tests.support.fleet.servers import program_of
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
 from turnstile.config.settings import Settings
 from turnstile.worker.session_lock import Guard
 

@@ -8,8 +8,8 @@ import pytest
 from tests.conftest import sqs_client
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.probes import until
-from tests.stacks.stack import Stack
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
 
 
 async def dead_letters(product: Product) -> int:

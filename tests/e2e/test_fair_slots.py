@@ -5,8 +5,8 @@ import pytest
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.e2e.test_tenant_cap import submit_of
-from tests.factories import make_submission
-from tests.probes import until
+from tests.support.factories import make_submission
+from tests.support.probes import until
 from turnstile.statements.submit import submit
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.message import WakeUp

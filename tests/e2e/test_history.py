@@ -8,7 +8,7 @@ import redis
 from tests.conftest import ROOT
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.stacks.stack import Stack
+from tests.support.stacks.stack import Stack
 from turnstile.examples.conversations import load
 from turnstile.queries.history import read_history
 

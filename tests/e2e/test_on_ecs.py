@@ -6,8 +6,8 @@ import pytest
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.ecs_agent import TASK_ID, Agent, ecs_agent
-from tests.probes import until
+from tests.support.ecs_agent import TASK_ID, Agent, ecs_agent
+from tests.support.probes import until
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.probes import until
+from tests.support.probes import until
 from turnstile.config.settings import Settings
 
 both_kinds = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])

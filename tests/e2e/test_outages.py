@@ -7,8 +7,8 @@ import redis
 from tests.conftest import LEASE_SECONDS, sqs_client
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.probes import until
-from tests.stacks.stack import Stack
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
 
 
 async def test_turns_go_on_while_redis_is_stopped(product: Product, start_worker: StartWorker, stack: Stack) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import LEASE_SECONDS
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.probes import until
+from tests.support.probes import until
 
 PROMISED_SECONDS = LEASE_SECONDS + 5
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.conftest import StartWorker
-from tests.fleet.certificates import Certificates, make
-from tests.fleet.tls_front import TlsFront
-from tests.probes import until
-from tests.stacks.stack import Stack
+from tests.support.fleet.certificates import Certificates, make
+from tests.support.fleet.tls_front import TlsFront
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
 from turnstile.ops.dev.stack.ports import LOOPBACK
 from turnstile.ops.terminal.exit_codes import ExitCode
 

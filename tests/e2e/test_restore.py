@@ -11,11 +11,11 @@ from uuid import UUID
 
 import pytest
 
-from tests.dumping import dump, restore
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.probes import until
-from tests.stacks.stack import Stack
+from tests.support.dumping import dump, restore
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
 from turnstile.config.settings import Settings
 from turnstile.streaming.event import TurnEvent, name_stream
 from turnstile.streaming.stream import EventReader, Reading

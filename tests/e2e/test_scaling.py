@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.checker.__main__ import main as judge
-from tests.chaos.scaling import Wave, scale, usual_options
-from tests.chaos.target_tracking import Policy
-from tests.stacks.stack import Stack
+from tests.proof.chaos.scaling import Wave, scale, usual_options
+from tests.proof.chaos.target_tracking import Policy
+from tests.proof.checker.__main__ import main as judge
+from tests.support.stacks.stack import Stack
 
 
 @pytest.mark.not_on("aws", "it makes queues")

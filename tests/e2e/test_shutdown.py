@@ -4,7 +4,7 @@ import signal
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product, WorkerProcess
-from tests.probes import until
+from tests.support.probes import until
 
 
 async def test_a_turn_that_ends_within_the_grace_is_answered(product: Product, start_worker: StartWorker) -> None:

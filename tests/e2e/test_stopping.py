@@ -7,9 +7,9 @@ import pytest
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.factories import make_submission
-from tests.probes import until
-from tests.stacks.stack import Stack
+from tests.support.factories import make_submission
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
 from turnstile.config.settings import Settings
 from turnstile.errors import SessionBusyError
 from turnstile.statements.cancel import cancel

@@ -7,9 +7,9 @@ import pytest
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.integration.api.conftest import KEYS
-from tests.integration.api.listening import Served, Transcript, read_events, serving
-from tests.probes import until
+from tests.producer.api.conftest import KEYS
+from tests.producer.api.listening import Served, Transcript, read_events, serving
+from tests.support.probes import until
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
-"""Completion webhooks in the processes that deliver them. What a try may reach is told by tests/integration/webhooks."""
+"""Completion webhooks in the processes that deliver them. What a try may reach is told by tests/relay/webhooks."""
 
 import pytest
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.probes import until
+from tests.support.probes import until
 
 # A name that never resolves (RFC 2606): a try is all that can be seen, and all that is to be seen here.
 NOWHERE = {

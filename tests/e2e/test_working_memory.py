@@ -9,8 +9,8 @@ import redis
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.probes import until
-from tests.stacks.stack import Stack
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
 from turnstile.examples.conversations import load
 from turnstile.examples.eliza_engine import replay
 

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.given_queues import VARIABLE, GivenQueues
 from tests.infra import call_recorder
 from tests.infra.emulator import Emulator, emulate
 from tests.infra.terraform import InfraError, MissingError, Terraform
+from tests.support.given_queues import VARIABLE, GivenQueues
 
 ROOT = Path(__file__).parents[2]
 

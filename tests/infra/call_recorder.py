@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.given_queues import ROLE
+from tests.support.given_queues import ROLE
 
 VARIABLE = "TURNSTILE_TEST_CALLS"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.given_queues import GivenQueues
 from tests.infra.emulator import client
 from tests.infra.metric_math import Rule, Series, evaluate
+from tests.support.given_queues import GivenQueues
 
 _ = None
 QUEUES = ("turns", "strict")

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 import pytest
 
-from tests.given_queues import GivenQueues
 from tests.infra.emulator import client
-from tests.probes import until
+from tests.support.given_queues import GivenQueues
+from tests.support.probes import until
 
 PAGES = {
     "turn-failed", "session-halted", "session-still-halted", "message-malformed", "relay-step-failed", "oldest", "dlq-untouched",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.given_queues import GivenQueues
 from tests.infra.call_recorder import VARIABLE, Call, read_calls
 from tests.infra.policies import Grant, grants_of
+from tests.support.given_queues import GivenQueues
 
 POLLER = "AWS's poller of event sources calls it with the function's role (AWSLambdaSQSQueueExecutionRole has the same three)"
 LAMBDA_LOG = "Lambda writes the function's log with its role (AWSLambdaBasicExecutionRole; the group is Terraform's)"

@@ -14,10 +14,10 @@ from botocore.exceptions import ClientError
 
 from tests.conftest import ROOT, sqs_client
 from tests.e2e.rig import Product, process_environment
-from tests.given_queues import GivenQueues, empty
 from tests.infra.emulator import client
-from tests.integration.event_source import EventSource
-from tests.stacks.stack import Stack
+from tests.support.event_source import EventSource
+from tests.support.given_queues import GivenQueues, empty
+from tests.support.stacks.stack import Stack
 from turnstile.config.queue_settings import QueueSettings
 
 SECRET = "check-database-url"

@@ -11,12 +11,12 @@ import pytest
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product, WorkerProcess
-from tests.fleet.fleets import Fleet, cluster
-from tests.fleet.servers import Server, choose_ports, program_of
-from tests.given_queues import GivenQueues
 from tests.infra.log_pattern import events_of, matches
-from tests.probes import until
-from tests.stacks.stack import Stack
+from tests.support.fleet.fleets import Fleet, cluster
+from tests.support.fleet.servers import Server, choose_ports, program_of
+from tests.support.given_queues import GivenQueues
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
 from turnstile.config.settings import Settings
 
 HELD = {"do": "sleep", "seconds": 600}

@@ -10,11 +10,11 @@ import pytest
 from tests.conftest import sqs_client
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product, WorkerProcess
-from tests.given_queues import GivenQueues
 from tests.infra.emulator import client
 from tests.infra.log_pattern import matches
-from tests.probes import until
-from tests.stacks.stack import Stack
+from tests.support.given_queues import GivenQueues
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.given_queues import GivenQueues
 from tests.infra.emulator import client
+from tests.support.given_queues import GivenQueues
 from turnstile.config.load_settings import load
 from turnstile.config.queue_settings import QueueSettings
 

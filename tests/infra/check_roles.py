@@ -13,10 +13,10 @@ from botocore.exceptions import ClientError
 from tests.conftest import ROOT, sqs_client
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product, process_environment
-from tests.given_queues import GivenQueues, empty
 from tests.infra.emulator import client
-from tests.probes import until
-from tests.stacks.stack import Stack
+from tests.support.given_queues import GivenQueues, empty
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
 from turnstile.ops.dev.stack.ports import choose_free
 from turnstile.ops.terminal.exit_codes import ExitCode
 

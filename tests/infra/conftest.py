@@ -3,7 +3,7 @@
 import pytest
 
 from tests.e2e.conftest import evidence, forks, product, start_worker
-from tests.given_queues import GivenQueues, find_given_queues
+from tests.support.given_queues import GivenQueues, find_given_queues
 
 __all__ = ["evidence", "forks", "given", "product", "start_worker"]
 

@@ -20,7 +20,7 @@ from typing import Any
 import boto3
 
 from tests.infra.terraform import InfraError, MissingError
-from tests.probes import wait_until
+from tests.support.probes import wait_until
 from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
 
 REGION = "us-east-1"

@@ -1,7 +1,7 @@
 """CloudWatch's metric math and its alarms' verdicts, as far as the alarms use them; the emulator keeps no formula, and knows
 nothing of missing data.
 
-The rules are those of two pages of the CloudWatch User Guide, whose examples are tests/unit/test_metric_math.py:
+The rules are those of two pages of the CloudWatch User Guide, whose examples are tests/infra/test_metric_math.py:
 "Using math expressions with CloudWatch metrics" (operators, FILL, IF, MINUTE) and "Using Amazon CloudWatch alarms" (missing
 data).
 """

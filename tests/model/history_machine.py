@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from tests.contract.store.calls import (
+from tests.statements.calls import (
     CANCELED,
     FAILURE,
     LEASE_SECONDS,
@@ -22,7 +22,7 @@ from tests.contract.store.calls import (
     settle_one,
     submit_one,
 )
-from tests.fakes.store_stands import Stand
+from tests.support.fakes.store_stands import Stand
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.config.settings import Settings
 from turnstile.memory.history import History

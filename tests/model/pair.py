@@ -7,8 +7,8 @@ from operator import itemgetter
 from typing import Any, TypeVar
 from uuid import UUID
 
-from tests.contract.store.calls import SETTLEMENTS
-from tests.fakes.store_stands import FakeStand, PostgresStand, Snapshot, Stand
+from tests.statements.calls import SETTLEMENTS
+from tests.support.fakes.store_stands import FakeStand, PostgresStand, Snapshot, Stand
 from turnstile.statements.redrive import Revived
 from turnstile.statements.renew_lease import Renewal
 from turnstile.statements.settle import Settled, SettleRequest

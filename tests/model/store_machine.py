@@ -11,9 +11,9 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.contract.store.calls import LEASE_SECONDS, NET_SECONDS, SETTLEMENTS, terms
-from tests.fakes.store_stands import ORIGIN, START_SECONDS, Stand
 from tests.model.pair import Asked, Claims, Pair, differences, recent
+from tests.statements.calls import LEASE_SECONDS, NET_SECONDS, SETTLEMENTS, terms
+from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
 from turnstile.errors import SubmissionRefusedError
 from turnstile.queries.history import END_OF_SESSION, read_history, read_history_as_text, read_version
 from turnstile.statements.cancel import cancel, cancel_ahead, cancel_session

@@ -16,10 +16,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import turnstile.memory.history
-from tests.fakes.lock import AsyncClient, Direct, FakeRedis
-from tests.fakes.store_stands import FakeStand, PostgresStand, Stand, put_on_virtual_clock
 from tests.model.history_machine import DEPTH, HistoryMachine
-from tests.stacks.stack import Stack
+from tests.support.fakes.lock import AsyncClient, Direct, FakeRedis
+from tests.support.fakes.store_stands import FakeStand, PostgresStand, Stand, put_on_virtual_clock
+from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.redis.connect import connect
 from turnstile.config.queue_settings import QueueSettings

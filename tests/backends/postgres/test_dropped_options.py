@@ -1,0 +1,84 @@
+"""A pooler that drops the startup options: connections that nothing bounds are refused, with an error that says why."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+import structlog.testing
+
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.errors import DatabaseUnavailableError
+
+
+def _without_options(startup: bytes) -> bytes:
+    """The startup message's parameters without `options`, as a pooler passes it on that ignores them."""
+    words = startup[4:].split(b"\0")
+    pairs = [(name, value) for name, value in zip(words[::2], words[1::2], strict=False) if name]
+    kept = b"".join(name + b"\0" + value + b"\0" for name, value in pairs if name != b"options")
+    return startup[:4] + kept + b"\0"
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def pooler(url: str) -> AsyncIterator[str]:
+    """A URL that leads to the same database, through somebody who drops the options."""
+    parts = urlsplit(url)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            [length] = struct.unpack("!I", await reader.readexactly(4))
+            startup = _without_options(await reader.readexactly(length - 4))
+            server_reader, server_writer = await asyncio.open_connection(parts.hostname, parts.port)
+            server_writer.write(struct.pack("!I", len(startup) + 4) + startup)
+            await asyncio.gather(_pump(reader, server_writer), _pump(server_reader, writer))
+        except (OSError, asyncio.IncompleteReadError):
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        address = f"{parts.username}@127.0.0.1:{port}" if parts.username else f"127.0.0.1:{port}"
+        yield f"postgresql://{address}{parts.path}?sslmode=disable&gssencmode=disable"
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+async def test_a_pooler_that_drops_the_options_is_refused(database_url: str, pinned: bool) -> None:
+    async with pooler(database_url) as url:
+        async with await psycopg.AsyncConnection.connect(url) as plain:
+            assert await plain.execute("SELECT 1")
+        async with Database(url, "test-options", size=2, pinned=pinned, wait_seconds=5.0) as database:
+            with (
+                structlog.testing.capture_logs() as lines,
+                pytest.raises(DatabaseUnavailableError, match="statement_timeout is 0 and not 15000"),
+            ):
+                await database.fetch("SELECT 1", {})
+        with psycopg.connect(database_url) as looking:
+            await until(
+                lambda: (
+                    not looking.execute(
+                        "SELECT 1 FROM pg_stat_activity WHERE application_name = 'test-options'"
+                    ).fetchall()
+                )
+            )
+
+    assert [line["log_level"] for line in lines if line["event"] == "database.options_dropped"] == ["error"]
+
+
+async def test_options_of_the_url_itself_are_no_reason(database_url: str) -> None:
+    options = "options=-c%20work_mem%3D8MB%20-c%20statement_timeout%3D1"
+    joint = "&" if "?" in database_url else "?"
+    async with Database(f"{database_url}{joint}{options}", "test-options", size=1, pinned=True) as database:
+        assert await database.fetch("SHOW work_mem", {}) == [{"work_mem": "8MB"}]

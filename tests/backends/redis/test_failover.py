@@ -1,0 +1,117 @@
+"""Part of Redis dies: what lives goes on meanwhile, and what is promoted is found."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
+
+import pytest
+
+from tests.contract.fleet_hands import SESSIONS, HastySettings, opened, settings_for
+from tests.support.conversing import Conversation, Reader
+from tests.support.fleet.fleets import Fleet, cluster, sentinel_trio
+from tests.support.fleet.servers import Server, choose_ports, program_of
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.memory.item import Write
+from turnstile.ops.dev.stack.ports import LOOPBACK
+from turnstile.worker.session_lock import Extension, Guard
+
+MakeFleet = Callable[[str], AbstractContextManager[Fleet]]
+
+
+async def test_a_node_that_is_gone_for_good_fails_its_own_sessions_and_no_others(stack: Stack) -> None:
+    with cluster(program_of(stack)) as fleet:
+        async with opened(settings_for(fleet.url, HastySettings)) as hands:
+            locks = hands.locks("ours")
+            await asyncio.gather(*map(hands.lock.acquire, locks))
+            await asyncio.to_thread(hands.extender.extend, locks)
+            memories = [hands.items.session("t", session, fence=1) for session in SESSIONS]
+            await hands.items.write(memories[0], [Write(key="name", value="Ada")])
+            prefix = f"{hands.settings.redis_prefix}lock:*"
+            lost = set(fleet.primaries[0].client.keys(prefix))
+            fleet.primaries[0].kill()
+
+            guards = await asyncio.gather(*map(hands.lock.acquire, locks))
+            extended = await asyncio.to_thread(hands.extender.extend, locks)
+            written = await asyncio.gather(
+                *(hands.items.write(one, [Write(key="name", value="Ada")]) for one in memories)
+            )
+
+            assert 0 < len(lost) < len(SESSIONS)
+            assert guards == [Guard.UNANSWERED if lock.key in lost else Guard.LOCKED for lock in locks]
+            assert extended == [Extension.UNKNOWN if lock.key in lost else Extension.EXTENDED for lock in locks]
+            assert [versions is None for versions in written] == [lock.key in lost for lock in locks]
+            assert await hands.lock.ping() is True
+
+
+async def test_who_starts_while_a_node_is_gone_works_with_the_others(stack: Stack) -> None:
+    with cluster(program_of(stack)) as fleet:
+        fleet.primaries[0].kill()
+        async with opened(settings_for(fleet.url, HastySettings)) as hands:
+
+            async def most_are_locked() -> bool:
+                guards = await asyncio.gather(*map(hands.lock.acquire, hands.locks("ours")))
+                return Guard.LOCKED in guards
+
+            await until(most_are_locked, within=60)
+            extended = await asyncio.to_thread(hands.extender.extend, hands.locks("ours"))
+            assert {Extension.EXTENDED, Extension.UNKNOWN} <= set(extended)
+
+
+@pytest.fixture
+async def demoted(stack: Stack) -> AsyncIterator[Server]:
+    """A server that was the primary, until somebody else was made it."""
+    [port] = choose_ports(1)
+    server = Server(program_of(stack), port, {})
+    server.wait()
+    yield server
+    server.close()
+
+
+async def test_a_primary_that_was_made_a_replica_is_left(demoted: Server) -> None:
+    async with opened(settings_for(f"redis://{LOOPBACK}:{demoted.port}", HastySettings)) as hands:
+        locks = hands.locks("ours")
+        await hands.lock.acquire(locks[0])
+        await asyncio.to_thread(hands.extender.extend, locks[:1])
+        before = _clients(demoted)
+        demoted.client.replicaof(LOOPBACK, 1)
+
+        assert await hands.lock.acquire(locks[1]) is Guard.UNANSWERED
+        assert await asyncio.to_thread(hands.extender.extend, locks[:2]) == [Extension.UNKNOWN] * 2
+
+        async def all_left() -> bool:
+            return not before & _clients(demoted)
+
+        await until(all_left)
+        demoted.client.replicaof("NO", "ONE")
+        assert await hands.lock.acquire(locks[1]) is Guard.LOCKED
+
+
+def _clients(server: Server) -> set[str]:
+    own = str(server.client.client_id())
+    return {one["id"] for one in server.client.client_list() if one["id"] != own}
+
+
+async def test_a_failover_costs_a_history_a_query_and_nothing_else(
+    settings: Settings, database: Database, stack: Stack
+) -> None:
+    with sentinel_trio(program_of(stack)) as fleet:
+        behind = settings.model_copy(update={"redis_url": fleet.url})
+        reader, talk = Reader(behind, database), Conversation(behind, database)
+        await talk.exchange(reader.history, "one", "first")
+        said = await talk.read(reader.history)
+        fleet.primaries[0].kill()
+
+        assert await talk.read(reader.history) == said
+        await until(fleet.has_failed_over, within=60)
+
+        async def read_without_a_query() -> bool:
+            assert await talk.read(reader.history) == said
+            return not reader.asked
+
+        await until(read_without_a_query, within=60)
+        await talk.exchange(reader.history, "two", "second")
+        assert [one.content for one in await talk.read(reader.history)] == ["one", "first", "two", "second"]
+        await reader.history.close()

@@ -1,0 +1,106 @@
+"""A Redis Cluster that drops packets costs a heartbeat no more than a few time-outs, however many nodes it has.
+
+The rows' leases are renewed behind it: a beat that asked one silent node after the other would come too late for them.
+"""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.fleet_hands import settings_for
+from tests.support.fleet.falling_silent import FallingSilent, falling_silent
+from tests.support.probes import until
+from turnstile.config.settings import Settings
+from turnstile.worker.session_lock import Extension, LockedSession, LockExtender, name_lock
+
+NODES = 15
+ENOUGH = 10
+"""Time-outs. Asked in turn, 15 silent primaries take 15 of them, and who has which slot another 30."""
+
+
+class ImpatientSettings(Settings):
+    """The time-out is what is counted in."""
+
+    @property
+    def redis_timeout_seconds(self) -> float:
+        """Long enough for a stand-in in this process, on a machine that is short of cores."""
+        return 1.0
+
+
+@pytest.fixture
+def cluster() -> Iterator[FallingSilent]:
+    with falling_silent(NODES) as made:
+        yield made
+
+
+@pytest.fixture
+def settings(cluster: FallingSilent) -> Settings:
+    return settings_for(cluster.url, ImpatientSettings)
+
+
+@pytest.fixture
+def extender(settings: Settings) -> Iterator[LockExtender]:
+    made = LockExtender(settings)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def locks(settings: Settings) -> list[LockedSession]:
+    """So many that every node has some."""
+    return [name_lock(settings, "t", f"s-{number}", "ours") for number in range(20 * NODES)]
+
+
+async def extend_all(extender: LockExtender, locks: list[LockedSession]) -> None:
+    """Until a beat has reached every node."""
+    await until(lambda: set(extender.extend(locks)) == {Extension.EXTENDED})
+
+
+def timeouts_of(settings: Settings, extender: LockExtender, locks: list[LockedSession]) -> float:
+    """How long one extension takes."""
+    begun = time.monotonic()
+    extender.extend(locks)
+    return (time.monotonic() - begun) / settings.redis_timeout_seconds
+
+
+async def test_a_cluster_that_falls_silent_is_waited_for_as_for_a_node(
+    cluster: FallingSilent, settings: Settings, extender: LockExtender, locks: list[LockedSession]
+) -> None:
+    await extend_all(extender, locks)
+    cluster.silent.update(cluster.ports)
+
+    assert timeouts_of(settings, extender, locks) < ENOUGH
+
+
+async def test_a_cluster_that_has_never_answered_is_waited_for_as_for_a_node(
+    cluster: FallingSilent, settings: Settings, extender: LockExtender, locks: list[LockedSession]
+) -> None:
+    cluster.silent.update(cluster.ports)
+
+    assert timeouts_of(settings, extender, locks) < ENOUGH
+
+
+async def test_silent_nodes_do_not_cost_the_others_their_turn(
+    cluster: FallingSilent, extender: LockExtender, locks: list[LockedSession]
+) -> None:
+    await extend_all(extender, locks)
+    half = NODES // 2
+    cluster.silent.update(cluster.ports[:half])
+
+    extended = extender.extend(locks)
+
+    assert 0 < extended.count(Extension.EXTENDED) < len(locks)
+    assert extended.count(Extension.EXTENDED) > len(locks) // 3
+
+
+async def test_it_is_asked_again_when_it_is_back(
+    cluster: FallingSilent, extender: LockExtender, locks: list[LockedSession]
+) -> None:
+    await extend_all(extender, locks)
+    cluster.silent.update(cluster.ports)
+    assert Extension.EXTENDED not in extender.extend(locks)
+
+    cluster.silent.clear()
+
+    await extend_all(extender, locks)

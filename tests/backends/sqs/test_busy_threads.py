@@ -1,0 +1,43 @@
+"""Handlers that fill the loop's threads, with calls that hang for instance, keep nobody from finding a server by its name."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.asking_sqs import give_environment, make, settings_for
+from tests.support.scripted_sqs import scripted
+from turnstile.backends.sqs.transport import POLL
+from turnstile.worker.process.event_loop import new_event_loop
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """A worker's, whose one thread a handler has until the end of the test."""
+    opened = new_event_loop()
+    opened.set_default_executor(ThreadPoolExecutor(1))
+    may_end = threading.Event()
+    opened.run_in_executor(None, partial(may_end.wait, 60))
+    yield opened
+    may_end.set()
+    opened.run_until_complete(opened.shutdown_default_executor())
+    opened.close()
+
+
+@pytest.mark.parametrize("name", ["boto3", "lean"])
+def test_sqs_is_found(loop: asyncio.AbstractEventLoop, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_environment(monkeypatch)
+
+    async def poll() -> int:
+        async with scripted() as sqs, asyncio.timeout(30):
+            there = f"http://localhost:{urlsplit(sqs.address).port}"
+            transport = make(settings_for(there, name))  # type: ignore[arg-type]
+            await transport.call(POLL, {})
+            transport.close()
+            return len(sqs.requests)
+
+    assert loop.run_until_complete(poll()) == 1

@@ -1,0 +1,424 @@
+"""Coalescing: what goes out together, in which order, and what one bad item does to the others."""
+
+import asyncio
+import gc
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+import turnstile.backends.batcher
+from tests.support.probes import turn_loop, until
+from turnstile.backends.batcher import CROWD, MOST_BEGIN, REST_SECONDS, Batcher
+from turnstile.errors import TurnstileError
+
+Flush = Callable[[Sequence[int]], Awaitable[Sequence[int]]]
+
+
+class Recorder:
+    """A flush that doubles its items, notes its batches and waits at a gate."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.running = 0
+        self.most_running = 0
+
+    async def __call__(self, items: Sequence[int]) -> list[int]:
+        self.batches.append(list(items))
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        try:
+            await self.gate.wait()
+        finally:
+            self.running -= 1
+        return [item * 2 for item in items]
+
+
+async def all_of(*calls: Awaitable[int]) -> list[Any]:
+    """Their answers or exceptions. The bound is for an item that is stuck: it would wait for ever."""
+    return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 20)
+
+
+async def test_calls_of_the_same_moment_go_out_as_one() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=10)
+
+    await all_of(*(call(item) for item in range(5)))
+
+    assert flush.batches == [[0, 1, 2, 3, 4]]
+
+
+async def test_calls_made_while_a_flush_is_under_way_go_out_together_after_it() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=10)
+    flush.gate.clear()
+    first = asyncio.ensure_future(call(0))
+    await turn_loop()
+    others = [asyncio.ensure_future(call(item)) for item in (1, 2, 3)]
+    await turn_loop()
+    flush.gate.set()
+
+    await all_of(first, *others)
+
+    assert flush.batches == [[0], [1, 2, 3]]
+
+
+async def test_each_caller_gets_the_answer_for_its_own_item() -> None:
+    call = Batcher(Recorder(), limit=3)
+
+    assert await all_of(*(call(item) for item in range(10))) == [item * 2 for item in range(10)]
+
+
+async def test_no_batch_is_longer_than_the_limit_and_none_overtakes_another() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=4)
+
+    await all_of(*(call(item) for item in range(10)))
+
+    assert flush.batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+async def test_as_many_flushes_run_at_a_time_as_there_are_lanes(lanes: int) -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=1, lanes=lanes)
+    flush.gate.clear()
+    calls = [asyncio.ensure_future(call(item)) for item in range(10)]
+    await turn_loop()
+    flush.gate.set()
+    await all_of(*calls)
+
+    assert flush.most_running == lanes
+
+
+async def test_a_few_calls_wait_for_company_while_a_flush_is_under_way() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=4, lanes=3, patience_seconds=60.0)
+    flush.gate.clear()
+    first = asyncio.ensure_future(call(0))
+    await turn_loop()
+    others = [asyncio.ensure_future(call(item)) for item in (1, 2, 3)]
+    await turn_loop()
+
+    assert flush.batches == [[0]]
+    flush.gate.set()
+    await all_of(first, *others)
+    assert flush.batches == [[0], [1, 2, 3]]
+
+
+async def test_a_full_batch_waits_for_nobody() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=4, lanes=3, patience_seconds=60.0)
+    flush.gate.clear()
+    calls = [asyncio.ensure_future(call(item)) for item in range(10)]
+    await turn_loop()
+
+    assert flush.batches == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    flush.gate.set()
+    await all_of(*calls)
+    assert flush.batches[2:] == [[8, 9]]
+
+
+async def test_beside_a_flush_that_takes_long_the_next_call_begins_one() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=4, lanes=2, patience_seconds=1e-9)
+    flush.gate.clear()
+    first = asyncio.ensure_future(call(0))
+    await turn_loop()
+    second = asyncio.ensure_future(call(1))
+    await turn_loop()
+
+    assert flush.batches == [[0], [1]]
+    flush.gate.set()
+    await all_of(first, second)
+
+
+class Line:
+    """Crowds that come one after the other to one batcher whose flushes answer at once."""
+
+    def __init__(self, begins: Callable[[int], bool]) -> None:
+        self._flush = Recorder()
+        self._call = Batcher(self._flush, limit=50, begins=begins)
+
+    async def sizes(self, count: int) -> list[int]:
+        """The batches in which `count` callers are served that come at one time."""
+        self._flush.batches.clear()
+        await all_of(*(self._call(item) for item in range(count)))
+        return [len(batch) for batch in self._flush.batches]
+
+    async def learn(self, count: int = 2) -> None:
+        """The batcher sees what becomes of those who call: often enough that it does not remember anything else."""
+        for _ in range(20):
+            await self.sizes(count)
+        await self.rest()
+
+    async def rest(self) -> None:
+        """Nobody calls for a while."""
+        began = time.monotonic()
+        await until(lambda: time.monotonic() - began > 2 * REST_SECONDS, every=REST_SECONDS)
+
+
+async def test_of_a_crowd_in_which_each_begins_something_a_few_are_told_together_and_then_fewer() -> None:
+    line = Line(begins=lambda _: True)
+    await line.learn()
+
+    assert await line.sizes(30) == [8, 7, 5, 4, 4, 2]
+
+
+async def test_of_a_mixed_crowd_so_many_are_told_together_that_a_few_begin_something() -> None:
+    line = Line(begins=lambda result: result % 4 == 0)
+    await line.learn()
+
+    assert (await line.sizes(40))[:2] == [13, 9]
+
+
+async def batches_when_callers_went_on(*, begin_at_last: bool) -> list[int]:
+    """How many batches had been sent when each of a crowd did what it does after its answer; those before had all begun."""
+    went_on: list[int] = []
+    flush = Recorder()
+    begin = True
+    call = Batcher(flush, limit=20, begins=lambda _: begin)
+
+    async def go_on() -> None:
+        went_on.append(len(flush.batches))
+
+    async def caller(number: int) -> None:
+        await call(number)
+        await asyncio.create_task(go_on())
+
+    await caller(0)
+    flush.batches.clear()
+    went_on.clear()
+    begin = begin_at_last
+    await asyncio.gather(*(caller(number) for number in range(24)))
+    return went_on
+
+
+async def test_those_who_are_told_begin_before_the_next_of_their_crowd_are_served() -> None:
+    assert (await batches_when_callers_went_on(begin_at_last=True))[:MOST_BEGIN] == [1] * MOST_BEGIN
+
+
+async def test_the_next_are_not_kept_waiting_for_those_who_begin_nothing() -> None:
+    assert 1 not in await batches_when_callers_went_on(begin_at_last=False)
+
+
+async def test_those_of_whom_nobody_begins_anything_are_told_together_in_one_step() -> None:
+    call = Batcher(Recorder(), limit=50, begins=lambda _: False)
+    calls = [call(item) for item in range(50)]
+    await calls[0]
+
+    assert all(one.done() for one in calls)
+
+
+async def test_when_nobody_begins_anything_any_more_all_are_told_together_again() -> None:
+    begin = True
+    line = Line(begins=lambda _: begin)
+    await line.learn()
+    begin = False
+    await line.learn()
+
+    assert await line.sizes(40) == [40]
+
+
+async def test_callers_are_served_however_long_ago_anything_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halved with each batch since then, its share comes to a number that nothing can be divided by."""
+    monkeypatch.setattr(turnstile.backends.batcher, "REST_SECONDS", -1.0)
+    begin = True
+    line = Line(begins=lambda _: begin)
+    await line.learn()
+    begin = False
+    for _ in range(1100):
+        assert await line.sizes(1) == [1]
+
+
+async def test_a_line_that_does_not_end_is_served_by_whole_batches() -> None:
+    line = Line(begins=lambda _: True)
+    await line.learn()
+    sizes = await line.sizes(300)
+
+    as_a_crowd = math.ceil(CROWD / MOST_BEGIN)
+    assert sizes[:as_a_crowd] == [MOST_BEGIN] * as_a_crowd
+    assert sizes[as_a_crowd:-1] == [50] * (len(sizes) - as_a_crowd - 1)
+
+
+async def test_a_moment_in_which_nobody_waits_ends_no_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turnstile.backends.batcher, "REST_SECONDS", 60.0)
+    line = Line(begins=lambda _: True)
+    for _ in range(CROWD // 10):
+        await line.sizes(10)
+
+    assert await line.sizes(40) == [40]
+
+
+async def test_after_a_rest_the_next_crowd_is_one_again() -> None:
+    line = Line(begins=lambda _: True)
+    await line.learn()
+    await line.sizes(300)
+    await line.rest()
+
+    assert max(await line.sizes(40)) == MOST_BEGIN
+
+
+async def test_in_an_outage_nobody_waits_for_several_batches() -> None:
+    """Each may take as long as a silent server is waited for."""
+    away = False
+    sizes: list[int] = []
+
+    async def flush(items: Sequence[int]) -> Sequence[int]:
+        sizes.append(len(items))
+        if away:
+            raise TurnstileError("away")
+        return items
+
+    call = Batcher(flush, limit=50, begins=lambda _: True)
+    for _ in range(20):
+        await all_of(call(1), call(2))
+    sizes.clear()
+    away = True
+    await all_of(*(call(item) for item in range(40)))
+
+    assert sizes == [8, 32]
+
+
+async def test_one_bad_item_fails_alone() -> None:
+    async def flush(items: Sequence[int]) -> list[int]:
+        if 3 in items:
+            raise ValueError("three")
+        return list(items)
+
+    call = Batcher(flush, limit=10)
+
+    answers = await all_of(*(call(item) for item in range(5)))
+
+    assert [str(answer) for answer in answers] == ["0", "1", "2", "three", "4"]
+
+
+async def test_an_outage_fails_the_batch_and_is_not_tried_again_one_by_one() -> None:
+    tries: list[int] = []
+
+    async def flush(items: Sequence[int]) -> list[int]:
+        tries.append(len(items))
+        raise TurnstileError("away")
+
+    call = Batcher(flush, limit=10)
+
+    answers = await all_of(*(call(item) for item in range(5)))
+
+    assert all(isinstance(answer, TurnstileError) for answer in answers)
+    assert tries == [5]
+
+
+async def test_after_an_outage_the_next_call_is_served() -> None:
+    away = True
+
+    async def flush(items: Sequence[int]) -> list[int]:
+        if away:
+            raise TurnstileError("away")
+        return list(items)
+
+    call = Batcher(flush, limit=10)
+    await all_of(call(1))
+    away = False
+
+    assert await all_of(call(2)) == [2]
+
+
+async def test_the_effect_for_a_caller_that_is_cancelled_still_happens() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=10)
+    flush.gate.clear()
+    first = asyncio.ensure_future(call(1))
+    await turn_loop()
+    impatient = asyncio.ensure_future(call(2))
+    patient = asyncio.ensure_future(call(3))
+    await turn_loop()
+    impatient.cancel()
+    first.cancel()
+    await turn_loop()
+    flush.gate.set()
+
+    assert await all_of(patient) == [6]
+    assert flush.batches == [[1], [2, 3]]
+    assert impatient.cancelled()
+
+
+async def test_a_bad_batch_serves_the_others_though_a_caller_has_gone() -> None:
+    flush_began = asyncio.Event()
+    gate = asyncio.Event()
+
+    async def flush(items: Sequence[int]) -> list[int]:
+        flush_began.set()
+        await gate.wait()
+        if len(items) > 1:
+            raise ValueError("try singly")
+        return list(items)
+
+    call = Batcher(flush, limit=10)
+    gone, stays = asyncio.ensure_future(call(1)), asyncio.ensure_future(call(2))
+    await flush_began.wait()
+    gone.cancel()
+    gate.set()
+
+    assert await all_of(stays) == [2]
+
+
+async def test_no_item_is_stuck_whenever_it_comes() -> None:
+    """The narrow moment: a call that comes in the very step of the loop in which the last flush ends."""
+    for steps in range(12):
+        flush = Recorder()
+        call = Batcher(flush, limit=1)
+        first = asyncio.ensure_future(call(1))
+        await turn_loop(steps)
+
+        assert await all_of(call(2), first) == [4, 2]
+
+
+async def test_a_call_made_by_the_answer_of_the_last_one_is_served() -> None:
+    call = Batcher(Recorder(), limit=1)
+
+    async def follow(item: int) -> int:
+        return await call(item) if item > 100 else await follow(await call(item))
+
+    assert await asyncio.wait_for(follow(1), 10) == 256
+
+
+@pytest.mark.parametrize("patience_seconds", [0.0, 60.0])
+@pytest.mark.parametrize("begins", [lambda _: False, lambda result: result % 3 == 0])
+async def test_many_callers_at_random_moments_are_all_served(
+    patience_seconds: float, begins: Callable[[int], bool]
+) -> None:
+    call = Batcher(Recorder(), limit=3, lanes=2, patience_seconds=patience_seconds, begins=begins)
+
+    async def caller(number: int) -> int:
+        await turn_loop(number * 7 % 11)
+        return await call(number)
+
+    answers = await all_of(*(caller(number) for number in range(300)))
+
+    assert answers == [number * 2 for number in range(300)]
+
+
+async def test_a_flush_under_way_is_not_lost_to_the_garbage_collector() -> None:
+    flush = Recorder()
+    call = Batcher(flush, limit=10)
+    flush.gate.clear()
+    waiting = asyncio.ensure_future(call(1))
+    await turn_loop()
+    gc.collect()
+    flush.gate.set()
+
+    assert await all_of(waiting) == [2]
+
+
+async def test_a_flush_that_answers_too_little_fails_its_callers_instead_of_leaving_them_waiting() -> None:
+    async def flush(items: Sequence[int]) -> list[int]:
+        return []
+
+    call = Batcher(flush, limit=10)
+
+    with pytest.raises(AssertionError, match="0 results for 1 items"):
+        await asyncio.wait_for(call(1), 10)

@@ -1,0 +1,184 @@
+"""The image, its locks and the compose file, as far as reading them tells; `make test-containers` builds and runs them."""
+
+import json
+import re
+import tomllib
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+from tests.support.stacks import containers
+from turnstile.turn.message import DEFAULT_TENANT
+
+DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+IGNORED = (ROOT / ".dockerignore").read_text().splitlines()
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+BUILDS = {"setuptools"}
+"""Needed to build the product, and gone from the image."""
+
+Stage = list[tuple[str, str]]
+
+
+def stages() -> dict[str, Stage]:
+    """The instructions of each stage, in order."""
+    found: dict[str, Stage] = {}
+    for line in DOCKERFILE.splitlines():
+        word, _, rest = line.strip().partition(" ")
+        if word == "FROM":
+            found[rest.split(" AS ")[1]] = instructions = [(word, rest.split(" AS ")[0])]
+        elif word.isupper() and word != "ARG":
+            instructions.append((word, " ".join(rest.split())))
+    return found
+
+
+def arguments(stage: Stage, wanted: str) -> list[str]:
+    return [rest for word, rest in stage if word == wanted]
+
+
+def locked(name: str) -> dict[str, set[str]]:
+    """The hashes of each `package==version`."""
+    packages: dict[str, set[str]] = {}
+    pinned = ""
+    for line in (ROOT / name).read_text().splitlines():
+        if line.startswith("    --hash="):
+            packages[pinned].add(line.split()[0])
+        elif not line.startswith("#") and line:
+            pinned = line.split(" ")[0]
+            packages[pinned] = set()
+    return packages
+
+
+def names(requirements: Any) -> set[str]:
+    return {re.split(r"[\[=<>; ]", one)[0].lower() for one in requirements}
+
+
+FINISHED = ("emulator", "turnstile")
+every_target = pytest.mark.parametrize("target", FINISHED)
+every_lock = pytest.mark.parametrize("lock", ["requirements-image.lock", "requirements-emulator.lock"])
+
+
+def test_a_build_without_a_target_makes_the_image_of_production() -> None:
+    assert list(stages())[-1] == "turnstile"
+
+
+@every_target
+def test_nobody_is_root_and_kubernetes_can_tell(target: str) -> None:
+    assert arguments(stages()[target], "USER") == ["10001:10001"]
+
+
+def test_the_only_writable_place_on_fargate_is_writable_for_who_is_not_root() -> None:
+    mounted = re.findall(r'containerPath\s*=\s*"([^"]+)"', (ROOT / "infra/modules/service/main.tf").read_text())
+
+    assert [json.loads(volume) for volume in arguments(stages()["turnstile"], "VOLUME")] == [mounted] == [["/tmp"]]  # noqa: S108 - not a file of ours
+
+
+def test_signals_reach_the_process_itself_and_not_a_shell() -> None:
+    assert arguments(stages()["turnstile"], "ENTRYPOINT") == ['["turnstile"]']
+
+
+def test_a_lambda_function_starts_the_python_that_has_the_packages() -> None:
+    entry = re.search(r"entry_point\s*=\s*(\[.*\])", (ROOT / "infra/modules/lambda/main.tf").read_text())
+
+    assert entry
+    home, _, _ = json.loads(entry[1])[0].rpartition("/bin/python")
+    assert [copied.split()[-1] for copied in arguments(stages()["turnstile"], "COPY")] == [home, home]
+
+
+@every_target
+def test_the_engine_can_tell_whether_it_is_well(target: str) -> None:
+    assert len(arguments(stages()[target], "HEALTHCHECK")) == 1
+
+
+def test_production_holds_nothing_of_the_emulator() -> None:
+    assert not [copied for copied in arguments(stages()["turnstile"], "COPY") if "emulator" in copied]
+
+
+def test_every_package_of_the_product_is_in_it() -> None:
+    wanted = {name.rstrip("*") for name in PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]}
+
+    assert {copied.split("/")[0] for copied in arguments(stages()["product"], "COPY") if "/ " in copied} == wanted
+
+
+def test_what_is_copied_is_let_into_the_build() -> None:
+    copied = [
+        name.rstrip("/")
+        for stage in stages().values()
+        for instruction in arguments(stage, "COPY")
+        if not instruction.startswith("--from")
+        for name in instruction.split()[:-1]
+    ]
+
+    assert sorted(copied) == sorted(line[1:] for line in IGNORED if line.startswith("!"))
+
+
+def test_nothing_is_installed_without_its_hash() -> None:
+    installs = re.findall(r"pip[^&\n]* install [^&\n]*", DOCKERFILE)
+
+    assert len(installs) == 3
+    assert all("--require-hashes" in one or "--no-index" in one for one in installs)
+
+
+@every_lock
+def test_what_is_deployed_is_what_is_tested(lock: str) -> None:
+    tested = locked("requirements.lock")
+
+    assert {package: hashes for package, hashes in locked(lock).items() if tested.get(package) != hashes} == {}, (
+        "run: make image-lock"
+    )
+
+
+def test_the_image_has_what_the_product_asks_for_and_none_of_the_tools() -> None:
+    packages = names(locked("requirements-image.lock"))
+    tools = names(PROJECT["project"]["optional-dependencies"]["dev"]) | names(
+        PROJECT["project"]["optional-dependencies"]["local"]
+    )
+
+    assert names(PROJECT["project"]["dependencies"]) <= packages
+    assert packages & tools == set()
+
+
+def test_the_emulator_adds_to_it() -> None:
+    added = names(locked("requirements-emulator.lock"))
+
+    assert names(locked("requirements-image.lock")) - BUILDS <= added
+    assert "ministack" in added
+
+
+def test_compose_runs_the_servers_that_the_tests_run_on() -> None:
+    services = COMPOSE["services"]
+
+    assert (services["postgres"]["image"], services["redis"]["image"]) == (containers.POSTGRES, containers.REDIS)
+    assert services["sqs"]["build"]["target"] == "emulator"
+
+
+def test_compose_gives_a_worker_the_time_that_it_takes_to_drain() -> None:
+    worker = COMPOSE["services"]["worker"]
+    grace, long_poll = float(worker["environment"]["TURNSTILE_GRACE_SECONDS"]), 20.0
+
+    assert float(worker["stop_grace_period"].removesuffix("s")) > max(grace, long_poll) + 5
+
+
+def test_compose_publishes_the_api_alone_and_on_loopback_unless_asked() -> None:
+    published = {name: service["ports"] for name, service in COMPOSE["services"].items() if "ports" in service}
+
+    assert published == {"api": ["${TURNSTILE_API_HOST:-127.0.0.1}:${TURNSTILE_API_PORT:-8080}:8080"]}
+
+
+def test_the_key_of_compose_belongs_to_the_default_tenant() -> None:
+    assert COMPOSE["services"]["api"]["environment"]["TURNSTILE_API_KEYS"].startswith(f"{DEFAULT_TENANT}:")
+
+
+@pytest.mark.parametrize("service", ["sqs", "queues", "migrate", "api", "worker"])
+def test_compose_confines_what_is_ours(service: str) -> None:
+    declared = COMPOSE["services"][service]
+
+    assert (declared["read_only"], declared["cap_drop"]) == (True, ["ALL"])
+
+
+@pytest.mark.parametrize("service", ["sqs", "queues", "migrate", "api", "worker"])
+def test_somebody_buries_what_a_handlers_programs_leave_behind(service: str) -> None:
+    # Orphans become children of process 1, and Python waits for none but its own.
+    assert COMPOSE["services"][service]["init"] is True

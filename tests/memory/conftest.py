@@ -1,0 +1,40 @@
+"""Working memories as handlers have them: a claimed turn, the real Postgres and the real Redis."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import redis.asyncio
+
+from tests.memory.room import Room
+from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.memory.working import WorkingMemory
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared and nowhere in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+@pytest.fixture
+async def keys(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
+    """A plain client, for looking from outside."""
+    async with redis.asyncio.Redis.from_url(settings.memory_redis, decode_responses=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def room(settings: Settings, database: Database, keys: redis.asyncio.Redis) -> AsyncIterator[Room]:
+    """A session with a turn RUNNING, and what can happen to it."""
+    opened = Room(settings, database, keys)
+    await opened.begin()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def memory(room: Room) -> WorkingMemory:
+    """The working memory of the turn."""
+    return room.memory

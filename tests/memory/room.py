@@ -1,0 +1,142 @@
+"""A session and its memory as a test has them in hand: turns that follow each other, time that passes, and what is in Redis."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import redis.asyncio
+
+from tests.statements.test_claim_races import claim_one, expire_leases, settle_one, submit_turns
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.memory.item_cache import ItemCache
+from turnstile.memory.working import WorkingMemory
+from turnstile.turn.claimed_turn import ClaimedTurn
+
+# Time passes by moving what is written down: the server's clock can't be set.
+SHIFT = """
+for place = 1, 2 do
+    local scored = redis.call('ZRANGE', KEYS[place], 0, -1, 'WITHSCORES')
+    for n = 1, #scored, 2 do
+        redis.call('ZADD', KEYS[place], string.format('%.0f', scored[n + 1] - ARGV[1]), scored[n])
+    end
+end
+for place = 1, #KEYS do
+    local left = redis.call('PTTL', KEYS[place])
+    if left >= 0 then redis.call('PEXPIRE', KEYS[place], string.format('%.0f', left - ARGV[1])) end
+end
+"""
+
+
+async def at_once(call: Callable[[], Awaitable[Any]]) -> Any:
+    """An `outlast` that waits for nothing."""
+    return await call()
+
+
+class Room:
+    """Session `s` of tenant `t`."""
+
+    def __init__(self, settings: Settings, database: Database, keys: redis.asyncio.Redis) -> None:
+        self.settings = settings
+        self.database = database
+        self.keys = keys
+        self.cache = ItemCache(settings)
+        self._unreachable = ItemCache(settings.model_copy(update={"memory_redis_url": "redis://127.0.0.1:1/0"}))
+        self.turn: ClaimedTurn
+        self.memory: WorkingMemory
+
+    async def close(self) -> None:
+        """Closes its connections."""
+        await self.cache.close()
+        await self._unreachable.close()
+
+    async def start_anew(self) -> None:
+        """As if nothing had ever happened here."""
+        await self.forget()
+        await self.database.fetch("TRUNCATE turns, messages, turn_attempts, sessions, memory_items", {})
+        await self.begin()
+
+    async def begin(self) -> WorkingMemory:
+        """The next turn, claimed."""
+        await submit_turns(self.database, self.settings, "hello")
+        return await self.claim()
+
+    async def claim(self, worker: str = "worker-a") -> WorkingMemory:
+        """Whatever turn is due, claimed: a first time, or taken over."""
+
+        async def claimed() -> ClaimedTurn | None:
+            # Nobody's, while a write has the row.
+            found = await claim_one(self.database, self.settings, worker, max_crashes=100)
+            return found if isinstance(found, ClaimedTurn) else None
+
+        turn = await until(claimed)
+        assert turn is not None
+        return await self.adopt(turn)
+
+    async def adopt(self, turn: ClaimedTurn) -> WorkingMemory:
+        """A turn that somebody has claimed."""
+        self.turn = turn
+        self.memory = WorkingMemory(self.cache, self.database, self.turn, at_once)
+        return self.memory
+
+    def cut_off(self) -> WorkingMemory:
+        """The present turn's memory, as a worker has it that does not reach Redis."""
+        return WorkingMemory(self._unreachable, self.database, self.turn, at_once)
+
+    async def take_over(self) -> WorkingMemory:
+        """The lease runs out, and another worker claims the turn."""
+        await expire_leases(self.database)
+        return await self.claim("worker-b")
+
+    async def go_on(self) -> WorkingMemory:
+        """The turn is settled, and the next one begins."""
+        await settle_one(self.database, self.settings, self.turn)
+        return await self.begin()
+
+    async def lose_facts(self) -> WorkingMemory:
+        """The database goes back to a moment before the session's first durable item, and Redis stays. The next turn, claimed."""
+        await self.database.fetch("DELETE FROM memory_items", {})
+        await self.database.fetch("UPDATE sessions SET memory_version = 0", {})
+        return await self.go_on()
+
+    @property
+    def names(self) -> list[str]:
+        """The session's keys in Redis."""
+        return self.cache.session("t", "s", 0).keys
+
+    def name(self, what: str) -> str:
+        """One of them."""
+        return next(name for name in self.names if name.endswith(f":{what}"))
+
+    async def pass_time(self, seconds: float) -> None:
+        """For all that is remembered, in Redis and in Postgres."""
+        await self.keys.eval(SHIFT, len(self.names), self.name("expiry"), self.name("contexts"),
+                             *(name for name in self.names if not name.endswith((":expiry", ":contexts"))),
+                             str(int(seconds * 1000)))  # fmt: skip
+        await self.database.fetch(
+            "UPDATE memory_items SET expires_at = expires_at - make_interval(secs => %(seconds)s)", {"seconds": seconds}
+        )
+
+    async def forget(self) -> None:
+        """What a flush does to this session."""
+        await self.keys.delete(*self.names)
+
+    async def rows(self) -> list[dict[str, Any]]:
+        """The durable items, deleted ones too."""
+        return await self.database.fetch("SELECT * FROM memory_items ORDER BY kind, key", {})
+
+    async def index_errors(self) -> list[str]:
+        """Where index, expiries and values differ from what the items say."""
+        heads = await self.keys.hgetall(self.name("items"))
+        heads.pop("", None)
+        expected = {
+            f"{label}\x1f{field}" for field, head in heads.items() for label in head.split(" ", 3)[3].split("\x1f")
+        }
+        index = set(await self.keys.zrange(self.name("index"), 0, -1))
+        expiry = set(await self.keys.zrange(self.name("expiry"), 0, -1))
+        values = set(await self.keys.hkeys(self.name("values")))
+        return [
+            *(f"index: {one!r}" for one in sorted(index ^ expected)),
+            *(f"expiry: {one!r}" for one in sorted(expiry ^ set(heads))),
+            *(f"values: {one!r}" for one in sorted(values ^ set(heads))),
+        ]

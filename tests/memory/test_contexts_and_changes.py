@@ -1,0 +1,208 @@
+"""Contexts that live while they are used (H3), and what is told of changes (H4)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from urllib.parse import urlsplit
+
+import pytest
+import redis.asyncio
+
+from tests.memory.room import Room, at_once
+from tests.producer.api.cable import cable_to
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
+from turnstile.memory.durable_items import MAX_ITEMS as MAX_DURABLE_ITEMS
+from turnstile.memory.interface import MemoryChange
+from turnstile.memory.item import MAX_BATCH, MAX_ITEMS, Write
+from turnstile.memory.item_cache import ItemCache
+from turnstile.memory.kinds import DAY, HOUR, MINUTE
+from turnstile.memory.working import WorkingMemory
+
+
+async def take(changes: AsyncIterator[MemoryChange], many: int) -> list[tuple[str, str, str]]:
+    """The next changes: what, which event, of whom."""
+    async with asyncio.timeout(30):
+        found = [await anext(changes) for _ in range(many)]
+    return [(change.of, change.event, change.name) for change in found]
+
+
+# --- contexts
+
+
+async def test_a_write_opens_its_context(memory: WorkingMemory) -> None:
+    await memory.set("a", 1, context="letter")
+
+    [(name, left)] = (await memory.contexts()).items()
+    assert (name, HOUR - 60 < left <= HOUR) == ("letter", True)
+
+
+async def test_a_context_lives_on_while_it_is_read_or_written(room: Room, memory: WorkingMemory) -> None:
+    await memory.set("a", 1, context="read", ttl=DAY)
+    await memory.set("b", 1, context="found", ttl=DAY)
+    await memory.set("c", 1, context="written", ttl=DAY)
+    await memory.set("d", 1, context="idle", ttl=DAY)
+
+    await room.pass_time(40 * MINUTE)
+    await memory.get("a")
+    await memory.find(context="found")
+    await memory.set("c", 2, context="written")
+    await room.pass_time(40 * MINUTE)
+
+    assert sorted(await memory.contexts()) == ["found", "read", "written"]
+
+
+async def test_a_context_has_the_time_to_live_it_was_opened_with(room: Room, memory: WorkingMemory) -> None:
+    await memory.open_context("long", ttl=2 * DAY)
+    await memory.open_context("short", ttl=1)
+    await memory.set("a", 1, context="long", ttl=DAY)
+
+    contexts = await memory.contexts()
+    assert 2 * DAY - 60 < contexts["long"] <= 2 * DAY
+    assert 14 * MINUTE < contexts["short"] <= 15 * MINUTE
+    await room.pass_time(DAY - 60)
+    await memory.get("a")
+    assert (await memory.contexts())["long"] > 2 * DAY - 60
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["Redis has it all", "facts are read from Postgres"])
+@pytest.mark.parametrize("end", [lambda memory: memory.end_context("letter"), lambda memory: memory.invalidate()])
+async def test_the_fullest_memory_is_emptied(
+    room: Room, memory: WorkingMemory, end: Callable[[WorkingMemory], Awaitable[int]], whole: bool
+) -> None:
+    for start in range(0, MAX_ITEMS, MAX_BATCH):
+        several = range(start, start + MAX_BATCH)
+        await memory.set_many([Write(key=f"item {n}", value=n, context="letter", priority=6) for n in several])
+    for start in range(0, MAX_DURABLE_ITEMS, MAX_BATCH):
+        several = range(start, start + MAX_BATCH)
+        # Counted apart, so they have room where the others have none.
+        await memory.set_many([Write(key=f"{n}", value=n, kind="fact", context="letter") for n in several])
+    if not whole:
+        await room.cut_off().set("0", "anew", kind="fact", context="letter")
+
+    # A version that Redis does not have is known from the claim.
+    memory = memory if whole else await room.take_over()
+    assert await end(memory) == MAX_ITEMS + MAX_DURABLE_ITEMS
+
+    assert not await memory.find()
+    assert not [row for row in await room.rows() if row["content"] is not None]
+
+
+async def test_a_context_that_is_ended_takes_its_items_along(memory: WorkingMemory) -> None:
+    await memory.set("a", 1, context="letter")
+    await memory.set("b", 1, context="letter", kind="fact")
+    await memory.set("c", 1)
+
+    assert await memory.end_context("letter") == 2
+    assert await memory.contexts() == {}
+    assert [item.key for item in await memory.find()] == ["c"]
+
+
+async def test_an_item_outlives_a_context_that_nobody_used(room: Room, memory: WorkingMemory) -> None:
+    await memory.set("a", 1, context="letter", ttl=DAY)
+
+    await room.pass_time(2 * HOUR)
+
+    assert await memory.contexts() == {}
+    assert [item.key for item in await memory.find(context="letter")] == ["a"]
+
+
+# --- changes
+
+
+async def test_changes_are_told_to_whoever_listens(room: Room, memory: WorkingMemory) -> None:
+    async with memory.changes() as changes:
+        first = await memory.set("a", 1, context="letter")
+        await memory.set("a", 2)
+        await memory.set("f", 1, kind="fact")
+        await memory.delete("a")
+        await memory.end_context("letter")
+        told = [await anext(changes) for _ in range(2)]
+        rest = await take(changes, 4)
+
+    assert told[1] == MemoryChange("item", "created", "item", "a", first.version)
+    assert [(told[0].of, told[0].event, told[0].name), *rest] == [
+        ("context", "created", "letter"),
+        ("item", "updated", "a"),
+        ("item", "created", "f"),
+        ("item", "deleted", "a"),
+        ("context", "deleted", "letter"),
+    ]
+
+
+async def test_an_end_is_told_by_whoever_notices(room: Room, memory: WorkingMemory) -> None:
+    await memory.set("a", 1, context="letter")
+    async with memory.changes() as changes:
+        await room.pass_time(2 * HOUR)
+        await memory.set("b", 1)
+        # Past its keys' own end nothing is left to be told.
+        await memory.set("c", 1, context="x", ttl=60)
+        await memory.set("long", 1, ttl=DAY)
+        await room.pass_time(90)
+        await memory.get("long")
+        told = await take(changes, 5)
+
+    assert told[-1] == ("item", "expired", "c")
+
+
+async def test_a_listener_elsewhere_hears_nothing_of_this_session(
+    room: Room, memory: WorkingMemory, keys: redis.asyncio.Redis
+) -> None:
+    async with memory.changes() as changes:
+        await keys.publish(f"{room.settings.redis_prefix}memory:{{t/other}}:changes", "not ours")
+        await memory.set("a", 1)
+        assert await take(changes, 1) == [("item", "created", "a")]
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        "nonsense",
+        b"\xff\xfe\x00",
+        "[]",
+        "null",
+        "[" * 100_000,
+        '{"of": "item"}',
+        '{"of": "item", "event": "created", "name": "no kind", "version": 1}',
+        '{"of": "item", "event": "created", "name": 7, "version": 1}',
+        '{"of": "item", "event": "created", "name": "item:a", "version": "x"}',
+        '{"of": "item", "event": "created", "name": "item:a", "version": NaN}',
+        '{"of": ["item"], "event": {}, "name": "item:a"}',
+    ],
+    ids=lambda published: str(published[:60]),
+)
+async def test_what_is_no_change_is_passed_over(
+    room: Room, memory: WorkingMemory, keys: redis.asyncio.Redis, published: str | bytes
+) -> None:
+    async with memory.changes() as changes:
+        await keys.publish(f"{room.settings.redis_prefix}memory:{{t/s}}:changes", published)
+        await memory.set("a", 1)
+        assert await take(changes, 1) == [("item", "created", "a")]
+
+
+async def test_a_listener_goes_on_while_it_is_quiet_and_ends_when_redis_falls_silent(
+    room: Room, memory: WorkingMemory, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.memory.changes.QUIET_SECONDS", 0.2)
+    address = urlsplit(stack.redis.url)
+    told: list[str] = []
+
+    async def listen(port: int) -> None:
+        cache = ItemCache(room.settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{port}"}))
+        async with WorkingMemory(cache, room.database, room.turn, at_once).changes() as changes:
+            told.append("listening")
+            async for change in changes:
+                told.append(change.name)
+        await cache.close()
+
+    async with cable_to(address.hostname or "", address.port or 0) as cable, asyncio.timeout(60):
+        listening = asyncio.create_task(listen(cable.port))
+        await until(lambda: told)
+        # Each sign of life that is asked for. It is given, and nobody takes it for a change.
+        asked = cable.pieces
+        await until(lambda: cable.pieces > asked + 2)
+        await memory.set("a", 1)
+        await until(lambda: len(told) == 2)
+
+        cable.silent = True
+        await listening
+    assert told == ["listening", "a"]

@@ -1,0 +1,359 @@
+"""Durable items: under the turn's fence, in Postgres first, and never served stale, whatever becomes of Redis."""
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+import turnstile.memory.working
+from tests.memory.room import Room, at_once
+from tests.statements.test_claim_races import settle_one
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
+from turnstile.backends.postgres.database import Database
+from turnstile.errors import DatabaseUnavailableError, RowHeldError, SupersededError
+from turnstile.memory.durable_items import ItemDelete, ItemWrite, delete_items, prune_items, read_items, write_items
+from turnstile.memory.item import MAX_ITEMS, MemoryFullError, Verdict, Write
+from turnstile.memory.kinds import DAY, HOUR
+from turnstile.memory.working import WorkingMemory
+from turnstile.relay.loop import Relay
+
+HANGS_SECONDS = 15.0
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The session, each time that its durable items are read from Postgres."""
+    seen: list[str] = []
+
+    async def read(database: Database, tenant_id: str, session_id: str) -> Any:
+        seen.append(session_id)
+        return await read_items(database, tenant_id, session_id)
+
+    monkeypatch.setattr(turnstile.memory.working, "read_items", read)
+    return seen
+
+
+async def value_of(memory: WorkingMemory, key: str, kind: str = "fact") -> Any:
+    item = await memory.get(key, kind=kind)
+    return item and item.value
+
+
+# --- fenced
+
+
+@pytest.mark.parametrize("end", ["settled", "taken over"])
+async def test_a_turn_that_is_no_longer_ours_writes_nothing(room: Room, memory: WorkingMemory, end: str) -> None:
+    await memory.set("visitor", "Ann", kind="fact")
+    if end == "settled":
+        await settle_one(room.database, room.settings, room.turn)
+    else:
+        await room.take_over()
+    before = await room.rows()
+
+    with pytest.raises(SupersededError):
+        await memory.set("visitor", "Bob", kind="fact")
+    with pytest.raises(SupersededError):
+        await memory.delete("visitor", kind="fact")
+
+    assert await room.rows() == before
+    assert await value_of(memory, "visitor") == "Ann"
+
+
+@pytest.mark.parametrize("rows", ["sessions", "turns"])
+async def test_a_write_does_not_wait_for_a_row_that_somebody_sits_on(
+    room: Room, memory: WorkingMemory, rows: str
+) -> None:
+    """A connection that waits is missing to all other turns of the worker."""
+    await memory.set("visitor", "Ann", kind="fact")
+    url = room.settings.database_url
+    async with (
+        Database(url, "test", size=1, statement_timeout_seconds=600, lock_timeout_seconds=600) as patient,
+        await psycopg.AsyncConnection.connect(url) as somebody,
+    ):
+        await somebody.execute(f"SELECT FROM {rows} FOR NO KEY UPDATE")
+        blocked = WorkingMemory(room.cache, patient, room.turn, at_once)
+        async with asyncio.timeout(HANGS_SECONDS):
+            with pytest.raises(RowHeldError):
+                await blocked.set("visitor", "Bob", kind="fact")
+            with pytest.raises(RowHeldError):
+                await blocked.delete("visitor", kind="fact")
+        await somebody.rollback()
+
+    await memory.set("guest", "Cid", kind="fact")
+    assert [await value_of(memory, key) for key in ("visitor", "guest")] == ["Ann", "Cid"]
+
+
+async def test_a_volatile_write_of_an_older_claim_is_refused_where_a_newer_one_has_written(
+    room: Room, memory: WorkingMemory
+) -> None:
+    await memory.set("draft", "old")
+    heir = await room.take_over()
+    await heir.set("draft", "new")
+
+    for late in (
+        memory.set("draft", "late"),
+        memory.delete("draft"),
+        memory.open_context("c"),
+        memory.end_context("c"),
+    ):
+        with pytest.raises(SupersededError):
+            await late
+    assert await value_of(heir, "draft", "item") == "new"
+
+
+async def test_a_write_and_a_takeover_at_once_leave_one_order(room: Room) -> None:
+    """Either the write is refused, or whoever took over sees it."""
+    for n in range(10):
+        first = room.memory
+        written, heir = await asyncio.gather(first.set("x", n, kind="fact"), room.take_over(), return_exceptions=True)
+        assert not isinstance(heir, BaseException)
+        if isinstance(written, BaseException):
+            assert isinstance(written, SupersededError)
+            assert await value_of(heir, "x") != n
+        else:
+            assert await value_of(heir, "x") == n
+
+
+# --- repeated after a lost answer
+
+
+async def test_a_write_that_is_repeated_finds_its_own_first_result(room: Room) -> None:
+    write = ItemWrite(
+        kind="fact", key="x", content="[1,{}]", context=None, priority=5, tags=["t"], seconds=60, expected=0,
+        write_id=uuid4(),
+    )  # fmt: skip
+
+    first, second = [await write_items(room.database, room.turn, [write]) for _ in range(2)]
+
+    assert [one and one.version for one in first.changes] == [one and one.version for one in second.changes]
+    assert first.changes[0] is not None
+
+
+async def test_a_deletion_that_is_repeated_finds_its_own_first_result(room: Room, memory: WorkingMemory) -> None:
+    await memory.set("x", 1, kind="fact")
+    delete = ItemDelete(kind="fact", key="x", expected=None, write_id=uuid4())
+
+    first, second = [await delete_items(room.database, room.turn, [delete]) for _ in range(2)]
+
+    assert [one and one.version for one in first.changes] == [one and one.version for one in second.changes]
+    assert first.changes[0] is not None
+
+
+# --- Redis in the middle
+
+
+async def test_what_is_durable_comes_back_after_a_flush_and_what_is_not_has_vanished(
+    room: Room, memory: WorkingMemory, loads: list[str]
+) -> None:
+    await memory.set("visitor", "Ann", kind="fact", tags=["name"], priority=9, context="hall", metadata={"a": 1})
+    await memory.set("draft", "x")
+    before = await memory.get("visitor", kind="fact")
+
+    await room.forget()
+
+    after = await memory.get("visitor", kind="fact")
+    assert before is not None
+    assert after is not None
+    assert (after.value, after.tags, after.priority, after.context, after.metadata, after.version, after.created_at) == (
+        before.value, before.tags, before.priority, before.context, before.metadata, before.version, before.created_at
+    )  # fmt: skip
+    assert [item.key for item in await memory.find(tag="name")] == ["visitor"]
+    assert await memory.get("draft") is None
+    assert len(loads) == 1
+
+
+async def test_what_is_known_to_be_absent_costs_postgres_nothing(
+    room: Room, memory: WorkingMemory, loads: list[str]
+) -> None:
+    for key in "abc":
+        assert await value_of(memory, key) is None
+    assert loads == []
+
+    await memory.set("x", 1, kind="fact")
+    await room.forget()
+    for key in "abcx":
+        await value_of(memory, key)
+
+    assert len(loads) == 1
+
+
+async def test_the_next_turn_reads_from_redis_alone(room: Room, memory: WorkingMemory, loads: list[str]) -> None:
+    await memory.set("a", 1, kind="fact")
+    await memory.set("b", 1, kind="fact")
+    await memory.delete("b", kind="fact")
+    await memory.get("a", kind="fact")
+    before = len(loads)
+
+    following = await room.go_on()
+
+    assert (await value_of(following, "a"), await value_of(following, "b")) == (1, None)
+    assert len(loads) == before
+
+
+@pytest.mark.parametrize("change", ["write", "delete"])
+async def test_a_change_that_redis_missed_is_never_hidden_by_what_redis_holds(
+    room: Room, memory: WorkingMemory, change: str
+) -> None:
+    """The worker that made it was cut off from Redis; those after it are not."""
+    await memory.set("x", "old", kind="fact")
+    await memory.get("x", kind="fact")
+    cut_off = room.cut_off()
+
+    if change == "write":
+        assert await cut_off.set("x", "new", kind="fact")
+    else:
+        assert await cut_off.delete("x", kind="fact")
+
+    expected = "new" if change == "write" else None
+    assert await value_of(cut_off, "x") == expected
+    assert await value_of(await room.go_on(), "x") == expected
+
+
+@pytest.mark.parametrize("missed", [False, True])
+async def test_what_redis_holds_of_a_time_that_was_lost_is_not_believed(
+    room: Room, memory: WorkingMemory, missed: bool
+) -> None:
+    """The database was restored; Redis holds what came after that moment, or as much of it as it had got."""
+    await memory.set("x", "lost", kind="fact")
+    if missed:
+        await room.cut_off().set("y", "lost", kind="fact")
+        await memory.set("z", "lost", kind="fact")
+
+    restored = await room.lose_facts()
+    found = await restored.find(kind="fact")
+    await restored.set("y", "new", kind="fact")
+
+    assert found == []
+    assert [await value_of(restored, key) for key in "xyz"] == [None, "new", None]
+
+
+async def test_while_redis_is_down_durable_items_are_read_and_written_and_others_are_not(
+    room: Room, memory: WorkingMemory, stack: Stack
+) -> None:
+    await memory.set("visitor", "Ann", kind="fact", tags=["name"])
+    await memory.set("draft", "x")
+
+    await asyncio.to_thread(stack.redis.stop)
+    try:
+        written = await memory.set_many([Write(key="draft", value="y"), Write(key="visitor", value="Bob", kind="fact")])
+        assert [one.verdict for one in written] == [Verdict.NOT_KEPT, Verdict.KEPT]
+        assert (await value_of(memory, "visitor"), await value_of(memory, "draft", "item")) == ("Bob", None)
+        assert not await memory.set("visitor", "Cid", kind="fact", expected_version=written[1].version + 1)
+        assert await memory.set("tea", True, kind="fact", expected_version=0)
+        assert [item.key for item in await memory.find()] == ["tea", "visitor"]
+        assert await memory.invalidate(kind="fact", before_version=written[1].version + 1) == 1
+        assert not await memory.delete("draft")
+        assert await memory.contexts() == {}
+        assert not await memory.open_context("c")
+        async with memory.changes() as changes:
+            assert [change async for change in changes] == []
+    finally:
+        await asyncio.to_thread(stack.redis.start)
+
+    async def kept() -> bool:
+        return bool(await memory.set("draft", "z"))
+
+    await until(kept)
+    assert [await value_of(memory, key) for key in ("visitor", "tea")] == [None, True]
+    assert await room.index_errors() == []
+
+
+async def test_an_outage_of_redis_is_told_once(
+    room: Room, memory: WorkingMemory, stack: Stack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await asyncio.to_thread(stack.redis.stop)
+    try:
+        for _ in range(50):
+            await memory.get("draft")
+    finally:
+        await asyncio.to_thread(stack.redis.start)
+
+    assert capsys.readouterr().out.count("memory.redis_away") == 1
+
+
+async def test_a_redis_without_room_costs_nothing_durable(
+    room: Room, memory: WorkingMemory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = (await room.keys.config_get("maxmemory"))["maxmemory"]
+    await room.keys.config_set("maxmemory", "1")
+    try:
+        assert await memory.set("visitor", "Ann", kind="fact")
+        assert (await memory.set("draft", "x")).verdict is Verdict.NOT_KEPT
+        assert await value_of(memory, "visitor") == "Ann"
+    finally:
+        await room.keys.config_set("maxmemory", limit)
+
+    logged = capsys.readouterr().out
+    assert "memory.redis_refused" in logged
+    assert "memory.redis_away" not in logged
+    assert await value_of(memory, "visitor") == "Ann"
+
+
+async def test_an_outage_of_postgres_is_the_callers_to_outlast(room: Room, memory: WorkingMemory) -> None:
+    tries = []
+
+    async def twice(call: Any) -> Any:
+        tries.append(await call())
+        return await call()
+
+    again = WorkingMemory(room.cache, room.database, room.turn, twice)
+
+    written = await again.set("x", 1, kind="fact", expected_version=0)
+
+    assert written.version == tries[0].changes[0].version
+
+
+# --- bounds and ends
+
+
+async def test_durable_items_are_bounded_in_number_and_in_all(memory: WorkingMemory) -> None:
+    for start in range(0, MAX_ITEMS, 100):
+        await memory.set_many([Write(key=f"k{n}", value=n, kind="fact") for n in range(start, start + 100)])
+    with pytest.raises(MemoryFullError):
+        await memory.set("one too many", 1, kind="fact")
+    assert await memory.set("k0", "may change", kind="fact")
+
+    with pytest.raises(MemoryFullError):
+        await memory.set_many([Write(key=f"k{n}", value="x" * 100_000, kind="fact") for n in range(11)])
+    assert await value_of(memory, "k1") == 1
+
+
+async def test_what_has_ended_is_pruned_by_the_relay(room: Room, memory: WorkingMemory) -> None:
+    await memory.set("short", 1, kind="fact", ttl=HOUR)
+    await memory.set("long", 1, kind="fact", ttl=2 * DAY)
+    await memory.set("gone", 1, kind="fact")
+    await memory.delete("gone", kind="fact")
+    await room.pass_time(HOUR + 61)
+
+    await Relay(room.database, None, room.settings).round()  # type: ignore[arg-type] - nothing is due to be sent
+
+    assert [row["key"] for row in await room.rows()] == ["long"]
+    await prune_items(room.database)
+    assert await value_of(memory, "long") == 1
+
+
+async def test_of_another_session_or_tenant_nothing_is_seen(room: Room, memory: WorkingMemory) -> None:
+    await memory.set("x", 1, kind="fact")
+    await room.database.fetch(
+        "INSERT INTO memory_items SELECT 'u', session_id, kind, 'theirs', content, context, priority, tags, version,"
+        " write_id, fence, created_at, updated_at, expires_at FROM memory_items",
+        {},
+    )
+    await room.forget()
+
+    assert [item.key for item in await memory.find(kind="fact")] == ["x"]
+
+
+async def test_postgres_away_is_said_as_such(room: Room, memory: WorkingMemory, stack: Stack) -> None:
+    await memory.set("x", 1, kind="fact")
+    await memory.get("x", kind="fact")
+    await asyncio.to_thread(stack.postgres.stop)
+    try:
+        assert await value_of(memory, "x") == 1
+        with pytest.raises(DatabaseUnavailableError):
+            await memory.set("x", 2, kind="fact")
+    finally:
+        await asyncio.to_thread(stack.postgres.start)

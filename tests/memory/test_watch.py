@@ -1,0 +1,149 @@
+"""The memory watch on the real Redis, whose limit is set so that it is nearly full."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import redis.asyncio
+
+from tests.memory.room import Room, at_once
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
+from turnstile.config.settings import Settings
+from turnstile.memory.item import Verdict
+from turnstile.memory.item_cache import ItemCache
+from turnstile.memory.kinds import KINDS, Pressure
+from turnstile.memory.watch import MemoryHealth, MemoryWatch
+from turnstile.memory.working import WorkingMemory
+
+
+class Full:
+    """A Redis whose limit is moved so that its use is a given part of it."""
+
+    def __init__(self, keys: redis.asyncio.Redis) -> None:
+        self._keys = keys
+
+    async def to(self, ratio: float) -> None:
+        used = (await self._keys.info("memory"))["used_memory"]
+        await self._keys.config_set("maxmemory", int(used / ratio) if ratio else 0)
+
+
+@pytest.fixture
+async def full(keys: redis.asyncio.Redis) -> AsyncIterator[Full]:
+    yield Full(keys)
+    await keys.config_set("maxmemory", 0)
+
+
+@pytest.fixture
+async def watch(settings: Settings) -> AsyncIterator[MemoryWatch]:
+    opened = MemoryWatch(settings)
+    yield opened
+    await opened.close()
+
+
+async def test_each_level_is_told_once_and_left_with_some_slack(
+    watch: MemoryWatch, full: Full, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = []
+    for ratio in (0.5, 0.83, 0.83, 0.93, 0.88, 0.77, 0.5, 0):
+        await full.to(ratio)
+        await watch.look()
+        seen.append(watch.pressure)
+
+    none, high, critical = Pressure
+    assert seen == [none, high, high, critical, critical, high, none, none]
+    lines = capsys.readouterr().out
+    assert [lines.count(event) for event in ("memory.high", "memory.critical", "memory.relieved")] == [2, 1, 1]
+
+
+async def test_low_priorities_are_kept_for_the_shortest_time_and_then_not_at_all(
+    room: Room, settings: Settings, full: Full, watch: MemoryWatch
+) -> None:
+    cache = ItemCache(settings, lambda: watch.pressure)
+    memory = WorkingMemory(cache, room.database, room.turn, at_once)
+    await memory.set("old", 1, priority=2)
+    await memory.set("safe", 1, priority=1, kind="fact")
+
+    await full.to(0.83)
+    await watch.look()
+    await memory.set("low", 1, priority=3, ttl=3600)
+    await memory.set("usual", 1, priority=4, ttl=3600)
+    lasts = {item.key: item.expires_in_seconds for item in await memory.find()}
+    assert lasts["low"] <= KINDS["item"].lifetime.shortest < 3000 < lasts["usual"]
+
+    await full.to(0.93)
+    await watch.look()
+    assert (await memory.set("low too", 1, priority=3)).verdict is Verdict.NOT_KEPT
+    assert sorted(item.key for item in await memory.find()) == ["safe", "usual"]
+    assert await room.index_errors() == []
+    await cache.close()
+
+
+async def test_the_health_check_says_how_redis_is(watch: MemoryWatch) -> None:
+    health = await watch.look()
+
+    assert health is not None
+    assert health.response_seconds > 0
+    assert health.used_bytes > 0
+    assert health.clients > 0
+    assert health.used_ratio is None
+
+
+@pytest.mark.parametrize("untold", ["maxmemory", "keyspace_hits", "evicted_keys", "connected_clients", "used_memory"])
+async def test_what_a_managed_redis_does_not_tell_counts_as_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], untold: str
+) -> None:
+    watch = MemoryWatch(settings)
+    ask = watch._redis.info
+
+    async def tell() -> dict[str, Any]:
+        return {name: fact for name, fact in (await ask()).items() if name != untold}
+
+    monkeypatch.setattr(watch._redis, "info", tell)
+    stopping = asyncio.Event()
+    running = asyncio.create_task(watch.run(stopping, every_seconds=0.001))
+    try:
+        await until(lambda: watch.health is not None or running.done())
+    finally:
+        stopping.set()
+        await running
+        await watch.close()
+
+    assert watch.health is not None
+    assert watch.health.used_ratio is None
+    assert "memory.watch_failed" not in capsys.readouterr().out
+
+
+async def test_a_redis_that_is_away_has_no_health_and_changes_no_level(watch: MemoryWatch, stack: Stack) -> None:
+    await asyncio.to_thread(stack.redis.stop)
+    try:
+        assert await watch.look() is None
+    finally:
+        await asyncio.to_thread(stack.redis.start)
+    assert watch.pressure is Pressure.NONE
+
+
+async def test_it_looks_until_it_is_told_to_stop_whatever_comes_of_a_look(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = 0
+
+    class Breaking(MemoryWatch):
+        async def look(self) -> MemoryHealth | None:
+            nonlocal looks
+            looks += 1
+            if looks == 1:
+                raise KeyError("used_memory")
+            return await MemoryWatch.look(self)
+
+    watch = Breaking(settings)
+    stopping = asyncio.Event()
+    running = asyncio.create_task(watch.run(stopping, every_seconds=0.001))
+    await until(lambda: watch.health is not None)
+    stopping.set()
+    await running
+    await watch.close()
+
+    assert looks > 1
+    assert capsys.readouterr().out.count("] memory.watch_failed") == 1

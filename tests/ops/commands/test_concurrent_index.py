@@ -1,0 +1,83 @@
+"""Migrations that build an index: whoever writes to the table goes on meanwhile, and a build that broke off is made good."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from tests.ops.commands.conftest import Turnstile
+from tests.support.factories import make_submission
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.statements.submit import submit
+
+DOWN = ("migrate", "--down", "--revision", "0003", "--yes")
+HANGS_SECONDS = 60.0
+
+WAITS = """
+SELECT 1 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+ WHERE a.datname = current_database() AND a.application_name = 'turnstile-migrate' AND NOT l.granted
+   AND clock_timestamp() - l.waitstart > '0.2s'
+"""
+
+INDEX = """
+SELECT i.indisvalid AS valid, pg_get_indexdef(i.indexrelid) AS definition FROM pg_index i
+  JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relname = 'turns_waiting'
+"""
+
+
+async def test_a_submit_goes_on_while_the_build_waits_for_another_transaction(
+    turnstile: Turnstile, settings: Settings, database: Database
+) -> None:
+    await submit(database, [make_submission("turns", "a")], net_seconds=60)
+    assert (await turnstile(*DOWN)).code == 0
+
+    with psycopg.connect(settings.database_url) as somebody:
+        somebody.execute("UPDATE turns SET sends = sends")
+        running = asyncio.create_task(turnstile("migrate"))
+        await until(lambda: database.fetch(WAITS, {}))
+
+        await asyncio.wait_for(submit(database, [make_submission("turns", "b")], net_seconds=60), HANGS_SECONDS)
+        still_waits = await database.fetch(WAITS, {})
+        somebody.rollback()
+    ran = await running
+
+    assert still_waits
+    assert ran.code == 0, ran.err
+    assert [row["valid"] for row in await database.fetch(INDEX, {})] == [True]
+
+
+async def test_a_build_that_broke_off_is_built_anew(
+    turnstile: Turnstile, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [whole] = await database.fetch(INDEX, {})
+    assert (await turnstile(*DOWN)).code == 0
+
+    with monkeypatch.context() as patched, psycopg.connect(settings.database_url) as somebody:
+        patched.setattr("turnstile.migrations.giving_way.INDEX_LOCK_TIMEOUT", "200ms")
+        somebody.execute("LOCK TABLE turns IN ROW EXCLUSIVE MODE")
+        broken_off = await turnstile("migrate")
+        somebody.rollback()
+    left = await database.fetch(INDEX, {})
+    again = await turnstile("migrate")
+
+    assert (broken_off.code, len(broken_off.err.splitlines())) == (4, 1)
+    assert [row["valid"] for row in left] == [False]
+    assert again.code == 0, again.err
+    assert await database.fetch(INDEX, {}) == [whole]
+
+
+async def test_the_printed_sql_builds_it_without_a_transaction(
+    turnstile: Turnstile, settings: Settings, database: Database
+) -> None:
+    [whole] = await database.fetch(INDEX, {})
+    assert (await turnstile(*DOWN)).code == 0
+
+    printed = (await turnstile("migrate", "--sql")).out
+    with psycopg.connect(settings.database_url, autocommit=True) as by_hand:
+        for statement in printed.split(";\n\n"):
+            by_hand.execute(statement)  # type: ignore[call-overload]
+
+    assert await database.fetch(INDEX, {}) == [whole]
+    assert (await turnstile("migrate")).err.startswith("the tables are at ")

@@ -1,0 +1,175 @@
+"""What an operator sees of turns that other turns have brought about."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.ops.commands.conftest import Turnstile
+from tests.ops.commands.dead_turns import send_dead_letters
+from tests.support.factories import make_claim, make_submission, make_terms
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.redrive import Candidate, Redrive, RedriveResult, find_candidates
+from turnstile.queries.failed_turns import FailedFilter
+from turnstile.statements.claim import claim
+from turnstile.statements.redrive import Revived
+from turnstile.statements.settle import SettleRequest, settle
+from turnstile.statements.submit import ParentClaim, Submission, submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import TraceContext
+from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
+from turnstile.turn.status import TurnStatus
+
+
+@pytest.fixture
+async def family(database: Database, settings: Settings) -> tuple[UUID, UUID]:
+    """A parent that waits, and its child."""
+    parent = make_submission(settings.queue, "parent")
+    await submit(database, [parent], net_seconds=60.0)
+    turn = await _claim(database, settings, "parent")
+    child = _child_of(turn, settings)
+    await submit(database, [child], net_seconds=60.0)
+    joins = Settlement(
+        status=TurnStatus.PENDING, outcome=AttemptOutcome.JOINED, refund=True, after_seconds=900.0,
+        joining=(child.turn_id,), join_policy=JoinPolicy.ALL,
+    )  # fmt: skip
+    await _settle(database, settings, turn, joins)
+    return parent.turn_id, child.turn_id
+
+
+def _child_of(turn: ClaimedTurn, settings: Settings) -> Submission:
+    made = make_submission(settings.queue, "child", parent=ParentClaim(turn.id, turn.fence, "dig"))
+    return replace(made, trace=TraceContext(turn.trace_id, "c" * 16, turn.span_id))
+
+
+async def _claim(database: Database, settings: Settings, session: str) -> ClaimedTurn:
+    (turn,) = await claim(database, make_terms(settings), [make_claim(session)])
+    assert isinstance(turn, ClaimedTurn)
+    return turn
+
+
+async def _settle(database: Database, settings: Settings, turn: ClaimedTurn, settlement: Settlement) -> None:
+    request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
+    await settle(database, make_terms(settings), [request], json.dumps)
+
+
+async def test_a_trace_shows_who_waits_and_which_call_a_child_came_of(
+    turnstile: Turnstile, family: tuple[UUID, UUID]
+) -> None:
+    parent, child = family
+
+    ran = await turnstile("trace", str(parent), COLUMNS="250")
+
+    header, *lines = [line for line in ran.out.splitlines() if line.strip("-─━ ")]
+    assert "call" in header
+    assert [(f"{parent}" in line, f"  {child}" in line) for line in lines] == [(True, False), (False, True)]
+    assert "PENDING, joins all of 1" in lines[0]
+    assert "dig" in lines[1]
+
+
+async def test_a_turn_says_whose_child_it_is(turnstile: Turnstile, family: tuple[UUID, UUID]) -> None:
+    parent, child = family
+
+    shown = json.loads((await turnstile("status", str(child), "--json")).out)["turn"]
+
+    assert (shown["parent_turn_id"], shown["kind"]) == (str(parent), "turn")
+
+
+async def test_a_parent_that_waits_is_not_ill(
+    turnstile: Turnstile, family: tuple[UUID, UUID], database: Database, settings: Settings
+) -> None:
+    await database.fetch("UPDATE turns SET created_at = now() - interval '1 h', started_at = now() - interval '1 h'"
+                         " WHERE id = %(id)s", {"id": family[0]})  # fmt: skip
+
+    more = {"TURNSTILE_REDIS_PREFIX": settings.redis_prefix}
+    document = json.loads((await turnstile("doctor", "--json", "--settle", "0.1", **more)).out)
+
+    assert [one["code"] for one in document["findings"] if one.get("turn_id") == str(family[0])] == []
+
+
+async def test_a_child_that_was_started_anew_is_no_dead_letter_and_the_commands_say_why(
+    turnstile: Turnstile, database: Database, settings: Settings, queues: MessageQueues
+) -> None:
+    fails = Settlement(
+        status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, error_class="Boom", fault=True, dead_letter=True
+    )
+    parent = make_submission(settings.queue, "parent")
+    await submit(database, [parent], net_seconds=60.0)
+    turn = await _claim(database, settings, "parent")
+    child = _child_of(turn, settings)
+    await submit(database, [child], net_seconds=60.0)
+    await _settle(database, settings, await _claim(database, settings, "child"), fails)
+    await _settle(database, settings, turn, fails)
+    await send_dead_letters(database, queues, settings)
+    await turnstile("redrive", "--turn", str(parent.turn_id), "--yes")
+    await submit(database, [_child_of(await _claim(database, settings, "parent"), settings)], net_seconds=60.0)
+
+    shown = await turnstile("dlq", "show", str(child.turn_id))
+    named = await turnstile("redrive", "--turn", str(child.turn_id), "--yes", "--json")
+
+    assert (shown.code, shown.out) == (3, "")
+    assert f"{child.turn_id} is FAILED, and its parent has started it anew since" in shown.err
+    assert f"{child.turn_id} is FAILED, and its parent has started it anew since" in named.err
+    done = json.loads(named.out)
+    assert (done["matched"], done["revived"], done["letters"], done["swept"]) == (0, 0, {"outlived": 1}, 1)
+
+
+@pytest.mark.parametrize("halt", [False, True])
+async def test_a_turn_whose_compensation_has_not_ended_is_left_alone_and_the_commands_say_why(
+    turnstile: Turnstile, database: Database, settings: Settings, halt: bool
+) -> None:
+    fails = Settlement(
+        status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, error_class="Boom", fault=True, dead_letter=True
+    )
+    turn = make_submission(settings.queue, "s")
+    await submit(database, [turn], net_seconds=60.0)
+    request = SettleRequest(
+        turn=await _claim(database, settings, "s"), settlement=fails, more=False, next_claim_id=uuid4()
+    )
+    terms = replace(make_terms(settings, halt=halt), compensates=True, compensation_expires_seconds=60.0)
+    await settle(database, terms, [request], json.dumps)
+
+    ran = await turnstile(*(("retry", str(turn.turn_id)) if halt else ("redrive", "--json")), "--yes")
+
+    if halt:
+        assert ran.code == 1
+        assert f"{turn.turn_id} is FAILED, and its compensation has not ended yet" in ran.err
+    else:
+        done = json.loads(ran.out)
+        assert (ran.code, done["matched"], done["revived"], done["compensated"], done["moved_on"]) == (0, 1, 0, 1, 0)
+        assert "1 turns were left alone: their compensation has not ended yet" in ran.err
+    [row] = await database.fetch("SELECT status FROM turns WHERE kind = 'turn'", {})
+    assert row["status"] == "FAILED"
+
+
+class OneByOne(Redrive):
+    """A redrive whose portions are of one turn each, whatever the rate."""
+
+    async def revive(self, batch: Sequence[Candidate], result: RedriveResult) -> list[Revived]:
+        return [revived for one in batch for revived in await super(OneByOne, self).revive([one], result)]
+
+
+@pytest.mark.parametrize("kind", [Redrive, OneByOne], ids=["in one portion", "in portions of one"])
+async def test_a_redrive_brings_back_a_failed_compensation_and_not_its_turn(
+    database: Database, queues: MessageQueues, settings: Settings, kind: type[Redrive]
+) -> None:
+    fails = Settlement(
+        status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, error_class="Boom", fault=True, dead_letter=True
+    )
+    await submit(database, [make_submission(settings.queue, "s")], net_seconds=60.0)
+    request = SettleRequest(
+        turn=await _claim(database, settings, "s"), settlement=fails, more=False, next_claim_id=uuid4()
+    )
+    terms = replace(make_terms(settings), compensates=True, compensation_expires_seconds=60.0)
+    await settle(database, terms, [request], json.dumps)
+    [undoing] = await database.fetch("SELECT id, session_id FROM turns WHERE kind = 'compensation'", {})
+    await _settle(database, settings, await _claim(database, settings, undoing["session_id"]), fails)
+
+    redrive = kind(database, queues, settings, requested_by="ada@test")
+    result = await redrive.run(FailedFilter(), await find_candidates(database, FailedFilter()))
+
+    assert (result.revived, result.compensated, result.moved_on) == ([undoing["id"]], 1, 0)

@@ -1,0 +1,200 @@
+"""`turnstile retry`, `turnstile skip`, and what the other commands say of a halted session."""
+
+import json
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.ops.commands.conftest import Turnstile
+from tests.ops.commands.dead_turns import make_failed, rows, send_dead_letters
+from tests.support.factories import make_claim, make_submission, make_terms
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.doctor.collect import Examination, Scope
+from turnstile.statements.claim import claim
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+
+FIRST_LOOK = Scope(margin_seconds=0.0, recent_hours=1.0, letters=10)
+
+
+async def make_halted(database: Database, settings: Settings, session_id: str = "s", *, waiting: int = 1) -> UUID:
+    """A session halted by its first turn, with others waiting; the id of the turn that halts it."""
+    (failed,) = await make_failed(database, settings, [session_id], halt=True)
+    more = [make_submission(settings.queue, session_id) for _ in range(waiting)]
+    await submit(database, more, net_seconds=60)
+    return failed
+
+
+async def halted_sessions(database: Database) -> list[UUID]:
+    found = await database.fetch("SELECT halted_by FROM sessions WHERE halted_by IS NOT NULL", {})
+    return [row["halted_by"] for row in found]
+
+
+async def head_of(database: Database, settings: Settings) -> UUID | None:
+    (found,) = await claim(database, make_terms(settings), [make_claim("s")])
+    return found.id if isinstance(found, ClaimedTurn) else None
+
+
+async def test_a_retry_puts_the_turn_back_in_its_place_and_goes_on_record(
+    turnstile: Turnstile, database: Database, settings: Settings, queues: MessageQueues
+) -> None:
+    failed = await make_halted(database, settings)
+
+    ran = await turnstile("retry", str(failed), "--yes", "--json")
+
+    assert ran.code == 0
+    document = json.loads(ran.out)
+    assert (document["action"], document["dry_run"], document["waiting"]) == ("retry", False, 1)
+    assert document["woken"] == str(failed)
+    row = (await rows(database))[failed]
+    assert (row["status"], row["seq"], row["generation"]) == ("PENDING", 1, 2)
+    [record] = await database.fetch("SELECT * FROM redrives", {})
+    assert (record["filter"], record["turn_ids"]) == ({"retry": str(failed)}, [failed])
+    assert "@" in record["requested_by"]
+    assert record["finished_at"] is not None
+    assert await queues.count(settings.queue) == 1
+    assert await head_of(database, settings) == failed
+
+
+async def test_a_skip_passes_the_turn_over_and_sends_its_dead_letter(
+    turnstile: Turnstile, database: Database, settings: Settings, queues: MessageQueues
+) -> None:
+    failed = await make_halted(database, settings)
+
+    ran = await turnstile("skip", str(failed), "--yes", "--json")
+    await send_dead_letters(database, queues, settings)
+
+    assert ran.code == 0
+    document = json.loads(ran.out)
+    row = (await rows(database))[failed]
+    assert (row["status"], row["generation"], row["dead_lettered_at"] is None) == ("FAILED", 1, False)
+    assert await halted_sessions(database) == []
+    [record] = await database.fetch("SELECT * FROM redrives", {})
+    assert (record["filter"], record["turn_ids"]) == ({"skip": str(failed)}, [])
+    assert await queues.count(settings.queue, dead=True) == 1
+    following = await head_of(database, settings)
+    assert following is not None
+    assert document["woken"] == str(following) != str(failed)
+
+
+@pytest.mark.parametrize("command", ["retry", "skip"])
+async def test_a_dry_run_changes_nothing(
+    turnstile: Turnstile, database: Database, settings: Settings, command: str
+) -> None:
+    failed = await make_halted(database, settings, waiting=2)
+    before = await rows(database)
+
+    ran = await turnstile(command, str(failed), "--dry-run", "--json")
+
+    document = json.loads(ran.out)
+    assert (ran.code, document["dry_run"], document["waiting"], document["woken"]) == (0, True, 2, None)
+    assert await rows(database) == before
+    assert await halted_sessions(database) == [failed]
+
+
+@pytest.mark.parametrize("command", ["retry", "skip"])
+async def test_a_program_that_forgot_yes_is_refused(
+    turnstile: Turnstile, database: Database, settings: Settings, command: str
+) -> None:
+    failed = await make_halted(database, settings)
+
+    ran = await turnstile(command, str(failed))
+
+    assert (ran.code, await halted_sessions(database)) == (2, [failed])
+    assert "say --yes" in ran.err
+
+
+@pytest.mark.parametrize("command", ["retry", "skip"])
+async def test_what_halts_nothing_is_refused_with_one_line(
+    turnstile: Turnstile, database: Database, settings: Settings, command: str
+) -> None:
+    (failed,) = await make_failed(database, settings, ["other"])
+    waiting = make_submission(settings.queue, "waiting")
+    await submit(database, [waiting], net_seconds=60)
+
+    refused = [await turnstile(command, str(one), "--yes") for one in (failed, waiting.turn_id, uuid4())]
+
+    assert [ran.code for ran in refused] == [1, 1, 3]
+    assert [ran.err.count("\n") for ran in refused] == [1, 1, 1]
+    assert "is FAILED and halts no session; nothing was changed; try turnstile redrive" in refused[0].err
+    assert "is PENDING and halts no session" in refused[1].err
+
+
+async def test_a_skip_works_after_the_queue_is_gone_from_the_settings(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    failed = await make_halted(database, settings)
+    elsewhere = {"TURNSTILE_QUEUES": '[{"name": "elsewhere"}]', "TURNSTILE_QUEUE": "elsewhere"}
+
+    retried = await turnstile("retry", str(failed), "--yes", **elsewhere)
+    skipped = await turnstile("skip", str(failed), "--yes", **elsewhere)
+
+    assert (retried.code, skipped.code) == (3, 0)
+    assert await halted_sessions(database) == []
+
+
+async def test_a_redrive_of_a_turn_that_halts_says_where_to_go(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    failed = await make_halted(database, settings)
+
+    named = await turnstile("redrive", "--turn", str(failed), "--yes")
+    everything = await turnstile("redrive", "--yes", "--json")
+
+    assert f"{failed} is FAILED and halts its session, see turnstile retry and skip" in named.err
+    assert json.loads(everything.out)["matched"] == 0
+    assert await halted_sessions(database) == [failed]
+
+
+async def test_the_dead_letters_know_nothing_of_a_turn_that_halts_and_say_where_to_go(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    failed = await make_halted(database, settings)
+
+    ran = await turnstile("dlq", "show", str(failed))
+
+    assert (ran.code, ran.out) == (3, "")
+    assert f"{failed} is FAILED and halts its session" in ran.err
+    assert f"turnstile retry {failed}" in ran.err
+    assert f"turnstile skip {failed}" in ran.err
+
+
+async def test_list_and_status_say_what_is_halted(turnstile: Turnstile, database: Database, settings: Settings) -> None:
+    failed = await make_halted(database, settings)
+    await make_failed(database, settings, ["other"])
+
+    listed = json.loads((await turnstile("list", "--halting", "--json")).out)["turns"]
+    table = (await turnstile("list", "--session", "s")).out
+    shown = json.loads((await turnstile("status", str(failed), "--json")).out)["turn"]
+
+    assert [turn["id"] for turn in listed] == [str(failed)]
+    assert "halts its session" in table
+    assert " halted " in table
+    assert shown["halted_by"] == str(failed)
+
+
+async def test_the_doctor_shows_a_halted_session_and_finds_nothing_else(database: Database, settings: Settings) -> None:
+    failed = await make_halted(database, settings)
+    impatient = settings.model_copy(update={"net_seconds": 0.001})
+
+    async with Examination.open(impatient, FIRST_LOOK) as examination:
+        found = await examination.look()
+
+    about = [(one.code, one.turn_id) for one in found if one.turn is not None]
+    assert about == [("session-halted", str(failed))]
+
+
+async def test_a_session_that_is_halted_by_nobody_is_stuck(database: Database, settings: Settings) -> None:
+    failed = await make_halted(database, settings)
+    await database.fetch("UPDATE sessions SET halted_by = gen_random_uuid()", {})
+    # Further ahead than any put-off.
+    await database.fetch("UPDATE turns SET send_at = now() + interval '1 hour' WHERE status = 'PENDING'", {})
+    impatient = settings.model_copy(update={"net_seconds": 0.001})
+
+    async with Examination.open(impatient, FIRST_LOOK) as examination:
+        found = await examination.look()
+
+    assert ("session-stuck", str(failed)) not in [(one.code, one.turn_id) for one in found]
+    assert "session-stuck" in {one.code for one in found}

@@ -1,0 +1,159 @@
+"""`turnstile migrate`: which databases it finds, what it says of one that is away, and whom it keeps waiting."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from tests.ops.commands.conftest import Turnstile
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.ops.dev.stack.ports import choose_free
+
+Written = Callable[[dict[str, Any]], str]
+
+WAITS_FOR_ANOTHER_MIGRATION = """
+SELECT pid, application_name FROM pg_stat_activity
+ WHERE datname = current_database() AND application_name = 'turnstile-migrate' AND state = 'idle'
+   AND clock_timestamp() - backend_start > '0.5s'
+"""
+
+
+def url_with_a_dead_host(at: dict[str, Any]) -> str:
+    hosts = f"127.0.0.1:{choose_free()},{at['host']}:{at['port']}"
+    return f"postgresql://{at['user']}:{at.get('password', '')}@{hosts}/{at['dbname']}"
+
+
+def url_for_sqlalchemy(at: dict[str, Any]) -> str:
+    return f"postgresql+psycopg://{at['user']}:{at.get('password', '')}@{at['host']}:{at['port']}/{at['dbname']}"
+
+
+def words(at: dict[str, Any]) -> str:
+    return make_conninfo(**at)
+
+
+@contextmanager
+def another_migration(settings: Settings) -> Iterator[psycopg.Connection]:
+    """One that is under way."""
+    with psycopg.connect(settings.database_url, autocommit=True) as other:
+        other.execute("SELECT pg_advisory_lock(hashtext('turnstile.migrate'))")
+        yield other
+
+
+@pytest.mark.parametrize("written", [url_with_a_dead_host, url_for_sqlalchemy, words])
+async def test_it_takes_every_form_of_the_url_that_the_others_take(
+    turnstile: Turnstile, settings: Settings, written: Written
+) -> None:
+    url = written(conninfo_to_dict(settings.database_url))
+
+    ran = await turnstile("migrate", DATABASE_URL=url)
+    listed = await turnstile("list", "--json", DATABASE_URL=url)
+
+    assert (ran.code, listed.code) == (0, 0), ran.err
+    assert ran.err.startswith("the tables are at ")
+
+
+async def test_an_outage_at_its_beginning_may_pass(turnstile: Turnstile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnstile.ops.commands.migrate.wait_for_database", lambda *_: None)
+
+    ran = await turnstile("migrate", DATABASE_URL=f"postgresql://127.0.0.1:{choose_free()}/x")
+
+    assert ran.code == 4
+    assert ran.err.startswith("turnstile: the database does not answer: ")
+
+
+async def test_an_outage_in_the_middle_may_pass(turnstile: Turnstile, settings: Settings, database: Database) -> None:
+    with another_migration(settings):
+        running = asyncio.create_task(turnstile("migrate"))
+        found = await until(lambda: database.fetch(WAITS_FOR_ANOTHER_MIGRATION, {}))
+        await database.fetch("SELECT pg_terminate_backend(%(pid)s::int)", {"pid": found[0]["pid"]})
+        ran = await running
+
+    # Connected as all others connect, so never with a server that takes no writes.
+    assert found[0]["application_name"] == "turnstile-migrate"
+    assert ran.code == 4
+    assert ran.err.startswith("turnstile: the database does not answer: ")
+
+
+async def test_behind_a_long_transaction_it_gives_way_with_nothing_half_done(
+    turnstile: Turnstile, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.migrations.giving_way.LOCK_TIMEOUT", "100ms")
+    two_down = ("migrate", "--down", "--revision", "0003", "--yes")
+
+    with psycopg.connect(settings.database_url) as dump:
+        dump.execute("LOCK TABLE turns IN ACCESS SHARE MODE")
+        ran = await asyncio.wait_for(turnstile(*two_down), 30)
+    kept = await database.fetch("SELECT to_regclass('archived_turns') IS NOT NULL AS yes", {})
+    again = await turnstile(*two_down)
+
+    assert (ran.code, len(ran.err.splitlines())) == (4, 1)
+    assert "nothing half done: run it again" in ran.err
+    # It had been dropped when the second step met the lock.
+    assert kept[0]["yes"]
+    assert again.code == 0, again.err
+
+
+async def test_another_migration_is_waited_for_however_long_it_takes(
+    turnstile: Turnstile, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.migrations.giving_way.LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("turnstile.backends.postgres.database.LOCK_TIMEOUT_SECONDS", 0.1)
+
+    with another_migration(settings):
+        running = asyncio.create_task(turnstile("migrate"))
+        await until(lambda: running.done() or database.fetch(WAITS_FOR_ANOTHER_MIGRATION, {}))
+    ran = await running
+
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_one_that_is_ended_while_it_waits_is_gone_from_the_server_too(
+    environment: dict[str, str], settings: Settings, database: Database, number: signal.Signals
+) -> None:
+    with another_migration(settings):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "turnstile.ops.cli", "migrate", env=environment
+        )
+        await until(lambda: database.fetch(WAITS_FOR_ANOTHER_MIGRATION, {}))
+        process.send_signal(number)
+        await process.wait()
+
+        async def gone() -> bool:
+            return not await database.fetch(WAITS_FOR_ANOTHER_MIGRATION, {})
+
+        await until(gone)
+
+
+async def test_the_sql_for_doing_it_by_hand_gives_way_too(turnstile: Turnstile) -> None:
+    await turnstile("migrate", "--down", "--revision", "0003", "--yes")
+
+    printed = (await turnstile("migrate", "--sql")).out
+
+    alone, give_way, change = (
+        printed.index(one) for one in ("pg_advisory_lock", "lock_timeout = '3s'", "CREATE TABLE archived_turns")
+    )
+    assert alone < give_way < change < printed.rindex("COMMIT;")
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--sql",), ("--down", "--revision", "0003", "--yes")], ids=["up", "sql", "down"]
+)
+async def test_tables_of_a_later_program_are_left_alone_in_one_line(
+    turnstile: Turnstile, database: Database, options: tuple[str, ...]
+) -> None:
+    await database.fetch("UPDATE alembic_version SET version_num = '9999'", {})
+
+    ran = await turnstile("migrate", *options)
+
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith("turnstile: the tables are at 9999, ")
+    assert ran.err.endswith("nothing was changed\n")

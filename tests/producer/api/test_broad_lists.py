@@ -1,0 +1,65 @@
+"""A list whose filter no index serves looks at many turns: it is cut off, told so, and keeps nobody else from reading."""
+
+import asyncio
+from typing import Any, LiteralString
+
+import pytest
+from httpx import AsyncClient
+from sqlalchemy import literal_column
+
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.queries import turns as reading
+
+LISTING: LiteralString = """
+SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND query LIKE '%pg_sleep(60)%'
+   AND pid <> pg_backend_pid()
+"""
+
+
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only lists read takes a minute for each turn."""
+    slow: Any = literal_column("pg_sleep(60)::text").label("output")
+    monkeypatch.setattr(reading, "UNREAD", (slow, reading.UNREAD[1]))
+
+
+@pytest.fixture
+async def turn_id(client: AsyncClient) -> str:
+    answer = await client.post("/v1/sessions/s/turns", json={"input": "hello"})
+    return str(answer.json()["id"])
+
+
+@pytest.mark.usefixtures("endless")
+@pytest.mark.parametrize("path", ["/v1/turns?status=pending", "/v1/sessions/s/turns"])
+async def test_a_list_that_takes_too_long_is_too_broad(client: AsyncClient, turn_id: str, path: str) -> None:
+    answer = await client.get(path)
+
+    assert (answer.status_code, answer.json()["type"]) == (422, "/problems/list-too-broad"), answer.text
+    assert "retry-after" not in answer.headers
+
+
+@pytest.mark.usefixtures("endless")
+async def test_lists_that_take_long_keep_nobody_from_reading_a_turn(
+    client: AsyncClient, database: Database, turn_id: str
+) -> None:
+    async def listing() -> bool:
+        return bool(await database.fetch(LISTING, {}))
+
+    lists = [asyncio.create_task(client.get("/v1/turns")) for _ in range(12)]
+    assert await until(listing)
+
+    answers = await asyncio.gather(*(client.get(f"/v1/turns/{turn_id}") for _ in range(4)))
+
+    assert {answer.status_code for answer in answers} == {200}
+    await asyncio.gather(*lists)
+
+
+async def test_an_outage_is_not_a_list_that_is_too_broad(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(*_: object) -> None:
+        raise DatabaseUnavailableError("gone")
+
+    monkeypatch.setattr(Database, "query", away)
+
+    assert (await client.get("/v1/turns")).status_code == 503

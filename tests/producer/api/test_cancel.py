@@ -1,0 +1,101 @@
+"""Cancel over HTTP: what it meets, what it answers, and whom it wakes."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from httpx import AsyncClient
+
+from tests.producer.api.expectations import expect_problem
+from tests.support.factories import make_claim, make_terms
+from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.statements.claim import claim
+from turnstile.turn.message import decode
+
+PATH = "/v1/sessions/s/turns"
+
+
+async def test_a_waiting_turn_is_canceled_at_once_and_the_next_is_woken(
+    client: AsyncClient, queues: MessageQueues, queue: QueueSettings
+) -> None:
+    first, second = [(await client.post(PATH, json={"input": "x"})).json()["id"] for _ in range(2)]
+    sent = await queues.receive(queue.name, 10)
+    await queues.delete(queue.name, sent)
+
+    answer = await client.post(f"/v1/turns/{first}/cancel")
+    assert (answer.status_code, answer.json()) == (202, {"id": first, "status": "CANCELED", "cancel_requested": True})
+    (woken,) = await queues.receive(queue.name, 10)
+    assert str(decode(woken.body).turn_id) == second
+
+    again = await client.post(f"/v1/turns/{first}/cancel")
+    assert (again.status_code, again.json()) == (202, {"id": first, "status": "CANCELED", "cancel_requested": False})
+    record = (await client.get(f"/v1/turns/{first}")).json()
+    assert (record["status"], record["cancel_reason"]) == ("CANCELED", "user")
+    assert record["finished_at"] is not None
+
+
+async def test_a_running_turn_is_asked_to_stop(client: AsyncClient, database: Database, settings: Settings) -> None:
+    turn = (await client.post(PATH, json={"input": "x"})).json()["id"]
+    await claim(database, make_terms(settings), [make_claim(tenant_id="acme")])
+    answer = await client.post(f"/v1/turns/{turn}/cancel")
+    assert (answer.status_code, answer.json()) == (202, {"id": turn, "status": "RUNNING", "cancel_requested": True})
+    assert (await client.get(f"/v1/turns/{turn}")).json()["cancel_requested_at"] is not None
+
+
+async def test_what_is_no_turn_id_is_not_there(client: AsyncClient) -> None:
+    expect_problem(await client.post("/v1/turns/nonsense/cancel"), 404, "not-found")
+
+
+async def test_a_cancel_that_comes_before_its_submit_is_waited_for_by_it(
+    client: AsyncClient, queues: MessageQueues, queue: QueueSettings
+) -> None:
+    turn = str(uuid4())
+    answer = await client.post(f"/v1/turns/{turn}/cancel")
+    assert (answer.status_code, answer.json()) == (202, {"id": turn, "status": None, "cancel_requested": True})
+    assert (await client.get(f"/v1/turns/{turn}")).status_code == 404
+
+    submitted = await client.post(PATH, json={"input": "x", "turn_id": turn})
+    assert await queues.count(queue.name) == 0
+    again = await client.post(PATH, json={"input": "x", "turn_id": turn})
+
+    assert (submitted.status_code, submitted.json()["id"]) == (202, turn)
+    assert again.text == submitted.text
+    record = (await client.get(f"/v1/turns/{turn}")).json()
+    assert (record["status"], record["cancel_reason"], record["seq"]) == ("CANCELED", "user", None)
+
+
+async def test_another_tenants_turn_is_as_unknown_as_one_that_is_still_to_come(
+    client: AsyncClient, other_client: AsyncClient
+) -> None:
+    turn = (await client.post(PATH, json={"input": "x"})).json()["id"]
+
+    answer = await other_client.post(f"/v1/turns/{turn}/cancel")
+
+    assert (answer.status_code, answer.json()) == (202, {"id": turn, "status": None, "cancel_requested": True})
+    assert (await client.get(f"/v1/turns/{turn}")).json()["status"] == "PENDING"
+
+
+async def test_all_of_a_session_is_cancelled_at_once(
+    client: AsyncClient, database: Database, settings: Settings
+) -> None:
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    bodies = [{"input": "x"}, {"input": "y"}, {"input": "z", "execute_at": later}]
+    turns = [(await client.post(PATH, json=body)).json()["id"] for body in bodies]
+    await claim(database, make_terms(settings), [make_claim(tenant_id="acme")])
+
+    answer = await client.post("/v1/sessions/s/cancel")
+
+    assert (answer.status_code, answer.json()) == (202, {"session_id": "s", "canceled": 2, "stopping": 1})
+    records = [(await client.get(f"/v1/turns/{turn}")).json() for turn in turns]
+    assert [record["status"] for record in records] == ["RUNNING", "CANCELED", "CANCELED"]
+    assert {record["cancel_reason"] for record in records} == {"user"}
+
+
+async def test_a_session_of_nobody_or_of_another_tenant_is_not_there(
+    client: AsyncClient, other_client: AsyncClient
+) -> None:
+    await client.post(PATH, json={"input": "x"})
+    expect_problem(await client.post("/v1/sessions/unknown/cancel"), 404, "not-found")
+    expect_problem(await other_client.post("/v1/sessions/s/cancel"), 404, "not-found")

@@ -1,0 +1,118 @@
+"""The OpenAPI document is true: requests made from it never meet a 500, and answers are as it says."""
+
+import contextlib
+from typing import Any
+
+import pytest
+import schemathesis
+from httpx import AsyncClient
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as effort
+from hypothesis.errors import Unsatisfiable
+from schemathesis.checks import CHECKS
+from structlog.testing import capture_logs
+
+from tests.producer.api.conftest import KEYS
+from turnstile.config.settings import Settings
+from turnstile.producer.app import create_app
+from turnstile.producer.submit import wake_ups as wake_up_sending
+
+SECURE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+VARYING = {"location", "content-length", "traceparent"}
+CHECKED = [
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+]
+
+EFFORT = effort(
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def test_requests_made_from_the_description_are_answered_as_it_says(settings: Settings) -> None:
+    schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(settings))
+    for result in schema.get_all_operations():
+        operation = result.ok()
+        answered = exercise(operation, schemathesis.GenerationMode.POSITIVE)
+        answered |= exercise(operation, schemathesis.GenerationMode.NEGATIVE)
+        assert max(answered) < 500
+
+
+def exercise(operation: Any, mode: schemathesis.GenerationMode) -> set[int]:
+    answered: set[int] = set()
+    checks = CHECKS.get_by_names(CHECKED)
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @EFFORT
+    def run(case: Any) -> None:
+        with capture_logs():
+            response = case.call_and_validate(headers={"Authorization": f"Bearer {KEYS['acme']}"}, checks=checks)
+        answered.add(response.status_code)
+
+    # There is no way to get a request without parameters wrong.
+    with contextlib.suppress(Unsatisfiable):
+        run()
+    return answered
+
+
+async def test_the_headers_of_every_kind_of_answer(client: AsyncClient) -> None:
+    submitted = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers={"Idempotency-Key": "k"})
+    repeated = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers={"Idempotency-Key": "k"})
+    problem = {**SECURE, "content-type": "application/problem+json"}
+    json = {**SECURE, "content-type": "application/json"}
+    assert fixed(submitted) == {**json, "retry-after": "1"}
+    assert fixed(repeated) == {**json, "retry-after": "1", "idempotency-replayed": "true"}
+    assert fixed(await client.get(submitted.headers["location"])) == {**json, "retry-after": "1"}
+    assert fixed(await client.get("/v1/turns")) == json
+    assert fixed(await client.get("/healthz")) == json
+    assert fixed(await client.get("/nowhere")) == problem
+    assert fixed(await client.patch("/v1/turns")) == {**problem, "allow": "GET"}
+    assert fixed(await client.post("/v1/sessions/s/turns")) == problem
+    del client.headers["authorization"]
+    assert fixed(await client.get("/v1/turns")) == {**problem, "www-authenticate": "Bearer"}
+
+
+def fixed(answer: Any) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if name not in VARYING}
+
+
+async def test_the_document_names_what_is_parsed_by_hand(client: AsyncClient) -> None:
+    document = (await client.get("/openapi.json")).json()
+    schemas = document["components"]["schemas"]
+    assert schemas["TurnRequest"]["additionalProperties"] is False
+    assert schemas["TurnRequest"]["required"] == ["input"]
+    assert {"HTTPValidationError", "ValidationError"}.isdisjoint(schemas)
+    submit = document["paths"]["/v1/sessions/{session_id}/turns"]["post"]
+    assert set(submit["responses"]) == {"200", "202", "400", "401", "408", "409", "413", "415", "422", "503"}
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            assert ("security" in operation) == path.startswith("/v1")
+
+
+async def test_one_log_line_per_submit_and_never_what_was_said(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first send of a process may take its time.
+    monkeypatch.setattr(wake_up_sending, "PATIENCE_SECONDS", 20.0)
+    with capture_logs() as lines:
+        answer = await client.post(
+            "/v1/sessions/s/turns",
+            json={"input": "canary", "metadata": {"canary": 1}},
+            headers={"Idempotency-Key": "canary"},
+        )
+    # Not the warnings of a service that was slow just then.
+    (line,) = [line for line in lines if line["log_level"] == "info"]
+    body = answer.json()
+    assert line["event"] == "turn.submitted"
+    assert (line["turn_id"], line["session_id"], line["tenant_id"]) == (body["id"], "s", "acme")
+    assert line["trace_id"] == answer.headers["traceparent"].split("-")[1]
+    assert line["sent"] is True
+    assert "canary" not in str(lines)

@@ -1,0 +1,117 @@
+"""Pages of a history: so many messages and so many bytes at most, from the last one back."""
+
+from typing import Any
+
+import pytest
+from httpx import AsyncClient
+
+from tests.producer.api.conftest import Connect
+from tests.producer.api.expectations import expect_problem
+from tests.producer.api.test_reading import end, submit, succeed
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.memory.history import PAGE_BYTES
+from turnstile.producer.routes.page_cursor import encode_message
+
+PATH = "/v1/sessions/s/messages"
+LARGE = "x" * 900_000
+
+
+async def pages(client: AsyncClient, **query: Any) -> list[list[dict[str, Any]]]:
+    """All of them, the last one first."""
+    found = []
+    cursor: str | None = None
+    while True:
+        answer = await client.get(PATH, params={**query, **({"cursor": cursor} if cursor else {})})
+        assert answer.status_code == 200
+        # Behind the one message that a page always has.
+        assert len(answer.content) <= PAGE_BYTES + 1_100_000
+        found.append(answer.json()["messages"])
+        if (cursor := answer.json()["next_cursor"]) is None:
+            return found
+
+
+def joined(found: list[list[dict[str, Any]]]) -> list[Any]:
+    return [message["content"] for page in reversed(found) for message in page]
+
+
+async def converse(
+    client: AsyncClient, database: Database, settings: Settings, replies: list[Any], start: int = 0
+) -> list[Any]:
+    for number, reply in enumerate(replies, start):
+        await submit(client, text=f"in {number}")
+        await end(database, settings, "s", succeed(reply))
+    return [said for number, reply in enumerate(replies, start) for said in (f"in {number}", reply)]
+
+
+@pytest.mark.parametrize("redis", [True, False], ids=["from Redis", "from Postgres"])
+async def test_the_pages_of_a_history_neither_repeat_nor_skip_anything(
+    connect: Connect, database: Database, settings: Settings, redis: bool
+) -> None:
+    away = {} if redis else {"memory_redis_url": "redis://127.0.0.1:1/0"}
+    async with connect(settings.model_copy(update=away)) as client:
+        said = await converse(client, database, settings, [f"out {number}" for number in range(5)])
+
+        found = await pages(client, limit=3)
+        again = await pages(client, limit=3)
+
+    assert [len(page) for page in found] == [3, 3, 3, 1]
+    assert joined(found) == said
+    assert again == found
+
+
+@pytest.mark.parametrize("limit", [10, 20])
+async def test_a_page_that_has_all_has_no_next(
+    client: AsyncClient, database: Database, settings: Settings, limit: int
+) -> None:
+    said = await converse(client, database, settings, ["out"] * 5)
+
+    assert joined(await pages(client, limit=limit)) == said
+    assert len(await pages(client, limit=limit)) == 1
+
+
+@pytest.mark.parametrize("reply", [LARGE, "x" * 90_000], ids=["left in the table", "in Redis"])
+async def test_a_page_of_large_messages_ends_at_so_many_bytes(
+    client: AsyncClient, database: Database, settings: Settings, reply: str
+) -> None:
+    many = 2 * PAGE_BYTES // len(reply)
+    said = await converse(client, database, settings, [reply] * many)
+
+    found = await pages(client, limit=100)
+
+    assert len(found) > 2
+    assert all(page for page in found)
+    assert joined(found) == said
+
+
+async def test_what_is_said_meanwhile_belongs_before_the_first_page(
+    client: AsyncClient, database: Database, settings: Settings
+) -> None:
+    said = await converse(client, database, settings, ["a", "b"])
+    first = (await client.get(PATH, params={"limit": 2})).json()
+    await converse(client, database, settings, ["c"], start=2)
+
+    rest = (await client.get(PATH, params={"limit": 2, "cursor": first["next_cursor"]})).json()
+
+    assert joined([first["messages"], rest["messages"]]) == said
+    assert rest["next_cursor"] is None
+
+
+async def test_of_a_page_larger_than_all_bytes_one_message_is_shown(
+    connect: Connect, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.memory.history.PAGE_BYTES", 5)
+    async with connect(settings) as client:
+        said = await converse(client, database, settings, ["more than five"] * 2)
+
+        found = await pages(client)
+
+    assert [len(page) for page in found] == [1, 1, 1, 1]
+    assert joined(found) == said
+
+
+@pytest.mark.parametrize("cursor", ["x", "2", "1" + "A" * 32, "2" + "_" * 16, encode_message(1, 0) + "A"])
+async def test_what_is_no_cursor_of_a_history_is_refused(client: AsyncClient, cursor: str) -> None:
+    await submit(client)
+
+    expect_problem(await client.get(PATH, params={"cursor": cursor}), 422, "invalid-parameter")

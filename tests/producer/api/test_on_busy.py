@@ -1,0 +1,120 @@
+"""Double texting over HTTP: what is asked for, what is answered, and the same answer again."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+from httpx import AsyncClient, Response
+
+from tests.producer.api.expectations import expect_problem
+from tests.support.factories import make_claim, make_terms
+from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.statements.claim import claim
+
+PATH = "/v1/sessions/s/turns"
+
+
+async def text(client: AsyncClient, on_busy: str, content: str = "x", key: str | None = None) -> Response:
+    headers = {} if key is None else {"Idempotency-Key": key}
+    return await client.post(PATH, json={"input": content, "on_busy": on_busy}, headers=headers)
+
+
+async def contents(database: Database) -> list[list[Any]]:
+    rows = await database.fetch(
+        "SELECT jsonb_agg(m.content ORDER BY m.ordinal) AS said FROM turns t JOIN messages m ON m.turn_id = t.id"
+        " GROUP BY t.seq ORDER BY t.seq",
+        {},
+    )
+    return [row["said"] for row in rows]
+
+
+async def test_a_busy_session_refuses_with_the_open_turns_id(client: AsyncClient, database: Database) -> None:
+    first = (await text(client, "reject", "one")).json()["id"]
+
+    answer = await text(client, "reject", "two")
+
+    expect_problem(answer, 409, "session-busy")
+    assert answer.json()["turn_id"] == first
+    assert await contents(database) == [["one"]]
+
+
+async def test_a_refused_request_is_refused_again_under_its_key_though_the_session_is_free_by_now(
+    client: AsyncClient,
+) -> None:
+    first = (await text(client, "enqueue")).json()["id"]
+    refused = await text(client, "reject", key="k")
+    await client.post(f"/v1/turns/{first}/cancel")
+
+    again = await text(client, "reject", key="k")
+
+    expect_problem(again, 409, "session-busy")
+    assert again.json() == refused.json()
+    assert again.headers["idempotency-replayed"] == "true"
+    assert (await text(client, "reject", key="another")).status_code == 202
+
+
+async def test_an_input_is_merged_and_a_repeat_says_so_again(
+    client: AsyncClient, database: Database, queues: MessageQueues, queue: QueueSettings
+) -> None:
+    first = await text(client, "merge", "one")
+
+    merged = await text(client, "merge", "two", key="k")
+    again = await text(client, "merge", "two", key="k")
+
+    assert (first.json()["merged"], merged.json()["merged"]) == (False, True)
+    assert {merged.headers["location"], again.headers["location"]} == {first.headers["location"]}
+    assert again.text == merged.text
+    assert again.headers["idempotency-replayed"] == "true"
+    assert await contents(database) == [["one", "two"]]
+    assert await queues.count(queue.name) == 1
+
+
+async def test_an_interrupt_stops_what_runs_and_cancels_what_waits(
+    client: AsyncClient, database: Database, settings: Settings
+) -> None:
+    for content in ("one", "two"):
+        await text(client, "enqueue", content)
+    await claim(database, make_terms(settings), [make_claim(tenant_id="acme")])
+
+    answer = await text(client, "interrupt", "three")
+
+    assert answer.status_code == 202
+    rows = await database.fetch("SELECT status, cancel_reason FROM turns ORDER BY seq", {})
+    assert [(row["status"], row["cancel_reason"]) for row in rows] == [
+        ("RUNNING", "superseded"),
+        ("CANCELED", "superseded"),
+        ("PENDING", None),
+    ]
+
+
+async def test_enqueue_is_what_is_done_when_nothing_is_asked_for(client: AsyncClient, database: Database) -> None:
+    plain = await client.post(PATH, json={"input": "x"}, headers={"Idempotency-Key": "k"})
+    spelt = await text(client, "enqueue", "x", key="k")
+
+    assert spelt.text == plain.text
+    assert spelt.headers["idempotency-replayed"] == "true"
+
+
+async def test_the_same_key_with_another_policy_is_another_request(client: AsyncClient) -> None:
+    await text(client, "merge", key="k")
+
+    for on_busy in ("enqueue", "reject", "interrupt"):
+        expect_problem(await text(client, on_busy, key="k"), 422, "idempotency-mismatch")
+
+
+async def test_fifty_posts_of_mixed_policies_at_once_are_each_answered_and_each_input_stands_once(
+    client: AsyncClient, database: Database
+) -> None:
+    policies = (["enqueue", "reject", "interrupt", "merge"] * 13)[:50]
+
+    answers = await asyncio.gather(*(text(client, policy, f"{place}") for place, policy in enumerate(policies)))
+
+    assert {answer.status_code for answer in answers} <= {202, 409}
+    said = await database.fetch("SELECT turn_id, content FROM messages", {})
+    assert max(Counter(row["content"] for row in said).values()) == 1
+    turn_of = {row["content"]: str(row["turn_id"]) for row in said}
+    for place, answer in enumerate(answers):
+        assert turn_of.get(f"{place}") == (answer.json()["id"] if answer.status_code == 202 else None)

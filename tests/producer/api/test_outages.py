@@ -1,0 +1,224 @@
+"""Postgres away: nothing is accepted and nothing half done. SQS away: accepted, quickly, and sent later."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import pytest
+from fastapi import FastAPI
+from httpx import AsyncClient, Response
+from structlog.testing import capture_logs
+
+from tests.producer.api.cable import Cable, cable_to
+from tests.producer.api.conftest import Connect, call
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dev.stack.ports import choose_free
+from turnstile.producer.submit import wake_ups as wake_up_sending
+
+PATH = "/v1/sessions/s/turns"
+
+
+def at_port(url: str, port: int) -> str:
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition(":")[0]
+    return urlunsplit(parts._replace(netloc=f"{host}:{port}"))
+
+
+@pytest.fixture
+async def database_cable(settings: Settings) -> AsyncIterator[Cable]:
+    async with cable_to("127.0.0.1", urlsplit(settings.database_url).port or 5432) as cable:
+        yield cable
+
+
+@pytest.fixture
+async def cabled(settings: Settings, database_cable: Cable, connect: Connect) -> AsyncIterator[AsyncClient]:
+    url = at_port(settings.database_url, database_cable.port)
+    async with connect(settings.model_copy(update={"database_url": url})) as client:
+        yield client
+
+
+@pytest.fixture
+async def sqs_cable(settings: Settings) -> AsyncIterator[Cable]:
+    async with cable_to("127.0.0.1", urlsplit(settings.sqs_endpoint_url or "").port or 80) as cable:
+        yield cable
+
+
+def without_sqs(settings: Settings, port: int) -> Settings:
+    return settings.model_copy(update={"sqs_endpoint_url": f"http://127.0.0.1:{port}"})
+
+
+def expect_unavailable(answer: Response) -> None:
+    assert answer.status_code == 503, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"] == "/problems/unavailable"
+    assert int(answer.headers["retry-after"]) > 0
+
+
+async def test_without_a_database_every_route_answers_503_and_the_process_is_alive(
+    settings: Settings, connect: Connect
+) -> None:
+    url = at_port(settings.database_url, choose_free())
+    async with connect(settings.model_copy(update={"database_url": url})) as client:
+        turn = f"/v1/turns/{uuid4()}"
+        answers = await asyncio.gather(
+            *(client.post(PATH, json={"input": "x"}) for _ in range(20)),
+            client.get(turn),
+            client.post(f"{turn}/cancel"),
+            client.get("/v1/turns"),
+            client.get(PATH),
+            client.get("/v1/sessions/s/messages"),
+            client.get("/readyz"),
+        )
+        for answer in answers:
+            expect_unavailable(answer)
+        assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_a_database_that_is_back_is_used_again(
+    cabled: AsyncClient, database_cable: Cable, database: Database
+) -> None:
+    assert (await cabled.post(PATH, json={"input": "1"})).status_code == 202
+    await database_cable.cut()
+    expect_unavailable(await cabled.post(PATH, json={"input": "2"}))
+    await database_cable.plug_in()
+
+    async def accepted() -> bool:
+        return (await cabled.post(PATH, json={"input": "3"})).status_code == 202
+
+    await until(accepted)
+    rows = await database.fetch("SELECT content FROM messages JOIN turns ON id = turn_id ORDER BY seq", {})
+    assert [row["content"] for row in rows] == ["1", "3"]
+
+
+async def test_a_broken_connection_in_the_pool_is_not_the_clients_concern(
+    cabled: AsyncClient, database_cable: Cable, database: Database
+) -> None:
+    assert (await cabled.post(PATH, json={"input": "1"})).status_code == 202
+    await database_cable.cut()
+    await database_cable.plug_in()
+    assert (await cabled.post(PATH, json={"input": "2"})).status_code == 202
+    assert len(await database.fetch("SELECT id FROM turns", {})) == 2
+
+
+async def test_a_commit_whose_answer_is_lost_is_found_again(
+    cabled: AsyncClient, database_cable: Cable, database: Database, queues: MessageQueues, queue: QueueSettings
+) -> None:
+    await cabled.post(PATH, json={"input": "first"})
+    database_cable.lose_after = b"the one that gets lost"
+    answer = await cabled.post(PATH, json={"input": "the one that gets lost"})
+    assert database_cable.lose_after is None
+    assert answer.status_code == 202
+    assert "idempotency-replayed" not in answer.headers
+    rows = await database.fetch("SELECT id FROM turns ORDER BY seq", {})
+    assert [str(row["id"]) for row in rows][1:] == [answer.json()["id"]]
+    assert await queues.count(queue.name) == 2
+
+
+async def test_without_sqs_turns_are_accepted_quickly_and_owed_a_wake_up(
+    settings: Settings, connect: Connect, database: Database
+) -> None:
+    async with connect(without_sqs(settings, choose_free())) as client:
+        took = []
+        for number in range(10):
+            started = time.monotonic()
+            assert (await client.post(PATH, json={"input": f"{number}"})).status_code == 202
+            took.append(time.monotonic() - started)
+        ready = await client.get("/readyz")
+    # Two at most find out, the others do not try.
+    assert max(took) < 2
+    assert sum(took) < 3
+    rows = await database.fetch("SELECT send_at > created_at AS owed FROM turns", {})
+    assert rows == [{"owed": True}] * 10
+    assert ready.status_code == 200
+    assert ready.json()["queues"] == {settings.queue: "away"}
+
+
+async def test_an_sqs_that_says_nothing_holds_up_a_few_requests_for_a_while_and_no_more(
+    settings: Settings, connect: Connect, sqs_cable: Cable, queues: MessageQueues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wake_up_sending, "PAUSE_SECONDS", 0.3)
+    patience = 4.0
+    monkeypatch.setattr(wake_up_sending, "PATIENCE_SECONDS", patience)
+    async with connect(without_sqs(settings, sqs_cable.port)) as client:
+        assert (await client.post(PATH, json={"input": "x"})).status_code == 202
+        sqs_cable.silent = True
+        started = time.monotonic()
+        answers = await asyncio.gather(
+            *(client.post(f"/v1/sessions/{n}/turns", json={"input": "x"}) for n in range(20))
+        )
+        assert {answer.status_code for answer in answers} == {202}
+        assert time.monotonic() - started < 20 * patience / 2
+        started = time.monotonic()
+        assert (await client.post(PATH, json={"input": "x"})).status_code == 202
+        assert time.monotonic() - started < patience
+
+        sqs_cable.silent = False
+        with capture_logs() as lines:
+
+            async def sent() -> bool:
+                await client.post(PATH, json={"input": "x"})
+                return any(line.get("sent") for line in lines)
+
+            await until(sent)
+        assert (await client.get("/readyz")).json()["queues"] == {settings.queue: "ok"}
+
+
+async def test_a_queue_that_sqs_does_not_have_is_an_error_in_the_log_and_the_turn_is_kept(
+    settings: Settings, connect: Connect, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The usual queue's send may be the first of a process, on a machine that does much else.
+    monkeypatch.setattr(wake_up_sending, "PATIENCE_SECONDS", 20.0)
+    missing = QueueSettings.model_validate({"name": f"missing-{uuid4().hex[:8]}"})
+    with capture_logs() as lines:
+        both = settings.model_copy(update={"queues": (*settings.queues, missing)})
+        async with connect(Settings.model_validate(both.model_dump())) as client:
+            await until(lambda: any(line["event"] == "api.queue_missing" for line in lines))
+            ready = await client.get("/readyz")
+            answer = await client.post(PATH, json={"input": "x", "queue": missing.name})
+            usual = await client.post(PATH, json={"input": "x"})
+    assert ready.status_code == 200
+    assert ready.json()["queues"] == {settings.queue: "ok", missing.name: "missing"}
+    assert answer.status_code == usual.status_code == 202
+    errors = [line for line in lines if line["event"] == "api.queue_missing"]
+    assert {line["log_level"] for line in errors} == {"error"}
+    assert {line["queue"] for line in errors} == {missing.name}
+    assert [line["sent"] for line in lines if line["event"] == "turn.submitted"] == [False, True]
+    assert len(await database.fetch("SELECT id FROM turns WHERE send_at IS NOT NULL", {})) == 2
+
+
+async def test_an_unexpected_error_is_a_500_that_says_nothing_and_a_log_line_that_quotes_nothing(
+    app: FastAPI, database: Database
+) -> None:
+    await database.fetch("ALTER TABLE turns ADD CONSTRAINT refuse CHECK (session_id <> 'secret-session')", {})
+    with capture_logs() as lines:
+        async with call(app) as client:
+            answer = await client.post("/v1/sessions/secret-session/turns", json={"input": "secret-input"})
+    assert answer.status_code == 500
+    assert answer.json()["type"] == "/problems/internal-error"
+    assert "secret" not in answer.text
+    (line,) = [line for line in lines if line["event"] == "api.unexpected_error"]
+    assert "psycopg.errors.CheckViolation" in line["kinds"]
+    assert "submit.py" in line["stack"]
+    assert "secret" not in str({**line, "path": ""})
+    assert await database.fetch("SELECT 1 FROM sessions", {}) == []
+
+
+async def test_content_that_postgres_alone_refuses_is_a_422(
+    client: AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if a check at the edge were forgotten; its neighbours in the batch are none the worse.
+    monkeypatch.setattr("turnstile.producer.http.strict_json._refuse_unstorable", lambda *_: None)
+    answers = await asyncio.gather(
+        client.post("/v1/sessions/a/turns", json={"input": "fine"}),
+        client.post("/v1/sessions/b/turns", json={"input": "a\0b"}),
+        client.post("/v1/sessions/c/turns", json={"input": "fine"}),
+    )
+    assert [answer.status_code for answer in answers] == [202, 422, 202]
+    assert answers[1].json()["type"] == "/problems/invalid-body"
+    assert len(await database.fetch("SELECT 1 FROM turns", {})) == 2

@@ -1,0 +1,107 @@
+"""Lists by what few turns have: each page looks through so many turns, and the next one goes on where it ended."""
+
+from typing import Any
+
+import pytest
+from httpx import AsyncClient
+
+from tests.producer.api.test_reading import submit
+from turnstile.backends.postgres.database import Database
+from turnstile.queries import turns as reading
+
+REACH = 5
+
+
+@pytest.fixture(autouse=True)
+def short_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnstile.queries.turns.REACH", REACH)
+
+
+async def pages(client: AsyncClient, meanwhile: int = 0, **query: Any) -> list[list[str]]:
+    found = []
+    cursor: str | None = None
+    while True:
+        answer = await client.get("/v1/turns", params={**query, **({"cursor": cursor} if cursor else {})})
+        assert answer.status_code == 200, answer.text
+        found.append([turn["id"] for turn in answer.json()["turns"]])
+        if (cursor := answer.json()["next_cursor"]) is None:
+            return found
+        for _ in range(meanwhile):
+            await submit(client, "meanwhile")
+
+
+async def submit_and_cancel(client: AsyncClient, canceled: set[int], many: int) -> list[str]:
+    """The ids of those that were cancelled, newest first."""
+    ids = [await submit(client, f"s{number}") for number in range(many)]
+    for number in canceled:
+        await client.post(f"/v1/turns/{ids[number]}/cancel")
+    return [ids[number] for number in sorted(canceled, reverse=True)]
+
+
+@pytest.mark.parametrize("meanwhile", [0, 3])
+async def test_a_rare_turn_is_found_behind_pages_that_are_empty(client: AsyncClient, meanwhile: int) -> None:
+    canceled = await submit_and_cancel(client, {0}, 3 * REACH)
+
+    found = await pages(client, meanwhile, status="canceled")
+
+    assert [turn for page in found for turn in page] == canceled
+    assert found[0] == []
+    assert len(found) <= 4
+
+
+@pytest.mark.parametrize("limit", [1, 2, 20])
+async def test_rare_turns_are_neither_repeated_nor_skipped(client: AsyncClient, limit: int) -> None:
+    canceled = await submit_and_cancel(client, {0, 1, 4, 5, 6, 7, 13}, 17)
+
+    found = await pages(client, meanwhile=2, status="canceled", limit=limit)
+
+    assert [turn for page in found for turn in page] == canceled
+
+
+async def test_a_turn_is_told_once_though_others_come_between_the_two_looks_of_a_page(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second look ends nearer than the first: what lies between is the next page's."""
+    canceled = await submit_and_cancel(client, {2}, REACH + 2)
+    look = reading._query
+    looks = 0
+
+    async def look_while_others_come(database: Database, statement: Any) -> Any:
+        nonlocal looks
+        found = await look(database, statement)
+        looks += 1
+        if looks == 1:
+            for number in range(2):
+                await submit(client, f"between{number}")
+        return found
+
+    monkeypatch.setattr(reading, "_query", look_while_others_come)
+
+    found = await pages(client, status="canceled")
+
+    assert [turn for page in found for turn in page] == canceled
+
+
+async def test_a_rare_queue_is_found(client: AsyncClient, database: Database) -> None:
+    ids = [await submit(client, f"s{number}") for number in range(2 * REACH)]
+    await database.fetch("UPDATE turns SET queue = 'rare' WHERE id = %(id)s", {"id": ids[0]})
+
+    found = await pages(client, queue="rare")
+
+    assert [turn for page in found for turn in page] == [ids[0]]
+    assert [turn for page in await pages(client, queue="rare", status="pending") for turn in page] == [ids[0]]
+
+
+async def test_what_all_turns_have_fills_its_pages(client: AsyncClient, database: Database) -> None:
+    ids = await submit_and_cancel(client, set(range(4 * REACH)), 4 * REACH)
+
+    assert [len(page) for page in await pages(client, status="canceled", limit=4)] == [4] * REACH
+    assert ids
+
+
+async def test_turns_of_another_tenant_are_not_walked_through(client: AsyncClient, other_client: AsyncClient) -> None:
+    canceled = await submit_and_cancel(client, {0}, 1)
+    for number in range(2 * REACH):
+        await submit(other_client, f"s{number}")
+
+    assert await pages(client, status="canceled") == [canceled]

@@ -1,0 +1,240 @@
+"""Reading over HTTP: one turn, lists with cursors, the history."""
+
+import json
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from httpx import AsyncClient
+
+from tests.producer.api.conftest import Connect
+from tests.support.factories import make_claim, make_terms, nest
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.producer.routes.turn_responses import TurnDetail, TurnSummary
+from turnstile.statements.claim import ClaimedTurn, claim
+from turnstile.statements.settle import AttemptOutcome, Settlement, SettleRequest, settle
+from turnstile.turn.settlement import JoinPolicy
+from turnstile.turn.status import TurnStatus
+from turnstile.turn.stored_json import MAX_DEPTH
+
+PATH = "/v1/sessions/s/turns"
+
+
+async def submit(client: AsyncClient, session: str = "s", text: str = "x") -> str:
+    return str((await client.post(f"/v1/sessions/{session}/turns", json={"input": text})).json()["id"])
+
+
+async def end(database: Database, settings: Settings, session: str, settlement: Settlement) -> None:
+    terms = make_terms(settings)
+    (claimed,) = await claim(database, terms, [make_claim(session, "acme")])
+    assert isinstance(claimed, ClaimedTurn)
+    request = SettleRequest(turn=claimed, settlement=settlement, more=False, next_claim_id=uuid4())
+    await settle(database, terms, [request], json.dumps)
+
+
+def succeed(reply: Any) -> Settlement:
+    return Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=reply)
+
+
+FAILURE = Settlement(
+    status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, error_class="Boom", error="it went off", fault=True
+)
+
+
+async def test_an_open_turn_says_when_to_ask_again_and_an_ended_one_does_not(
+    client: AsyncClient, database: Database, settings: Settings
+) -> None:
+    turn = await submit(client)
+    answer = await client.get(f"/v1/turns/{turn}")
+    body = answer.json()
+    assert set(body) == set(TurnDetail.model_fields)
+    assert (body["status"], body["seq"], body["output"], body["error"]) == ("PENDING", 1, None, None)
+    assert answer.headers["retry-after"] == "1"
+
+    await database.fetch("UPDATE turns SET created_at = created_at - interval '75 s'", {})
+    assert (await client.get(f"/v1/turns/{turn}")).headers["retry-after"] == "7"
+
+    await end(database, settings, "s", succeed({"text": "hi"}))
+    answer = await client.get(f"/v1/turns/{turn}")
+    assert (answer.json()["status"], answer.json()["output"]) == ("SUCCEEDED", {"text": "hi"})
+    assert "retry-after" not in answer.headers
+
+
+@pytest.mark.parametrize("content", ["hello", {"text": "hello"}])
+async def test_a_turn_shows_its_input_before_and_after_its_end(
+    client: AsyncClient, database: Database, settings: Settings, content: object
+) -> None:
+    turn = (await client.post(PATH, json={"input": content})).json()["id"]
+
+    assert (await client.get(f"/v1/turns/{turn}")).json()["input"] == content
+    await end(database, settings, "s", FAILURE)
+    ended = (await client.get(f"/v1/turns/{turn}?wait=10")).json()
+    assert (ended["status"], ended["input"]) == ("FAILED", content)
+    assert "input" not in (await client.get("/v1/turns")).json()["turns"][0]
+
+
+async def test_merged_inputs_are_shown_as_the_handler_gets_them(client: AsyncClient) -> None:
+    await client.post(PATH, json={"input": "busy with this"})
+    await client.post(PATH, json={"input": "one", "on_busy": "merge"})
+    turn = (await client.post(PATH, json={"input": "two", "on_busy": "merge"})).json()["id"]
+
+    assert (await client.get(f"/v1/turns/{turn}")).json()["input"] == "busy with this\none\ntwo"
+
+
+async def test_the_deepest_reply_that_a_handler_may_give_can_be_read(
+    client: AsyncClient, database: Database, settings: Settings
+) -> None:
+    deepest = nest("x", MAX_DEPTH)
+    turn = await submit(client)
+    await end(database, settings, "s", succeed(deepest))
+
+    assert (await client.get(f"/v1/turns/{turn}")).json()["output"] == deepest
+    assert (await client.get("/v1/sessions/s/messages")).json()["messages"][-1]["content"] == deepest
+    assert json.dumps(deepest, separators=(",", ":")) in (await client.get(f"/v1/turns/{turn}/events")).text
+
+
+async def test_a_failed_turn_shows_class_and_message_of_its_error(
+    client: AsyncClient, database: Database, settings: Settings
+) -> None:
+    turn = await submit(client)
+    await end(database, settings, "s", FAILURE)
+    body = (await client.get(f"/v1/turns/{turn}")).json()
+    assert (body["status"], body["error"]) == ("FAILED", {"class": "Boom", "message": "it went off"})
+
+
+async def test_nothing_that_proves_a_claim_is_told(client: AsyncClient, database: Database, settings: Settings) -> None:
+    turn = await submit(client)
+    await claim(database, make_terms(settings), [make_claim(tenant_id="acme")])
+    body = (await client.get(f"/v1/turns/{turn}")).json()
+    assert body["status"] == "RUNNING"
+    assert not {"tenant_id", "fence", "claim_id", "lease_until", "send_at"} & set(body)
+
+
+async def test_pages_are_newest_first_and_neither_repeat_nor_skip(client: AsyncClient) -> None:
+    ids = [await submit(client, f"s{number % 3}") for number in range(25)]
+    seen: list[str] = []
+    cursor: str | None = None
+    pages = 0
+    while True:
+        query = {"limit": "10", **({"cursor": cursor} if cursor else {})}
+        page = (await client.get("/v1/turns", params=query)).json()
+        assert all(set(turn) == set(TurnSummary.model_fields) for turn in page["turns"])
+        seen += [turn["id"] for turn in page["turns"]]
+        pages += 1
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+        # What comes meanwhile belongs before the first page.
+        await submit(client, "meanwhile")
+    assert sorted(seen, reverse=True) == seen
+    assert set(seen) == set(ids)
+    assert (pages, len(seen)) == (3, 25)
+
+
+async def test_a_last_page_that_is_just_full_has_no_next(client: AsyncClient) -> None:
+    for _ in range(20):
+        await submit(client)
+    page = (await client.get("/v1/turns")).json()
+    assert (len(page["turns"]), page["next_cursor"]) == (20, None)
+
+
+@pytest.mark.parametrize("status", ["CANCELED", "CANCELLED", "canceled", "Cancelled"])
+async def test_both_spellings_of_canceled_in_any_case(client: AsyncClient, status: str) -> None:
+    turn = await submit(client)
+    await submit(client)
+    await client.post(f"/v1/turns/{turn}/cancel")
+    page = (await client.get("/v1/turns", params={"status": status})).json()
+    assert [each["id"] for each in page["turns"]] == [turn]
+
+
+async def test_filters_narrow_the_list(client: AsyncClient, settings: Settings) -> None:
+    await submit(client, "a")
+    wanted = await submit(client, "b")
+    in_session = (await client.get("/v1/sessions/b/turns", params={"status": "pending"})).json()
+    assert [each["id"] for each in in_session["turns"]] == [wanted]
+    assert len((await client.get("/v1/turns", params={"queue": settings.queue})).json()["turns"]) == 2
+    assert (await client.get("/v1/turns", params={"queue": "another"})).json()["turns"] == []
+    assert (await client.get("/v1/turns", params={"status": "running"})).json()["turns"] == []
+
+
+async def test_the_history_is_what_was_said_in_answered_turns(
+    client: AsyncClient, database: Database, settings: Settings
+) -> None:
+    for number in range(3):
+        await submit(client, text=f"question {number}")
+        await end(database, settings, "s", FAILURE if number == 1 else succeed(f"answer {number}"))
+    await submit(client, text="still open")
+    messages = (await client.get("/v1/sessions/s/messages")).json()["messages"]
+    assert [(each["seq"], each["role"], each["content"]) for each in messages] == [
+        (1, "user", "question 0"),
+        (1, "assistant", "answer 0"),
+        (3, "user", "question 2"),
+        (3, "assistant", "answer 2"),
+    ]
+    last = (await client.get("/v1/sessions/s/messages", params={"limit": 1})).json()["messages"]
+    assert last == messages[-1:]
+
+
+async def test_a_session_without_an_answer_yet_has_an_empty_history(client: AsyncClient) -> None:
+    await submit(client)
+    answer = await client.get("/v1/sessions/s/messages")
+    assert (answer.status_code, answer.json()) == (200, {"messages": [], "next_cursor": None})
+
+
+async def test_the_history_is_never_older_than_the_last_answer(
+    client: AsyncClient, database: Database, settings: Settings
+) -> None:
+    """Whether or not the worker came to write it through."""
+    for number in range(3):
+        await submit(client, text=f"in {number}")
+        await end(database, settings, "s", succeed(f"out {number}"))
+
+        messages = (await client.get("/v1/sessions/s/messages")).json()["messages"]
+
+        assert [each["content"] for each in messages[-2:]] == [f"in {number}", f"out {number}"]
+        assert len(messages) == 2 * (number + 1)
+
+
+async def test_the_history_is_read_while_redis_is_away(
+    connect: Connect, database: Database, settings: Settings
+) -> None:
+    async with connect(settings.model_copy(update={"memory_redis_url": "redis://127.0.0.1:1/0"})) as client:
+        await submit(client, text="in")
+        await end(database, settings, "s", succeed({"text": "out"}))
+
+        answers = [await client.get("/v1/sessions/s/messages") for _ in range(3)]
+
+    assert [[each["content"] for each in answer.json()["messages"]] for answer in answers] == [
+        ["in", {"text": "out"}]
+    ] * 3
+
+
+@pytest.mark.parametrize("rest", ["turns", "messages"])
+async def test_an_unknown_session(client: AsyncClient, rest: str) -> None:
+    answer = await client.get(f"/v1/sessions/unknown/{rest}")
+    assert (answer.status_code, answer.json()["type"]) == (404, "/problems/not-found")
+
+
+async def test_a_waiting_parent_is_asked_about_soon_although_it_is_due_late(
+    client: AsyncClient, database: Database, settings: Settings
+) -> None:
+    turn, child = await submit(client), uuid4()
+    joins = Settlement(
+        status=TurnStatus.PENDING, outcome=AttemptOutcome.JOINED, refund=True, after_seconds=900.0,
+        joining=(child,), join_policy=JoinPolicy.ALL,
+    )  # fmt: skip
+    await end(database, settings, "s", joins)
+
+    answer = await client.get(f"/v1/turns/{turn}")
+
+    assert (answer.json()["joining"], answer.headers["retry-after"]) == ([str(child)], "1")
+
+
+async def test_a_turn_says_which_turn_it_came_of(client: AsyncClient, database: Database) -> None:
+    turn, parent = await submit(client), uuid4()
+    await database.fetch("UPDATE turns SET parent_turn_id = %(parent)s", {"parent": parent})
+
+    body = (await client.get(f"/v1/turns/{turn}")).json()
+
+    assert (body["kind"], body["parent_turn_id"], body["joining"]) == ("turn", str(parent), None)

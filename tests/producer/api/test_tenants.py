@@ -1,0 +1,80 @@
+"""Another tenant's things do not exist."""
+
+import pytest
+from httpx import ASGITransport, AsyncClient
+
+from tests.producer.api.conftest import Connect
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.producer.app import create_app
+
+ROUTES = [
+    ("GET", "/v1/turns/{turn}"),
+    ("POST", "/v1/sessions/s/cancel"),
+    ("GET", "/v1/sessions/s/turns"),
+    ("GET", "/v1/sessions/s/messages"),
+]
+
+
+@pytest.fixture
+async def turn(client: AsyncClient) -> str:
+    """A turn of acme's."""
+    return str((await client.post("/v1/sessions/s/turns", json={"input": "x"})).json()["id"])
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+async def test_another_tenants_things_are_not_there(
+    client: AsyncClient, other_client: AsyncClient, database: Database, turn: str, method: str, path: str
+) -> None:
+    before = await database.fetch("SELECT * FROM turns", {})
+    foreign = await other_client.request(method, path.format(turn=turn))
+    assert foreign.status_code == 404
+    assert await database.fetch("SELECT * FROM turns", {}) == before
+    assert (await client.request(method, path.format(turn=turn))).status_code in {200, 202}
+
+
+async def test_another_tenants_turn_is_cancelled_like_one_that_is_not_there(
+    client: AsyncClient, other_client: AsyncClient, turn: str
+) -> None:
+    """Its id might be chosen for a turn that is still to come."""
+    foreign = await other_client.post(f"/v1/turns/{turn}/cancel")
+
+    assert (foreign.status_code, foreign.json()) == (202, {"id": turn, "status": None, "cancel_requested": True})
+    assert (await client.get(f"/v1/turns/{turn}")).json()["status"] == "PENDING"
+
+
+async def test_lists_show_ones_own_turns_only(client: AsyncClient, other_client: AsyncClient, turn: str) -> None:
+    assert (await other_client.get("/v1/turns")).json()["turns"] == []
+    assert [each["id"] for each in (await client.get("/v1/turns")).json()["turns"]] == [turn]
+
+
+async def test_the_same_session_id_is_another_session(
+    client: AsyncClient, other_client: AsyncClient, turn: str
+) -> None:
+    own = (await other_client.post("/v1/sessions/s/turns", json={"input": "x"})).json()["id"]
+    page = (await other_client.get("/v1/sessions/s/turns")).json()
+    assert [(each["id"], each["seq"]) for each in page["turns"]] == [(own, 1)]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/docs"])
+async def test_health_and_description_need_no_key(client: AsyncClient, path: str) -> None:
+    del client.headers["authorization"]
+    assert (await client.get(path)).status_code == 200
+
+
+async def test_without_configured_keys_there_is_one_tenant(settings: Settings, database: Database) -> None:
+    app = create_app(settings.model_copy(update={"api_keys": ()}))
+    async with (
+        app.router.lifespan_context(app),
+        AsyncClient(transport=ASGITransport(app), base_url="http://api") as client,
+    ):
+        assert (await client.post("/v1/sessions/s/turns", json={"input": "x"})).status_code == 202
+    assert await database.fetch("SELECT tenant_id FROM turns", {}) == [{"tenant_id": "default"}]
+
+
+async def test_a_key_that_is_not_ascii_works(settings: Settings, connect: Connect) -> None:
+    keyed = settings.model_copy(update={"api_keys": (("acme", "schlüssel-1"),)})
+    async with connect(keyed) as client:
+        for sent, status in (("schlüssel-1".encode("latin-1"), 200), ("schlüssel-2".encode("latin-1"), 401)):
+            answer = await client.get("/v1/turns", headers=[(b"authorization", b"Bearer " + sent)])
+            assert answer.status_code == status

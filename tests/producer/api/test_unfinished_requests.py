@@ -1,0 +1,172 @@
+"""Connections over which no whole request comes: they end after seconds, and sooner where there are too many."""
+
+import asyncio
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+from httpx import AsyncClient
+from starlette.responses import PlainTextResponse, StreamingResponse
+
+from tests.producer.api.expectations import expect_problem
+from tests.support.probes import until
+from turnstile.producer.http import client_connections
+from turnstile.producer.http.client_connections import Connections
+from turnstile.producer.server import Server, listen
+
+WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+HALF = b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "
+REFUSED = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx"
+HANGS_SECONDS = 60.0
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head that is late is so after half a second."""
+    monkeypatch.setattr(client_connections, "HEAD_SECONDS", 0.5)
+
+
+class Line:
+    """A client's connection."""
+
+    def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
+        self.reader = reader
+        self._writer = writer
+
+    def say(self, words: bytes) -> None:
+        self._writer.write(words)
+
+    async def rest(self) -> bytes:
+        """All that comes until the server closes the connection."""
+        async with asyncio.timeout(HANGS_SECONDS):
+            try:
+                return await self.reader.read()
+            except ConnectionResetError:
+                return b""
+
+
+@asynccontextmanager
+async def serving(app: Any, most: int = 100) -> AsyncIterator[Any]:
+    """Calls the server: each call is a new connection."""
+    [listening] = listen("127.0.0.1", 0)
+    address = listening.getsockname()
+    protocol = Connections(most).protocol
+    config = uvicorn.Config(
+        app, http=protocol, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+    )
+    server = Server(config, lambda: None)
+    running = asyncio.create_task(server.serve([listening]))
+    opened: list[StreamWriter] = []
+
+    async def call(words: bytes = b"") -> Line:
+        reader, writer = await asyncio.open_connection(*address)
+        opened.append(writer)
+        writer.write(words)
+        return Line(reader, writer)
+
+    try:
+        await until(lambda: server.started or running.done())
+        yield call
+    finally:
+        for writer in opened:
+            writer.transport.abort()
+        server.should_exit = True
+        await running
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_head_that_is_late_is_told_so() -> None:
+    async with serving(PlainTextResponse("said")) as call:
+        told = await (await call(HALF)).rest()
+
+    head, _, body = told.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert b"content-type: application/problem+json" in head
+    assert b"connection: close" in head
+    assert b'"/problems/request-too-slow"' in body
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_connection_over_which_nothing_comes_is_closed_without_a_word() -> None:
+    async with serving(PlainTextResponse("said")) as call:
+        assert await (await call()).rest() == b""
+
+
+@pytest.mark.usefixtures("soon")
+async def test_the_head_of_a_later_request_has_as_long_from_its_first_byte() -> None:
+    async with serving(PlainTextResponse("said")) as call:
+        line = await call(WHOLE)
+        assert (await line.reader.readuntil(b"said")).startswith(b"HTTP/1.1 200")
+        line.say(HALF)
+
+        assert (await line.rest()).startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_body_that_goes_on_after_the_answer_is_not_listened_to_for_long() -> None:
+    async with serving(PlainTextResponse("no")) as call:
+        line = await call(REFUSED)
+        await line.reader.readuntil(b"no")
+        line.say(b"x")
+
+        assert await line.rest() == b""
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_request_that_has_arrived_is_answered_however_long_that_takes() -> None:
+    going_on = asyncio.Event()
+    asked = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        asked.set()
+        await going_on.wait()
+        await PlainTextResponse("said")(scope, receive, send)
+
+    async with serving(app) as call:
+        line = await call(WHOLE)
+        await asked.wait()
+        # Longer than a head may take, and so long does this one.
+        assert (await (await call(HALF)).rest()).startswith(b"HTTP/1.1 408")
+        going_on.set()
+
+        assert (await line.reader.readuntil(b"said")).startswith(b"HTTP/1.1 200")
+
+
+async def test_of_too_many_connections_the_one_that_has_sent_nothing_for_longest_is_closed() -> None:
+    async def endless() -> Any:
+        yield "one"
+        await asyncio.Event().wait()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        answer = StreamingResponse(endless()) if scope["path"] == "/stream" else PlainTextResponse("said")
+        await answer(scope, receive, send)
+
+    async with serving(app, most=3) as call:
+        stream = await call(WHOLE.replace(b"/ ", b"/stream "))
+        await stream.reader.readuntil(b"one")
+        first = await call(HALF)
+        second = await call(WHOLE)
+        await second.reader.readuntil(b"said")
+
+        fresh = await call(WHOLE)
+
+        assert (await fresh.reader.readuntil(b"said")).startswith(b"HTTP/1.1 200")
+        assert await first.rest() == b""
+        second.say(WHOLE)
+        assert (await second.reader.readuntil(b"said")).startswith(b"HTTP/1.1 200")
+        assert not stream.reader.at_eof()
+
+
+async def test_where_too_many_requests_are_under_way_more_are_refused_and_the_health_is_told(
+    offline: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Connections, "being_answered", 10**6)
+
+    for refused in (await offline.get("/v1/turns"), await offline.post("/v1/sessions/s/turns", json={"input": "x"})):
+        expect_problem(refused, 503, "unavailable")
+        assert refused.headers["retry-after"] == "2"
+        assert refused.headers["cache-control"] == "no-store"
+    assert (await offline.get("/healthz")).status_code == 200

@@ -1,0 +1,88 @@
+"""A submit that asks to be told of the turn's end, and what a reader is told of that."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from httpx import AsyncClient
+
+from tests.producer.api.conftest import Connect
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+
+URL = "https://hooks.example.com/done"
+
+
+@pytest.fixture
+async def allowed(settings: Settings, connect: Connect) -> AsyncIterator[AsyncClient]:
+    """A client of a deployment that allows one host."""
+    given = {"webhook_hosts": ("hooks.example.com",), "webhook_secrets": ("whsec_" + "QUJD" * 8,)}
+    async with connect(settings.model_copy(update=given)) as client:
+        yield client
+
+
+async def test_a_turn_with_a_webhook_is_accepted_and_its_state_is_shown_at_the_end(
+    allowed: AsyncClient, database: Database
+) -> None:
+    accepted = await allowed.post("/v1/sessions/s/turns", json={"input": "x", "webhook_url": URL})
+    where = accepted.headers["location"]
+    before = (await allowed.get(where)).json()
+    await allowed.post(f"{where}/cancel")
+
+    after = (await allowed.get(where)).json()
+
+    assert (accepted.status_code, before["webhook"]) == (202, None)
+    assert after["status"] == "CANCELED"
+    assert {name: after["webhook"][name] for name in ("tries", "delivered_at", "error")} == {
+        "tries": 0,
+        "delivered_at": None,
+        "error": None,
+    }
+    assert after["webhook"]["next_try_at"] is not None
+    [row] = await database.fetch("SELECT webhook_url FROM turns", {})
+    assert row["webhook_url"] == URL
+
+
+async def test_where_webhooks_are_off_a_submit_that_asks_for_one_is_refused(
+    client: AsyncClient, database: Database
+) -> None:
+    answer = await client.post("/v1/sessions/s/turns", json={"input": "x", "webhook_url": URL})
+
+    assert (answer.status_code, answer.json()["type"]) == (422, "/problems/webhook-not-allowed")
+    assert answer.json()["errors"] == [{"detail": "webhooks are not enabled here", "pointer": "/webhook_url"}]
+    assert await database.fetch("SELECT id FROM turns", {}) == []
+
+
+async def test_another_host_is_refused_and_none_is_named(allowed: AsyncClient) -> None:
+    body = {"input": "x", "webhook_url": "https://elsewhere.example.org/"}
+    answer = await allowed.post("/v1/sessions/s/turns", json=body)
+
+    assert (answer.status_code, answer.json()["type"]) == (422, "/problems/webhook-not-allowed")
+    assert "hooks.example.com" not in answer.text
+
+
+async def test_an_address_of_the_wrong_form_is_an_invalid_body(allowed: AsyncClient) -> None:
+    body = {"input": "x", "webhook_url": "http://user:s3cret@hooks.example.com/"}
+    answer = await allowed.post("/v1/sessions/s/turns", json=body)
+
+    assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-body")
+    assert answer.json()["errors"] == [{"detail": "must begin with https://", "pointer": "/webhook_url"}]
+
+
+async def test_a_repeat_with_another_address_is_another_request(allowed: AsyncClient) -> None:
+    key = {"Idempotency-Key": "k"}
+    await allowed.post("/v1/sessions/s/turns", json={"input": "x", "webhook_url": URL}, headers=key)
+    same = await allowed.post("/v1/sessions/s/turns", json={"input": "x", "webhook_url": URL}, headers=key)
+    other = await allowed.post("/v1/sessions/s/turns", json={"input": "x"}, headers=key)
+
+    assert (same.status_code, other.status_code) == (202, 422)
+    assert other.json()["type"] == "/problems/idempotency-mismatch"
+
+
+async def test_a_waiting_turn_says_by_which_its_session_is_halted(client: AsyncClient, database: Database) -> None:
+    location = (await client.post("/v1/sessions/s/turns", json={"input": "x"})).headers["location"]
+    assert (await client.get(location)).json()["halted_by"] is None
+    await database.fetch("UPDATE sessions SET halted_by = (SELECT id FROM turns)", {})
+
+    turn = (await client.get(location)).json()
+
+    assert turn["halted_by"] == turn["id"]

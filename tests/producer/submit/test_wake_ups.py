@@ -1,0 +1,85 @@
+"""Sending wake-ups at once: what one slow call to SQS means for the turns that come after it."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from tests.support.probes import until
+from turnstile.message_queue import MessageQueues
+from turnstile.producer.submit import wake_ups as wake_up_sending
+from turnstile.producer.submit.wake_ups import WakeUpSending
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.message import WakeUp
+
+QUEUE = "chat"
+
+
+class SlowQueues:
+    """Takes every message, each batch once the gate is open."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.batches = 0
+        self.answered = 0
+
+    async def send(self, _: str, messages: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
+        self.batches += 1
+        await self.gate.wait()
+        self.answered += 1
+        return list(messages)
+
+
+def wake_up(number: int) -> OutgoingMessage:
+    message = WakeUp("acme", f"session-{number}", UUID(int=number))
+    return OutgoingMessage(message, start_trace(secrets.randbits(192)).traceparent)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wake_up_sending, "PATIENCE_SECONDS", 0.05)
+    # Or a machine that stands still lets a wake-up run out of time before it has a send of its own.
+    monkeypatch.setattr(wake_up_sending, "COMPANY_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_one_late_batch_closes_the_way_to_nobody() -> None:
+    queues = SlowQueues()
+    sending = WakeUpSending(cast("MessageQueues", queues), [QUEUE])
+    late = await asyncio.gather(*(sending.send(QUEUE, wake_up(number)) for number in range(10)))
+    assert (late, queues.batches) == ([False] * 10, 1)
+
+    queues.gate.set()
+
+    assert not sending.is_struggling(QUEUE)
+    assert await sending.send(QUEUE, wake_up(10))
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_answer_that_came_too_late_makes_up_for_nothing() -> None:
+    queues = SlowQueues()
+    sending = WakeUpSending(cast("MessageQueues", queues), [QUEUE])
+    for number in range(wake_up_sending.THRESHOLD):
+        await sending.send(QUEUE, wake_up(number))
+    await until(lambda: sending.is_struggling(QUEUE))
+
+    queues.gate.set()
+    await until(lambda: queues.answered == wake_up_sending.THRESHOLD)
+
+    assert sending.is_struggling(QUEUE)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_batches_that_are_late_one_after_the_other_do_close_it() -> None:
+    queues = SlowQueues()
+    sending = WakeUpSending(cast("MessageQueues", queues), [QUEUE])
+    for number in range(wake_up_sending.THRESHOLD):
+        assert not await sending.send(QUEUE, wake_up(number))
+
+    await until(lambda: sending.is_struggling(QUEUE))
+    assert not await sending.send(QUEUE, wake_up(10))
+    assert queues.batches == wake_up_sending.THRESHOLD

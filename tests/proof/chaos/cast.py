@@ -1,0 +1,168 @@
+"""The cast: the product's processes, started by the fork server, and restarted when they end, as ECS would."""
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.proof.chaos.forking import Forked, ForkServer
+from tests.proof.chaos.journal import Journal, now
+from tests.proof.checker.evidence import Life
+
+RESTART_SECONDS = 0.4
+"""Between the end of a process and its successor's start."""
+
+STOP_SECONDS = 20.0
+
+KILLED = -signal.SIGKILL
+WATCHDOG = 70
+"""The exit code of a worker whose event loop was stuck; a run that blocks loops on purpose expects it."""
+COMMANDS = {"redrive": {4}, "doctor": {4, 5}, "retry": {1, 4}, "skip": {1, 4}}
+"""Exit codes by which a command says what it found: a server away, something wrong, somebody quicker."""
+
+
+@dataclass(slots=True)
+class Part:
+    """One role in the cast: what plays it changes, its name and its addresses stay."""
+
+    name: str
+    role: str
+    argv: list[str]
+    environment: dict[str, str]
+    pid: int | None = None
+    frozen: bool = False
+    wanted: bool = True
+    """Whether it is to be started again when it ends."""
+    starts: int = 0
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Cast:
+    """Use as a context manager: what still lives at its end is killed."""
+
+    def __init__(self, journal: Journal, forks: ForkServer, plant: str | None) -> None:
+        self._journal = journal
+        self._logs = journal.folder / "logs"
+        self._forks = forks
+        self._plant = plant
+        self.parts: dict[str, Part] = {}
+        self._meant: set[int] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closing = False
+
+    async def __aenter__(self) -> "Cast":
+        self._logs.mkdir(exist_ok=True)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._closing = True
+        for task in self._tasks:
+            task.cancel()
+        for part in self.parts.values():
+            if self.send(part.name, signal.SIGKILL) is not None:
+                await part.ended.wait()
+
+    def of(self, role: str) -> list[Part]:
+        """All parts of a role."""
+        return [part for part in self.parts.values() if part.role == role]
+
+    def living(self, role: str) -> list[Part]:
+        """Those that run, and are not frozen."""
+        return [part for part in self.of(role) if part.pid is not None and not part.frozen]
+
+    async def add(self, name: str, role: str, argv: list[str], environment: dict[str, str]) -> Part:
+        """A new part, started at once."""
+        part = self.parts[name] = Part(name, role, argv, environment)
+        await self.start(part)
+        return part
+
+    async def start(self, part: Part) -> None:
+        """Starts whoever plays this part next."""
+        forked = await self._fork(part.role, part.argv, part.environment)
+        part.pid = forked.pid
+        part.frozen = False
+        part.starts += 1
+        part.ended.clear()
+        forked.exited.add_done_callback(lambda _: self._part_ended(part, forked.pid))
+
+    async def run(self, role: str, argv: list[str], environment: dict[str, str]) -> Forked:
+        """Starts a command that is to end by itself."""
+        return await self._fork(role, argv, environment)
+
+    def send(self, name: str, number: signal.Signals) -> int | None:
+        """Sends a signal to a part; the pid it went to."""
+        part = self.parts[name]
+        if part.pid is not None:
+            self.send_to(part.pid, number)
+            part.frozen = number == signal.SIGSTOP or (part.frozen and number != signal.SIGCONT)
+        return part.pid
+
+    def resume(self, part: Part) -> None:
+        """Wakes a part that is frozen."""
+        self.send(part.name, signal.SIGCONT)
+        part.frozen = False
+
+    def send_to(self, pid: int, number: signal.Signals) -> None:
+        """Sends a signal to a process. Whatever it dies of from now on was our doing."""
+        if number not in (signal.SIGSTOP, signal.SIGCONT):
+            self._meant.add(pid)
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+    async def stop_all(self, within_seconds: float = STOP_SECONDS) -> list[str]:
+        """SIGTERM to all; the names of those that had to be killed. A worker stops when its long poll has come back."""
+        for part in self.parts.values():
+            part.wanted = False
+            self.send(part.name, signal.SIGCONT)
+            self.send(part.name, signal.SIGTERM)
+        late = []
+        for part in self.parts.values():
+            try:
+                if part.pid is not None:
+                    await asyncio.wait_for(part.ended.wait(), within_seconds)
+            except TimeoutError:
+                late.append(part.name)
+                self.send(part.name, signal.SIGKILL)
+        return late
+
+    async def _fork(self, role: str, argv: list[str], environment: dict[str, str]) -> Forked:
+        forked = await self._forks.fork(role, argv, environment, self._logs, self._plant)
+        self._journal.write(Life(at=now(), role=role, pid=forked.pid, what="started"))
+        forked.exited.add_done_callback(lambda exited: self._write_end(role, forked.pid, exited.result()))
+        return forked
+
+    def _write_end(self, role: str, pid: int, code: int) -> None:
+        # Nobody but the harness, or a poison turn that it submitted, sends a SIGKILL.
+        meant = pid in self._meant or code in {0, KILLED, WATCHDOG, *COMMANDS.get(role, ())}
+        self._journal.write(Life(at=now(), role=role, pid=pid, what="ended", code=code, meant=meant))
+
+    def _part_ended(self, part: Part, pid: int) -> None:
+        if part.pid != pid:
+            return
+        part.pid = None
+        part.frozen = False
+        part.ended.set()
+        if part.wanted and not self._closing:
+            self._spawn(self._restart(part))
+
+    async def _restart(self, part: Part) -> None:
+        await pause(RESTART_SECONDS)
+        if part.wanted and part.pid is None and not self._closing:
+            await self.start(part)
+
+    def _spawn(self, coroutine: Any) -> None:
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def pause(seconds: float, unless: asyncio.Event | None = None) -> bool:
+    """Lets time pass; True if `unless` came first."""
+    event = unless or asyncio.Event()
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,150 @@
+"""`python -m tests.proof.chaos.failover`: the primary of a real Redis dies in mid-run, twice, and what that costs is judged.
+
+A cast at work on a primary that sentinels watch, or on a cluster of three; nothing stands between. What the dead primary had
+not yet sent to its replicas is gone: locks, marks, streams, histories, items. Exit code 1: no replica took over, something did
+not come to rest, or the checker convicted.
+"""
+
+import argparse
+import asyncio
+import itertools
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from tests.proof.chaos.cast import Cast, pause
+from tests.proof.chaos.clients import TIMEOUT_SECONDS, Client, Tally
+from tests.proof.chaos.forking import ForkServer
+from tests.proof.chaos.journal import Journal, now
+from tests.proof.chaos.rest import gather, wait_for_rest
+from tests.proof.chaos.run import start_cast, write_terms
+from tests.proof.chaos.stage import Stage, open_stage
+from tests.proof.chaos.terms import Options
+from tests.proof.checker.__main__ import main as judge
+from tests.proof.checker.evidence import Fault, RedisKey
+from tests.support.fleet.fleets import Fleet, cluster, sentinel_trio
+from tests.support.fleet.servers import Server, program_of
+from turnstile.ops.dev.stack.stack import LocalStack
+
+FAILOVERS = 2
+TAKEN_OVER_SECONDS = 30.0
+LOOK_SECONDS = 0.05
+
+
+def _fleet(kind: str, program: str) -> AbstractContextManager[Fleet]:
+    match kind:
+        case "sentinels":
+            return sentinel_trio(program, replicas=FAILOVERS)
+        case "cluster":
+            return cluster(program, replicas=FAILOVERS)
+    raise ValueError(f"there is no fleet {kind!r}")
+
+
+FLEETS = ("sentinels", "cluster")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run came to, before the checker has looked at it."""
+
+    accepted: int
+    took_over: Sequence[float]
+    """After so many seconds, each time."""
+    rested: bool
+
+
+async def fail_over(
+    kind: str, between_seconds: float, options: Options, folder: Path, stack: LocalStack | None = None
+) -> Outcome:
+    """Makes one run; its evidence is in `folder`. Raises TimeoutError where no replica takes over."""
+    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    journal = Journal(folder)
+    async with AsyncExitStack() as exits:
+        exits.callback(journal.close)
+        stage = await exits.enter_async_context(open_stage(options, folder, stack))
+        fleet = await asyncio.to_thread(exits.enter_context, _fleet(kind, program_of(stage.stack)))
+        stage.redis_url = fleet.url
+        forks = await exits.enter_async_context(ForkServer.open())
+        cast = await exits.enter_async_context(Cast(journal, forks, None))
+        http = await exits.enter_async_context(httpx.AsyncClient(timeout=TIMEOUT_SECONDS))
+        apis = itertools.cycle(await start_cast(stage, cast, folder))
+        quiet, tally = asyncio.Event(), Tally()
+        clients = [
+            Client(f"c{number}", options, journal, tally, http, lambda: next(apis), quiet)
+            for number in range(options.clients)
+        ]
+        talking = [asyncio.create_task(client.run()) for client in clients]
+        took_over = []
+        primary = fleet.primaries[0]
+        for _ in range(FAILOVERS):
+            await pause(between_seconds)
+            primary, seconds = await _take_over(fleet, primary, journal)
+            took_over.append(seconds)
+        await pause(between_seconds)
+        healed_at = now()
+        await pause(1.0)
+        quiet.set()
+        await asyncio.gather(*talking)
+        rested_at = await wait_for_rest(stage, options.bound_seconds)
+        await cast.stop_all()
+        await gather(stage, journal)
+        await asyncio.to_thread(_gather_keys, stage, [primary, *fleet.primaries[1:]], journal)
+        write_terms(options, folder, healed_at=healed_at, rested_at=rested_at)
+    return Outcome(accepted=tally.accepted, took_over=took_over, rested=rested_at is not None)
+
+
+async def _take_over(fleet: Fleet, primary: Server, journal: Journal) -> tuple[Server, float]:
+    began = now()
+    primary.kill()
+    while (successor := await asyncio.to_thread(fleet.successor)) is None:
+        if now() - began > TAKEN_OVER_SECONDS:
+            raise TimeoutError(f"no replica took over within {TAKEN_OVER_SECONDS:g} s")
+        await pause(LOOK_SECONDS)
+    journal.write(Fault(at=began, until=now(), kind="redis-failover", target=f"{primary.port} -> {successor.port}"))
+    return successor, now() - began
+
+
+def _gather_keys(stage: Stage, primaries: Sequence[Server], journal: Journal) -> None:
+    for server in primaries:
+        for key in server.client.scan_iter(f"{stage.wiring.redis_prefix}lock:*", count=1000):
+            if (value := server.client.get(key)) is not None:
+                journal.write(RedisKey(key=key, value=str(value), ttl_ms=int(server.client.pttl(key))))
+
+
+def _say(text: str) -> None:
+    print(f"failover: {text}", flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs as asked for; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.proof.chaos.failover", description="A Redis that fails over."
+    )
+    parser.add_argument("--fleet", choices=FLEETS, action="append", help="both, unless said")
+    parser.add_argument("--between", type=float, default=15.0, help="seconds before each failover, and after the last")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, help="where the evidence goes")
+    asked = parser.parse_args(arguments)
+    home = asked.folder or Path(tempfile.mkdtemp(prefix="failover-"))
+    options = Options(
+        seed=asked.seed, kinds=("redis-failover",), clients=10, memory=0.2, conversations=0, workers=3, relays=1
+    )
+    failed = False
+    for kind in asked.fleet or FLEETS:
+        _say(f"{kind}, seed {asked.seed}, evidence in {home / kind}")
+        outcome = asyncio.run(fail_over(kind, asked.between, options, home / kind))
+        taken = " and ".join(f"{seconds:.1f}" for seconds in outcome.took_over)
+        _say(f"{outcome.accepted} turns; a replica took over after {taken} s")
+        if not outcome.rested:
+            _say("did not come to rest")
+        failed |= bool(judge([str(home / kind), "--limit", "3"])) or not outcome.rested
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,130 @@
+"""The handler of the chaos run: each turn says what shall happen to it; what the handler saw goes to a file as evidence."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tests.proof.chaos import family_acts
+from tests.proof.chaos.memory_acts import remember
+from tests.proof.chaos.testimony import clock, leave
+from turnstile import Context, Reject, Retry, Snooze, Turn, handler
+from turnstile.examples.eliza import respond
+from turnstile.handlers.handler import Remark
+
+HISTORY_LIMIT = 20
+
+
+class UnavailableError(ConnectionError):
+    """A provider that is away: worth a retry."""
+
+
+def record(turn: Turn, ctx: Context, what: str, remarks: Sequence[Remark] | None = None, **more: Any) -> None:
+    """One line of evidence. `remarks`: what the handler was shown as the history."""
+    line = {
+        "at": clock(),
+        "what": what,
+        "turn_id": str(turn.id),
+        "session": turn.session_id,
+        "seq": turn.seq,
+        "attempt": ctx.attempt,
+        "fence": ctx.fence,
+        "generation": 0,
+        "pid": os.getpid(),
+        "heard": None if remarks is None else [_whose(one) for one in remarks if one.role == "assistant"],
+        "shown": None if remarks is None else [one.content for one in remarks],
+        "inputs": len(turn.inputs),
+        **more,
+    }
+    leave("runs", line)
+
+
+def _whose(reply: Remark) -> str:
+    """The turn that a reply says it answers. What is no reply, as a text that was broken off, stands for itself."""
+    return str(reply.content.get("turn")) if isinstance(reply.content, dict) else repr(reply.content)
+
+
+@handler()
+async def undo(turn: Turn, ctx: Context) -> Any:
+    """What is run when a turn has finally failed."""
+    record(turn, ctx, "began")
+    try:
+        extra = await family_acts.undo(turn, ctx)
+    finally:
+        record(turn, ctx, "ended")
+    return {"turn": str(turn.id), "fence": ctx.fence, "attempt": ctx.attempt, **extra}
+
+
+@handler(on_failed=undo)
+async def act(turn: Turn, ctx: Context) -> Any:
+    """Does what the turn's input says, and answers with what tells its reply from any other's."""
+    # Of a turn that others were merged into, the first says what shall happen.
+    order = turn.inputs[0]
+    record(turn, ctx, "began", await ctx.history(limit=HISTORY_LIMIT) if order.get("history") else None)
+    try:
+        answer = await _act(order, turn, ctx)
+    except asyncio.CancelledError:
+        record(turn, ctx, "cancelled")
+        raise
+    except BaseException:
+        record(turn, ctx, "ended")
+        raise
+    record(turn, ctx, "ended")
+    if isinstance(answer, str):
+        return answer
+    return {"turn": str(turn.id), "fence": ctx.fence, "attempt": ctx.attempt, **answer}
+
+
+async def _act(order: dict[str, Any], turn: Turn, ctx: Context) -> dict[str, Any] | str:
+    match order["do"]:
+        case deed if deed in family_acts.ACTS:
+            return await family_acts.act(
+                order, turn, ctx, lambda what, key, value: record(turn, ctx, what, key=key, value=value)
+            )
+        case "echo":
+            return {"say": order.get("say", "")}
+        case "sleep":
+            await asyncio.sleep(order["seconds"])
+        case "speak":
+            for number in range(order["words"]):
+                # Each word says whose it is and which: what a reader is told wrongly shows by itself.
+                await ctx.emit(f"{ctx.fence}.{number} ")
+                await asyncio.sleep(order["pause"])
+        case "remember":
+            return await remember(turn, ctx, order)
+        case "converse":
+            return str(await respond(turn, ctx))
+        case "fail":
+            raise UnavailableError("the provider is away")
+        case "bug":
+            raise ValueError("not worth a retry")
+        case "reject":
+            raise Reject("no", dead_letter=order["dead_letter"])
+        case "flaky":
+            if ctx.attempt <= order["times"]:
+                raise Retry(after=order.get("after"))
+        case "snooze":
+            # By the clock, because a snooze is not counted as an attempt.
+            if clock() < order["until"]:
+                raise Snooze(after=0.1)
+        case "die":
+            if ctx.attempt <= order["times"]:
+                os.kill(os.getpid(), signal.SIGKILL)
+        case "nul":
+            return {"say": "a\x00b\ud800c"}
+        case "unfit":
+            return {"say": {1, 2}}
+        case "deaf":
+            end = time.monotonic() + order["seconds"]
+            while time.monotonic() < end:
+                try:
+                    await asyncio.sleep(0.05)
+                except asyncio.CancelledError:
+                    continue
+        case "block":
+            time.sleep(order["seconds"])  # noqa: ASYNC251 - that is the fault
+        case other:
+            raise AssertionError(other)
+    return {}

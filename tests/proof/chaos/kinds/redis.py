@@ -1,0 +1,71 @@
+"""Faults of Redis and of the way to it."""
+
+import asyncio
+
+import redis.asyncio
+
+from tests.proof.chaos.kinds.scene import EVERYBODY, Kind, Scene, Strike
+from tests.proof.chaos.terms import LEASE_SECONDS
+
+
+async def stop(scene: Scene) -> str | None:
+    """Redis is down for a while, and has forgotten everything afterwards."""
+    service = scene.stage.stack.redis
+    await asyncio.to_thread(service.stop)
+    try:
+        await scene.last(0.5, 3 * LEASE_SECONDS)
+    finally:
+        await asyncio.to_thread(service.start)
+    return "redis"
+
+
+async def restart(scene: Scene) -> str | None:
+    """A crash and a restart at once: a failover to an empty replica."""
+    await asyncio.to_thread(scene.stage.stack.redis.restart, immediate=True)
+    return "redis"
+
+
+async def flush(scene: Scene) -> str | None:
+    """All locks and marks of this run are gone while their holders work on."""
+    times = scene.rng.randint(1, 4)
+    async with redis.asyncio.Redis.from_url(scene.stage.stack.redis.url) as client:
+        for _ in range(times):
+            keys = [key async for key in client.scan_iter(f"{scene.stage.wiring.redis_prefix}*", count=1000)]
+            if keys:
+                await client.unlink(*keys)
+            await scene.last(0.05, 0.5)
+    return f"{times} times"
+
+
+async def lose_answers(scene: Scene) -> str | None:
+    """Locks are taken and given back, and nobody is told."""
+    count = scene.rng.randint(2, 8)
+    return await scene.suffer("redis", EVERYBODY, "answer_lost", 0.5, 2, probability=0.3, count=count)
+
+
+def toxic(name: str, least: float, most: float, **parameters: float) -> Strike:
+    """A toxic of the proxy, for everybody."""
+    return lambda scene: scene.suffer("redis", EVERYBODY, name, least, most, **parameters)
+
+
+async def cut_off_worker(scene: Scene) -> str | None:
+    """One worker loses Redis and keeps Postgres."""
+    part = scene.some("worker")
+    if part is None:
+        return None
+    how = scene.rng.choice(["cut", "half_open"])
+    return await scene.suffer("redis", part.name, how, LEASE_SECONDS + 0.5, 3 * LEASE_SECONDS)
+
+
+KINDS = (
+    Kind("redis-down", stop, group="redis", shared=False),
+    Kind("redis-restarted", restart, group="redis", shared=False),
+    Kind("redis-flushed", flush),
+    Kind("redis-unreachable", toxic("cut", 0.5, 2.5 * LEASE_SECONDS), group="redis"),
+    Kind("redis-half-open", toxic("half_open", 0.5, 2 * LEASE_SECONDS), group="redis"),
+    # The product's time-out for Redis is a tenth of the lease, 150 ms here: some calls pass and some do not.
+    Kind("redis-slow", toxic("latency", 1, 4, delay=0.08, jitter=0.07), group="redis"),
+    Kind("redis-drips", toxic("drip", 0.5, 2), group="redis"),
+    Kind("lock-answer-lost", lose_answers, group="redis"),
+    Kind("worker-cut-off-from-redis", cut_off_worker, group="redis"),
+)

@@ -1,0 +1,184 @@
+"""Under which terms a run stands: the product's settings in small, so that what takes half a minute takes a second.
+
+Every duration that the product lets one set is scaled down alike; their ratios stay those of production where the
+nesting of time-outs depends on them.
+"""
+
+import json
+import math
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Literal
+
+from tests.proof.chaos.workload import HISTORIES
+
+LEASE_SECONDS = 1.5
+GRACE_SECONDS = 1.0
+NET_SECONDS = 4.0
+RELAY_TICK_SECONDS = 0.2
+RETRY_CAP_SECONDS = 1.0
+VISIBILITY_SECONDS = 4
+MAX_ATTEMPTS = 4
+MAX_CRASHES = 3
+SLOTS = 16
+WATCHDOG_SECONDS = 4.0
+TIMEOUT_SECONDS = 6.0
+
+TENANTS = {"alpha": "alpha-key-of-the-chaos-run", "beta": "beta-key-of-the-chaos-run"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What somebody asks of a run."""
+
+    seed: int = 1
+    seconds: float = 60.0
+    """How long faults strike and clients talk."""
+    turns: int | None = None
+    """Goes on until so many turns have been accepted, however long that takes."""
+    faults: int | None = None
+    """... and so many faults have struck."""
+    kinds: tuple[str, ...] = ()
+    """Only these; all when empty. `none` among them means a calm run."""
+    fifo: bool = False
+    halt: bool = False
+    """A FAILED turn halts its session until the run's operator decides."""
+    clients: int = 12
+    sessions: int = 5
+    """Of each client at a time; each lasts for some turns."""
+    turns_a_session: int = 25
+    """A session that has got so many is left for a new one."""
+    memory: float = 0.0
+    """The share of turns that use their session's memory, beyond those of the ordinary mixture."""
+    histories: float = HISTORIES
+    """The share of turns whose handler writes down the history that it was shown."""
+    conversations: int = 3
+    """With the bundled handler, at a time."""
+    cancels: float = 0.05
+    """The share of calls that cancel something."""
+    families: float = 0.05
+    """The share of turns that start others, or do something once."""
+    pause_seconds: float = 0.15
+    """Between two calls of one client, on average."""
+    between_faults_seconds: float = 1.2
+    lanes: int = 3
+    """Faults at the same time."""
+    turns_per_second: float | None = None
+    """Instead of a pause: about so many turns a second of all clients together, however quick the answers are."""
+    sleep_seconds: tuple[float, float] = (0.02, 0.4)
+    """How long a slow handler takes."""
+    speeches: float = 0.0
+    """The share of turns that speak for seconds, besides those of the ordinary mixture."""
+    lease_seconds: float = LEASE_SECONDS
+    transport: Literal["boto3", "lean", "mixed"] = "boto3"
+    """How the processes speak to SQS. Mixed: half of each role in one way and half in the other, by the seed."""
+    tenant_slots: int | None = 4
+    """What one tenant may have of a worker's slots; None: all. In a calm run all: who is put off is not answered at once."""
+    workers: int = 4
+    apis: int = 2
+    relays: int = 2
+    bound_seconds: float = 90.0
+    plant: str | None = None
+    """A planted bug, switched on in every process of the product."""
+    keep: bool = False
+
+    def calm(self) -> "Options":
+        """The same run without any fault."""
+        return replace(self, kinds=("none",))
+
+    def transports(self, role: str, count: int) -> list[str]:
+        """Of each process of a role."""
+        if self.transport != "mixed":
+            return [self.transport] * count
+        mixed = [("boto3", "lean")[number % 2] for number in range(count)]
+        Random(f"{self.seed}/{role}/transports").shuffle(mixed)
+        return mixed
+
+    @property
+    def is_calm(self) -> bool:
+        return self.kinds == ("none",)
+
+    @property
+    def tenant_cap(self) -> int | None:
+        """TURNSTILE_TENANT_SLOTS."""
+        return None if self.is_calm else self.tenant_slots
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where one process of the product finds the three servers: ports of its own on the fault proxy."""
+
+    postgres: str
+    redis: str
+    sqs: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """The queue of a run."""
+
+    name: str = "chaos"
+    sqs: str
+    dlq: str
+    halts: bool = False
+
+    def declaration(self, lease_seconds: float) -> str:
+        """TURNSTILE_QUEUES."""
+        fields = {
+            "name": self.name,
+            "sqs": self.sqs,
+            "dlq": self.dlq,
+            "visibility_seconds": max(VISIBILITY_SECONDS, math.ceil(lease_seconds)),
+            "timeout_seconds": TIMEOUT_SECONDS,
+            "max_attempts": MAX_ATTEMPTS,
+            "max_crashes": MAX_CRASHES,
+            "expires_in_seconds": 600.0,
+            "on_failure": "halt" if self.halts else "dead_letter",
+        }
+        return json.dumps([fields])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """What all processes of a run have in common."""
+
+    queue: Queue
+    base: dict[str, str] = field(default_factory=dict)
+    """Credentials, region and the like, from the embedded stack."""
+    redis_prefix: str = "chaos:"
+    lease_seconds: float = LEASE_SECONDS
+    tenant_slots: int | None = None
+
+    def environment(self, at: Addresses, **more: str) -> dict[str, str]:
+        """The environment of one process."""
+        return {
+            **self.base,
+            "DATABASE_URL": at.postgres,
+            "REDIS_URL": at.redis,
+            "AWS_ENDPOINT_URL_SQS": at.sqs,
+            "TURNSTILE_QUEUES": self.queue.declaration(self.lease_seconds),
+            "TURNSTILE_QUEUE": self.queue.name,
+            "TURNSTILE_HANDLER": "tests.proof.chaos.handler:act",
+            "TURNSTILE_API_KEYS": ",".join(f"{tenant}:{key}" for tenant, key in TENANTS.items()),
+            "TURNSTILE_REDIS_PREFIX": self.redis_prefix,
+            "TURNSTILE_CONCURRENCY": str(SLOTS),
+            "TURNSTILE_TENANT_SLOTS": str(self.tenant_slots or "all"),
+            "TURNSTILE_LEASE_SECONDS": str(self.lease_seconds),
+            "TURNSTILE_NET_SECONDS": str(NET_SECONDS),
+            "TURNSTILE_RELAY_TICK_SECONDS": str(RELAY_TICK_SECONDS),
+            "TURNSTILE_RELAY_STAMP_SECONDS": "2.0",
+            "TURNSTILE_TAKEOVER_RESEND_SECONDS": "0.5",
+            "TURNSTILE_RECEIVE_WAIT_SECONDS": "1",
+            "TURNSTILE_GRACE_SECONDS": str(GRACE_SECONDS),
+            "TURNSTILE_CANCEL_GRACE_SECONDS": "0.5",
+            "TURNSTILE_RETRY_BASE_SECONDS": "0.1",
+            "TURNSTILE_RETRY_CAP_SECONDS": str(RETRY_CAP_SECONDS),
+            "TURNSTILE_WATCHDOG_SECONDS": str(max(WATCHDOG_SECONDS, self.lease_seconds)),
+            "TURNSTILE_HOLD_SECONDS": "5",
+            "TURNSTILE_STREAM_HEARTBEAT_SECONDS": "1",
+            # Small enough to overflow.
+            "TURNSTILE_HISTORY_MESSAGES": "24",
+            "TURNSTILE_LOG_LEVEL": "info",
+            "TURNSTILE_LOG_FORMAT": "json",
+            **more,
+        }

@@ -1,0 +1,108 @@
+"""Streams (I17): ids that rise and leave no gap, one end, the words of one attempt at a time, and at the end what the row says.
+
+An id is `<fence>-<n>`. A reader may miss events only before one that begins anew: the first of an attempt, a `reset` with the
+whole text, or what is told from the table when the stream is gone. The handlers of a run say words that carry their fence
+and their number, so that a text which mixes attempts, doubles a word or leaves one out shows by itself.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tests.proof.checker.evidence import StreamRead
+from tests.proof.checker.ledger import Ledger
+from tests.proof.checker.violation import Violation
+
+ENDS = frozenset({"end", "error"})
+FROM_THE_TABLE = 10**15
+"""Numbers from here on are given by whoever tells a turn's end from the table."""
+
+Event = dict[str, Any]
+Place = tuple[int, int]
+
+_ID = re.compile(r"(\d+)-(\d+)")
+
+
+def streams(ledger: Ledger) -> Iterator[Violation]:
+    """I17."""
+    readers: defaultdict[tuple[str, str], list[StreamRead]] = defaultdict(list)
+    for read in ledger.evidence.streams:
+        readers[read.turn_id, read.reader].append(read)
+    for (turn_id, reader), reads in readers.items():
+        for says in _Reader(ledger, turn_id).faults(reads):
+            yield Violation("I17", f"{reader} {says}", turn_id, ledger.session_of(turn_id))
+
+
+class _Reader:
+    """One reader of a turn, over all its connections."""
+
+    def __init__(self, ledger: Ledger, turn_id: str) -> None:
+        self._ledger = ledger
+        self._turn_id = turn_id
+        self._place: Place | None = None
+        self._text: str | None = ""
+        """None: it begins in the middle, with a text that is not in evidence."""
+        self._ended = False
+
+    def faults(self, reads: Sequence[StreamRead]) -> Iterator[str]:
+        """Of its connections, in their order."""
+        resumed = _ID.fullmatch(reads[0].after or "")
+        if resumed is not None:
+            self._place, self._text = (int(resumed[1]), int(resumed[2])), None
+        for read in reads:
+            if read.events and read.events[0]["event"] != "metadata":
+                yield f"was told {read.events[0]['event']} before which turn it is"
+            for event in read.events[1:]:
+                yield from self._fault(event)
+
+    def _fault(self, event: Event) -> Iterator[str]:
+        named = _ID.fullmatch(str(event.get("id")))
+        if named is None:
+            yield f"got {event['event']} without an id to resume from"
+            return
+        place = int(named[1]), int(named[2])
+        if self._ended:
+            yield f"got {event['event']} {place} after the end"
+        if self._place is not None and place <= self._place:
+            yield f"got ids that do not rise: {place} after {self._place}"
+        begins_anew = place[1] == 1 or place[1] >= FROM_THE_TABLE or event["event"] == "reset"
+        before = self._place or (place[0], 0)
+        if not begins_anew and place != (before[0], before[1] + 1):
+            yield f"got {event['event']} {place} after {self._place or 'nothing'}: a gap"
+        self._place = place
+        yield from self._words(event, place)
+        if event["event"] in ENDS:
+            self._ended = True
+            yield from self._end(json.loads(event["data"]))
+
+    def _words(self, event: Event, place: Place) -> Iterator[str]:
+        match event["event"]:
+            case "delta" if self._text is not None:
+                self._text += json.loads(event["data"])["text"]
+            case "reset":
+                self._text = json.loads(event["data"])["text"]
+            case _:
+                if place[1] == 1:
+                    self._text = ""
+                return
+        words = self._text.split()
+        if words != [f"{place[0]}.{number}" for number in range(len(words))]:
+            yield f"got under fence {place[0]} the text {self._text[:200]!r}"
+
+    def _end(self, told: dict[str, Any]) -> Iterator[str]:
+        row = self._ledger.rows.get(self._turn_id)
+        if row is None:
+            yield "was told the end of a turn without a row"
+            return
+        status = told["status"]
+        if status == "FAILED":
+            # A redrive may have brought it back since.
+            if not any(change.after == status for change in self._ledger.changes.get(self._turn_id, ())):
+                yield "was told that it FAILED, which it never did"
+        elif status != row.status:
+            yield f"was told the end {status}, and it is {row.status}"
+        reply = self._ledger.reply_of(self._turn_id)
+        if status == "SUCCEEDED" and told.get("output") != reply:
+            yield f"was told the output {told.get('output')!r}, and the reply is {reply!r}"

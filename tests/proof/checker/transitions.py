@@ -1,0 +1,53 @@
+"""Transitions (I18): a turn goes only ways that the diagram has."""
+
+from collections.abc import Iterator
+
+from tests.proof.checker.ledger import Ledger
+from tests.proof.checker.tables import Change
+from tests.proof.checker.violation import Violation
+from tests.proof.checker.vocabulary import CANCELED, FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL
+
+ALLOWED: dict[str | None, frozenset[str]] = {
+    None: frozenset({PENDING, CANCELED}),
+    PENDING: frozenset({RUNNING, CANCELED}),
+    RUNNING: frozenset({RUNNING, PENDING, SUCCEEDED, FAILED, CANCELED}),
+    SUCCEEDED: frozenset(),
+    FAILED: frozenset({PENDING}),
+    CANCELED: frozenset(),
+}
+
+
+def transitions(ledger: Ledger) -> Iterator[Violation]:
+    """I18. A change that leaves the status alone (a place given, a cancel requested) is no transition.
+
+    Born CANCELED is a turn whose cancel came before its submit: it says that it was asked to stop, and has no place in line.
+    """
+    for turn_id, changes in ledger.changes.items():
+        previous: Change | None = None
+        for change in changes:
+            for says in _faults(change, previous):
+                yield Violation("I18", says, turn_id, change.session)
+            previous = change
+
+
+def _faults(change: Change, previous: Change | None) -> Iterator[str]:
+    stood = None if previous is None else previous.after
+    if change.before != stood:
+        yield f"was left {stood or 'unborn'} and goes on from {change.before or 'its birth'}"
+    if change.after not in ALLOWED.get(change.before, frozenset()) and change.after != change.before:
+        yield f"went from {change.before or 'nothing'} to {change.after}"
+    if previous is None:
+        if change.after == CANCELED and not change.cancel_requested:
+            yield "was born CANCELED, and nobody had asked for it"
+        if change.after == CANCELED and change.seq is not None:
+            yield f"was born CANCELED with a place in its session ({change.seq})"
+        if change.generation != 1:
+            yield f"was born in generation {change.generation}"
+        return
+    risen = change.generation - previous.generation
+    if risen != int(change.before == FAILED and change.after == PENDING):
+        yield f"{change.before} to {change.after} moved it from generation {previous.generation} to {change.generation}"
+    if previous.seq is not None and change.seq != previous.seq and not risen:
+        yield f"its place in the session was changed from {previous.seq} to {change.seq}"
+    if change.seq is None and (change.after == RUNNING or change.after in TERMINAL - {CANCELED}):
+        yield f"is {change.after} without a place in its session"

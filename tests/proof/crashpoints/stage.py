@@ -1,0 +1,354 @@
+"""What a cell's director works with: its database, queues and Redis prefix, and a client's and an operator's hands."""
+
+import asyncio
+import json
+import os
+import threading
+import time
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+import boto3
+import psycopg
+import redis
+
+from tests.proof.crashpoints.terms import (
+    LEASE_SECONDS,
+    MALFORMED,
+    MAX_CRASHES,
+    NET_SECONDS,
+    SHORT,
+    TEMPLATE,
+    TENANT,
+    declare_queues,
+)
+from tests.support.factories import make_submission
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.sweep import sweep
+from turnstile.ops.dev.stack.stack import LocalStack
+from turnstile.relay.loop import Relay
+from turnstile.statements.claim import ClaimRequest, ClaimTerms, claim
+from turnstile.statements.lost_turns import MARK_LOST
+from turnstile.statements.settle import SettleRequest, settle
+from turnstile.statements.submit import Accepted, submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.message import WakeUp
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.reply import encode
+
+Value = TypeVar("Value")
+
+AT_REST = """
+SELECT count(*) FILTER (WHERE status IN ('PENDING', 'RUNNING')) AS open,
+       count(*) FILTER (WHERE status = 'FAILED' AND send_at IS NOT NULL) AS owed
+  FROM turns
+"""
+
+
+def _log_to(path: Path) -> None:
+    # What the product's code says on behalf of the director is nobody's evidence.
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(log, 2)
+    os.dup2(log, 1)
+    os.close(log)
+
+
+class Stage:
+    """Everything a cell has to itself. Made by a process that forks no more."""
+
+    def __init__(self, stack: LocalStack, folder: Path, *, fifo: bool, **overrides: Any) -> None:
+        self.folder = folder
+        _log_to(folder / "director.log")
+        self._stack = stack
+        self._cell = uuid4().hex[:12]
+        stem = f"cell-{self._cell}"
+        self._sqs: Any = boto3.session.Session().client("sqs", endpoint_url=stack.sqs.address)
+        self.declared = declare_queues(stem, fifo=fifo)
+        self.database_url = stack.postgres.create_database(f"cell_{self._cell}", template=TEMPLATE)
+        self.options: dict[str, Any] = {
+            **SHORT,
+            "database_url": self.database_url,
+            "redis_url": stack.redis.url,
+            "aws_region": "us-east-1",
+            "sqs_endpoint_url": stack.sqs.address,
+            "queues": self.declared,
+            "queue": self.declared[0]["name"],
+            "redis_prefix": f"{self._cell}:",
+        }
+        self.settings = Settings(**self.options)
+        self.victim_options = self.options | overrides
+        queues = [self.settings.queues_by_name[one["name"]] for one in self.declared]
+        attributes: Any = {"FifoQueue": "true"} if fifo else {}
+        self._urls: dict[str, str] = {
+            name: self._sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+            for queue in queues
+            for name in (queue.sqs, queue.dlq)
+        }
+        self.queue, self.dlq, self.other = queues[0].sqs, queues[0].dlq, queues[1].sqs
+        self.fifo = fifo
+        self._runner = asyncio.Runner()
+        self._database = Database(self.database_url, "director", size=1, pinned=True)
+        self.run(self._database.open())
+        self._queues = MessageQueues(self.settings)
+        self._sql = psycopg.connect(self.database_url, autocommit=True)
+        self._redis = redis.Redis.from_url(stack.redis.url, decode_responses=True)
+        self._locked: str | None = None
+        self._row_lock: psycopg.Connection[Any] | None = None
+        self.expected: dict[str, str] = {}
+        """turn id -> the status that it is to end with."""
+        self.malformed = 0
+
+    def close(self) -> None:
+        """Removes all of it."""
+        self.unlock_row()
+        self._sql.close()
+        self._queues.close()
+        self.run(self._database.close())
+        self._runner.close()
+        for url in self._urls.values():
+            self._sqs.delete_queue(QueueUrl=url)
+        self._stack.postgres.drop_database(f"cell_{self._cell}")
+        with suppress(redis.RedisError):
+            if keys := list(self._redis.scan_iter(f"{self._cell}:*", count=1000)):
+                self._redis.delete(*keys)
+
+    def run(self, work: Coroutine[Any, Any, Value]) -> Value:
+        """Runs product code to its end."""
+        return self._runner.run(work)
+
+    # --- a client
+
+    def submit(
+        self, session: str, *orders: str, send: bool = True, ends: str = "SUCCEEDED", queue: int = 0, **fields: Any
+    ) -> list[UUID]:
+        """Submits turns to a session; without `send`, as an API that dies after its commit."""
+        net_seconds = fields.pop("net_seconds", NET_SECONDS)
+        if (later := fields.pop("in_seconds", None)) is not None:
+            fields["execute_at"] = datetime.now(UTC) + timedelta(seconds=later)
+        name = self.declared[queue]["name"]
+        at = time.time()
+        wanted = [make_submission(name, session, {"do": order}, **fields) for order in orders]
+        answers = self.run(submit(self._database, wanted, net_seconds=net_seconds))
+        accepted = [answer for answer in answers if isinstance(answer, Accepted)]
+        for order, answer in zip(orders, accepted, strict=True):
+            self.note_submit(session, None, order, at, "ok", str(answer.turn_id))
+            self.expected[str(answer.turn_id)] = "FAILED" if order == "fail" else ends
+        if send:
+            self.wake(session, *(answer.turn_id for answer in accepted), queue=queue)
+        return [answer.turn_id for answer in accepted]
+
+    def wake(self, session: str, *turns: UUID, queue: int = 0) -> None:
+        """Sends a wake-up for each turn."""
+        messages = [OutgoingMessage(WakeUp(TENANT, session, turn), "") for turn in turns]
+        self.run(self._queues.send(self.declared[queue]["name"], messages))
+
+    def note_submit(
+        self, session: str, key: str | None, order: str, at: float, outcome: str, turn_id: str | None
+    ) -> None:
+        """Evidence of what a client saw."""
+        call = {
+            "client": "director",
+            "op": "submit",
+            "at": at,
+            "until": time.time(),
+            "outcome": outcome,
+            "http": {"ok": 202, "unknown": None}[outcome],
+            "tenant": TENANT,
+            "session": session,
+            "key": key,
+            "content": {"do": order},
+            "turn_id": turn_id,
+        }
+        self.write("history", call)
+
+    def note_redrive(self, turn_id: str, at: float) -> None:
+        """Evidence of a turn that an operator saw redriven."""
+        call = {
+            "client": "operator",
+            "op": "redrive",
+            "at": at,
+            "until": time.time(),
+            "outcome": "ok",
+            "turn_id": turn_id,
+        }
+        self.write("history", call)
+
+    def write(self, name: str, line: dict[str, Any]) -> None:
+        """Adds a line to a file of evidence."""
+        with (self.folder / f"{name}.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def send_raw(self, body: str, attributes: dict[str, str] | None = None) -> None:
+        """Puts anything on the main queue."""
+        fields: dict[str, Any] = {
+            "MessageAttributes": {
+                name: {"DataType": "String", "StringValue": value} for name, value in (attributes or {}).items()
+            }
+        }
+        if self.fifo:
+            fields |= {"MessageGroupId": "raw", "MessageDeduplicationId": uuid4().hex}
+        self._sqs.send_message(QueueUrl=self._urls[self.queue], MessageBody=body, **fields)
+
+    def send_malformed(self) -> None:
+        """Puts a message on the main queue that nobody can read."""
+        self.malformed += 1
+        self.send_raw(MALFORMED)
+
+    # --- what happened before
+
+    def abandon(self, session: str) -> None:
+        """The session's head was claimed by a worker that died; its lease is over, and a relay has marked it."""
+        self._claim(session)
+        self.write("lives", {"at": time.time(), "role": "worker", "pid": 0, "what": "ended", "code": -9})
+        threading.Event().wait(LEASE_SECONDS + 0.05)
+        self.run(self._database.fetch(MARK_LOST, {"limit": 100, "lease": LEASE_SECONDS}))
+
+    def fail(self, session: str) -> None:
+        """The session's head was claimed, and failed; its dead letter is due."""
+        turn = self._claim(session)
+        failed = Settlement(
+            status=TurnStatus.FAILED,
+            outcome=AttemptOutcome.FAILED,
+            error_class="ValueError",
+            error="not worth a retry",
+            fault=True,
+            dead_letter=True,
+        )
+        request = SettleRequest(turn=turn, settlement=failed, more=False, next_claim_id=uuid4())
+        self.run(settle(self._database, self._terms(), [request], encode))
+
+    def relay(self) -> None:
+        """One round of a relay."""
+        self.run(Relay(self._database, self._queues, self.settings).round())
+
+    def _terms(self) -> ClaimTerms:
+        return ClaimTerms(
+            queue=self.settings.queue, worker_id="before", lease_seconds=LEASE_SECONDS, max_crashes=MAX_CRASHES
+        )
+
+    def _claim(self, session: str) -> ClaimedTurn:
+        request = ClaimRequest(tenant_id=TENANT, session_id=session, claim_id=uuid4())
+        [found] = self.run(claim(self._database, self._terms(), [request]))
+        assert isinstance(found, ClaimedTurn), found
+        return found
+
+    # --- what is in the way
+
+    def lock_row(self, turn: UUID) -> None:
+        """Somebody has the turn's row in his hand."""
+        self._row_lock = psycopg.connect(self.database_url)
+        self._row_lock.execute("SELECT 1 FROM turns WHERE id = %s FOR NO KEY UPDATE", (turn,))
+
+    def unlock_row(self) -> None:
+        """Lets go of it."""
+        if self._row_lock is not None:
+            self._row_lock.close()
+            self._row_lock = None
+
+    def lock_session(self, session: str, seconds: float) -> None:
+        """Another worker has the session's lock."""
+        self._locked = self._lock_key(session)
+        self._redis.set(self._locked, "somebody", px=int(seconds * 1000))
+
+    def unlock_session(self) -> None:
+        """It is done with it, and does not look again."""
+        if self._locked is not None:
+            self._redis.delete(self._locked)
+            self._locked = None
+
+    def mark_waiting(self, session: str, seconds: float) -> None:
+        """Somebody has been turned away from the session."""
+        self._redis.set(f"{self._lock_key(session)}:waiting", "1", px=int(seconds * 1000))
+
+    def mark_rebuilding(self, session: str, seconds: float) -> None:
+        """Somebody is about to build the cached history of the session anew."""
+        key = f"{self.settings.redis_prefix}history:session:{{{TENANT}/{session}}}:rebuild"
+        self._redis.set(key, "1", px=int(seconds * 1000))
+
+    def _lock_key(self, session: str) -> str:
+        return f"{self.settings.redis_prefix}lock:session:{{{TENANT}/{session}}}"
+
+    # --- what is seen of it
+
+    def rows_at_rest(self) -> bool:
+        """Whether every turn has ended, and no dead letter is owed."""
+        row = self._sql.execute(AT_REST).fetchone()
+        return row == (0, 0)
+
+    def queues_empty(self) -> bool:
+        """Whether the main queues are empty: nothing visible, in flight or delayed."""
+        return not any(self._count(name) for name in (self.queue, self.other))
+
+    def _count(self, name: str) -> int:
+        counts = [f"ApproximateNumberOfMessages{kind}" for kind in ("", "NotVisible", "Delayed")]
+        answer = self._sqs.get_queue_attributes(QueueUrl=self._urls[name], AttributeNames=counts)
+        return sum(int(value) for value in answer["Attributes"].values())
+
+    def dead_letters_in_flight(self) -> bool:
+        """Whether somebody still has dead letters in his hand."""
+        names = ["ApproximateNumberOfMessagesNotVisible"]
+        answer = self._sqs.get_queue_attributes(QueueUrl=self._urls[self.dlq], AttributeNames=names)
+        return int(answer["Attributes"][names[0]]) > 0
+
+    def sweep(self) -> None:
+        """The next redrive's sweep, which finds what an earlier one left."""
+        self.run(sweep(self._database, self._queues, self.settings.queue))
+
+    def statuses(self) -> dict[str, tuple[str, str | None]]:
+        """Status and error class of all turns that no other turn has started."""
+        statement = "SELECT id::text, status, error_class FROM turns WHERE parent_turn_id IS NULL"
+        rows = self._sql.execute(statement).fetchall()
+        return {row[0]: (row[1], row[2]) for row in rows}
+
+    def children(self) -> list[tuple[str, str, str | None]]:
+        """Parent, status and error class of those that one has."""
+        statement = "SELECT parent_turn_id::text, status, error_class FROM turns WHERE parent_turn_id IS NOT NULL"
+        return self._sql.execute(statement).fetchall()
+
+    def lock_keys(self) -> list[dict[str, Any]]:
+        """The cell's locks in Redis."""
+        keys: Sequence[str] = list(self._redis.scan_iter(f"{self._cell}:lock:*", count=1000))
+        found = [(key, self._redis.get(key), self._redis.pttl(key)) for key in keys]
+        return [{"key": key, "value": value, "ttl_ms": ttl} for key, value, ttl in found if value is not None]
+
+    def messages(self) -> list[dict[str, Any]]:
+        """All that can be received from any of the cell's queues."""
+        return [line for name in self._urls for line in self._messages(name)]
+
+    def _messages(self, name: str) -> list[dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        while batch := self._sqs.receive_message(
+            QueueUrl=self._urls[name],
+            MaxNumberOfMessages=10,
+            WaitTimeSeconds=0,
+            VisibilityTimeout=20,
+            MessageAttributeNames=["All"],
+        ).get("Messages"):
+            for message in batch:
+                attributes = message.get("MessageAttributes", {})
+                found[message["MessageId"]] = {
+                    "queue": name,
+                    "dead": "-dlq" in name,
+                    "message_id": message["MessageId"],
+                    "body": message["Body"],
+                    "attributes": {key: value["StringValue"] for key, value in attributes.items()},
+                    "handle": message["ReceiptHandle"],
+                }
+            if self.fifo:
+                # A group's next messages come when those before them are gone.
+                handles = [{"Id": str(n), "ReceiptHandle": one["ReceiptHandle"]} for n, one in enumerate(batch)]
+                self._sqs.delete_message_batch(QueueUrl=self._urls[name], Entries=handles)
+        return list(found.values())
+
+    def take_away(self, message: dict[str, Any]) -> None:
+        """Deletes a message that `messages` has found, as AWS's own move does once it has put it elsewhere."""
+        if not self.fifo:
+            self._sqs.delete_message(QueueUrl=self._urls[message["queue"]], ReceiptHandle=message["handle"])

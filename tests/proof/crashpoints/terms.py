@@ -1,0 +1,49 @@
+"""Under which terms a cell stands: the product's settings in small, so that every time-out passes within seconds."""
+
+from typing import Any
+
+TEMPLATE = "template_crashpoints"
+TENANT = "t"
+LEASE_SECONDS = 1.2
+NET_SECONDS = 2.0
+VISIBILITY_SECONDS = 2
+SLOTS = 4
+MAX_ATTEMPTS = 5
+MAX_CRASHES = 5
+GRACE_SECONDS = 0.5
+RELAY_TICK_SECONDS = 0.15
+RETRY_CAP_SECONDS = 0.2
+MALFORMED = "this is none of our messages"
+
+SHORT: dict[str, Any] = {
+    "handler": "tests.proof.crashpoints.handlers:act",
+    "concurrency": SLOTS,
+    "lease_seconds": LEASE_SECONDS,
+    "relay_tick_seconds": RELAY_TICK_SECONDS,
+    "relay_stamp_seconds": 1.0,
+    "takeover_resend_seconds": 0.8,
+    "net_seconds": NET_SECONDS,
+    "receive_wait_seconds": 1,
+    "grace_seconds": GRACE_SECONDS,
+    "cancel_grace_seconds": 0.3,
+    "retry_base_seconds": 0.05,
+    "retry_cap_seconds": RETRY_CAP_SECONDS,
+    "log_level": "info",
+    "log_format": "json",
+}
+
+
+def declare_queues(stem: str, *, fifo: bool) -> list[dict[str, Any]]:
+    """A cell's queue, and a second one of which few stories know."""
+    names = [f"{stem}{kind}{'.fifo' if fifo else ''}" for kind in ("", "-other")]
+    return [
+        {
+            "name": name.removesuffix(".fifo"),
+            "sqs": name,
+            "visibility_seconds": VISIBILITY_SECONDS,
+            "timeout_seconds": 1.5,
+            "max_attempts": MAX_ATTEMPTS,
+            "max_crashes": MAX_CRASHES,
+        }
+        for name in names
+    ]

@@ -1,0 +1,130 @@
+"""`make load`: straight to the queue first, then through the API; a quarter of an hour each at 70 % of what can be done.
+
+make load                                  the whole, which takes three quarters of an hour
+make load ARGS='--only queue --minutes 2'  some of it
+make load ARGS='--quick'                   whether it works, in half a minute: figures that say nothing
+make load ARGS='--render FOLDER'           writes a run's tables and plots to docs/load.md
+
+Exit code 1: the checker convicted, or not everything had ended within the bound.
+"""
+
+import argparse
+import asyncio
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.results import look_around, write_surroundings
+from bench.stage import ROOT, Stage, open_stage, tidy_up_when_terminated
+from tests.proof.chaos.forking import ForkServer
+from tests.proof.checker.__main__ import main as judge
+from tests.proof.load.load import run
+from tests.proof.load.plan import Plan
+from tests.proof.load.report import render, tell
+from tests.proof.planted_bugs.catalogue import BY_NAME
+
+WAYS = ("queue", "api")
+MINUTES = 15.0
+SHARE = 0.7
+QUICK_SECONDS = 3.0
+PAGE = ROOT / "docs" / "load.md"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; its exit code."""
+    told = _parse(arguments)
+    tidy_up_when_terminated()
+    if told.render:
+        render(told.render, PAGE, PAGE.with_suffix(""))
+        return 0
+    folder = told.folder or ROOT / ".bench" / "load" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    folder.mkdir(parents=True, exist_ok=True)
+    _say(f"seed {told.seed}, evidence in {folder}")
+    plans = [plan for plan in make_plans(told) if told.only in (None, plan.name)]
+    with open_stage(folder) as stage:
+        asyncio.run(_run(plans, stage, folder))
+        versions = {name: status.version or "" for name, status in stage.stack.status().items() if status.version}
+    write_surroundings(folder, look_around(_command(told), versions))
+    print(f"\n{tell(folder)}\n", flush=True)
+    # Everything else has ended: the evidence of a quarter of an hour fills gigabytes.
+    convicted = [plan.name for plan in plans if judge([str(folder / plan.name), "--limit", "3"])]
+    _say(f"convicted: {', '.join(convicted)}" if convicted else "nothing lost, doubled or out of order")
+    return 1 if convicted else 0
+
+
+async def _run(plans: Sequence[Plan], stage: Stage, folder: Path) -> None:
+    async with ForkServer.open() as forks:
+        for plan in plans:
+            await run(plan, stage, forks, folder / plan.name, _say)
+
+
+def make_plans(told: argparse.Namespace) -> list[Plan]:
+    """Both ways in, in the order in which they are gone."""
+    seconds = QUICK_SECONDS if told.quick else 60 * told.minutes
+    every = min(60.0, seconds / 3)
+    plan = Plan(
+        over_http=False,
+        seconds=seconds,
+        measure_seconds=30.0,
+        warm_up_seconds=15.0,
+        share=told.share,
+        burst_every=every,
+        burst_seconds=every / 12,
+        sample_seconds=min(5.0, max(0.5, seconds / 200)),
+        seed=told.seed,
+        plant=told.plant,
+    )
+    if told.quick:
+        plan = replace(
+            plan,
+            measure_seconds=1.0,
+            warm_up_seconds=0.5,
+            workers=1,
+            most_workers=2,
+            slots=8,
+            sessions=40,
+            point_seconds=0.1,
+            # Machines that test do other things, too.
+            bound_seconds=120.0,
+        )
+    return [replace(plan, over_http=way == "api") for way in WAYS]
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make load", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"each way (default {MINUTES:g})")
+    parser.add_argument(
+        "--share", type=float, default=SHARE, help=f"of what can be done, asked for (default {SHARE:g})"
+    )
+    parser.add_argument("--only", choices=WAYS, help="one of the two ways in")
+    parser.add_argument("--quick", action="store_true", help="both for some seconds")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, help="where the evidence goes (default .bench/load/<time>)")
+    parser.add_argument("--plant", choices=sorted(BY_NAME), metavar="BUG", help="a planted bug, in every process")
+    parser.add_argument("--render", type=Path, metavar="FOLDER", help="write this run to docs/load.md")
+    return parser.parse_args(arguments)
+
+
+def _command(told: argparse.Namespace) -> str:
+    words = [
+        *(["--quick"] if told.quick else []),
+        *(["--only", told.only] if told.only else []),
+        *(["--minutes", f"{told.minutes:g}"] if told.minutes != MINUTES and not told.quick else []),
+        *(["--share", f"{told.share:g}"] if told.share != SHARE else []),
+        *(["--seed", str(told.seed)] if told.seed != 1 else []),
+        *(["--plant", told.plant] if told.plant else []),
+    ]
+    return f"make load ARGS={shlex.quote(' '.join(words))}" if words else "make load"
+
+
+def _say(text: str) -> None:
+    print(f"load: {text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

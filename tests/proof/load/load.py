@@ -1,0 +1,193 @@
+"""One load: what the cast can do is measured first; then a share of that is asked of it for a while, with bursts.
+
+The load is open: a turn is due when its moment has come, however the system fares, and its times count from then on. What
+waits because everything is full waits in the figures too.
+"""
+
+import asyncio
+import itertools
+import json
+import random
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any, LiteralString
+
+import psycopg
+
+from bench.stage import Room, Stage
+from tests.proof.chaos.cast import Cast, pause
+from tests.proof.chaos.forking import ForkServer
+from tests.proof.chaos.journal import Journal, now
+from tests.proof.chaos.rest import gather, wait_for_rest
+from tests.proof.chaos.target_tracking import Policy, Tracking, track
+from tests.proof.load.arrivals import Pace, Talk, arrivals
+from tests.proof.load.plan import PACED, Outcome, Plan
+from tests.proof.load.sampling import Sampler
+from tests.proof.load.stage import Remains, environment_of, install_audit, sqs_client, start_cast, write_terms
+from tests.proof.load.ways import OverHttp, Way, open_direct
+from turnstile.backends.postgres.database import Database
+from turnstile.queries.backlog import read_backlog
+
+LOOK_AHEAD_SECONDS = 0.1
+AHEAD = 4
+"""While capacity is measured, so many turns wait or run for each slot: no worker is ever idle, and none waits for long."""
+
+STOP_SECONDS = 40.0
+"""Twice a long poll as in production."""
+
+LEAST_ENDED = 20
+"""A rate of fewer says nothing."""
+
+OPEN = "SELECT count(*) FROM turns WHERE status IN ('PENDING', 'RUNNING')"
+ENDED = "SELECT count(*) FROM turns WHERE finished_at IS NOT NULL"
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Load:
+    """A cast and somebody who asks it for turns."""
+
+    plan: Plan
+    way: Way
+    database: "psycopg.AsyncConnection[Any]"
+    asked: IO[str]
+    _under_way: int = 0
+
+    async def saturate(self, name: str, seconds: float) -> float:
+        """Lets there be more to do than can be done, for so long; the turns that ended a second. `name` is of this once."""
+        talk = self._talk(name)
+        most = AHEAD * self.plan.slots * self.plan.workers
+        begun, before = time.monotonic(), await self._count(ENDED)
+        took, ended = 0.0, 0
+        async with asyncio.TaskGroup() as submits:
+            # On a machine that is busy with other things the first end may take longer.
+            while took < seconds or (ended < LEAST_ENDED and took < self.plan.bound_seconds):
+                for _ in range(most - await self._count(OPEN) - self._under_way):
+                    submits.create_task(self._submit(talk, name, now(), burst=False))
+                await pause(LOOK_AHEAD_SECONDS)
+                took, ended = time.monotonic() - begun, await self._count(ENDED) - before
+        async with asyncio.timeout(self.plan.bound_seconds):
+            while await self._count(OPEN):
+                await pause(LOOK_AHEAD_SECONDS)
+        return ended / took
+
+    async def ask(self, pace: Pace) -> tuple[float, float]:
+        """Asks for turns at that pace; when it began and when the last was due."""
+        talk, rng = self._talk(PACED), random.Random(f"{self.plan.seed}/{self.plan.name}/arrivals")
+        begun = now()
+        async with asyncio.TaskGroup() as submits:
+            for second in arrivals(pace, self.plan.seconds, rng):
+                if (wait := begun + second - now()) > 0:
+                    await pause(wait)
+                submits.create_task(self._submit(talk, PACED, begun + second, burst=pace.is_burst(second)))
+            await pause(max(0.0, begun + self.plan.seconds - now()))
+            ended = now()
+        return begun, ended
+
+    def _talk(self, name: str) -> Talk:
+        rng = random.Random(f"{self.plan.seed}/{self.plan.name}/{name}")
+        return Talk(name, rng, self.plan.sessions, self.plan.handler_seconds)
+
+    async def _submit(self, talk: Talk, phase: str, due: float, *, burst: bool) -> None:
+        begun = now()
+        self._under_way += 1
+        try:
+            turn_id = await self.way.submit(talk.next())
+        finally:
+            self._under_way -= 1
+        told = {"phase": phase, "burst": burst, "due": due, "at": begun, "until": now(), "turn_id": turn_id}
+        self.asked.write(json.dumps(told) + "\n")
+
+    async def _count(self, statement: LiteralString) -> int:
+        row = await (await self.database.execute(statement)).fetchone()
+        return int(row[0]) if row else 0
+
+
+async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Say) -> Outcome:
+    """Makes a load; its evidence is in `folder` afterwards."""
+    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    journal = Journal(folder)
+    async with AsyncExitStack() as exits:
+        exits.callback(journal.close)
+        room = exits.enter_context(stage.room(f"load-{plan.name}"))
+        await asyncio.to_thread(install_audit, room)
+        environment = environment_of(plan, room, folder)
+        cast = await exits.enter_async_context(Cast(journal, forks, plan.plant))
+        ports = await start_cast(plan, cast, environment)
+        way = await exits.enter_async_context(_open_way(plan, environment, room, ports, journal))
+        database = await psycopg.AsyncConnection.connect(room.database_url, autocommit=True)
+        exits.push_async_callback(database.close)
+        asked = exits.enter_context((folder / "arrivals.jsonl").open("a"))
+        load = Load(plan=plan, way=way, database=database, asked=asked)
+        await load.saturate("warm", plan.warm_up_seconds)
+        capacity = await load.saturate("full", plan.measure_seconds)
+        if not capacity:
+            raise RuntimeError(f"not one turn ended within {plan.bound_seconds:g} s; see {folder / 'logs'}")
+        pace = plan.pace(capacity)
+        asked_for = f"{pace.per_second:.0f} are asked for, and {pace.burst_factor:g} times that in bursts"
+        say(f"{plan.name}: {capacity:.0f} turns/s can be done here; {asked_for}")
+        stopping = asyncio.Event()
+        sampler = Sampler(
+            stage=stage,
+            room=room,
+            cast=cast,
+            file=folder / "samples.jsonl",
+            every_seconds=plan.sample_seconds,
+        )
+        sampling = asyncio.create_task(sampler.run(stopping))
+        scaling = asyncio.create_task(_scale(plan, room, cast, environment, stopping, say))
+        begun_at, ended_at = await load.ask(pace)
+        rested_at = await wait_for_rest(Remains(room, sqs_client(environment)), plan.bound_seconds)
+        stopping.set()
+        await asyncio.gather(sampling, scaling)
+        for late in await cast.stop_all(within_seconds=STOP_SECONDS):
+            say(f"{plan.name}: {late} did not end by SIGTERM")
+        await gather(Remains(room, sqs_client(environment)), journal, after_seconds=0.0)
+        outcome = Outcome(plan=plan, capacity=capacity, begun_at=begun_at, ended_at=ended_at, rested_at=rested_at)
+        write_terms(outcome, environment, folder)
+        (folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")
+    return outcome
+
+
+@asynccontextmanager
+async def _open_way(
+    plan: Plan, environment: dict[str, str], room: Room, ports: list[int], journal: Journal
+) -> AsyncIterator[Way]:
+    if not plan.over_http:
+        async with open_direct(environment, room.queue, journal) as direct:
+            yield direct
+        return
+    over_http = OverHttp(ports, journal)
+    try:
+        yield over_http
+    finally:
+        over_http.close()
+
+
+async def _scale(
+    plan: Plan, room: Room, cast: Cast, environment: dict[str, str], stopping: asyncio.Event, say: Say
+) -> None:
+    """Adds workers and takes them away, as target tracking would; a minute of it is `point_seconds` here."""
+    policy = Policy(per_task=plan.slots / 2, minimum=plan.workers, maximum=plan.most_workers)
+    standing = Tracking(desired=plan.workers)
+    numbers = itertools.count(plan.workers + 1)
+    workers = cast.of("worker")
+    most = len(workers)
+    async with Database(room.database_url, "load", size=1) as database:
+        while not await pause(plan.point_seconds, stopping):
+            [backlog] = await read_backlog(database, [room.queue])
+            standing = track(policy, standing, backlog.ready + backlog.running, len(workers))
+            for _ in range(standing.desired - len(workers)):
+                workers.append(await cast.add(f"worker-{next(numbers)}", "worker", ["worker"], environment))
+            most = max(most, len(workers))
+            for part in workers[standing.desired :]:
+                part.wanted = False
+                cast.send(part.name, signal.SIGTERM)
+                await part.ended.wait()
+            del workers[standing.desired :]
+    say(f"{plan.name}: {most} workers at most, {len(cast.of('worker'))} in all")

@@ -1,0 +1,150 @@
+"""What a load has left behind, read back: how long each turn took, and what every part cost and held meanwhile."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.proof.load.plan import PACED, Outcome, Plan
+from tests.proof.load.sampling import HARNESS, MACHINE
+from tests.proof.load.windows import Point, gain, growth
+
+SERVERS = ("postgres", "redis", "emulator")
+OTHERS = "others"
+"""Whoever else uses the machine."""
+
+MB = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One turn of the paced part. Milliseconds, all but `due`, which is in seconds since the part began."""
+
+    due: float
+    burst: bool
+    lag: float
+    """From when it was due until it was submitted: what the harness itself was late."""
+    answered: float | None
+    """From when it was due until whoever submitted it was told of its id."""
+    waited: float | None
+    """From its row to its claim."""
+    ended: float | None
+    """From when it was due to its end."""
+    ended_at: float | None
+    """Seconds since the part began."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What a run has left behind."""
+
+    name: str
+    outcome: Outcome
+    turns: Sequence[Turn]
+    samples: Sequence[dict[str, Any]]
+
+    @property
+    def seconds(self) -> float:
+        """How long turns were due."""
+        return self.outcome.ended_at - self.outcome.begun_at
+
+    @property
+    def ended(self) -> int:
+        """How many turns have."""
+        return sum(turn.ended is not None for turn in self.turns)
+
+    def since(self, at: float) -> float:
+        """Seconds since the paced part began."""
+        return at - self.outcome.begun_at
+
+
+def read(folder: Path) -> Loaded:
+    """One way's folder."""
+    document = json.loads((folder / "outcome.json").read_text())
+    outcome = Outcome(**{**document, "plan": Plan(**document["plan"])})
+    rows = {row["turn_id"]: row for row in _lines(folder / "turns.jsonl")}
+    claimed: dict[str, float] = {}
+    for record in _lines(folder / "attempts.jsonl"):
+        claimed.setdefault(record["turn_id"], record["started_at"])
+    turns = []
+    for asked in _lines(folder / "arrivals.jsonl"):
+        if asked["phase"] != PACED:
+            continue
+        row, due = rows.get(asked["turn_id"], {}), asked["due"]
+        started, finished = claimed.get(asked["turn_id"]), row.get("finished_at")
+        turns.append(
+            Turn(
+                due=due - outcome.begun_at,
+                burst=asked["burst"],
+                lag=1000 * (asked["at"] - due),
+                answered=None if asked["turn_id"] is None else 1000 * (asked["until"] - due),
+                waited=None if started is None else 1000 * (started - row["created_at"]),
+                ended=None if finished is None else 1000 * (finished - due),
+                ended_at=None if finished is None else finished - outcome.begun_at,
+            )
+        )
+    return Loaded(name=folder.name, outcome=outcome, turns=turns, samples=list(_lines(folder / "samples.jsonl")))
+
+
+def series(loaded: Loaded, name: str, unit: float = 1.0) -> list[Point]:
+    """One figure of the samples over time."""
+    return [(loaded.since(sample["at"]), sample[name] / unit) for sample in loaded.samples]
+
+
+def cores(loaded: Loaded) -> dict[str, Sequence[Point]]:
+    """Of each group of parts, and of whoever else is on the machine."""
+    found: dict[str, Sequence[Point]] = {}
+    for group in (*_groups(loaded), HARNESS, OTHERS):
+        points: dict[float, float] = {}
+        for name, sign in _members(loaded, group):
+            for at, value in growth(_counter(loaded, name)):
+                points[at] = points.get(at, 0.0) + sign * value
+        found[group] = sorted((at, max(0.0, value)) for at, value in points.items())
+    return found
+
+
+def spent(loaded: Loaded, group: str) -> float:
+    """CPU seconds of a group over the whole run."""
+    return max(0.0, sum(sign * gain(_counter(loaded, name)) for name, sign in _members(loaded, group)))
+
+
+def _counter(loaded: Loaded, part: str) -> list[Point]:
+    return [(loaded.since(sample["at"]), sample["cpu"][part]) for sample in loaded.samples if part in sample["cpu"]]
+
+
+def _members(loaded: Loaded, group: str) -> list[tuple[str, int]]:
+    parts = {name for sample in loaded.samples for name in sample["cpu"]}
+    if group == OTHERS:
+        return [(MACHINE, 1), *((name, -1) for name in sorted(parts - {MACHINE}))]
+    return [(name, 1) for name in sorted(parts) if _group(name) == group]
+
+
+def _groups(loaded: Loaded) -> list[str]:
+    """Those of whom memory is known, the product's own first."""
+    names = {_group(name) for sample in loaded.samples for name in sample["memory"]}
+    return [*sorted(names - set(SERVERS), reverse=True), *SERVERS]
+
+
+def _group(part: str) -> str:
+    return {"worker": "workers", "api": "api"}.get(part.partition("-")[0], part)
+
+
+def memory(loaded: Loaded) -> dict[str, Sequence[Point]]:
+    """MB of each group of parts."""
+    found: dict[str, Sequence[Point]] = {}
+    for group in _groups(loaded):
+        found[group] = [
+            (
+                loaded.since(sample["at"]),
+                sum(held for name, held in sample["memory"].items() if _group(name) == group) / MB,
+            )
+            for sample in loaded.samples
+        ]
+    return found
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open() as file:
+        for line in file:
+            yield json.loads(line)

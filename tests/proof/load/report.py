@@ -1,0 +1,163 @@
+"""From a load's evidence to text: tables for whoever ran it and for docs/load.md, and the plots beside it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.experiment import percentile
+from bench.rendering import write_between
+from bench.results import read_surroundings
+from bench.svg import Panel, panels
+from tests.proof.load.loaded import MB, Loaded, Turn, cores, memory, read, series, spent
+from tests.proof.load.windows import Point, growth, percentiles, rates
+
+BEGIN, END = "<!-- load:begin -->", "<!-- load:end -->"
+TITLES = {"queue": "Straight to the queue", "api": "Through the API"}
+MOST_WINDOWS = 180
+LEAST_WINDOW_SECONDS = 0.4
+TIMES = ("answered", "waited", "ended")
+SHARES = (0.5, 0.95, 0.99)
+
+
+def render(folder: Path, page: Path, plots: Path) -> None:
+    """Writes a run's tables into the page, and its plots into the folder beside it."""
+    plots.mkdir(parents=True, exist_ok=True)
+    pictures = []
+    for name in _ways(folder):
+        (plots / f"{name}.svg").write_text(draw(read(folder / name)))
+        pictures.append(f"![{TITLES[name]}]({plots.name}/{name}.svg)")
+    write_between(page, BEGIN, END, "\n\n".join([tell(folder), *pictures]))
+
+
+def tell(folder: Path) -> str:
+    """A run as Markdown."""
+    where = read_surroundings(folder)
+    servers = ", ".join(f"{name} {version}" for name, version in where.servers.items())
+    head = (
+        f"{where.date}, revision {where.revision}, `{where.command}`.\n"
+        f"{where.machine}. Python {where.python}, {servers}."
+    )
+    return "\n\n".join([head, *(tell_way(read(folder / name)) for name in _ways(folder))])
+
+
+def tell_way(loaded: Loaded) -> str:
+    """One way in: what was asked of it, how long turns took, what everything cost and held."""
+    tables = (_tell_times(loaded), _tell_parts(loaded), _tell_servers(loaded))
+    return "\n\n".join([f"### {TITLES[loaded.name]}", _tell_outcome(loaded), *tables])
+
+
+def draw(loaded: Loaded) -> str:
+    """All that went on, over time; bursts are shaded."""
+    seconds = loaded.outcome.plan.seconds
+    span = (0.0, seconds, max(LEAST_WINDOW_SECONDS, seconds / MOST_WINDOWS))
+    accepted = [turn.due + turn.answered / 1000 for turn in loaded.turns if turn.answered is not None]
+    throughput = {
+        "due": rates([turn.due for turn in loaded.turns], *span),
+        "accepted": rates(accepted, *span),
+        "ended": rates([turn.ended_at for turn in loaded.turns if turn.ended_at is not None], *span),
+    }
+    times: dict[str, Sequence[Point]] = {}
+    for what in TIMES:
+        values = [(turn.due, value) for turn in loaded.turns if (value := getattr(turn, what)) is not None]
+        times |= {f"{what} p{100 * share:.0f}": percentiles(values, share, *span) for share in (0.5, 0.99)}
+    backlog = {name: series(loaded, name) for name in ("due", "running", "messages")}
+    connections = {
+        "Postgres": series(loaded, "connections"),
+        "Redis": series(loaded, "redis_connections"),
+        "workers": series(loaded, "workers"),
+    }
+    sizes = {
+        "tables": series(loaded, "tables", MB),
+        "indexes": series(loaded, "indexes", MB),
+        "Redis": series(loaded, "redis_bytes", MB),
+    }
+    shown = [
+        Panel("turns", "a second", throughput),
+        Panel("how long they took, by when they were due", "ms", times, logarithmic=True),
+        Panel("backlog", "turns, messages", backlog),
+        Panel("how long the oldest has waited", "s", {"oldest": series(loaded, "oldest_seconds")}),
+        Panel("CPU", "cores", cores(loaded)),
+        Panel("memory", "MB", memory(loaded)),
+        Panel("connections and workers", "count", connections),
+        Panel("write-ahead log", "MB/s", {"WAL": growth(series(loaded, "wal", MB))}),
+        Panel("size", "MB", sizes),
+        Panel("dead rows", "rows", {"dead": series(loaded, "dead")}),
+    ]
+    pace = loaded.outcome.plan.pace(loaded.outcome.capacity)
+    return panels(TITLES[loaded.name], seconds, shown, pace.bursts(seconds))
+
+
+def _ways(folder: Path) -> list[str]:
+    return [name for name in TITLES if (folder / name / "outcome.json").exists()]
+
+
+def _tell_outcome(loaded: Loaded) -> str:
+    outcome, plan = loaded.outcome, loaded.outcome.plan
+    accepted = sum(turn.answered is not None for turn in loaded.turns)
+    lag = percentile([turn.lag for turn in loaded.turns], 0.99) if loaded.turns else 0.0
+    workers = sorted({sample["workers"] for sample in loaded.samples})
+    rest = "not at rest within the bound"
+    if outcome.rested_at is not None:
+        rest = f"at rest {outcome.rested_at - outcome.ended_at:.1f} s after the last was due"
+    return (
+        f"{outcome.capacity:.0f} turns/s can be done; {plan.share:.0%} of that was asked for over {loaded.seconds:.0f} s, "
+        f"and {plan.burst_factor:g} times as much for {plan.burst_seconds:.3g} s of every {plan.burst_every:.3g}. "
+        f"{len(loaded.turns):,} turns were due, {accepted:,} accepted, {loaded.ended:,} ended; {rest}. "
+        f"Handlers took {1000 * plan.handler_seconds:.0f} ms on average. {workers[0]} to {workers[-1]} workers of "
+        f"{plan.slots} slots. The harness was {lag:.0f} ms late at p99, which is in the times."
+    )
+
+
+def _tell_times(loaded: Loaded) -> str:
+    third = loaded.seconds / 3
+    even = [turn for turn in loaded.turns if not turn.burst]
+    groups: dict[str, Sequence[Turn]] = {
+        "all": loaded.turns,
+        "due in bursts": [turn for turn in loaded.turns if turn.burst],
+        "outside of them, first third": [turn for turn in even if turn.due < third],
+        "outside of them, last third": [turn for turn in even if turn.due >= 2 * third],
+    }
+    titles = [f"{what} p50 | p95 | p99" for what in TIMES]
+    lines = [f"| ms | turns | {' | '.join(titles)} | max |", "|---|" + "---|" * (2 + len(TIMES) * len(SHARES))]
+    for name, turns in groups.items():
+        cells, values = [f"{len(turns):,}"], list[float]()
+        for what in TIMES:
+            values = [value for turn in turns if (value := getattr(turn, what)) is not None]
+            cells += [f"{percentile(values, share):,.0f}" if values else "" for share in SHARES]
+        lines.append(f"| {name} | {' | '.join(cells)} | {max(values, default=0):,.0f} |")
+    return "\n".join(lines)
+
+
+def _tell_parts(loaded: Loaded) -> str:
+    seconds = loaded.samples[-1]["at"] - loaded.samples[0]["at"]
+    turns, held = max(1, loaded.ended), memory(loaded)
+    lines = ["| part | CPU ms/turn | cores | at most | MB at first | at last | at most |", "|---|" + "---|" * 6]
+    for name, points in cores(loaded).items():
+        cpu, most = spent(loaded, name), max((value for _, value in points), default=0.0)
+        cells = [f"{1000 * cpu / turns:.3f}", f"{cpu / seconds:.2f}", f"{most:.2f}"]
+        megabytes = [value for _, value in held.get(name, ())]
+        sizes = (megabytes[0], megabytes[-1], max(megabytes)) if megabytes else ()
+        cells += [f"{size:,.0f}" for size in sizes] or [""] * 3
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _tell_servers(loaded: Loaded) -> str:
+    turns = max(1, loaded.ended)
+    rows = [
+        ("connections to Postgres", "connections", 1.0, 0),
+        ("connections to Redis", "redis_connections", 1.0, 0),
+        ("Redis, MB", "redis_bytes", MB, 1),
+        ("write-ahead log, MB", "wal", MB, 0),
+        ("tables, MB", "tables", MB, 1),
+        ("indexes, MB", "indexes", MB, 1),
+        ("dead rows", "dead", 1.0, 0),
+        ("turns that wait", "due", 1.0, 0),
+        ("how long the oldest has waited, s", "oldest_seconds", 1.0, 1),
+    ]
+    lines = ["| | at first | at last | at most | more a turn, bytes |", "|---|---|---|---|---|"]
+    for title, name, unit, digits in rows:
+        values = [value for _, value in series(loaded, name, unit)]
+        cells = [f"{value:,.{digits}f}" for value in (values[0], values[-1], max(values))]
+        more = f"{MB * (values[-1] - values[0]) / turns:,.0f}" if unit == MB else ""
+        lines.append(f"| {title} | {' | '.join(cells)} | {more} |")
+    return "\n".join(lines)

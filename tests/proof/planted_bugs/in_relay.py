@@ -1,0 +1,71 @@
+"""Bugs in the relay and in the recovery of lost turns."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import psycopg
+
+import turnstile.relay.loop
+import turnstile.relay.renewal_evidence
+import turnstile.relay.sends
+import turnstile.statements.settle
+import turnstile.worker.app
+from tests.proof.planted_bugs.patching import alter, replace
+from turnstile.errors import QueueUnavailableError
+from turnstile.relay.queues import RelayQueues
+
+
+class _Refused:
+    """A queue that this process may not send to."""
+
+    async def send(self, queue: str, messages: Any) -> Any:
+        raise QueueUnavailableError(f"{queue} refuses this process")
+
+    async def send_dead_letters(self, queue: str, letters: Any) -> Any:
+        raise QueueUnavailableError(f"{queue} refuses this process")
+
+
+def relay_captures() -> None:
+    """A relay keeps the rows that it can't send, and takes them again before those that can."""
+
+    async def keep(self: Any, rows: Any) -> None:
+        pass
+
+    replace(turnstile.relay.sends.RelaySends, "_give_back", lambda _: keep)
+    replace(RelayQueues, "failed", lambda _: lambda self, line, now, chance: None)
+    # Its occasion is a fleet in which only the relay's own process may send.
+    original: Any = turnstile.worker.app.Relay
+    replace(
+        turnstile.worker.app, "Relay", lambda _: lambda database, _, settings, evidence: original(
+            database, _Refused(), settings.model_copy(update={"relay_tick_seconds": 0.02}), evidence
+        )
+    )  # fmt: skip
+
+
+def takeover_never_allowed() -> None:
+    """The guard against takeovers of the living never gives in, and lost turns stay lost."""
+    replace(turnstile.relay.renewal_evidence.RenewalEvidence, "allows_takeover", lambda _: lambda self, now: False)
+
+
+def crashes_never_cleared() -> None:
+    """Lost workers are counted for as long as a turn lives, however many of its runs were completed in between."""
+    alter(
+        turnstile.statements.settle,
+        "SETTLE",
+        ("CASE WHEN v.final_outcome IN ('retried', 'snoozed', 'joined') THEN 0 ELSE t.crashes END", "t.crashes"),
+    )
+
+
+def refused_statement_ends_the_process() -> None:
+    """What Postgres refuses in one step of a round is raised, and ends the relay with all that runs beside it."""
+
+    def raising(_: Callable[..., Any]) -> Callable[..., Any]:
+        async def alone(step: str, work: Awaitable[Any]) -> Any:
+            if step == "forget_submissions":
+                # Its occasion: a row that a statement is refused for.
+                raise psycopg.errors.CheckViolation("a row that was restored from elsewhere")
+            return await work
+
+        return alone
+
+    replace(turnstile.relay.loop, "alone", raising)

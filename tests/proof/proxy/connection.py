@@ -1,0 +1,213 @@
+"""A connection that is relayed byte by byte: Postgres and Redis. What understands their protocols builds on it."""
+
+import asyncio
+import contextlib
+import socket
+import struct
+from typing import cast
+
+from tests.proof.proxy.gate import Gate
+from tests.proof.proxy.lane import Lane
+from tests.proof.proxy.toxics import HalfOpen
+
+_LINGER_NOT = struct.pack("ii", 1, 0)
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """Closes a connection with an RST."""
+    # On a socket that is gone already there is nothing to reset.
+    with contextlib.suppress(OSError):
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
+    transport.abort()
+
+
+class ServerSide(asyncio.Protocol):
+    """The proxy's own connection to the upstream."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._connection.server_connected(cast("asyncio.Transport", transport))
+
+    def data_received(self, data: bytes) -> None:
+        self._connection.from_server(data)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._connection.server_lost()
+
+    def pause_writing(self) -> None:
+        self._connection.up.choke(True)
+
+    def resume_writing(self) -> None:
+        self._connection.up.choke(False)
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection to the gate and the proxy's to the upstream, as one."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self.up = Lane(gate, "server", self._to_server, self._finish_server, self._let_client_send)
+        self.down = Lane(gate, "client", self._to_client, self._finish_client, self._let_server_send)
+        self._client: asyncio.Transport | None = None
+        self._server: asyncio.Transport | None = None
+        self._connecting: asyncio.Task[object] | None = None
+        self._answer_lost = False
+        """From now on nothing that the server says is passed on."""
+        self._request_complete = False
+        """After that, nothing that the client says either."""
+
+    # --- what a protocol changes
+
+    def from_client(self, data: bytes) -> None:
+        """A chunk of the client's."""
+        self.up.feed(data)
+
+    def from_server(self, data: bytes) -> None:
+        """A chunk of the server's."""
+        if not self._answer_lost:
+            self.down.feed(data)
+
+    def lose_answer(self) -> None:
+        """Swallows what the server says from now on."""
+        self._answer_lost = True
+
+    def request_complete(self) -> None:
+        """After `lose_answer`: the client's request is wholly forwarded. Cuts the client when the server has done it.
+
+        The server is told that no more will come. It executes what it has read before it looks for more, and closes:
+        its close says that the request was done, without a look at its answers.
+        """
+        self._request_complete = True
+        self.up.end()
+
+    # --- the client's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._client = cast("asyncio.Transport", transport)
+        if not self.gate.admit(self):
+            self.break_off(reset=True)
+        elif self.gate.find(HalfOpen) is None:
+            loop = asyncio.get_running_loop()
+            # After the transport has begun to read, which it does right after this: Python 3.11.2 does not look whether it was
+            # paused, and what came before the server was there would be lost.
+            loop.call_soon(self._client.pause_reading)
+            self._connecting = loop.create_task(self._connect())
+        else:
+            # Never connected to anything: can't be healed.
+            self.up.broken = True
+            self.gate.count("half_open")
+
+    def data_received(self, data: bytes) -> None:
+        if not self._request_complete:
+            self.from_client(data)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._client = None
+        self.down.close()
+        if self._server is None:
+            self._forget()
+        elif not self._answer_lost:
+            self.up.end()
+
+    def pause_writing(self) -> None:
+        self.down.choke(True)
+
+    def resume_writing(self) -> None:
+        self.down.choke(False)
+
+    # --- the server's side
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.create_connection(lambda: ServerSide(self), *self.gate.upstream)
+        except OSError:
+            self.gate.count("upstream_away")
+            self.break_off(reset=True)
+
+    def server_connected(self, transport: asyncio.Transport) -> None:
+        """The upstream has accepted."""
+        self._server = transport
+        if self._client is None:
+            transport.abort()
+        else:
+            self._client.resume_reading()
+
+    def server_lost(self) -> None:
+        """The upstream has closed."""
+        self._server = None
+        self.up.close()
+        if self._client is None:
+            self._forget()
+        elif self._answer_lost:
+            self.break_off(reset=True)
+        else:
+            self.down.end()
+
+    # --- the gate's
+
+    def toxics_changed(self) -> None:
+        self.up.pump()
+        self.down.pump()
+
+    def is_broken(self) -> bool:
+        return self.up.broken or self.down.broken
+
+    def break_off(self, *, reset: bool) -> None:
+        self._forget()
+        for transport in (self._client, self._server):
+            if transport is not None and not transport.is_closing():
+                _break_off(transport, with_reset=reset)
+
+    def _forget(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+        self.up.close()
+        self.down.close()
+        self.gate.connections.discard(self)
+
+    # --- the lanes'
+
+    def _to_server(self, data: bytes) -> None:
+        if self._server is not None:
+            self._server.write(data)
+
+    def _to_client(self, data: bytes) -> None:
+        if self._client is not None:
+            self._client.write(data)
+
+    def _finish_server(self) -> None:
+        if self._server is None or self._server.is_closing():
+            return
+        if self._answer_lost:
+            self._server.write_eof()
+        else:
+            self._server.close()
+
+    def _finish_client(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    def _let_client_send(self, flowing: bool) -> None:
+        _regulate(self._client, flowing)
+
+    def _let_server_send(self, flowing: bool) -> None:
+        _regulate(self._server, flowing)
+
+
+def _break_off(transport: asyncio.Transport, *, with_reset: bool) -> None:
+    if with_reset:
+        reset(transport)
+    else:
+        transport.close()
+
+
+def _regulate(transport: asyncio.Transport | None, flowing: bool) -> None:
+    if transport is None or transport.is_closing():
+        return
+    if flowing:
+        transport.resume_reading()
+    else:
+        transport.pause_reading()

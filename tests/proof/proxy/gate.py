@@ -1,0 +1,168 @@
+"""A gate: one listening port in front of one upstream, with its toxics, its connections and its counts."""
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Protocol, TypeVar
+
+from tests.proof.proxy.toxics import Cut, Drip, HalfOpen, Latency, OnRequests, Reset, Stall, Toxic
+
+LOOPBACK = "127.0.0.1"
+BACKLOG = 512
+
+Kind = TypeVar("Kind", bound=Toxic)
+
+
+class Relayed(Protocol):
+    """A connection through a gate, as the gate sees it."""
+
+    def toxics_changed(self) -> None:
+        """Let out what may go now."""
+
+    def break_off(self, *, reset: bool) -> None:
+        """Close both sides at once, with an RST if so wanted."""
+
+    def is_broken(self) -> bool:
+        """Whether bytes are missing in it."""
+
+
+class Gate:
+    """Accepts on `port` and hands each connection to `connect`."""
+
+    def __init__(
+        self,
+        service: str,
+        name: str,
+        upstream: tuple[str, int],
+        connect: Callable[["Gate"], asyncio.Protocol],
+        chance: Random,
+    ) -> None:
+        self.service = service
+        self.name = name
+        self.upstream = upstream
+        self.chance = chance
+        self.counts: Counter[str] = Counter()
+        self.connections: set[Relayed] = set()
+        self.disturbed = False
+        """A toxic is set that bytes must be asked about: the one test of the fast path."""
+        self._connect = connect
+        self._toxics: dict[str, Toxic] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._healing: set[asyncio.Task[None]] = set()
+        # One change at a time, or a heal that is about to listen would not see the cut that comes meanwhile.
+        self._changing = asyncio.Lock()
+        self._server: asyncio.Server | None = None
+        # Bound and never listening: keeps the port ours while connections are refused.
+        self._place = _bound(0)
+        self.port: int = self._place.getsockname()[1]
+
+    async def open(self) -> None:
+        """Starts to accept."""
+        await self._listen()
+
+    def close(self) -> None:
+        """Stops for good."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._break_off(reset=False)
+        self._refuse()
+        self._place.close()
+
+    def find(self, kind: type[Kind]) -> Kind | None:
+        """The toxic of this kind that is set, if any."""
+        for toxic in self._toxics.values():
+            if isinstance(toxic, kind):
+                return toxic
+        return None
+
+    def strikes(self, kind: type[OnRequests]) -> bool:
+        """Whether the toxic of this kind is set and hits a request that it is meant for; counts it."""
+        for name, toxic in self._toxics.items():
+            if isinstance(toxic, kind) and toxic.strikes(self.chance):
+                self.count(name)
+                return True
+        return False
+
+    def count(self, what: str) -> None:
+        """Notes that it happened."""
+        self.counts[what] += 1
+
+    def admit(self, connection: Relayed) -> bool:
+        """Registers a new connection; False if it is to be reset at once."""
+        self.connections.add(connection)
+        self.count("connections")
+        if self.find(Reset):
+            self.count("reset")
+            return False
+        return True
+
+    async def set(self, name: str, toxic: Toxic, seconds: float | None) -> None:
+        """Sets a toxic, for `seconds` or until it is healed; one of the same name is replaced."""
+        async with self._changing:
+            self._forget_timer(name)
+            self._toxics[name] = toxic
+            match toxic:
+                case Cut():
+                    # Who is refused can't be counted: the kernel does it.
+                    self.counts[name] += len(self.connections)
+                    self._refuse()
+                    self._break_off(reset=False)
+                case Reset():
+                    self.counts[name] += len(self.connections)
+                    self._break_off(reset=True)
+                case _:
+                    self._changed()
+            if seconds is not None:
+                self._timers[name] = asyncio.get_running_loop().call_later(seconds, self._heal_in_time, name)
+
+    async def heal(self, name: str | None = None) -> None:
+        """Takes a toxic away, or all of them."""
+        async with self._changing:
+            for each in [name] if name else list(self._toxics):
+                self._forget_timer(each)
+                self._toxics.pop(each, None)
+            if self._server is None and not self.find(Cut):
+                await self._listen()
+            self._changed()
+
+    def _heal_in_time(self, name: str) -> None:
+        task = asyncio.get_running_loop().create_task(self.heal(name))
+        self._healing.add(task)
+        task.add_done_callback(self._healing.discard)
+
+    def _forget_timer(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _changed(self) -> None:
+        self.disturbed = any(isinstance(each, Latency | Stall | Drip | HalfOpen) for each in self._toxics.values())
+        for connection in list(self.connections):
+            if connection.is_broken() and not self.find(HalfOpen):
+                connection.break_off(reset=True)
+            else:
+                connection.toxics_changed()
+
+    def _break_off(self, *, reset: bool) -> None:
+        for connection in list(self.connections):
+            connection.break_off(reset=reset)
+
+    async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: self._connect(self), sock=_bound(self.port), backlog=BACKLOG)
+
+    def _refuse(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+
+def _bound(port: int) -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    made.bind((LOOPBACK, port))
+    made.setblocking(False)
+    return made

@@ -1,0 +1,134 @@
+"""Which receipt handle of a message counts, and what becomes of one that does not.
+
+The emulator behind the proxy takes a message's last handle only. Others differ, each in another direction: AWS answers
+200 to an old handle and does nothing, moto deletes by any handle ever issued, ElasticMQ refuses all but the last. Handles
+of deliveries that the proxy made up are translated here too.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from tests.proof.proxy.sqs_calls import Subject
+from tests.proof.proxy.toxics import StaleHandles
+
+MOST_GONE = 20_000
+"""So many deleted messages are remembered."""
+
+
+@dataclass(slots=True)
+class Receipt:
+    """A message that was received at least once."""
+
+    message_id: str
+    subject: Subject
+    upstream: str | None = None
+    """The handle that SQS takes; None when SQS has no such message any more, though it was delivered again."""
+    latest: str = ""
+    """The handle that counts for clients."""
+    gone: bool = False
+    handles: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Ask SQS, by this handle."""
+
+    handle: str
+    receipt: Receipt | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shrug:
+    """Answer that it was done, and do nothing."""
+
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Answer that the handle is no good."""
+
+    receipt: Receipt
+    code: str
+
+
+Verdict = Forward | Shrug | Refuse
+
+
+class Receipts:
+    """All of SQS's messages, by id and by handle."""
+
+    def __init__(self) -> None:
+        self.mode: StaleHandles = "aws"
+        self._by_id: dict[str, Receipt] = {}
+        self._by_handle: dict[str, Receipt] = {}
+        self._gone: deque[str] = deque()
+
+    def received(self, message_id: str, handle: str, subject: Subject) -> Receipt:
+        """SQS has delivered it, with this handle."""
+        receipt = self._by_id.get(message_id)
+        if receipt is None:
+            receipt = self._by_id[message_id] = Receipt(message_id, subject)
+        receipt.upstream, receipt.gone = handle, False
+        self._issue(receipt, handle)
+        return receipt
+
+    def delivered_again(self, message_id: str, fresh: str | None) -> str | None:
+        """The proxy delivers it again, with a handle of its own or the last. None if it does not know the message."""
+        receipt = self._by_id.get(message_id)
+        if receipt is None:
+            return None
+        if receipt.gone:
+            receipt.upstream, receipt.gone = None, False
+        if fresh is not None:
+            self._issue(receipt, fresh)
+        return receipt.latest
+
+    def find(self, handle: str) -> Receipt | None:
+        """The message that the handle was issued for."""
+        return self._by_handle.get(handle)
+
+    def deleted(self, receipt: Receipt) -> None:
+        """It is gone. Older ones are forgotten."""
+        receipt.gone = True
+        self._gone.append(receipt.message_id)
+        if len(self._gone) > MOST_GONE:
+            old = self._by_id.get(self._gone.popleft())
+            if old is not None and old.gone:
+                del self._by_id[old.message_id]
+                for handle in old.handles:
+                    self._by_handle.pop(handle, None)
+
+    def judge(self, action: str, handle: str) -> Verdict:
+        """What to do about a delete or a change of visibility."""
+        receipt = self._by_handle.get(handle)
+        if receipt is None:
+            return Forward(handle, None)
+        if handle == receipt.latest and not receipt.gone:
+            return self._judge_latest(action, receipt)
+        match self.mode:
+            case "aws":
+                if action == "visibility" and receipt.gone:
+                    return Refuse(receipt, "InvalidParameterValue")
+                return Shrug(receipt)
+            case "moto":
+                return (
+                    Shrug(receipt) if receipt.gone or receipt.upstream is None else Forward(receipt.upstream, receipt)
+                )
+            case "elasticmq":
+                return Refuse(receipt, "ReceiptHandleIsInvalid")
+            case other:
+                assert_never(other)
+
+    def _judge_latest(self, action: str, receipt: Receipt) -> Verdict:
+        if receipt.upstream is not None:
+            return Forward(receipt.upstream, receipt)
+        if action == "delete":
+            self.deleted(receipt)
+        return Shrug(receipt)
+
+    def _issue(self, receipt: Receipt, handle: str) -> None:
+        receipt.latest = handle
+        receipt.handles.append(handle)
+        self._by_handle[handle] = receipt

@@ -1,0 +1,131 @@
+"""python -m tests.proof.simulation [--seed N] [--seeds COUNT | --turns N | --seconds S] [--jobs 2] [--trace]
+
+Lives seed after seed and has each one checked. Exit code 1 if a seed fails; it is printed, with the command that replays it.
+"""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from itertools import count
+
+from tests.proof.simulation.judging import Judged, digest, judge, run_seed
+
+SEEDS_A_TASK = 2
+PROGRESS_SECONDS = 30.0
+
+
+def main() -> int:
+    """Runs what the command line asks for."""
+    options = _parse()
+    if options.digest:
+        sys.stdout.write(digest(run_seed(options.seed)[1]) + "\n")
+        return 0
+    if options.seeds == 1 or options.trace:
+        judged = judge(options.seed, traced=options.trace)
+        sys.stdout.write((judged.report or f"seed {judged.seed}: {judged.turns} turns, 0 violations") + "\n")
+        return int(bool(judged.violations))
+    return _run_many(options)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.proof.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--seeds", type=int, help="how many seeds")
+    parser.add_argument("--turns", type=int, help="seeds until so many turns have lived")
+    parser.add_argument("--seconds", type=float, help="seeds for so long, in real time")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a seed that fails")
+    parser.add_argument("--trace", action="store_true", help="one seed, with the product's log lines")
+    parser.add_argument("--digest", action="store_true", help="one seed: only a hash over all that happened")
+    options = parser.parse_args()
+    if options.seeds is None and options.turns is None and options.seconds is None:
+        options.seeds = 1
+    return options
+
+
+def _judge_some(seeds: list[int]) -> list[Judged]:
+    return [judge(seed) for seed in seeds]
+
+
+def _tasks(options: argparse.Namespace) -> Iterator[list[int]]:
+    for first in count(options.seed, SEEDS_A_TASK):
+        last = options.seed + options.seeds if options.seeds is not None else first + SEEDS_A_TASK
+        seeds = list(range(first, min(first + SEEDS_A_TASK, last)))
+        if not seeds:
+            return
+        yield seeds
+
+
+class _Sum:
+    def __init__(self) -> None:
+        self.begun = time.monotonic()
+        self.told_at = self.begun
+        self.seeds = self.turns = self.faults = 0
+        self.cpu_seconds = self.longest_rest = 0.0
+        self.kinds: set[str] = set()
+        self.failed: list[int] = []
+        self.convictions: Counter[str] = Counter()
+
+    def add(self, judged: Judged) -> None:
+        """One more seed."""
+        self.seeds += 1
+        self.turns += judged.turns
+        self.faults += judged.faults
+        self.kinds |= judged.kinds
+        self.cpu_seconds += judged.cpu_seconds
+        self.longest_rest = max(self.longest_rest, judged.rest_seconds)
+        if judged.violations:
+            self.failed.append(judged.seed)
+            self.convictions.update({violation.invariant for violation in judged.violations})
+            sys.stdout.write(judged.report + "\n\n")
+
+    def say(self) -> None:
+        """One line of figures."""
+        took = time.monotonic() - self.begun
+        rate = self.turns / self.cpu_seconds if self.cpu_seconds else 0.0
+        sys.stdout.write(
+            f"{self.seeds} seeds, {self.turns} turn-lives, {self.faults} faults of {len(self.kinds)} kinds,"
+            f" {len(self.failed)} seeds failed {self.failed[:10]} {dict(self.convictions)};"
+            f" {took:.0f} s, {rate:.0f} turn-lives a CPU second; longest rest {self.longest_rest:.0f} virtual s\n"
+        )
+        sys.stdout.flush()
+        self.told_at = time.monotonic()
+
+
+def _run_many(options: argparse.Namespace) -> int:
+    total = _Sum()
+    tasks = _tasks(options)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        running: set[Future[list[Judged]]] = set()
+        more = True
+        while more or running:
+            while more and len(running) < 2 * options.jobs:
+                seeds = next(tasks, None)
+                if seeds is None:
+                    more = False
+                    break
+                running.add(pool.submit(_judge_some, seeds))
+            done, running = wait(running, timeout=PROGRESS_SECONDS, return_when=FIRST_COMPLETED)
+            for future in done:
+                for judged in future.result():
+                    total.add(judged)
+            more = more and not _enough(options, total)
+            if time.monotonic() - total.told_at >= PROGRESS_SECONDS:
+                total.say()
+    total.say()
+    return int(bool(total.failed))
+
+
+def _enough(options: argparse.Namespace, total: _Sum) -> bool:
+    if total.failed and not options.keep_going:
+        return True
+    if options.seconds is not None:
+        return time.monotonic() - total.begun >= options.seconds
+    return options.turns is not None and total.turns >= options.turns
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""The API as a simulated process: the real intake and cancel behind requests that take time and may be left unanswered."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
+from uuid import UUID
+
+from tests.proof.simulation.processes import Process
+from tests.proof.simulation.worker import Backing
+from turnstile.producer.submit.intake import Intake
+from turnstile.producer.submit.wake_ups import WakeUpSending
+from turnstile.streaming.cancel_signals import CancelHints
+
+PATIENCE_SECONDS = 4.0
+LATENCY_SECONDS = 0.002
+
+
+class UnansweredError(Exception):
+    """The client does not know what became of its request."""
+
+
+class RefusedError(Exception):
+    """Nobody listens: certainly nothing was done."""
+
+
+class _NoHints:
+    """Decide nothing, and so are left out: what they would make quicker must come right without them."""
+
+    async def publish(self, turn_ids: Sequence[UUID]) -> None:
+        return
+
+    async def tell_watchers(self, tenant_id: str, session_id: str, turn_ids: Sequence[UUID]) -> None:
+        return
+
+
+class SimulatedApi:
+    """One API process."""
+
+    def __init__(self, backing: Backing, process: Process) -> None:
+        settings = backing.settings
+        self.process = process
+        self.loop = backing.loop
+        self.database = backing.database(process)
+        self.sending = WakeUpSending(backing.queues(process), list(settings.queues_by_name))
+        self.intake = Intake(settings, self.database, self.sending, cast("CancelHints", _NoHints()))
+
+    async def ask(self, work: Callable[["SimulatedApi"], Awaitable[Any]], *, answered: bool = True) -> Any:
+        """Called by a client: has the API do `work`. Raises what it raises, UnansweredError or RefusedError."""
+        if not self.process.alive:
+            raise RefusedError
+        loop = self.loop
+        future = loop.create_future()
+
+        def settle(task: Any) -> None:
+            if future.done():
+                return
+            if task is None:
+                future.set_exception(UnansweredError())
+            elif task.exception() is not None:
+                future.set_exception(task.exception())
+            else:
+                future.set_result(task.result())
+
+        def done(task: Any) -> None:
+            if answered:
+                loop.call_in(loop.world, loop.now + LATENCY_SECONDS, settle, task)
+            else:
+                # Looked at, or asyncio would complain that nobody has.
+                task.exception()
+
+        def begin() -> None:
+            loop.create_task(_run(work(self))).add_done_callback(done)
+
+        loop.call_in(self.process.strand, loop.now + LATENCY_SECONDS, begin)
+        loop.call_in(loop.world, loop.now + PATIENCE_SECONDS, settle, None)
+        return await future
+
+
+async def _run(work: Awaitable[Any]) -> Any:
+    return await work

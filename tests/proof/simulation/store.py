@@ -1,0 +1,75 @@
+"""The wires to Postgres: the fake store as one process sees it, with all that can happen on the way."""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import psycopg
+
+from tests.proof.simulation.wires import BrokenWireError, Wire
+from tests.support.fakes.store import FakeConnection, FakeDatabase
+from turnstile.errors import DatabaseUnavailableError
+
+Parameters = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+
+
+class SimulatedDatabase:
+    """What `backends.postgres.database.Database` is to the product."""
+
+    def __init__(self, shared: FakeDatabase, wire: Wire) -> None:
+        self._store = shared.for_another_process()
+        self._wire = wire
+
+    async def fetch(self, statement: str, parameters: Parameters) -> Rows:
+        """As `Database.fetch`."""
+        rows: Rows = await self._ask(lambda: self._store.execute(statement, parameters))
+        return rows
+
+    async def fetch_pipelined(self, statements: Sequence[tuple[str, Parameters]]) -> list[Rows]:
+        """As `Database.fetch_pipelined`."""
+        answers: list[Rows] = await self._ask(lambda: self._store.execute_pipelined(statements))
+        return answers
+
+    async def ping(self) -> None:
+        """As `Database.ping`."""
+        await self._ask(lambda: None)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[FakeConnection]:
+        """As `Database.connection`. The block is one step of the store; its commit's answer may get lost."""
+        await self._ask(lambda: None)
+        async with self._store.connection() as connection:
+            yield connection
+        await self._ask(lambda: None)
+
+    async def _ask(self, execute: Callable[[], Any]) -> Any:
+        try:
+            return await self._wire.ask(execute)
+        except BrokenWireError as error:
+            raise DatabaseUnavailableError(str(error)) from error
+
+
+class SimulatedConnection:
+    """The heartbeat's own, synchronous connection."""
+
+    def __init__(self, shared: FakeDatabase, wire: Wire) -> None:
+        self._connection = shared.heartbeat_connection()
+        self._wire = wire
+        self.closed = False
+
+    async def execute(self, statement: str, parameters: Parameters, *, prepare: bool | None = None) -> Any:
+        """One statement; awaited, where the real one blocks."""
+        try:
+            return await self._wire.ask(lambda: self._connection.execute(statement, parameters))
+        except BrokenWireError as error:
+            raise psycopg.OperationalError(str(error)) from error
+
+    @contextmanager
+    def cursor(self, *, row_factory: object = None) -> Iterator["SimulatedConnection"]:
+        """A cursor needs no state here."""
+        yield self
+
+    def close(self) -> None:
+        """Lets go of it."""
+        self.closed = True

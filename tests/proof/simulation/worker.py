@@ -1,0 +1,255 @@
+"""A simulated worker: the real `worker.app`, put together by itself, with other hands on Postgres, Redis and SQS.
+
+Where the real one makes a thread, a lock client, or asks for its pid, it gets the simulation's; nothing else differs.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
+from uuid import UUID
+
+import turnstile.worker.app
+import turnstile.worker.process.watchdog
+from tests.proof.simulation.awaiting import SUFFIX, install
+from tests.proof.simulation.clock import StrandEvent, VirtualLoop, number
+from tests.proof.simulation.far_ends import (
+    COMMAND_PATIENCE_SECONDS,
+    COMMAND_TRIES,
+    POLL_SLACK_SECONDS,
+    ExtendClient,
+    RedisWire,
+    SqsExecutor,
+)
+from tests.proof.simulation.processes import Process
+from tests.proof.simulation.store import SimulatedConnection, SimulatedDatabase
+from tests.proof.simulation.threads import start_thread
+from tests.support.fakes.lock import AsyncClient, FakeRedis
+from tests.support.fakes.queues import FakeMessageQueues, FakeSqs, FakeTransport
+from tests.support.fakes.store import FakeDatabase
+from turnstile.backends.sqs.transport import CONNECT_SECONDS, EXTEND_SECONDS
+from turnstile.config.settings import Settings
+from turnstile.handlers.handler import Handler
+from turnstile.memory.history import History
+from turnstile.memory.kinds import Pressure
+from turnstile.streaming.stream import Append, Appended
+from turnstile.worker.attempt.attempt import Attempt
+from turnstile.worker.heartbeat import Heartbeat
+from turnstile.worker.process.shutdown import Shutdown
+from turnstile.worker.session_lock import SessionLock
+
+
+class Backing:
+    """The three servers, shared by all processes of a life."""
+
+    def __init__(
+        self, loop: VirtualLoop, settings: Settings, store: FakeDatabase, redis: FakeRedis, sqs: FakeSqs
+    ) -> None:
+        self.loop = loop
+        self.settings = settings
+        self.store = store
+        self.redis = redis
+        self.sqs = sqs
+
+    def database(self, process: Process) -> Any:
+        """A process's hand on Postgres."""
+        return SimulatedDatabase(self.store, process.wires["store"])
+
+    def queues(self, process: Process) -> FakeMessageQueues:
+        """A process's hand on SQS."""
+        wire = process.wires["sqs"]
+        commands = SqsExecutor(self.loop, wire, tries=COMMAND_TRIES, patience_seconds=COMMAND_PATIENCE_SECONDS)
+        patience = self.settings.receive_wait_seconds + POLL_SLACK_SECONDS
+        polls = SqsExecutor(self.loop, wire, tries=1, patience_seconds=patience)
+        transport = FakeTransport(self.sqs, extend_client=ExtendClient(self.sqs, wire), polls=polls, commands=commands)
+        return FakeMessageQueues(self.settings, transport)
+
+
+class SimulatedAside:
+    """As `worker.aside.Aside`: its thread is another task on the heartbeat's strand."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self.task: Any = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is under way."""
+        return self.task is not None and not self.task.done()
+
+    def begin(self, call: Any, *arguments: Any) -> None:
+        """Begins the awaited form of the call, unless the last one still runs."""
+        if not self.is_busy:
+            self.task = self._loop.create_task(getattr(call.__self__, call.__name__ + SUFFIX)(*arguments))
+
+
+class SimulatedHeartbeat(Heartbeat):
+    """The real heartbeat; its thread is a task on the strand of the process's threads (`tests.proof.simulation.awaiting`)."""
+
+    def __init__(self, backing: Backing, process: Process, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._backing = backing
+        self._process = process
+        self._extender._redis = cast("Any", AsyncClient(backing.redis, RedisWire(process.wires["redis"])))
+        self._extender.close = lambda: None  # type: ignore[method-assign]
+        self._roused = cast("Any", StrandEvent(backing.loop))
+        self._locks = cast("Any", SimulatedAside(backing.loop))
+        self._messages = cast("Any", SimulatedAside(backing.loop))
+        self._task: Any = None
+
+    def start(self) -> None:
+        """Begins, as the thread would."""
+        loop = self._backing.loop
+        self._task = self._process.on(self._process.threads, lambda: loop.create_task(cast("Any", self)._run_awaited()))
+
+    def stop(self, timeout_seconds: float) -> Any:
+        """Ends it; to be awaited, where the real one blocks."""
+        self._stopping = True
+        self._roused.set()
+        return asyncio.wait({self._task, cast("Any", self._messages).task} - {None}, timeout=timeout_seconds)
+
+    async def finish_extension(self) -> None:
+        """Waits for the task."""
+        if self._messages.is_busy:
+            await asyncio.wait({cast("Any", self._messages).task}, timeout=CONNECT_SECONDS + EXTEND_SECONDS)
+
+    def _connect(self) -> Any:
+        if self._connection is None or self._connection.closed:
+            self._connection = cast("Any", SimulatedConnection(self._backing.store, self._process.wires["store"]))
+        return self._connection
+
+
+class HandlerThreads:
+    """The pool for plain functions: each call on a thread in lockstep."""
+
+    def __init__(self, loop: VirtualLoop, process: Process) -> None:
+        self._loop = loop
+        self._process = process
+
+    def submit(self, call: Callable[..., Any], *args: Any) -> "Future[Any]":
+        """As `ThreadPoolExecutor.submit`."""
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(call(*args))
+            except Exception as error:  # the caller's, whatever it is
+                future.set_exception(error)
+
+        self._process.lockstep.append(start_thread(self._loop, self._process.threads, run, "handler"))
+        return future
+
+    def shutdown(self, **_: Any) -> None:
+        """As `ThreadPoolExecutor.shutdown`."""
+
+
+class NoWatch:
+    """As `memory.watch.MemoryWatch`."""
+
+    pressure = Pressure.NONE
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Until `stopping`: who ends before has broken."""
+        await stopping.wait()
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+async def _hear_nothing(settings: Settings, heed: Callable[[UUID], None]) -> None:
+    """Hints decide nothing: what they would make quicker must come right without them."""
+    await asyncio.Event().wait()
+
+
+class SilentEvents:
+    """The streams of events, away for the whole of a life: nothing that is judged here depends on them."""
+
+    def append(self, _: Append) -> "asyncio.Future[Appended]":
+        """As `EventWriter.append`."""
+        answered: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        answered.set_result(Appended.AWAY)
+        return answered
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@contextmanager
+def worker_parts(backing: Backing) -> Iterator[None]:
+    """While it lasts, `worker.app` makes its parts of ours."""
+    install()
+    loop = backing.loop
+
+    def session_lock(settings: Settings) -> SessionLock:
+        lock = SessionLock(settings)
+        lock._redis = cast("Any", AsyncClient(backing.redis, RedisWire(loop.current.process.wires["redis"])))
+        return lock
+
+    def history(settings: Settings, database: Any) -> History:
+        made = History(settings, database)
+        made._cache._redis = cast("Any", AsyncClient(backing.redis, RedisWire(loop.current.process.wires["redis"])))
+        return made
+
+    def leave(code: int) -> None:
+        loop.current.process.die(code)
+
+    parts = {
+        "SessionLock": session_lock,
+        "History": history,
+        # The handlers of the simulation keep nothing, and there is no Redis to watch.
+        "MemoryWatch": lambda _: NoWatch(),
+        "listen": _hear_nothing,
+        "EventWriter": lambda _: SilentEvents(),
+        "Heartbeat": lambda *arguments: SimulatedHeartbeat(backing, loop.current.process, *arguments),
+        "in_own_thread": _at_once,
+        "ThreadPoolExecutor": lambda *_: HandlerThreads(loop, loop.current.process),
+        "socket": SimpleNamespace(gethostname=lambda: "host"),
+        "os": SimpleNamespace(getpid=lambda: loop.current.process.pid),
+        # A process does it once. Here each life would keep for good what the lives before it have left.
+        "spare_collector": lambda: None,
+    }
+    with ExitStack() as stack:
+        for name, part in parts.items():
+            stack.enter_context(patch.object(turnstile.worker.app, name, part))
+        # The processor keeps its attempts in a set, and stops them in the set's order: by number, not by address.
+        stack.enter_context(patch.object(Attempt, "__hash__", number))
+        stack.enter_context(patch.object(turnstile.worker.process.watchdog, "os", SimpleNamespace(_exit=leave)))
+        yield
+
+
+async def _at_once(call: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+    await call(*arguments)
+
+
+class SimulatedWorker:
+    """One worker process. `told` is how it is told to stop."""
+
+    def __init__(self, backing: Backing, process: Process, handler: Handler) -> None:
+        self.process = process
+        self.shutdown: Shutdown | None = None
+        self._backing = backing
+        self._handler = handler
+        process.run(self._run())
+
+    def tell_to_stop(self) -> None:
+        """SIGTERM."""
+        if self.shutdown is not None and self.process.alive:
+            self._backing.loop.call_in(self.process.strand, self._backing.loop.now, self.shutdown.signal)
+
+    async def _run(self) -> None:
+        settings = self._backing.settings
+        self.shutdown = Shutdown()
+        async with AsyncExitStack() as stack:
+            database = self._backing.database(self.process)
+            queues = self._backing.queues(self.process)
+            address = await turnstile.worker.app._find_queue(queues, settings.queue, self.shutdown.stopping)
+            code = 0
+            if address is not None:
+                made = turnstile.worker.app._Worker(settings, self._handler, database, queues, address, self.shutdown)
+                code = await made.run(stack)
+        self.process.die(code)

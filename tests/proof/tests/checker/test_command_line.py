@@ -1,0 +1,83 @@
+"""`python -m tests.proof.checker FOLDER`: what it prints, and its exit code."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from tests.proof.checker.__main__ import main
+from tests.proof.checker.evidence import FILES, Evidence
+from tests.proof.tests.checker.conviction import amend, answered
+from tests.proof.tests.checker.scene import Scene
+
+
+def write(evidence: Evidence, folder: Path) -> Path:
+    (folder / "run.json").write_text(json.dumps(asdict(evidence.terms)))
+    for name in FILES:
+        lines = [json.dumps(asdict(record)) + "\n" for record in getattr(evidence, name)]
+        (folder / f"{name}.jsonl").write_text("".join(lines))
+    return folder
+
+
+def out_of_order() -> Evidence:
+    return Scene().submit("b").submit("a").claim("a").settle("a").claim("b").settle("b").rest()
+
+
+def test_a_clean_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write(answered().rest(), tmp_path)
+
+    assert main([str(folder)]) == 0
+    assert capsys.readouterr().out.endswith("scene (seed 1): clean\n")
+
+
+def test_a_convicted_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write(out_of_order(), tmp_path)
+
+    assert main([str(folder)]) == 1
+    told = capsys.readouterr().out
+    assert "I5: a seq 2 was claimed while seq 1 (b) of its session was open" in told
+    assert "n=3 PENDING -> RUNNING seq=2" in told
+    assert told.splitlines()[-1].startswith("scene (seed 1): I5: ")
+
+
+def test_a_convicted_run_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write(out_of_order(), tmp_path)
+
+    assert main([str(folder), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["violations"][0]["invariant"] == "I5"
+    assert told["violations"][0]["story"].startswith("turn a\n")
+    assert told["figures"]["turns"] == 2
+
+
+def test_the_limit_shortens_the_stories_and_not_the_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evidence = out_of_order()
+    amend(evidence.turns, lambda row: row.turn_id == "b", status="FAILED")
+    folder = write(evidence, tmp_path)
+
+    assert main([str(folder), "--json", "--limit", "1"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["violations"]) == 1
+    assert {"I2", "I3", "I5"} <= told["by_invariant"].keys()
+
+
+def test_a_folder_without_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "nowhere")]) == 2
+    assert "can't be read" in capsys.readouterr().err
+
+
+def test_evidence_that_is_no_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write(answered().rest(), tmp_path)
+    (folder / "audit.jsonl").write_text("{}\n")
+
+    assert main([str(folder)]) == 2
+    assert "can't be read" in capsys.readouterr().err
+
+
+def test_a_last_line_that_a_kill_cut_off_is_left_out(tmp_path: Path) -> None:
+    folder = write(answered().rest(), tmp_path)
+    with (folder / "runs.jsonl").open("a") as file:
+        file.write('{"at": 101.0, "wha')
+
+    assert main([str(folder)]) == 0

@@ -1,0 +1,193 @@
+"""What a fault does at a point, and when it strikes."""
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from tests.proof.crashpoints.passing import (
+    CrashPointError,
+    FaultKind,
+    Plan,
+    Strike,
+    arm,
+    pass_await,
+    pass_for,
+    pass_with,
+)
+from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError
+from turnstile.worker.session_lock import Guard
+
+POINT = "turnstile.statements.claim.claim: fetch_pipelined"
+
+
+class Done:
+    """Counts how often it was really done."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    async def __call__(self) -> str:
+        self.times += 1
+        return "done"
+
+
+@pytest.fixture
+def report() -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    yield ends
+    arm(None)
+    for end in ends:
+        os.close(end)
+
+
+@pytest.fixture
+def flushes() -> list[str]:
+    return []
+
+
+def plan(report: tuple[int, int], flushes: list[str], *strikes: Strike, announce: Any = ()) -> None:
+    arm(Plan(list(strikes), report[1], lambda: flushes.append("flushed"), announce))
+
+
+def strike(fault: FaultKind, point: str = POINT, **fields: Any) -> Strike:
+    return Strike(point=point, fault=fault, **{"answered_by": "postgres", **fields})
+
+
+def told(report: tuple[int, int]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in os.read(report[0], 65536).splitlines()]
+
+
+async def test_without_a_plan_the_await_is_what_it_was() -> None:
+    assert await pass_await(POINT, Done()) == "done"
+
+
+async def test_a_bug_is_raised_instead_of_the_await(report: tuple[int, int], flushes: list[str]) -> None:
+    done = Done()
+    plan(report, flushes, strike(FaultKind.EXCEPTION))
+
+    with pytest.raises(CrashPointError):
+        await pass_await(POINT, done)
+
+    assert done.times == 0
+
+
+async def test_a_fault_strikes_once(report: tuple[int, int], flushes: list[str]) -> None:
+    plan(report, flushes, strike(FaultKind.EXCEPTION))
+    with pytest.raises(CrashPointError):
+        await pass_await(POINT, Done())
+
+    assert await pass_await(POINT, Done()) == "done"
+
+
+async def test_a_hang_ends_only_by_cancellation(report: tuple[int, int], flushes: list[str]) -> None:
+    done = Done()
+    plan(report, flushes, strike(FaultKind.HANG))
+    hanging = asyncio.create_task(pass_await(POINT, done))
+    await asyncio.wait({hanging}, timeout=0.01)
+
+    hanging.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await hanging
+    assert done.times == 0
+
+
+@pytest.mark.parametrize(
+    ("point", "answered_by", "shown"),
+    [
+        ("turnstile.backends.postgres.database.Database.fetch_pipelined: run", "postgres", psycopg.OperationalError),
+        (POINT, "postgres", DatabaseUnavailableError),
+        ("turnstile.worker.session_lock.SessionLock._run: execute", "redis", RedisConnectionError),
+        ("turnstile.worker.delivery.Delivery._delete_many: delete", "sqs", QueueUnavailableError),
+    ],
+)
+async def test_a_lost_answer_is_done_and_shows_what_it_shows_at_its_layer(
+    report: tuple[int, int], flushes: list[str], point: str, answered_by: str, shown: type[Exception]
+) -> None:
+    done = Done()
+    plan(report, flushes, strike(FaultKind.LOST, point, answered_by=answered_by))
+
+    with pytest.raises(shown):
+        await pass_await(point, done)
+
+    assert done.times == 1
+
+
+async def test_a_lost_answer_may_show_as_a_value(report: tuple[int, int], flushes: list[str]) -> None:
+    point = "turnstile.worker.processor.Processor._lock: acquire"
+    plan(report, flushes, strike(FaultKind.LOST, point, answered_by="redis"))
+
+    assert await pass_await(point, Done()) is Guard.UNANSWERED
+
+
+async def test_redis_is_flushed_in_the_same_moment(report: tuple[int, int], flushes: list[str]) -> None:
+    plan(report, flushes, strike(FaultKind.EXCEPTION, flush=True))
+
+    with pytest.raises(CrashPointError):
+        await pass_await(POINT, Done())
+
+    assert flushes == ["flushed"]
+
+
+async def test_a_strike_may_wait_for_another_point(report: tuple[int, int], flushes: list[str]) -> None:
+    plan(report, flushes, strike(FaultKind.EXCEPTION, after="m.f: before"))
+
+    assert await pass_await(POINT, Done()) == "done"
+    await pass_await("m.f: before", Done())
+    with pytest.raises(CrashPointError):
+        await pass_await(POINT, Done())
+
+
+async def test_the_fault_waits_for_its_prelude_and_only_the_last_is_told_as_such(
+    report: tuple[int, int], flushes: list[str]
+) -> None:
+    plan(report, flushes, strike(FaultKind.CUT, "m.f: first"), strike(FaultKind.EXCEPTION))
+
+    assert await pass_await(POINT, Done()) == "done"
+    with pytest.raises(DatabaseUnavailableError):
+        await pass_await("m.f: first", Done())
+    with pytest.raises(CrashPointError):
+        await pass_await(POINT, Done())
+
+    assert [(news["struck"], news["last"]) for news in told(report)] == [("m.f: first", False), (POINT, True)]
+
+
+async def test_entering_and_leaving_are_points_and_what_was_entered_is_given_back(
+    report: tuple[int, int], flushes: list[str]
+) -> None:
+    seen: list[str] = []
+
+    @asynccontextmanager
+    async def connection() -> Any:
+        seen.append("taken")
+        try:
+            yield
+        finally:
+            seen.append("given back")
+
+    point = "turnstile.backends.postgres.database.Database.connection: connection enter"
+    plan(report, flushes, strike(FaultKind.LOST, point))
+
+    with pytest.raises(psycopg.OperationalError):
+        async with pass_with(point, "leaving", connection):
+            seen.append("never here")
+
+    assert seen == ["taken", "given back"]
+
+
+async def test_each_step_of_an_iteration_is_the_point(report: tuple[int, int], flushes: list[str]) -> None:
+    async def numbers() -> Any:
+        yield 1
+        yield 2
+
+    plan(report, flushes, announce=None)
+
+    assert [number async for number in pass_for("m.f: numbers next", numbers)] == [1, 2]
+    assert [news["passed"] for news in told(report)] == ["m.f: numbers next"]

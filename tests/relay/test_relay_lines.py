@@ -1,0 +1,176 @@
+"""Each queue is a line of its own to a relay: one that is long, silent or refused to it holds up nobody else's turns."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.relay.test_loop import FAILURE, make_due, rows
+from tests.relay.test_relay_backlog import declaring
+from tests.statements.test_claim_races import claim_one, settle_one, submit_turns
+from tests.support.factories import make_submission
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import QueueUnavailableError
+from turnstile.relay.loop import Relay
+from turnstile.relay.queues import BATCH
+from turnstile.relay.sends import SIDE_BY_SIDE
+from turnstile.statements.submit import submit
+from turnstile.turn.envelope import DeadLetter, OutgoingMessage
+
+
+class Sqs:
+    """Notes what was sent to which queue, in that order. `refused` queues refuse, `silent` ones answer nothing."""
+
+    def __init__(self, *, refused: Sequence[str] = (), silent: Sequence[str] = ()) -> None:
+        self.refused = set(refused)
+        self.silent = set(silent)
+        self.calls: list[str] = []
+        self.sent: list[str] = []
+
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
+        await self._take(queue, len(messages))
+        return list(messages)
+
+    async def send_dead_letters(self, queue: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+        await self._take(f"{queue}-dlq", len(letters))
+        return list(letters)
+
+    async def _take(self, queue: str, many: int) -> None:
+        self.calls.append(queue)
+        if queue in self.silent:
+            await asyncio.Event().wait()
+        if queue in self.refused:
+            raise QueueUnavailableError("AccessDenied")
+        self.sent += [queue] * many
+
+
+async def submit_due(database: Database, queue: str, many: int, since_seconds: float = 1.0) -> None:
+    wanted = [make_submission(queue, f"{queue}-{number}") for number in range(many)]
+    for start in range(0, many, 250):
+        await submit(database, wanted[start : start + 250], net_seconds=60.0)
+    await database.fetch(
+        "UPDATE turns SET send_at = now() - make_interval(secs => %(since)s) WHERE queue = %(queue)s",
+        {"queue": queue, "since": since_seconds},
+    )
+
+
+async def test_what_is_due_in_one_queue_does_not_wait_for_the_backlog_of_another(
+    database: Database, settings: Settings
+) -> None:
+    await submit_due(database, settings.queue, BATCH + 1, since_seconds=100.0)
+    await submit_due(database, "few", 3)
+    sqs = Sqs()
+
+    await Relay(database, sqs, declaring(settings, "few")).round()
+
+    assert sqs.sent.count("few") == 3
+    assert sqs.sent.count(settings.queue) == BATCH
+
+
+async def test_scheduled_turns_do_not_wait_for_the_places_of_another_queues(
+    database: Database, settings: Settings
+) -> None:
+    await submit_due(database, settings.queue, BATCH + 1, since_seconds=100.0)
+    await submit_due(database, "few", 3)
+    await database.fetch("UPDATE turns SET seq = NULL, execute_at = send_at", {})
+
+    await Relay(database, Sqs(), declaring(settings, "few")).round()
+
+    assert [row["seq"] for row in await rows(database) if row["queue"] == "few"] == [2, 2, 2]
+
+
+async def test_a_queue_that_does_not_answer_holds_up_no_other(database: Database, settings: Settings) -> None:
+    await submit_due(database, "silent", 3)
+    sqs, stopping = Sqs(silent=["silent"]), asyncio.Event()
+    relay = Relay(database, sqs, declaring(settings, "silent"))
+    running = asyncio.create_task(relay.run(stopping))
+    try:
+        await until(lambda: sqs.calls == ["silent"])
+
+        await submit_due(database, settings.queue, 3)
+        relay.nudge()
+
+        await until(lambda: sqs.sent == [settings.queue] * 3)
+        assert sqs.calls.count("silent") == 1, "what is under way is not asked for again"
+    finally:
+        running.cancel()
+
+
+async def test_a_relay_takes_nothing_of_a_queue_that_it_does_not_know(database: Database, settings: Settings) -> None:
+    await submit_due(database, "elsewhere", 3)
+    before = [row["send_at"] for row in await rows(database)]
+
+    assert await Relay(database, Sqs(), settings).round() is False
+
+    assert [row["send_at"] for row in await rows(database)] == before
+
+
+async def test_what_one_relay_may_not_send_another_sends_at_once(database: Database, settings: Settings) -> None:
+    await submit_due(database, settings.queue, 25)
+    before = [row["send_at"] for row in await rows(database)]
+    may_not, may = Sqs(refused=[settings.queue]), Sqs()
+
+    with capture_logs() as lines:
+        await Relay(database, may_not, settings).round()
+
+    assert [row["send_at"] for row in await rows(database)] == before, "as old as it was, for the doctor to see"
+    [line] = [line for line in lines if line["event"] == "relay.not_sent"]
+    assert (line["queue"], line["turns"]) == (settings.queue, 25)
+    await Relay(database, may, settings).round()
+    assert may.sent == [settings.queue] * 25
+
+
+async def test_a_relay_that_was_refused_leaves_the_queue_to_others_for_a_while(
+    database: Database, settings: Settings
+) -> None:
+    await submit_due(database, settings.queue, 1)
+    sqs = Sqs(refused=[settings.queue])
+    relay = Relay(database, sqs, settings)
+
+    for _ in range(3):
+        await relay.round()
+
+    assert sqs.calls == [settings.queue]
+
+
+async def test_a_dlq_that_is_missing_holds_up_no_wake_up(database: Database, settings: Settings) -> None:
+    await submit_turns(database, settings, "fails")
+    await settle_one(database, settings, await claim_one(database, settings), FAILURE)
+    await submit_due(database, settings.queue, 2)
+    await make_due(database)
+    sqs = Sqs(refused=[f"{settings.queue}-dlq"])
+    relay = Relay(database, sqs, settings)
+
+    await relay.round()
+    await make_due(database)
+    await relay.round()
+
+    assert sqs.sent == [settings.queue] * 4
+    assert sqs.calls.count(f"{settings.queue}-dlq") == 1
+
+
+@pytest.mark.parametrize(("many", "calls"), [(1, 1), (230, SIDE_BY_SIDE)])
+async def test_calls_of_a_queue_go_side_by_side(database: Database, settings: Settings, many: int, calls: int) -> None:
+    await submit_due(database, settings.queue, many)
+    together = asyncio.Event()
+
+    class Counting(Sqs):
+        under_way = most = 0
+
+        async def _take(self, queue: str, many: int) -> None:
+            self.under_way += 1
+            self.most = max(self.most, self.under_way)
+            if self.under_way == calls:
+                together.set()
+            await together.wait()
+            await super()._take(queue, many)
+            self.under_way -= 1
+
+    sqs = Counting()
+    await asyncio.wait_for(Relay(database, sqs, settings).round(), 60)
+
+    assert sqs.most == calls
+    assert {row["sends"] for row in await rows(database)} == {1}

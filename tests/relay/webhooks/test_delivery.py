@@ -1,0 +1,385 @@
+"""Completion webhooks: owed with the end of a turn, however it ends, and delivered until they arrive."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+from base64 import b64decode, b64encode
+from typing import Any
+from uuid import UUID
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.relay.webhooks.conftest import SECRET
+from tests.relay.webhooks.receiver import HOST, Receiver
+from tests.statements.test_claim_races import expire_leases, settle_one
+from tests.statements.test_settle_races import FAILURE, RETRY, SUCCESS
+from tests.support.factories import make_claim, make_submission, make_terms
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.relay.webhooks import delivery as webhook_delivery
+from turnstile.relay.webhooks.delivery import WebhookDelivery
+from turnstile.relay.webhooks.post import WebhookPost
+from turnstile.statements.cancel import CancelReason, cancel
+from turnstile.statements.claim import EndedAtClaim, claim
+from turnstile.statements.redrive import revive
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.settlement import Settlement
+
+OK = b"HTTP/1.1 200 OK\r\n\r\n"
+SICK = b"HTTP/1.1 503 Away\r\n\r\n"
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared and nowhere in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+@pytest.fixture
+def delivery(database: Database, settings: Settings, post: WebhookPost) -> WebhookDelivery:
+    return WebhookDelivery(database, settings, post)
+
+
+def url_of(settings: Settings) -> str:
+    return f"https://{settings.webhook_hosts[0]}/done?token=t0ken"
+
+
+async def submitted(database: Database, settings: Settings, session_id: str = "s", **fields: Any) -> UUID:
+    wanted = make_submission("turns", session_id, webhook_url=url_of(settings), **fields)
+    await submit(database, [wanted], net_seconds=60)
+    return wanted.turn_id
+
+
+async def claimed(database: Database, settings: Settings, session_id: str = "s") -> ClaimedTurn:
+    (turn,) = await claim(database, make_terms(settings), [make_claim(session_id)])
+    assert isinstance(turn, ClaimedTurn)
+    return turn
+
+
+async def ended(
+    database: Database, settings: Settings, settlement: Settlement = SUCCESS, session_id: str = "s", **fields: Any
+) -> UUID:
+    turn_id = await submitted(database, settings, session_id, **fields)
+    await settle_one(database, settings, await claimed(database, settings, session_id), settlement)
+    return turn_id
+
+
+async def owed(database: Database) -> list[dict[str, Any]]:
+    return [dict(row) for row in await database.fetch("SELECT * FROM webhooks ORDER BY created_at", {})]
+
+
+async def make_due(database: Database) -> None:
+    await database.fetch("UPDATE webhooks SET due_at = now() WHERE due_at IS NOT NULL", {})
+
+
+async def deliver(delivery: WebhookDelivery) -> None:
+    await delivery.round()
+    await delivery.settled()
+
+
+# --- owed
+
+
+@pytest.mark.parametrize(("settlement", "status"), [(SUCCESS, "SUCCEEDED"), (FAILURE, "FAILED")])
+async def test_a_settled_turn_owes_its_webhook(
+    database: Database, settings: Settings, settlement: Settlement, status: str
+) -> None:
+    turn_id = await ended(database, settings, settlement, metadata={"case": 7})
+
+    [row] = await owed(database)
+    assert (row["turn_id"], row["generation"], row["url"]) == (turn_id, 1, url_of(settings))
+    assert row["due_at"] is not None
+    assert (row["event"]["status"], row["event"]["metadata"], row["event"]["attempt"]) == (status, {"case": 7}, 1)
+
+
+async def test_what_goes_on_owes_nothing_yet(database: Database, settings: Settings) -> None:
+    await ended(database, settings, RETRY)
+
+    assert await owed(database) == []
+
+
+async def test_a_turn_without_an_address_owes_nothing(database: Database, settings: Settings) -> None:
+    await submit(database, [make_submission("turns")], net_seconds=60)
+    await settle_one(database, settings, await claimed(database, settings), SUCCESS)
+
+    assert await owed(database) == []
+
+
+async def test_a_cancelled_turn_owes_its_webhook(database: Database, settings: Settings) -> None:
+    turn_id = await submitted(database, settings)
+    await cancel(database, "t", turn_id, CancelReason.USER)
+
+    [row] = await owed(database)
+    assert (row["event"]["status"], row["event"]["cancel_reason"], row["event"]["started_at"]) == (
+        "CANCELED",
+        "user",
+        None,
+    )
+
+
+async def test_a_turn_that_is_born_cancelled_owes_its_webhook(database: Database, settings: Settings) -> None:
+    turn_id = await submitted(database, settings)
+    await database.fetch("DELETE FROM turns", {})
+    await database.fetch(
+        "INSERT INTO turns (id, tenant_id, session_id, queue, status, expires_at, finished_at, trace_id, span_id,"
+        " webhook_url) VALUES (%(id)s, 't', 's', 'turns', 'CANCELED', now(), now(), 'x', 'x', 'https://a.example.com/')",
+        {"id": turn_id},
+    )
+
+    [row] = await owed(database)
+    assert (row["turn_id"], row["event"]["status"]) == (turn_id, "CANCELED")
+
+
+@pytest.mark.parametrize("halt", [False, True], ids=["dead-lettering", "halting"])
+async def test_a_crash_loop_owes_its_webhook(database: Database, settings: Settings, halt: bool) -> None:
+    turn_id = await submitted(database, settings)
+    await claimed(database, settings)
+    await expire_leases(database)
+    terms = make_terms(settings, "worker-b", max_crashes=1, halt=halt)
+
+    async def taken_over() -> bool:
+        # Not before the server has been up for a lease.
+        (found,) = await claim(database, terms, [make_claim()])
+        return isinstance(found, EndedAtClaim)
+
+    await until(taken_over)
+    [row] = await owed(database)
+    assert (row["turn_id"], row["event"]["error_class"]) == (turn_id, "crash_loop")
+
+
+async def test_a_redriven_turn_owes_one_for_each_end(database: Database, settings: Settings) -> None:
+    turn_id = await ended(database, settings, FAILURE)
+    await revive(database, [(turn_id, 1)], [start_trace(1)], expires_in_seconds=[60], net_seconds=60)
+    await settle_one(database, settings, await claimed(database, settings), SUCCESS)
+
+    rows = await owed(database)
+    assert [(row["generation"], row["event"]["status"]) for row in rows] == [(1, "FAILED"), (2, "SUCCEEDED")]
+
+
+async def test_nothing_that_was_said_is_part_of_it(database: Database, settings: Settings) -> None:
+    await ended(database, settings, FAILURE, content="a secret")
+
+    [row] = await owed(database)
+    assert "secret" not in json.dumps(row["event"])
+    assert "boom" not in json.dumps(row["event"])
+
+
+# --- delivered
+
+
+async def test_it_is_posted_signed_and_noted(
+    database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
+) -> None:
+    turn_id = await ended(database, settings)
+
+    await deliver(delivery)
+
+    [got] = receiver.got
+    body = json.loads(got.body)
+    assert got.line == "POST /done?token=t0ken HTTP/1.1"
+    assert (body["type"], body["data"]["id"], body["data"]["session_id"]) == ("turn.succeeded", str(turn_id), "s")
+    assert body["timestamp"] == body["data"]["finished_at"]
+    signed = f"{got.headers['webhook-id']}.{got.headers['webhook-timestamp']}.".encode() + got.body
+    key = b64decode(SECRET.removeprefix("whsec_"))
+    expected = b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    assert got.headers["webhook-signature"] == f"v1,{expected}"
+    [row] = await owed(database)
+    assert (row["tries"], row["due_at"], row["delivered_at"] is None, row["error"]) == (1, None, False, None)
+    await deliver(delivery)
+    assert len(receiver.got) == 1
+
+
+async def test_what_was_not_taken_comes_again_with_the_same_id_and_body(
+    database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
+) -> None:
+    receiver.answers = [SICK, OK]
+    await ended(database, settings)
+    await deliver(delivery)
+    [row] = await owed(database)
+    assert (row["tries"], row["error"], row["delivered_at"]) == (1, "status 503", None)
+    assert row["due_at"] is not None
+
+    await make_due(database)
+    await deliver(delivery)
+
+    first, second = receiver.got
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert first.body == second.body
+    [row] = await owed(database)
+    assert (row["tries"], row["error"], row["due_at"]) == (2, None, None)
+
+
+async def test_the_event_tells_of_its_own_end_whatever_became_of_the_turn(
+    database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
+) -> None:
+    turn_id = await ended(database, settings, FAILURE)
+    await revive(database, [(turn_id, 1)], [start_trace(1)], expires_in_seconds=[60], net_seconds=60)
+
+    await deliver(delivery)
+
+    [got] = receiver.got
+    assert json.loads(got.body)["type"] == "turn.failed"
+    assert json.loads(got.body)["data"]["generation"] == 1
+
+
+async def test_gone_means_never_again(
+    database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
+) -> None:
+    receiver.answers = [b"HTTP/1.1 410 Gone\r\n\r\n"]
+    await ended(database, settings)
+
+    with capture_logs() as lines:
+        await deliver(delivery)
+
+    [row] = await owed(database)
+    assert (row["due_at"], row["delivered_at"], row["error"]) == (None, None, "status 410")
+    [line] = [line for line in lines if line["event"] == "webhook.given_up"]
+    assert line["log_level"] == "error"
+    assert "t0ken" not in str(lines)
+
+
+async def test_after_the_last_try_it_is_given_up(
+    database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
+) -> None:
+    receiver.answers = [SICK]
+    await ended(database, settings)
+    await database.fetch("UPDATE webhooks SET tries = %(n)s", {"n": webhook_delivery.MAX_TRIES - 1})
+
+    await deliver(delivery)
+
+    [row] = await owed(database)
+    assert (row["tries"], row["due_at"], row["error"]) == (webhook_delivery.MAX_TRIES, None, "status 503")
+
+
+async def test_a_row_that_is_refused_keeps_no_other_webhook_waiting(
+    database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
+) -> None:
+    turns = [await ended(database, settings, session_id=f"s-{number}") for number in range(3)]
+    refused = turns[1]
+    await database.fetch(f"ALTER TABLE webhooks ADD CONSTRAINT refused CHECK (turn_id <> '{refused}' OR tries = 0)", {})  # type: ignore[arg-type]
+
+    with capture_logs() as lines:
+        for _ in range(3):
+            await deliver(delivery)
+
+    assert {one["turn_id"] for one in await owed(database) if one["delivered_at"]} == {turns[0], turns[2]}
+    failures = [line for line in lines if line["event"] == "relay.step_failed"]
+    assert [(one["step"], one["error_class"], one["turn_id"], one["log_level"]) for one in failures] == [
+        ("take_webhooks", "CheckViolation", str(refused), "error")
+    ]
+
+
+async def test_a_delivery_that_can_not_be_noted_is_told_loudly(
+    database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
+) -> None:
+    turn_id = await ended(database, settings)
+    await database.fetch("ALTER TABLE webhooks ADD CONSTRAINT refused CHECK (delivered_at IS NULL)", {})
+
+    with capture_logs() as lines:
+        await deliver(delivery)
+
+    [line] = [line for line in lines if line["event"] == "relay.step_failed"]
+    assert (line["step"], line["turn_id"]) == ("note_webhook", str(turn_id))
+
+
+async def test_one_that_takes_its_deliverers_with_it_comes_to_an_end(
+    database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
+) -> None:
+    await ended(database, settings)
+    await database.fetch("UPDATE webhooks SET tries = %(n)s", {"n": webhook_delivery.MAX_TRIES})
+
+    await deliver(delivery)
+
+    [row] = await owed(database)
+    assert (row["due_at"], row["error"], receiver.got) == (None, "its deliverers were lost", [])
+
+
+async def test_a_host_that_is_not_allowed_any_more_gets_nothing(
+    database: Database, settings: Settings, post: WebhookPost, receiver: Receiver
+) -> None:
+    await ended(database, settings)
+    elsewhere = settings.model_copy(update={"webhook_hosts": (HOST,)})
+
+    await deliver(WebhookDelivery(database, elsewhere, post))
+
+    [row] = await owed(database)
+    assert (row["error"], receiver.connections) == ("host not allowed", 0)
+
+
+async def test_a_private_address_is_refused_in_delivery_too(
+    database: Database, settings: Settings, receiver: Receiver
+) -> None:
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    await ended(database, settings)
+
+    await deliver(WebhookDelivery(database, settings, WebhookPost(resolve=resolve)))
+
+    [row] = await owed(database)
+    assert (row["error"], receiver.connections) == ("address refused", 0)
+
+
+async def test_where_webhooks_are_off_none_is_taken(database: Database, settings: Settings, post: WebhookPost) -> None:
+    await ended(database, settings)
+    off = settings.model_copy(update={"webhook_hosts": ()})
+
+    await deliver(WebhookDelivery(database, off, post))
+
+    [row] = await owed(database)
+    assert row["tries"] == 0
+
+
+async def test_of_two_deliverers_at_once_one_delivers(
+    database: Database, settings: Settings, post: WebhookPost, receiver: Receiver
+) -> None:
+    for number in range(8):
+        await ended(database, settings, session_id=f"s{number}")
+    both = [WebhookDelivery(database, settings, post), WebhookDelivery(database, settings, post)]
+
+    async def all_told() -> bool:
+        # What one of them puts off is the other's, too.
+        await asyncio.gather(*(deliver(one) for one in both))
+        return all(row["delivered_at"] for row in await owed(database))
+
+    await until(all_told)
+    assert len(receiver.got) == 8
+    assert len({got.headers["webhook-id"] for got in receiver.got}) == 8
+
+
+async def test_a_slow_receiver_takes_up_its_places_and_no_more(
+    database: Database, settings: Settings, post: WebhookPost, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_delivery, "CONCURRENT", 2)
+    receiver.answers = [None]
+    for number in range(4):
+        await ended(database, settings, session_id=f"s{number}")
+    delivery = WebhookDelivery(database, settings, post)
+
+    assert await delivery.round()
+    await until(lambda: len(receiver.got) == 2)
+    assert await delivery.round()
+
+    assert [row["tries"] for row in await owed(database)].count(1) == 2
+    await receiver.close()
+    await delivery.settled()
+
+
+async def test_the_loop_delivers_and_ends_when_told(
+    database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
+) -> None:
+    stopping = asyncio.Event()
+    running = asyncio.create_task(delivery.run(stopping))
+    await ended(database, settings)
+    await until(lambda: receiver.got)
+    await ended(database, settings, session_id="another")
+
+    await until(lambda: len(receiver.got) == 2)
+    stopping.set()
+    await running

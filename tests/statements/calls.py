@@ -1,0 +1,172 @@
+"""The product's calls on a store, with what a test does not care about filled in."""
+
+import json
+from typing import Any
+from uuid import UUID, uuid4
+
+from tests.support.factories import make_claim, make_submission
+from tests.support.fakes.store_stands import Stand
+from turnstile.errors import SubmissionRefusedError
+from turnstile.statements.claim import Claim, ClaimTerms, claim
+from turnstile.statements.defer import PutOff, put_off
+from turnstile.statements.head import WAKE_HEAD, WAKE_HEAD_UNLESS_HELD
+from turnstile.statements.lost_turns import MARK_LOST
+from turnstile.statements.settle import Held, Settled, SettleRequest, Superseded, settle
+from turnstile.statements.submit import Accepted, submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
+from turnstile.turn.status import TurnStatus
+
+QUEUE = "turns"
+LEASE_SECONDS = 30.0
+NET_SECONDS = 60.0
+MAX_CRASHES = 3
+
+SUCCESS = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply={"say": "hi"})
+FAILURE = Settlement(
+    status=TurnStatus.FAILED,
+    outcome=AttemptOutcome.FAILED,
+    fault=True,
+    error_class="Boom",
+    error="boom",
+    dead_letter=True,
+)
+QUIET_FAILURE = Settlement(
+    status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, error_class="expired", error="too late"
+)
+RETRY = Settlement(
+    status=TurnStatus.PENDING,
+    outcome=AttemptOutcome.RETRIED,
+    after_seconds=10,
+    fault=True,
+    error_class="Boom",
+    error="boom",
+)
+SNOOZE = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.SNOOZED, after_seconds=7.5, refund=True)
+RELEASE = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RELEASED, refund=True)
+JOIN = Settlement(
+    status=TurnStatus.PENDING,
+    outcome=AttemptOutcome.JOINED,
+    after_seconds=900,
+    refund=True,
+    joining=(UUID(int=1), UUID(int=2)),
+    join_policy=JoinPolicy.ALL,
+)
+CANCELED = Settlement(status=TurnStatus.CANCELED, outcome=AttemptOutcome.CANCELED)
+
+SETTLEMENTS = {
+    "success": SUCCESS,
+    "failure": FAILURE,
+    "quiet failure": QUIET_FAILURE,
+    "retry": RETRY,
+    "snooze": SNOOZE,
+    "release": RELEASE,
+    "join": JOIN,
+    "canceled": CANCELED,
+}
+
+
+def terms(worker_id: str = "worker-a", queue: str = QUEUE, *, halt: bool = False) -> ClaimTerms:
+    """The claim terms of one worker."""
+    return ClaimTerms(queue=queue, worker_id=worker_id, lease_seconds=LEASE_SECONDS, max_crashes=MAX_CRASHES, halt=halt)
+
+
+async def submit_one(
+    store: Stand, content: Any = "hello", session_id: str = "s", queue: str = QUEUE, **fields: Any
+) -> Accepted:
+    """Submits one turn, which is accepted."""
+    (answer,) = await submit(
+        store.database, [make_submission(queue, session_id, content, **fields)], net_seconds=NET_SECONDS
+    )
+    assert not isinstance(answer, SubmissionRefusedError)
+    return answer
+
+
+async def claim_one(
+    store: Stand,
+    worker_id: str = "worker-a",
+    session_id: str = "s",
+    queue: str = QUEUE,
+    *,
+    tenant_id: str = "t",
+    halt: bool = False,
+) -> Claim:
+    """Whatever a session's claim gives."""
+    (answer,) = await claim(
+        store.database, terms(worker_id, queue, halt=halt), [make_claim(session_id, tenant_id=tenant_id)]
+    )
+    return answer
+
+
+async def claimed(store: Stand, worker_id: str = "worker-a", session_id: str = "s") -> ClaimedTurn:
+    """A session's head, which can be claimed."""
+    turn = await claim_one(store, worker_id, session_id)
+    assert isinstance(turn, ClaimedTurn)
+    return turn
+
+
+async def settle_one(
+    store: Stand,
+    turn: ClaimedTurn,
+    settlement: Settlement = SUCCESS,
+    *,
+    more: bool = False,
+    next_claim_id: UUID | None = None,
+    halt: bool = False,
+) -> Settled | Superseded | Held:
+    """Ends a claim."""
+    request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=next_claim_id or uuid4())
+    (answer,) = await settle(store.database, terms(halt=halt), [request], json.dumps)
+    return answer
+
+
+async def wake_head(store: Stand, session_id: str = "s") -> list[UUID]:
+    """Owes a session's head a wake-up; the ids of the turns that are owed one now."""
+    rows = await store.database.fetch(WAKE_HEAD, {"tenant": "t", "session": session_id})
+    return [row["id"] for row in rows]
+
+
+async def wake_head_unless_held(store: Stand, session_id: str = "s") -> bool:
+    """The same as a worker does; whether somebody sits on its row."""
+    [row] = await store.database.fetch(WAKE_HEAD_UNLESS_HELD, {"tenant": "t", "session": session_id})
+    return bool(row["held"])
+
+
+async def put_off_session(store: Stand, seconds: float, session_id: str = "s") -> None:
+    """Owes a session a wake-up in so many seconds."""
+    await put_off(store.database, [PutOff("t", session_id, seconds)])
+
+
+async def row_of(store: Stand, turn_id: UUID) -> dict[str, Any]:
+    """A turn's row."""
+    (row,) = [row for row in (await store.snapshot())["turns"] if row["id"] == turn_id]
+    return row
+
+
+async def seconds_from_creation(store: Stand, turn_id: UUID, column: str) -> float | None:
+    """One of a turn's times, as seconds after its submit."""
+    row = await row_of(store, turn_id)
+    return None if row[column] is None else (row[column] - row["created_at"]).total_seconds()
+
+
+async def outcomes(store: Stand, turn_id: UUID) -> list[tuple[int, str]]:
+    """(attempt, outcome) of a turn's ended attempts."""
+    rows = (await store.snapshot())["turn_attempts"]
+    return [(row["attempt"], row["outcome"]) for row in rows if row["turn_id"] == turn_id]
+
+
+async def said(store: Stand, turn_id: UUID) -> list[tuple[str, Any]]:
+    """(role, content) of a turn's messages."""
+    rows = (await store.snapshot())["messages"]
+    return [(row["role"], row["content"]) for row in rows if row["turn_id"] == turn_id]
+
+
+async def mark_lost(store: Stand) -> None:
+    """As a relay whose evidence allows it."""
+    await store.database.fetch(MARK_LOST, {"limit": 200, "lease": LEASE_SECONDS})
+
+
+async def pass_lease(store: Stand) -> None:
+    """Every worker is lost: its lease is over, and its turn is marked."""
+    await store.pass_time(LEASE_SECONDS + 1)
+    await mark_lost(store)

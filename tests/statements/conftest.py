@@ -1,0 +1,34 @@
+"""Both stores for each test: the fake and the real Postgres, on a clock that stands still until it is told to move."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.support.fakes.store_stands import FakeStand, PostgresStand, Stand, put_on_virtual_clock
+from tests.support.stacks.stack import Stack
+from turnstile.backends.postgres.database import Database
+
+DATABASE = "contract_store"
+
+
+@pytest.fixture(scope="session")
+def virtual_database_url(stack: Stack, template: str) -> Iterator[str]:
+    """One database for all tests of this package; each begins with it empty."""
+    url = stack.postgres.create_database(DATABASE, template=template)
+    put_on_virtual_clock(url)
+    yield url
+    stack.postgres.drop_database(DATABASE)
+
+
+@pytest.fixture(params=["fake", pytest.param("postgres", marks=pytest.mark.stack)])
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[Stand]:
+    """An empty store."""
+    if request.param == "fake":
+        yield FakeStand()
+        return
+    url = request.getfixturevalue("virtual_database_url")
+    async with Database(url, "contract", size=4, pinned=True) as database:
+        stand = PostgresStand(url, database)
+        await stand.reset()
+        yield stand
+        stand.close()

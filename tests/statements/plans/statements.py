@@ -1,0 +1,201 @@
+"""The hot statements, each as it is called for ten turns of a burst."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, LiteralString
+from uuid import UUID, uuid4
+
+from tests.statements.plans.crowd import QUEUE, STAMP, TENANT, turn_id
+from turnstile.memory import durable_items as memory_items
+from turnstile.queries import attempts, history
+from turnstile.statements import cancel as cancellation
+from turnstile.statements import cancel_before_submit as chosen_ids
+from turnstile.statements import children, claim, head, lost_turns, redrive, settle, webhooks
+from turnstile.statements import compensate as compensation
+from turnstile.statements import defer as put_off
+from turnstile.statements import halt as halting
+from turnstile.statements import join as joining
+from turnstile.statements import once_values as recorded_values
+from turnstile.statements import read_claims as reading_claims
+from turnstile.statements import renew_lease as renew
+from turnstile.statements import send_due as relay_statements
+from turnstile.statements import submit as submission
+from turnstile.statements import submit_on_busy as double_texting
+from turnstile.statements.submit import ParentClaim, Submission, submit_parameters
+from turnstile.turn.identifiers import TraceContext
+
+TURNS = 10
+NUMBERS = range(1, TURNS + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A statement and its parameters."""
+
+    name: str
+    statement: LiteralString
+    parameters: Mapping[str, Any]
+
+
+def _ids(kind: str) -> list[UUID]:
+    return [turn_id(kind, number) for number in NUMBERS]
+
+
+def _sessions(kind: str) -> dict[str, Any]:
+    return {"tenants": [TENANT] * TURNS, "sessions": [f"burst{kind}-{number}" for number in NUMBERS]}
+
+
+def _session(kind: str) -> dict[str, Any]:
+    return {"tenant": TENANT, "session": f"burst{kind}-1"}
+
+
+def _claims() -> list[UUID]:
+    return [turn_id("claim", number) for number in NUMBERS]
+
+
+_FENCES = list(NUMBERS)
+_COMPENSATING = {"compensates": True, "compensation_expires": 900.0}
+_TERMS = {"queue": QUEUE, "worker": "w", "lease": 30.0}
+
+
+def _claim(kind: str, *, halt: bool, max_crashes: int = 3) -> dict[str, Any]:
+    fresh = {"claims": [uuid4() for _ in NUMBERS], "most_crashes": [9] * TURNS}
+    return {**_sessions(kind), **fresh, **_TERMS, **_COMPENSATING, "halt": halt, "max_crashes": max_crashes}
+
+
+def _settle(status: str, outcome: str, *, halt: bool) -> dict[str, Any]:
+    def same(value: Any) -> list[Any]:
+        return [value] * TURNS
+
+    return {
+        "ids": _ids("running"), "fences": _FENCES, "statuses": same(status), "outcomes": same(outcome),
+        "replies": same('"said"'), "afters": same(0.0), "refunds": same(False), "faults": same(status == "FAILED"),
+        "error_classes": same(None), "errors": same(None), "dead_letters": same(True), "mores": same(True),
+        "claims": [uuid4() for _ in NUMBERS], "joinings": same(None), "join_policies": same(None), "partials": same(None),
+        "queue": QUEUE, "worker": "w", "lease": 30.0, "halt": halt,
+    }  # fmt: skip
+
+
+def _submit(**fields: Callable[[int], Any]) -> dict[str, Any]:
+    def one(number: int) -> Submission:
+        its = {name: value(number) for name, value in fields.items()}
+        return Submission(
+            turn_id=its.pop("turn_id", None) or uuid4(), tenant_id=TENANT, session_id=its.pop("session_id", f"fresh-{number}"),
+            queue=QUEUE, content="said", fingerprint=b"x", trace=TraceContext("0" * 32, "0" * 16), **its,
+        )  # fmt: skip
+
+    return submit_parameters([one(number) for number in NUMBERS], 60.0, 30.0)
+
+
+def _keys() -> dict[str, Any]:
+    keys = [f"key:burstwaiting-{number}" for number in NUMBERS]
+    return {"ords": list(NUMBERS), "tenants": [TENANT] * TURNS, "keys": keys, "ids": _ids("waiting")}
+
+
+def _revive() -> dict[str, Any]:
+    traces = {"traces": ["0" * 32] * TURNS, "spans": ["0" * 16] * TURNS, "expires": [900.0] * TURNS}
+    return {"ids": _ids("failed"), "generations": [1] * TURNS, **traces, "net": 60.0}
+
+
+def _items() -> dict[str, Any]:
+    one = {"kinds": ["fact"], "keys": ["key"], "contents": ["1"], "contexts": [None], "priorities": [0], "tags": [""]}
+    return {**_whose(), **one, "seconds": [60.0], "expected": [None], "write_ids": [uuid4()]}
+
+
+def _whose() -> dict[str, Any]:
+    return {**_session("running"), "turn": turn_id("running", 1), "fence": 1}
+
+
+def _page() -> dict[str, Any]:
+    bounds = {"before": 2**62, "limit": 20, "max_bytes": 1_000_000, "seq": 2, "ordinal": 0}
+    return {**_session("child"), **bounds}
+
+
+def calls() -> Iterator[Call]:
+    """Those of API, worker and operators."""
+    running, failed, waiting = turn_id("running", 1), turn_id("failed", 1), turn_id("waiting", 1)
+    of_running = {"ids": _ids("running"), "fences": _FENCES}
+    many = {"id": waiting, "ids": _ids("waiting"), "tenant": TENANT, "reason": "user"}
+    for halt in (False, True):
+        told = ", on a queue that halts" if halt else ""
+        yield Call(f"claim what waits{told}", claim.CLAIM, _claim("waiting", halt=halt))
+        yield Call(f"claim what is lost{told}", claim.CLAIM, _claim("lost", halt=halt))
+        yield Call(f"claim what is lost once too often{told}", claim.CLAIM, _claim("lost", halt=halt, max_crashes=1))
+        yield Call(f"settle{told}", settle.SETTLE, _settle("SUCCEEDED", "succeeded", halt=halt))
+        yield Call(f"fail{told}", settle.SETTLE, _settle("FAILED", "failed", halt=halt))
+    yield Call("put back", settle.SETTLE, _settle("PENDING", "retried", halt=False))
+    yield Call("find what is lost", lost_turns.FIND_LOST, {"queue": QUEUE, "limit": TURNS, "but_tenants": []})
+    yield Call("read claims", reading_claims.READ_CLAIMS, {**_sessions("running"), "claims": _claims()})
+    yield Call("read ended", claim.READ_ENDED, {**_sessions("running"), "claims": _claims(), "reach": 100})
+    yield Call("reread settled", settle.REREAD_SETTLED, {**of_running, "attempts": [1] * TURNS})
+    yield Call(
+        "compensate", compensation.COMPENSATE_FAILED, {"ids": _ids("failed"), "fences": _FENCES, **_COMPENSATING}
+    )
+    yield Call("renew", renew.RENEW, {**of_running, "lease": 30.0})
+    yield Call("put off", put_off.PUT_OFF, {**_sessions("owed"), "seconds": [10.0] * TURNS})
+    yield Call("wake head", head.WAKE_HEAD, _session("owed"))
+    yield Call("wake head unless held", head.WAKE_HEAD_UNLESS_HELD, _session("owed"))
+    yield Call("wake parents", joining.WAKE_PARENTS, {"ids": _ids("joining")})
+    yield Call("wake joined", joining.WAKE_JOINED, {"limit": TURNS})
+    yield Call("submit", submission.SUBMIT, _submit())
+    yield Call("submit into a session", submission.SUBMIT, _submit(session_id=lambda n: f"burstwaiting-{n}"))
+    yield Call("submit under a key", submission.SUBMIT, _submit(key=lambda n: f"key:{n}"))
+    yield Call("submit under an id", submission.SUBMIT, _submit(turn_id=lambda n: uuid4(), chosen=lambda n: True))
+    yield Call(
+        "submit a child", submission.SUBMIT, _submit(parent=lambda n: ParentClaim(turn_id("running", n), n, "k"))
+    )
+    yield Call("read submissions", submission.READ_SUBMISSIONS, _keys())
+    yield Call("lock a turn's session", cancellation.LOCK_SESSION, many)
+    yield Call("lock a session", cancellation.LOCK_NAMED_SESSION, _session("waiting"))
+    yield Call("lock a turn", cancellation.LOCK_TURN, many)
+    yield Call("lock what is open", cancellation.LOCK_OPEN, {**_session("running"), "scheduled": True})
+    yield Call("cancel", cancellation.CANCEL_PENDING, many)
+    yield Call("ask to stop", cancellation.REQUEST_CANCEL, {"ids": _ids("running"), "reason": "user"})
+    yield Call("leave a tombstone", chosen_ids.LEAVE_TOMBSTONE, many)
+    yield Call("lock a session to look", double_texting.LOCK_SESSION, _session("waiting"))
+    yield Call("busy with", double_texting.BUSY_WITH, _session("running"))
+    yield Call("lock the last", double_texting.LOCK_LAST, _session("running"))
+    yield Call("add an input", double_texting.ADD_INPUT, {"id": waiting, "content": '"more"'})
+    yield Call("read children", children.READ_CHILDREN, {"parent": running})
+    yield Call("read states", children.READ_STATES, {"parent": turn_id("joining", 1), "ids": _ids("child")})
+    yield Call("read outputs", children.READ_OUTPUTS, {"ids": _ids("child")})
+    yield Call("read values", recorded_values.READ_VALUES, _whose())
+    yield Call("record a value", recorded_values.RECORD_VALUE, {**_whose(), "key": "new", "value": "1"})
+    yield Call("reread a value", recorded_values.REREAD_VALUE, {**_whose(), "key": "key"})
+    yield Call("write items", memory_items.WRITE_ITEMS, _items())
+    yield Call("delete items", memory_items.DELETE_ITEMS, _items())
+    yield Call("read items", memory_items.READ_ITEMS, _session("running"))
+    yield Call("version", history.VERSION, _page())
+    yield Call("history", history.HISTORY, _page())
+    yield Call("history page", history.HISTORY_PAGE, _page())
+    yield Call("history as text", history.HISTORY_AS_TEXT, _page())
+    yield Call("contents", history.CONTENTS, {"turns": _ids("child"), "ordinals": [0] * TURNS})
+    yield Call("redrive", redrive.REVIVE, _revive())
+    yield Call("read generations", redrive.READ_GENERATIONS, {"ids": _ids("failed")})
+    yield Call("find compensated", redrive.FIND_COMPENSATED, {"ids": _ids("failed")})
+    yield Call("read a halt", halting.READ_HALT, {"id": failed})
+    yield Call("lock what is halted", halting.LOCK_HALTED, {"id": failed})
+    retry = {"id": failed, "expires": 900.0, "trace": "0" * 32, "span": "0" * 16}
+    yield Call("retry", halting.RETRY, retry)
+    yield Call("owe a dead letter", halting.OWE_DEAD_LETTER, {"id": failed})
+    yield Call("read attempts", attempts.READ, {"tenant": TENANT, "id": failed})
+    due = {"ids": _ids("failed"), "generations": [0] * TURNS}
+    yield Call("take webhooks", webhooks.TAKE, {**due, "stamp": 30.0})
+    yield Call("put off webhooks", webhooks.PUT_OFF, {**due, "seconds": [1.0] * TURNS})
+
+
+def calls_of_the_relay() -> Iterator[Call]:
+    """Those of a relay's round that takes ten.
+
+    MARK_LOST is not among them: it reads all RUNNING turns, by design. They are bounded by the slots.
+    """
+    limit = {"limit": TURNS}
+    asked: dict[str, Any] = {"left_out": [], "only": None}
+    lines = {"queues": [QUEUE] * 2, "deads": [False, True], "limits": [TURNS] * 2, "reaches": [120.0] * 2}
+    net = {"net": 60.0, "seen": 30.0}
+    yield Call("place what is scheduled", relay_statements.PLACE_SCHEDULED, {**asked, "queues": [QUEUE], **limit})
+    yield Call("take what is due", relay_statements.TAKE_DUE, {**asked, **lines, "stamp": 15.0, "resend": 5.0})
+    yield Call("put the net", relay_statements.PUT_NET, {"ids": _ids("waiting"), "stamps": [STAMP] * TURNS, **net})
+    stamps = {"ids": _ids("waiting"), "stamps": [STAMP] * TURNS, "due_ats": [STAMP] * TURNS}
+    yield Call("give back what was not sent", relay_statements.GIVE_BACK, stamps)
+    yield Call("note dead letters", relay_statements.DEAD_LETTERED, {"ids": _ids("failed"), "generations": [1] * TURNS})

@@ -1,0 +1,288 @@
+"""Values, children, joins and compensations: the fake store does what Postgres does."""
+
+from dataclasses import replace
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.statements.calls import (
+    FAILURE,
+    JOIN,
+    MAX_CRASHES,
+    NET_SECONDS,
+    RETRY,
+    SUCCESS,
+    claimed,
+    pass_lease,
+    row_of,
+    said,
+    submit_one,
+    terms,
+)
+from tests.support.factories import make_claim, make_submission
+from tests.support.fakes.store_stands import Stand
+from turnstile.errors import ParentSupersededError
+from turnstile.statements.cancel import CancelReason, cancel
+from turnstile.statements.children import ChildState, KnownChild, read_children, read_outputs, read_states
+from turnstile.statements.claim import claim
+from turnstile.statements.join import wake_joined, wake_parents
+from turnstile.statements.once_values import RecordedValue, read_values, record_value
+from turnstile.statements.settle import SettleRequest, settle
+from turnstile.statements.submit import Accepted, ParentClaim, submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import JoinPolicy, Settlement
+from turnstile.turn.status import TurnStatus
+
+COMPENSATES = replace(terms(), compensates=True, compensation_expires_seconds=50.0)
+
+
+async def parent_of(store: Stand) -> ClaimedTurn:
+    await submit_one(store, session_id="parent")
+    return await claimed(store, session_id="parent")
+
+
+async def start_child(store: Stand, parent: ClaimedTurn, key: str, **fields: Any) -> Any:
+    submission = make_submission("turns", f"child-{key}", parent=ParentClaim(parent.id, parent.fence, key), **fields)
+    (answer,) = await submit(store.database, [submission], net_seconds=NET_SECONDS)
+    return answer
+
+
+async def child_of(store: Stand, parent: ClaimedTurn, key: str) -> Accepted:
+    answer = await start_child(store, parent, key)
+    assert isinstance(answer, Accepted)
+    return answer
+
+
+async def end(store: Stand, turn: ClaimedTurn, settlement: Settlement, by: Any = None) -> None:
+    request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
+    import json
+
+    await settle(store.database, by or terms(), [request], json.dumps)
+
+
+# --- values
+
+
+async def test_a_value_is_written_once(store: Stand) -> None:
+    turn = await parent_of(store)
+
+    first = await record_value(store.database, turn.id, turn.fence, "k", '{"a": [1, null]}')
+    second = await record_value(store.database, turn.id, turn.fence, "k", '"other"')
+
+    assert first == second == RecordedValue({"a": [1, None]})
+    assert await read_values(store.database, turn.id) == {"k": {"a": [1, None]}}
+
+
+async def test_a_claim_that_is_over_writes_none_and_finds_none(store: Stand) -> None:
+    turn = await parent_of(store)
+    await record_value(store.database, turn.id, turn.fence, "k", "1")
+    await end(store, turn, RETRY)
+
+    assert await record_value(store.database, turn.id, turn.fence, "k", "1") is None
+    assert await record_value(store.database, turn.id, turn.fence, "l", "1") is None
+    assert await read_values(store.database, turn.id) == {"k": 1}
+
+
+# --- children
+
+
+async def test_a_child_is_known_by_its_key(store: Stand) -> None:
+    parent = await parent_of(store)
+    child = await child_of(store, parent, "k")
+
+    assert await read_children(store.database, parent.id) == {
+        "k": KnownChild(child.turn_id, "child-k", TurnStatus.PENDING)
+    }
+    row = await row_of(store, child.turn_id)
+    assert (row["parent_turn_id"], row["child_key"], row["kind"]) == (parent.id, "k", "turn")
+
+
+async def test_a_child_that_is_there_is_found_again(store: Stand) -> None:
+    parent = await parent_of(store)
+    child = await child_of(store, parent, "k")
+
+    again = await start_child(store, parent, "k", turn_id=child.turn_id)
+
+    assert (again.turn_id, again.replayed) == (child.turn_id, False)
+
+
+async def test_a_parent_whose_claim_is_over_starts_no_child(store: Stand) -> None:
+    parent = await parent_of(store)
+    await end(store, parent, RETRY)
+
+    assert isinstance(await start_child(store, parent, "k"), ParentSupersededError)
+    assert await read_children(store.database, parent.id) == {}
+
+
+async def test_a_child_is_claimed_as_its_parents(store: Stand) -> None:
+    parent = await parent_of(store)
+    await child_of(store, parent, "k")
+
+    assert (await claimed(store, session_id="child-k")).parent_turn_id == parent.id
+
+
+async def test_states_and_outputs_are_those_of_ones_own_children(store: Stand) -> None:
+    parent = await parent_of(store)
+    good, bad = await child_of(store, parent, "good"), await child_of(store, parent, "bad")
+    await end(store, await claimed(store, session_id="child-good"), SUCCESS)
+    await end(store, await claimed(store, session_id="child-bad"), FAILURE)
+
+    ids = [good.turn_id, bad.turn_id, parent.id]
+    assert await read_states(store.database, parent.id, ids) == {
+        good.turn_id: ChildState(TurnStatus.SUCCEEDED),
+        bad.turn_id: ChildState(TurnStatus.FAILED, "Boom", "boom"),
+    }
+    assert await read_outputs(store.database, ids) == {good.turn_id: {"say": "hi"}}
+
+
+# --- joins
+
+
+async def wait_for(store: Stand, parent: ClaimedTurn, *children: UUID, policy: JoinPolicy = JoinPolicy.ALL) -> None:
+    await end(store, parent, replace(JOIN, joining=children, join_policy=policy))
+
+
+@pytest.mark.parametrize("policy", JoinPolicy)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(SUCCESS, None), (FAILURE, None), (SUCCESS, SUCCESS), (FAILURE, SUCCESS), (FAILURE, FAILURE), (None, None)],
+)
+async def test_a_parent_is_woken_when_its_join_is_over(
+    store: Stand, policy: JoinPolicy, first: Settlement | None, second: Settlement | None
+) -> None:
+    parent = await parent_of(store)
+    children = [await child_of(store, parent, key) for key in "ab"]
+    await wait_for(store, parent, *[child.turn_id for child in children], policy=policy)
+    await store.pass_time(1)
+    for key, settlement in zip("ab", (first, second), strict=True):
+        if settlement is not None:
+            await end(store, await claimed(store, session_id=f"child-{key}"), settlement)
+    ended = [one for one in (first, second) if one is not None]
+    early = FAILURE if policy is JoinPolicy.ALL else SUCCESS
+    over = len(ended) == 2 or early in ended
+
+    woken = await wake_parents(store.database, [parent.id, parent.id, uuid4()])
+
+    assert woken == ([parent.id] if over else [])
+    row = await row_of(store, parent.id)
+    assert (row["joining"] is None) is over
+    assert (row["execute_at"] - row["created_at"]).total_seconds() == (1 if over else 900)
+    assert await wake_joined(store.database) == []
+
+
+async def test_whoever_waits_no_more_is_only_forgotten_as_one_who_waits(store: Stand) -> None:
+    parent = await parent_of(store)
+    child = await child_of(store, parent, "k")
+    await wait_for(store, parent, child.turn_id)
+    await cancel(store.database, "t", parent.id, CancelReason.USER)
+
+    assert await wake_joined(store.database) == [parent.id]
+    row = await row_of(store, parent.id)
+    assert (row["status"], row["joining"], row["join_policy"], row["send_at"]) == ("CANCELED", None, None, None)
+
+
+async def test_an_end_of_another_kind_ends_the_waiting(store: Stand) -> None:
+    parent = await parent_of(store)
+    child = await child_of(store, parent, "k")
+    await wait_for(store, parent, child.turn_id)
+    await store.pass_time(900)
+    again = await claimed(store, session_id="parent")
+
+    await end(store, again, RETRY)
+
+    assert (await row_of(store, parent.id))["joining"] is None
+
+
+# --- compensations
+
+
+async def compensation_of(store: Stand, failed: UUID) -> list[dict[str, Any]]:
+    rows = (await store.snapshot())["turns"]
+    return [row for row in rows if row["parent_turn_id"] == failed]
+
+
+async def test_a_failed_settle_makes_a_compensation(store: Stand) -> None:
+    turn = await parent_of(store)
+    await record_value(store.database, turn.id, turn.fence, "k", '{"b": 1}')
+    await store.pass_time(3)
+
+    await end(store, turn, FAILURE, COMPENSATES)
+
+    [row] = await compensation_of(store, turn.id)
+    assert (row["kind"], row["status"], row["seq"]) == ("compensation", "PENDING", 1)
+    assert (row["trace_id"], row["parent_span_id"]) == (turn.trace_id, turn.span_id)
+    assert (row["expires_at"] - row["created_at"]).total_seconds() == 50
+    assert row["id"].version == 7
+    [(role, content)] = await said(store, row["id"])
+    assert role == "user"
+    assert content == {
+        "turn_id": str(turn.id), "session_id": "parent", "generation": 1, "error_class": "Boom", "error": "boom",
+        "inputs": ["hello"], "values": {"k": {"b": 1}},
+    }  # fmt: skip
+
+
+async def test_a_compensation_is_claimed_as_one_and_has_none(store: Stand) -> None:
+    turn = await parent_of(store)
+    await end(store, turn, FAILURE, COMPENSATES)
+    [row] = await compensation_of(store, turn.id)
+    undoing = await claimed(store, session_id=row["session_id"])
+    assert (undoing.kind, undoing.parent_turn_id) == ("compensation", turn.id)
+
+    await end(store, undoing, FAILURE, COMPENSATES)
+
+    assert await compensation_of(store, undoing.id) == []
+
+
+@pytest.mark.parametrize(("settlement", "by"), [(FAILURE, terms()), (RETRY, COMPENSATES), (SUCCESS, COMPENSATES)])
+async def test_nothing_else_makes_one(store: Stand, settlement: Settlement, by: Any) -> None:
+    turn = await parent_of(store)
+
+    await end(store, turn, settlement, by)
+
+    assert await compensation_of(store, turn.id) == []
+
+
+async def test_a_cancel_that_wins_over_a_failure_makes_none(store: Stand) -> None:
+    turn = await parent_of(store)
+    await cancel(store.database, "t", turn.id, CancelReason.USER)
+
+    await end(store, turn, FAILURE, COMPENSATES)
+
+    assert await compensation_of(store, turn.id) == []
+
+
+@pytest.mark.parametrize("by", [terms(), COMPENSATES])
+async def test_a_crash_loop_makes_one_at_the_claim_that_ends_it(store: Stand, by: Any) -> None:
+    turn = await parent_of(store)
+    for _ in range(MAX_CRASHES):
+        await pass_lease(store)
+        await claim(store.database, by, [make_claim("parent")])
+
+    row = await row_of(store, turn.id)
+    assert (row["status"], row["error_class"]) == ("FAILED", "crash_loop")
+    made = await compensation_of(store, turn.id)
+    assert len(made) == by.compensates
+    for one in made:
+        [(_, content)] = await said(store, one["id"])
+        assert (content["error_class"], content["error"]) == ("crash_loop", "its worker was lost in attempt 3")
+
+
+async def test_a_settle_that_is_repeated_after_a_lost_answer_makes_one_compensation(store: Stand) -> None:
+    turn = await parent_of(store)
+
+    await end(store, turn, FAILURE, COMPENSATES)
+    await end(store, turn, FAILURE, COMPENSATES)
+
+    assert len(await compensation_of(store, turn.id)) == 1
+
+
+async def test_a_superseded_settle_makes_none(store: Stand) -> None:
+    late = await parent_of(store)
+    await pass_lease(store)
+    (successor,) = await claim(store.database, COMPENSATES, [make_claim("parent")])
+    assert isinstance(successor, ClaimedTurn)
+
+    await end(store, late, FAILURE, COMPENSATES)
+
+    assert await compensation_of(store, late.id) == []

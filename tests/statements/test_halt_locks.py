@@ -1,0 +1,140 @@
+"""Halting under concurrency: sessions are locked before turns, and only by what may halt them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from tests.statements.test_claim_races import expire_leases
+from tests.statements.test_settle_races import FAILURE, SUCCESS
+from tests.support.factories import make_claim, make_submission, make_terms
+from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.statements.claim import EndedAtClaim, NoClaim, claim
+from turnstile.statements.halt import retry, skip
+from turnstile.statements.settle import Held, Settled, SettleRequest, settle
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.settlement import Settlement
+from turnstile.turn.status import TurnStatus
+
+HANGS_SECONDS = 15.0
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared and nowhere in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+async def claimed(database: Database, settings: Settings, session_id: str = "s") -> ClaimedTurn:
+    await submit(database, [make_submission("turns", session_id)], net_seconds=60)
+    (turn,) = await claim(database, make_terms(settings), [make_claim(session_id)])
+    assert isinstance(turn, ClaimedTurn)
+    return turn
+
+
+async def settle_one(
+    database: Database, settings: Settings, turn: ClaimedTurn, settlement: Settlement, *, halt: bool
+) -> TurnStatus:
+    request = SettleRequest(turn=turn, settlement=settlement, more=True, next_claim_id=uuid4())
+    (answer,) = await settle(database, make_terms(settings, halt=halt), [request], json.dumps)
+    assert isinstance(answer, Settled)
+    return answer.status
+
+
+@asynccontextmanager
+async def session_locked(settings: Settings) -> AsyncIterator[psycopg.AsyncConnection[tuple[object, ...]]]:
+    """Somebody else's transaction that holds the session's row, as a cancel or a submit does."""
+    async with await psycopg.AsyncConnection.connect(settings.database_url) as other:
+        await other.execute("SELECT FROM sessions FOR NO KEY UPDATE")
+        yield other
+
+
+async def test_a_settle_that_halts_leaves_a_session_that_somebody_has_and_keeps_no_turn_of_it(
+    database: Database, settings: Settings
+) -> None:
+    turn = await claimed(database, settings)
+    async with session_locked(settings) as other:
+        request = SettleRequest(turn=turn, settlement=FAILURE, more=True, next_claim_id=uuid4())
+        answers = await settle(database, make_terms(settings, halt=True), [request], json.dumps)
+
+        assert answers == [Held()]
+        # What a cancel does next.
+        await other.execute("SELECT FROM turns FOR NO KEY UPDATE NOWAIT")
+        await other.commit()
+
+    assert await settle_one(database, settings, turn, FAILURE, halt=True) is TurnStatus.FAILED
+    [row] = await database.fetch("SELECT halted_by FROM sessions", {})
+    assert row["halted_by"] == turn.id
+
+
+@pytest.mark.parametrize(
+    ("settlement", "halt"), [(FAILURE, False), (SUCCESS, True)], ids=["failure, no halt", "success, halting queue"]
+)
+async def test_a_settle_that_halts_nothing_locks_no_session(
+    database: Database, settings: Settings, settlement: Settlement, halt: bool
+) -> None:
+    turn = await claimed(database, settings)
+    async with session_locked(settings):
+        # Would be left as it is.
+        assert await settle_one(database, settings, turn, settlement, halt=halt) is settlement.status
+
+
+async def test_a_claim_that_would_halt_a_session_that_somebody_sits_on_leaves_it_and_takes_the_others(
+    database: Database, settings: Settings
+) -> None:
+    lost = await claimed(database, settings)
+    await submit(database, [make_submission("turns", "other")], net_seconds=60)
+    await expire_leases(database)
+    terms = make_terms(settings, halt=True, max_crashes=1)
+    async with (
+        Database(
+            settings.database_url, "patient", size=1, statement_timeout_seconds=600, lock_timeout_seconds=600
+        ) as patient,
+        await psycopg.AsyncConnection.connect(settings.database_url) as somebody,
+    ):
+        await somebody.execute("SELECT FROM sessions WHERE session_id = 's' FOR NO KEY UPDATE")
+        async with asyncio.timeout(HANGS_SECONDS):
+            left, taken = await claim(patient, terms, [make_claim("s"), make_claim("other")])
+        await somebody.rollback()
+
+        assert (left, isinstance(taken, ClaimedTurn)) == (NoClaim.IDLE, True)
+        [ended] = await claim(patient, terms, [make_claim("s")])
+    assert isinstance(ended, EndedAtClaim)
+    [row] = await database.fetch("SELECT halted_by FROM sessions WHERE session_id = 's'", {})
+    assert row["halted_by"] == lost.id
+
+
+async def test_of_many_decisions_about_one_turn_one_counts(database: Database, settings: Settings) -> None:
+    turn = await claimed(database, settings)
+    await settle_one(database, settings, turn, FAILURE, halt=True)
+
+    answers = await asyncio.gather(
+        *(
+            retry(database, turn.id, start_trace(number), expires_in_seconds=60, requested_by="who")
+            if number % 2
+            else skip(database, turn.id, requested_by="who")
+            for number in range(1, 7)
+        )
+    )
+
+    assert len([answer for answer in answers if answer is not None]) == 1
+    [record] = await database.fetch("SELECT count(*) AS many FROM redrives", {})
+    assert record["many"] == 1
+
+
+async def test_a_submit_to_a_halted_session_is_accepted_and_waits(database: Database, settings: Settings) -> None:
+    turn = await claimed(database, settings)
+    await settle_one(database, settings, turn, FAILURE, halt=True)
+
+    await submit(database, [make_submission("turns")], net_seconds=60)
+
+    (found,) = await claim(database, make_terms(settings), [make_claim()])
+    assert not isinstance(found, ClaimedTurn)

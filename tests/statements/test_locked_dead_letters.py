@@ -1,0 +1,79 @@
+"""Somebody sits on what a dead letter that was moved back would put to work: it waits in the queue, and in nobody's way."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from tests.statements.test_redrive_locks import fail_next
+from tests.support.factories import make_submission
+from tests.support.processing import message_about, processing
+from tests.worker.test_locked_heads import Noting
+from turnstile.backends.postgres.database import LOCK_TIMEOUT_SECONDS, Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.statements.redrive import revive
+from turnstile.statements.submit import submit
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.turn.message import DEAD_LETTER_GENERATION
+from turnstile.worker.session_lock import SessionLock
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared and nowhere in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+@pytest.fixture
+async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
+    opened = SessionLock(settings)
+    yield opened
+    await opened.close()
+
+
+@contextmanager
+def sitting(settings: Settings, table: str) -> Iterator[None]:
+    """Somebody whose transaction has all of the table's rows."""
+    with psycopg.connect(settings.database_url) as somebody:
+        somebody.execute(f"SELECT 1 FROM {table} FOR NO KEY UPDATE")  # type: ignore[call-overload]
+        yield
+        somebody.rollback()
+
+
+async def moved_back(database: Database, settings: Settings) -> ReceivedMessage:
+    """The dead letter of a FAILED turn, as it comes on the turn's queue."""
+    await submit(database, [make_submission("turns", "s")], net_seconds=600.0)
+    turn_id = await fail_next(database, settings, "s", halt=False, compensates=False)
+    plain = message_about(turn_id)
+    return ReceivedMessage(plain.message_id, plain.body, "handle", 1, {DEAD_LETTER_GENERATION: "1"}, False)
+
+
+@pytest.mark.parametrize("table", ["turns", "sessions"])
+async def test_a_dead_letter_whose_row_is_held_is_given_back_and_revives_its_turn_later(
+    settings: Settings, database: Database, lock: SessionLock, table: str
+) -> None:
+    message, sqs = await moved_back(database, settings), Noting()
+
+    with processing(settings, database, lock, "w", queues=sqs) as processor:
+        with sitting(settings, table):
+            # Its connection would be missed by others for as long as that.
+            await asyncio.wait_for(processor.process(message), LOCK_TIMEOUT_SECONDS)
+        assert ([given for given, _ in sqs.given_back], sqs.deleted) == ([message], [])
+
+        await processor.process(message)
+
+    assert sqs.deleted == [message]
+    [row] = await database.fetch("SELECT status, generation FROM turns", {})
+    assert (row["status"], row["generation"]) == ("SUCCEEDED", 2)
+
+
+async def test_whoever_has_the_connection_next_waits_as_long_as_before(settings: Settings) -> None:
+    async with Database(settings.database_url, "test", size=1, pinned=True) as database:
+        before = await database.fetch("SHOW lock_timeout", {})
+
+        await revive(database, [], [], expires_in_seconds=[], net_seconds=60.0, wait_seconds=0.1)
+
+        assert await database.fetch("SHOW lock_timeout", {}) == before

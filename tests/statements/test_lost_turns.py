@@ -1,0 +1,117 @@
+"""Lost turns are marked by a process whose own renewals work, and by no other."""
+
+from typing import Any
+
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+
+from tests.statements.test_claim_races import submit_turns
+from tests.support.factories import Proven, make_claim, make_terms
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.relay.lost_workers import LostWorkers
+from turnstile.relay.renewal_evidence import RenewalEvidence
+from turnstile.statements.claim import claim
+from turnstile.statements.worker_registry import WorkerRecord, announce
+
+
+async def lapse(database: Database) -> None:
+    """Every lease is over; nobody has marked anything."""
+    await database.fetch("UPDATE turns SET lease_until = now() - interval '1 s' WHERE status = 'RUNNING'", {})
+
+
+async def marked(database: Database) -> int:
+    """How many turns are."""
+    return len(await database.fetch("SELECT FROM turns WHERE status = 'RUNNING' AND send_at IS NOT NULL", {}))
+
+
+@pytest.fixture
+async def two_lapsed(database: Database, settings: Settings) -> None:
+    """Two turns of `worker-a`, in sessions of their own."""
+    for session in ("a", "b"):
+        await submit_turns(database, settings, "one", session_id=session)
+        await claim(database, make_terms(settings, "worker-a"), [make_claim(session)])
+    await lapse(database)
+
+
+@pytest.mark.usefixtures("two_lapsed")
+async def test_they_are_marked_and_their_worker_is_said_to_be_lost(database: Database, settings: Settings) -> None:
+    with capture_logs() as logs:
+        await LostWorkers(database, settings, Proven()).mark()
+
+    assert await marked(database) == 2
+    assert [(line["event"], line["log_level"], line["turns"]) for line in logs] == [("worker.lost", "warning", 2)]
+    assert logs[0]["lost_worker"] == "worker-a"
+
+
+@pytest.mark.usefixtures("two_lapsed")
+async def test_they_are_marked_once(database: Database, settings: Settings) -> None:
+    lost = LostWorkers(database, settings, Proven())
+    await lost.mark()
+
+    with capture_logs() as logs:
+        await lost.mark()
+
+    assert logs == []
+
+
+@pytest.mark.usefixtures("two_lapsed")
+async def test_a_worker_that_lives_is_not_said_to_be_lost(
+    database: Database, settings: Settings, announced: Any
+) -> None:
+    """It has given up these turns: their handlers did not end in their time."""
+    announced("worker-a")
+
+    with capture_logs() as logs:
+        await LostWorkers(database, settings, Proven()).mark()
+
+    assert (await marked(database), logs) == (2, [])
+
+
+@pytest.mark.usefixtures("two_lapsed")
+async def test_without_evidence_nothing_is_marked_and_one_line_says_so(database: Database, settings: Settings) -> None:
+    lost = LostWorkers(database, settings, RenewalEvidence(settings.lease_seconds, settings.heartbeat))
+
+    with capture_logs() as logs:
+        await lost.mark()
+        await lost.mark()
+
+    assert await marked(database) == 0
+    assert [(line["event"], line["log_level"]) for line in logs] == [("takeover.forbidden", "warning")]
+
+
+async def test_without_evidence_and_without_a_lost_turn_nothing_is_said(database: Database, settings: Settings) -> None:
+    with capture_logs() as logs:
+        await LostWorkers(database, settings, RenewalEvidence(1.0, 0.3)).mark()
+
+    assert logs == []
+
+
+@pytest.mark.usefixtures("two_lapsed")
+async def test_a_relay_without_a_heartbeat_gathers_evidence_of_its_own(database: Database, settings: Settings) -> None:
+    quick = settings.model_copy(update={"lease_seconds": 0.3, "heartbeat_seconds": 0.2})
+    lost = LostWorkers(database, quick)
+    await lost.mark()
+    assert await marked(database) == 0
+
+    async def has_marked() -> bool:
+        await lost.mark()
+        return await marked(database) == 2
+
+    await until(has_marked)
+
+
+@pytest.fixture
+def announced(database_url: str) -> Any:
+    """Announces a worker, as its heartbeat does."""
+
+    def put(worker_id: str) -> None:
+        record = WorkerRecord(
+            worker_id=worker_id, queue="turns", host="h", pid=1, slots=1, busy=0, dwell_seconds=0.0, draining=False
+        )
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            announce(connection, record)
+
+    return put

@@ -1,0 +1,98 @@
+"""Redrives under concurrency: of a turn and its compensation one goes back to work, whoever asks for which at what moment."""
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+
+from tests.statements.test_settle_races import FAILURE
+from tests.support.factories import make_claim, make_submission, make_terms
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.statements.claim import claim
+from turnstile.statements.halt import LOCK_HALTED, RETRY, retry
+from turnstile.statements.redrive import REVIVE, revive
+from turnstile.statements.settle import SettleRequest, settle
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import start_trace
+
+WAITING = """
+SELECT count(*) AS many FROM pg_stat_activity
+ WHERE datname = current_database() AND wait_event_type = 'Lock' AND application_name = 'test'
+"""
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared and nowhere in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+async def fail_next(database: Database, settings: Settings, session_id: str, *, halt: bool, compensates: bool) -> UUID:
+    (turn,) = await claim(database, make_terms(settings), [make_claim(session_id)])
+    assert isinstance(turn, ClaimedTurn)
+    terms = replace(make_terms(settings, halt=halt), compensates=compensates, compensation_expires_seconds=60.0)
+    request = SettleRequest(turn=turn, settlement=FAILURE, more=False, next_claim_id=uuid4())
+    await settle(database, terms, [request], json.dumps)
+    return turn.id
+
+
+async def failed_pair(database: Database, settings: Settings, halts: str | None) -> dict[str, UUID]:
+    """A turn and its compensation, both FAILED; one of them may halt its session."""
+    await submit(database, [make_submission("turns", "s")], net_seconds=60)
+    turn = await fail_next(database, settings, "s", halt=halts == "turn", compensates=True)
+    [row] = await database.fetch("SELECT session_id FROM turns WHERE kind = 'compensation'", {})
+    undoing = await fail_next(database, settings, row["session_id"], halt=halts == "compensation", compensates=False)
+    return {"turn": turn, "compensation": undoing}
+
+
+async def begin(other: psycopg.AsyncConnection[Any], turn_id: UUID, *, halts: bool) -> None:
+    """What a redrive or a retry does, up to its commit."""
+    if halts:
+        given = {"id": turn_id, "trace": "a" * 32, "span": "b" * 16, "expires": 60.0}
+        await other.execute(LOCK_HALTED, given)
+        done = await (await other.execute(RETRY, given)).fetchone()
+    else:
+        batch = {"ids": [turn_id], "generations": [1], "traces": ["a" * 32], "spans": ["b" * 16], "expires": [60.0]}
+        done = await (await other.execute(REVIVE, {**batch, "net": 60.0})).fetchone()
+    assert done is not None
+
+
+async def ask(database: Database, turn_id: UUID, *, halts: bool) -> bool:
+    """The same of somebody else; whether the turn went back to work."""
+    trace = start_trace(1 << 64 | 1)
+    if halts:
+        return await retry(database, turn_id, trace, expires_in_seconds=60, requested_by="who") is not None
+    return bool(await revive(database, [(turn_id, 1)], [trace], expires_in_seconds=[60.0], net_seconds=60.0))
+
+
+@pytest.mark.parametrize(
+    "halts", [None, "turn", "compensation"], ids=["redrives", "turn retried", "compensation retried"]
+)
+@pytest.mark.parametrize("first", ["turn", "compensation"])
+async def test_of_a_turn_and_its_compensation_one_goes_back_to_work(
+    database: Database, settings: Settings, first: str, halts: str | None
+) -> None:
+    pair = await failed_pair(database, settings, halts)
+    second = next(name for name in pair if name != first)
+    async with await psycopg.AsyncConnection.connect(settings.database_url) as other:
+        await begin(other, pair[first], halts=halts == first)
+        asking = asyncio.create_task(ask(database, pair[second], halts=halts == second))
+
+        async def it_waits() -> bool:
+            cursor = await other.execute(WAITING)
+            return (await cursor.fetchone() or (0,))[0] == 1 or asking.done()
+
+        await until(it_waits)
+        await other.commit()
+
+        assert await asking is False
+    rows = await database.fetch("SELECT id, status FROM turns", {})
+    assert {row["id"]: row["status"] for row in rows} == {pair[first]: "PENDING", pair[second]: "FAILED"}

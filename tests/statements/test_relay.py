@@ -1,0 +1,340 @@
+"""The relay's statements, on both stores: what is due is taken once, and owed again until somebody has it."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.statements.calls import (
+    FAILURE,
+    LEASE_SECONDS,
+    NET_SECONDS,
+    QUEUE,
+    QUIET_FAILURE,
+    RETRY,
+    claimed,
+    mark_lost,
+    row_of,
+    settle_one,
+    submit_one,
+)
+from tests.support.factories import make_submission
+from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
+from turnstile.memory.durable_items import prune_items
+from turnstile.statements.cancel import cancel
+from turnstile.statements.cancel_before_submit import forget_chosen_ids
+from turnstile.statements.prune import AT_ONCE
+from turnstile.statements.redrive import revive
+from turnstile.statements.send_due import DEAD_LETTERED, MAX_NET_SECONDS, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
+from turnstile.statements.submit import forget_submissions, idempotency_key, submit
+from turnstile.statements.worker_registry import SEEN_SECONDS
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.identifiers import start_trace
+
+NOW = ORIGIN + timedelta(seconds=START_SECONDS)
+STAMP_SECONDS = 15.0
+RESEND_SECONDS = 5.0
+
+
+ALL: dict[str, Any] = {"left_out": [], "only": None}
+
+
+def lines(queue: str = QUEUE, *, limit: int = 200, reach: float = 1e9) -> dict[str, Any]:
+    """Wake-ups and dead letters of one queue."""
+    return {"queues": [queue, queue], "deads": [False, True], "limits": [limit, limit], "reaches": [reach, reach]}
+
+
+async def take_due(store: Stand, **asked: Any) -> list[dict[str, Any]]:
+    rest = {name: asked.pop(name) for name in ALL if name in asked}
+    parameters = {**ALL, **rest, **lines(**asked), "stamp": STAMP_SECONDS, "resend": RESEND_SECONDS}
+    return await store.database.fetch(TAKE_DUE, parameters)
+
+
+async def taken(store: Stand) -> list[UUID]:
+    return [row["id"] for row in await take_due(store)]
+
+
+async def put_net(store: Stand, *rows: dict[str, Any]) -> None:
+    parameters = {
+        "ids": [row["id"] for row in rows],
+        "stamps": [row["send_at"] for row in rows],
+        "net": NET_SECONDS,
+        "seen": SEEN_SECONDS,
+    }
+    await store.database.fetch(PUT_NET, parameters)
+
+
+async def dead_lettered(store: Stand, turn_id: UUID, generation: int) -> None:
+    await store.database.fetch(DEAD_LETTERED, {"ids": [turn_id], "generations": [generation]})
+
+
+async def send_in(store: Stand, turn_id: UUID) -> float | None:
+    """Seconds from the submit of a turn until it is owed a message."""
+    row = await row_of(store, turn_id)
+    return None if row["send_at"] is None else (row["send_at"] - row["created_at"]).total_seconds()
+
+
+# --- what is due
+
+
+async def test_nothing_is_taken_before_its_time(store: Stand) -> None:
+    await submit_one(store)
+    await store.pass_time(NET_SECONDS - 0.000001)
+
+    assert await taken(store) == []
+
+
+async def test_what_is_due_is_stamped_so_that_no_other_relay_takes_it(store: Stand) -> None:
+    accepted = await submit_one(store)
+    await store.pass_time(NET_SECONDS)
+
+    assert await taken(store) == [accepted.turn_id]
+    assert await taken(store) == []
+    assert await send_in(store, accepted.turn_id) == NET_SECONDS + STAMP_SECONDS
+    await store.pass_time(STAMP_SECONDS)
+    assert await taken(store) == [accepted.turn_id]
+
+
+async def test_the_earliest_are_taken_first(store: Stand) -> None:
+    accepted = []
+    for _ in range(5):
+        accepted.append((await submit_one(store)).turn_id)
+        await store.pass_time(1)
+    await store.pass_time(NET_SECONDS)
+
+    first = await take_due(store, limit=2)
+    rest = await take_due(store, limit=4)
+
+    assert {row["id"] for row in first} == set(accepted[:2])
+    assert {row["id"] for row in rest} == set(accepted[2:])
+
+
+async def test_what_is_older_than_the_reach_is_left_to_the_full_scan(store: Stand) -> None:
+    old = await submit_one(store)
+    await store.pass_time(100)
+    young = await submit_one(store)
+    await store.pass_time(NET_SECONDS)
+
+    assert [row["id"] for row in await take_due(store, reach=100)] == [young.turn_id]
+    assert [row["id"] for row in await take_due(store)] == [old.turn_id]
+
+
+async def test_a_retry_is_due_when_it_may_run(store: Stand) -> None:
+    accepted = await submit_one(store)
+    await settle_one(store, await claimed(store), RETRY)
+    await store.pass_time(RETRY.after_seconds)
+
+    assert await taken(store) == [accepted.turn_id]
+
+
+# --- the net
+
+
+async def test_the_net_doubles_with_each_send_up_to_an_hour(store: Stand) -> None:
+    accepted = await submit_one(store)
+    waits = []
+    for _ in range(8):
+        await store.pass_time(MAX_NET_SECONDS)
+        (row,) = await take_due(store)
+        await put_net(store, row)
+        now = row["send_at"] - timedelta(seconds=STAMP_SECONDS)
+        waits.append(((await row_of(store, accepted.turn_id))["send_at"] - now).total_seconds())
+
+    assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600]
+    assert (await row_of(store, accepted.turn_id))["sends"] == 8
+
+
+async def test_the_net_of_a_turn_begins_anew_when_it_becomes_the_head(store: Stand) -> None:
+    first, second = await submit_one(store), await submit_one(store)
+    for _ in range(3):
+        await store.pass_time(MAX_NET_SECONDS)
+        for row in await take_due(store):
+            await put_net(store, row)
+    assert (await row_of(store, second.turn_id))["sends"] == 3
+
+    await cancel(store.database, "t", first.turn_id, CancelReason.USER)
+
+    assert (await row_of(store, second.turn_id))["sends"] == 0
+
+
+async def test_a_turn_that_comes_back_from_a_worker_begins_its_net_anew(store: Stand) -> None:
+    accepted = await submit_one(store)
+    await store.pass_time(NET_SECONDS)
+    await put_net(store, *await take_due(store))
+    assert (await row_of(store, accepted.turn_id))["sends"] == 1
+
+    await settle_one(store, await claimed(store), RETRY)
+
+    assert (await row_of(store, accepted.turn_id))["sends"] == 0
+
+
+async def test_a_net_is_not_put_over_another_stamp(store: Stand) -> None:
+    accepted = await submit_one(store)
+    await store.pass_time(NET_SECONDS)
+    (row,) = await take_due(store)
+    await store.pass_time(STAMP_SECONDS)
+    await take_due(store)
+    before = await store.snapshot()
+
+    await put_net(store, row)
+
+    assert await store.snapshot() == before
+    assert (await row_of(store, accepted.turn_id))["sends"] == 0
+
+
+async def test_a_turn_that_was_claimed_meanwhile_needs_no_net(store: Stand) -> None:
+    accepted = await submit_one(store)
+    await store.pass_time(NET_SECONDS)
+    (row,) = await take_due(store)
+    await claimed(store)
+
+    await put_net(store, row)
+
+    assert await send_in(store, accepted.turn_id) is None
+
+
+# --- leases
+
+
+async def test_a_lost_lease_is_owed_a_wake_up_and_then_another_and_another(store: Stand) -> None:
+    accepted = await submit_one(store)
+    await claimed(store)
+    await store.pass_time(LEASE_SECONDS)
+    await mark_lost(store)
+    assert await taken(store) == [], "the lease holds up to its last moment"
+    await store.pass_time(1)
+
+    await mark_lost(store)
+
+    assert await taken(store) == [accepted.turn_id]
+    assert await send_in(store, accepted.turn_id) == LEASE_SECONDS + 1 + RESEND_SECONDS
+    await mark_lost(store)
+    assert await taken(store) == []
+    await store.pass_time(RESEND_SECONDS)
+    assert await taken(store) == [accepted.turn_id]
+
+
+async def test_a_lease_that_was_renewed_meanwhile_is_owed_nothing(store: Stand) -> None:
+    accepted = await submit_one(store)
+    turn = await claimed(store)
+    await store.pass_time(LEASE_SECONDS + 1)
+    await mark_lost(store)
+    store.renew([(turn.id, turn.fence)], LEASE_SECONDS)
+
+    assert await take_due(store) == []
+    assert await send_in(store, accepted.turn_id) is None
+    await store.pass_time(LEASE_SECONDS + 1)
+    await mark_lost(store)
+    assert await taken(store) == [accepted.turn_id]
+
+
+# --- scheduled turns
+
+
+async def place(store: Stand, **asked: Any) -> None:
+    await store.database.fetch(PLACE_SCHEDULED, {**ALL, "queues": [QUEUE], "limit": 200, **asked})
+
+
+async def test_a_scheduled_turn_is_placed_behind_all_that_came_before_its_time(store: Stand) -> None:
+    scheduled = await submit_one(store, execute_at=NOW + timedelta(seconds=100))
+    await submit_one(store)
+    await store.pass_time(99)
+    await place(store)
+    assert (await row_of(store, scheduled.turn_id))["seq"] is None
+    await store.pass_time(1)
+
+    assert await taken(store) != [scheduled.turn_id], "it has no place yet"
+    await place(store)
+
+    assert (await row_of(store, scheduled.turn_id))["seq"] == 2
+    assert await taken(store) == [scheduled.turn_id]
+
+
+async def test_scheduled_turns_are_placed_in_the_order_of_their_times(store: Stand) -> None:
+    times = [30, 10, 20]
+    accepted = [(await submit_one(store, execute_at=NOW + timedelta(seconds=after))).turn_id for after in times]
+    await store.pass_time(60)
+
+    await place(store)
+
+    assert [(await row_of(store, turn_id))["seq"] for turn_id in accepted] == [3, 1, 2]
+
+
+async def test_a_scheduled_turn_that_was_placed_once_stays_there(store: Stand) -> None:
+    accepted = await submit_one(store, execute_at=NOW + timedelta(seconds=10))
+    await store.pass_time(10)
+    await place(store)
+    await submit_one(store)
+
+    await place(store)
+
+    assert (await row_of(store, accepted.turn_id))["seq"] == 1
+
+
+# --- dead letters
+
+
+async def test_a_dead_letter_is_owed_until_it_is_sent(store: Stand) -> None:
+    accepted = await submit_one(store)
+    await settle_one(store, await claimed(store), FAILURE)
+
+    (row,) = await take_due(store)
+    assert (row["status"], row["generation"], row["error_class"]) == ("FAILED", 1, "Boom")
+    await store.pass_time(STAMP_SECONDS)
+    assert await taken(store) == [accepted.turn_id]
+    await dead_lettered(store, accepted.turn_id, 1)
+
+    after = await row_of(store, accepted.turn_id)
+    assert (after["send_at"], (after["dead_lettered_at"] - NOW).total_seconds()) == (None, STAMP_SECONDS)
+
+
+@pytest.mark.parametrize("generation", [0, 2])
+async def test_a_dead_letter_of_another_generation_settles_nothing(store: Stand, generation: int) -> None:
+    accepted = await submit_one(store)
+    await settle_one(store, await claimed(store), FAILURE)
+
+    await dead_lettered(store, accepted.turn_id, generation)
+
+    assert (await row_of(store, accepted.turn_id))["dead_lettered_at"] is None
+
+
+async def test_the_dead_letter_of_a_turn_that_was_revived_settles_nothing(store: Stand) -> None:
+    accepted = await submit_one(store)
+    await settle_one(store, await claimed(store), FAILURE)
+    await revive(
+        store.database, [(accepted.turn_id, 1)], [start_trace(1)], expires_in_seconds=[900], net_seconds=NET_SECONDS
+    )
+
+    await dead_lettered(store, accepted.turn_id, 1)
+
+    row = await row_of(store, accepted.turn_id)
+    assert (row["status"], row["dead_lettered_at"], row["send_at"] is None) == ("PENDING", None, False)
+
+
+async def test_an_end_that_owes_nothing_is_never_taken(store: Stand) -> None:
+    await submit_one(store)
+    await settle_one(store, await claimed(store), QUIET_FAILURE)
+    await submit_one(store)
+    await settle_one(store, await claimed(store))
+    await store.pass_time(10 * MAX_NET_SECONDS)
+
+    assert await taken(store) == []
+
+
+# --- what is old is forgotten
+
+
+async def test_forgetting_tells_whether_there_may_be_more(store: Stand) -> None:
+    many = AT_ONCE + 1
+    submissions = [
+        make_submission(QUEUE, f"s{number}", key=idempotency_key(str(number)), chosen=True) for number in range(many)
+    ]
+    await submit(store.database, submissions, net_seconds=NET_SECONDS)
+    await store.pass_time(100)
+
+    assert [await forget_submissions(store.database, 99) for _ in range(2)] == [True, False]
+    assert [await forget_chosen_ids(store.database, 99) for _ in range(2)] == [True, False]
+    assert await prune_items(store.database) is False
+    snapshot = await store.snapshot()
+    assert (snapshot["submissions"], snapshot["chosen_ids"]) == ([], [])

@@ -1,0 +1,72 @@
+"""Renew, on both stores: whose lease it is, and what comes home with the answer."""
+
+from uuid import uuid4
+
+import pytest
+
+from tests.statements.calls import LEASE_SECONDS, claimed, pass_lease, seconds_from_creation, settle_one, submit_one
+from tests.support.fakes.store_stands import Stand
+from turnstile.statements.cancel import cancel
+from turnstile.statements.renew_lease import Renewal
+from turnstile.turn.cancel_reason import CancelReason
+
+
+async def test_a_lease_is_renewed_from_now_on(store: Stand) -> None:
+    await submit_one(store)
+    turn = await claimed(store)
+    await store.pass_time(10)
+
+    renewals = store.renew([(turn.id, turn.fence)], LEASE_SECONDS)
+
+    assert renewals == [Renewal(turn.id, turn.fence, True, True, False, None)]
+    assert await seconds_from_creation(store, turn.id, "lease_until") == 10 + LEASE_SECONDS
+
+
+async def test_a_lease_that_is_over_is_renewed_if_nobody_took_the_turn(store: Stand) -> None:
+    await submit_one(store)
+    turn = await claimed(store)
+    await pass_lease(store)
+
+    (renewal,) = store.renew([(turn.id, turn.fence)], LEASE_SECONDS)
+
+    assert (renewal.ours, renewal.renewed) == (True, True)
+
+
+async def test_the_lease_of_a_stale_fence_is_lost(store: Stand) -> None:
+    await submit_one(store)
+    zombie = await claimed(store)
+    await pass_lease(store)
+    successor = await claimed(store, "worker-b")
+    await store.pass_time(1)
+
+    renewals = store.renew([(zombie.id, zombie.fence), (successor.id, successor.fence)], LEASE_SECONDS)
+
+    assert sorted((one.fence, one.ours, one.renewed) for one in renewals) == [
+        (zombie.fence, False, False),
+        (successor.fence, True, True),
+    ]
+
+
+async def test_an_ended_or_unknown_turn_is_nobodys(store: Stand) -> None:
+    await submit_one(store)
+    turn = await claimed(store)
+    await settle_one(store, turn)
+    unknown = uuid4()
+
+    renewals = store.renew([(turn.id, turn.fence), (unknown, 1)], LEASE_SECONDS)
+
+    assert {(one.id, one.ours, one.renewed) for one in renewals} == {
+        (turn.id, False, False),
+        (unknown, False, False),
+    }
+
+
+@pytest.mark.parametrize("reason", [CancelReason.USER, CancelReason.SUPERSEDED])
+async def test_a_cancel_request_comes_home_with_the_answer(store: Stand, reason: CancelReason) -> None:
+    await submit_one(store)
+    turn = await claimed(store)
+    await cancel(store.database, "t", turn.id, reason)
+
+    renewals = store.renew([(turn.id, turn.fence)], LEASE_SECONDS)
+
+    assert renewals == [Renewal(turn.id, turn.fence, True, True, True, reason.value)]

@@ -1,0 +1,261 @@
+"""Double texting under concurrency: whatever meets, every input is answered exactly once, or superseded, or refused."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+
+from tests.statements.test_claim_races import settle_one
+from tests.support.factories import make_claim, make_submission, make_terms
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError, SessionBusyError
+from turnstile.statements.cancel import cancel_ahead
+from turnstile.statements.claim import NoClaim, claim
+from turnstile.statements.settle import Settled
+from turnstile.statements.submit import Accepted, Submission, idempotency_key, submit
+from turnstile.statements.submit_on_busy import ADD_INPUT, LOCK_LAST, LOCK_SESSION, Texted, submit_on_busy
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.on_busy import OnBusy
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
+
+SUCCESS = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="done")
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared and nowhere in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+async def text(database: Database, on_busy: OnBusy, submission: Submission) -> Texted:
+    return await submit_on_busy(database, submission, on_busy, net_seconds=60.0)
+
+
+async def rows(database: Database) -> list[dict[str, Any]]:
+    return await database.fetch("SELECT * FROM turns ORDER BY seq", {})
+
+
+async def inputs(database: Database) -> dict[UUID, list[Any]]:
+    """Turn -> what the user said in it."""
+    said = await database.fetch(
+        "SELECT turn_id, jsonb_agg(content ORDER BY ordinal) AS said FROM messages WHERE role = 'user' GROUP BY 1", {}
+    )
+    return {row["turn_id"]: row["said"] for row in said}
+
+
+async def work(database: Database, settings: Settings, stop: asyncio.Event) -> dict[UUID, tuple[Any, ...]]:
+    """A worker of one session until `stop`, and then until nothing is left; what each attempt was given."""
+    given: dict[UUID, tuple[Any, ...]] = {}
+    terms = make_terms(settings)
+    following: object = None
+    while True:
+        last_look = stop.is_set()
+        if not isinstance(following, ClaimedTurn):
+            [following] = await claim(database, terms, [make_claim()])
+        if isinstance(following, ClaimedTurn):
+            assert following.id not in given
+            given[following.id] = following.inputs
+            settled = await settle_one(database, settings, following, SUCCESS, more=True)
+            assert isinstance(settled, Settled)
+            following = settled.next
+        elif following is NoClaim.LOOK_AGAIN:
+            continue
+        elif last_look:
+            return given
+        else:
+            await asyncio.wait({asyncio.ensure_future(stop.wait())}, timeout=0.002)
+
+
+@pytest.mark.parametrize("attempt", range(3))
+async def test_fifty_messages_of_mixed_policies_at_once_lose_and_double_nothing(
+    database: Database, settings: Settings, attempt: int
+) -> None:
+    policies = [*OnBusy] * 13
+    contents = [f"{policy}-{number}" for number, policy in enumerate(policies[:50])]
+    stop = asyncio.Event()
+    worker = asyncio.create_task(work(database, settings, stop))
+
+    async def send(content: str, policy: OnBusy) -> Accepted | SessionBusyError:
+        submission = make_submission(settings.queue, "s", content)
+        if policy is not OnBusy.ENQUEUE:
+            return (await text(database, policy, submission)).answer
+        [answer] = await submit(database, [submission], net_seconds=60.0)
+        assert isinstance(answer, Accepted)
+        return answer
+
+    answers = await asyncio.gather(*(send(*one) for one in zip(contents, policies, strict=False)))
+    stop.set()
+    given = await worker
+
+    found = await rows(database)
+    said = await inputs(database)
+    by_content = {content: turn_id for turn_id, contents in said.items() for content in contents}
+    # Each input stands in exactly one turn, the one that its client was told; a refused one in none.
+    assert Counter(content for contents in said.values() for content in contents).most_common(1)[0][1] == 1
+    for content, answer in zip(contents, answers, strict=True):
+        assert by_content.get(content) == (answer.turn_id if isinstance(answer, Accepted) else None)
+    # Each turn ended, answered with all of its inputs or superseded before or while it ran.
+    assert [row["seq"] for row in found] == list(range(1, len(found) + 1))
+    assert {row["status"] for row in found} <= {"SUCCEEDED", "CANCELED"}
+    for row in found:
+        if row["id"] in given:
+            assert list(given[row["id"]]) == said[row["id"]]
+        if row["status"] == "CANCELED":
+            assert row["cancel_reason"] == "superseded"
+    answered = [row for row in found if row["status"] == "SUCCEEDED"]
+    assert {row["id"] for row in answered} <= given.keys()
+    assert [row["finished_at"] for row in answered] == sorted(row["finished_at"] for row in answered)
+    # A superseded turn stood before an interrupting one, and whoever was refused was told of a turn of this session.
+    interrupts = [row["seq"] for row in found if any(one.startswith("interrupt") for one in said[row["id"]])]
+    assert all(row["seq"] < max(interrupts) for row in found if row["status"] == "CANCELED")
+    refused = {answer.turn_id for answer in answers if isinstance(answer, SessionBusyError)}
+    assert refused <= {row["id"] for row in found}
+
+
+async def test_a_merge_and_a_claim_at_once_agree_on_what_the_handler_is_given(
+    database: Database, settings: Settings
+) -> None:
+    async def both(session: str) -> tuple[Texted, ClaimedTurn]:
+        await submit(database, [make_submission(settings.queue, session, "one")], net_seconds=60.0)
+        merging = text(database, OnBusy.MERGE, make_submission(settings.queue, session, "two"))
+        texted, turn = await asyncio.gather(merging, claimed(database, settings, session))
+        return texted, turn
+
+    outcomes = set()
+    for texted, turn in await asyncio.gather(*(both(f"s-{number}") for number in range(40))):
+        assert isinstance(texted.answer, Accepted)
+        outcomes.add(texted.answer.merged)
+        assert turn.inputs == (("one", "two") if texted.answer.merged else ("one",))
+        assert (texted.answer.turn_id == turn.id) is texted.answer.merged
+    assert outcomes
+
+
+async def test_a_claim_that_comes_while_a_merge_is_under_way_waits_for_its_input(
+    settings: Settings, database: Database
+) -> None:
+    [first] = await submit(database, [make_submission(settings.queue, content="one")], net_seconds=60.0)
+    assert isinstance(first, Accepted)
+    session = {"tenant": "t", "session": "s"}
+    async with database.connection() as merging, merging.transaction():
+        await merging.execute(LOCK_SESSION, session)
+        await merging.execute(LOCK_LAST, session)
+        # Nothing that is locked is claimed: whoever claimed it now would miss the input.
+        assert await claim(database, make_terms(settings), [make_claim()]) == [NoClaim.LOOK_AGAIN]
+        await merging.execute(ADD_INPUT, {"id": first.turn_id, "content": '"two"'})
+
+    assert (await claimed(database, settings, "s")).inputs == ("one", "two")
+
+
+async def test_a_merge_that_comes_while_a_claim_is_under_way_becomes_a_turn_of_its_own(
+    settings: Settings, database: Database
+) -> None:
+    [first] = await submit(database, [make_submission(settings.queue, content="one")], net_seconds=60.0)
+    assert isinstance(first, Accepted)
+    async with await psycopg.AsyncConnection.connect(settings.database_url) as claiming:
+        await claiming.execute(
+            "UPDATE turns SET status = 'RUNNING', attempt = 1, fence = nextval('fence_seq'), send_at = NULL,"
+            " lease_until = now() + interval '1 minute', started_at = now()"
+        )
+        merging = asyncio.create_task(text(database, OnBusy.MERGE, make_submission(settings.queue, content="two")))
+        await waits_for_a_lock(database)
+        await claiming.commit()
+
+    answer = (await merging).answer
+    assert isinstance(answer, Accepted)
+    assert not answer.merged
+    assert await inputs(database) == {first.turn_id: ["one"], answer.turn_id: ["two"]}
+
+
+async def test_an_interrupt_that_comes_while_a_claim_is_under_way_asks_the_claimed_turn_to_stop(
+    settings: Settings, database: Database
+) -> None:
+    """In the interrupt's first look the turn is PENDING; by the time it has the row, it runs."""
+    [first] = await submit(database, [make_submission(settings.queue, content="one")], net_seconds=60.0)
+    assert isinstance(first, Accepted)
+    async with await psycopg.AsyncConnection.connect(settings.database_url) as claiming:
+        await claiming.execute(
+            "UPDATE turns SET status = 'RUNNING', attempt = 1, fence = nextval('fence_seq'), send_at = NULL,"
+            " lease_until = now() + interval '1 minute', started_at = now()"
+        )
+        interrupting = asyncio.create_task(text(database, OnBusy.INTERRUPT, make_submission(settings.queue)))
+        await waits_for_a_lock(database)
+        await claiming.commit()
+
+    assert (await interrupting).asked == (first.turn_id,)
+    row = (await rows(database))[0]
+    assert (row["status"], row["cancel_reason"]) == ("RUNNING", "superseded")
+
+
+async def test_equal_requests_at_once_are_one(database: Database, settings: Settings) -> None:
+    await submit(database, [make_submission(settings.queue, content="one")], net_seconds=60.0)
+
+    async def send(on_busy: OnBusy) -> Accepted | SessionBusyError:
+        submission = make_submission(settings.queue, content="two", key=idempotency_key(on_busy))
+        return (await text(database, on_busy, submission)).answer
+
+    for on_busy in (OnBusy.REJECT, OnBusy.MERGE, OnBusy.INTERRUPT):
+        answers = await asyncio.gather(*(send(on_busy) for _ in range(12)))
+        assert len({answer.turn_id for answer in answers}) == 1
+        assert sorted(answer.replayed for answer in answers) == [False, *[True] * 11]
+    said = await inputs(database)
+    assert sorted(said.values()) == [["one", "two"], ["two"]]
+
+
+async def test_the_same_key_with_different_policies_at_once_is_nobodys_deadlock(
+    database: Database, settings: Settings
+) -> None:
+    """All take the key first, then the session."""
+
+    async def send(number: int) -> object:
+        key, session = idempotency_key(f"k{number % 2}"), f"s{number % 3}"
+        submission = make_submission(settings.queue, session, "x", key=key)
+        if number % 5 == 0:
+            return await submit(database, [submission], net_seconds=60.0)
+        return await text(database, [OnBusy.REJECT, OnBusy.MERGE, OnBusy.INTERRUPT][number % 3], submission)
+
+    answers = await asyncio.gather(*(send(number) for number in range(40)), return_exceptions=True)
+
+    assert [answer for answer in answers if isinstance(answer, DatabaseUnavailableError)] == []
+
+
+async def test_a_cancel_and_its_submit_at_once_meet_whichever_comes_first(
+    database: Database, settings: Settings
+) -> None:
+    async def both(number: int) -> UUID:
+        submission = make_submission(settings.queue, f"s{number}", turn_id=uuid4(), chosen=True)
+        later = submit(database, [submission], net_seconds=60.0)
+        sooner = cancel_ahead(database, "t", submission.turn_id, CancelReason.USER)
+        pair = (later, sooner) if number % 2 else (sooner, later)
+        await asyncio.gather(*pair)
+        return submission.turn_id
+
+    made = await asyncio.gather(*(both(number) for number in range(40)))
+
+    found = {row["id"]: row["status"] for row in await rows(database)}
+    assert found == dict.fromkeys(made, "CANCELED")
+
+
+async def claimed(database: Database, settings: Settings, session_id: str) -> ClaimedTurn:
+    while True:
+        [found] = await claim(database, make_terms(settings), [make_claim(session_id)])
+        if isinstance(found, ClaimedTurn):
+            return found
+        assert found is NoClaim.LOOK_AGAIN
+
+
+async def waits_for_a_lock(database: Database) -> None:
+    async def one_waits() -> bool:
+        found = await database.fetch(
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'", {}
+        )
+        return bool(found)
+
+    await until(one_waits)

@@ -1,0 +1,140 @@
+"""Hints about cancels: heard within moments, and nothing lost without them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from uuid import UUID, uuid4
+
+import pytest
+import redis.asyncio
+import structlog.testing
+
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
+from turnstile.config.settings import Settings
+from turnstile.streaming.cancel_signals import CancelHints, listen
+
+
+class Listening:
+    """One listener, and what it heard."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.heard: list[UUID] = []
+        self.task = asyncio.create_task(listen(settings, self.heard.append))
+
+
+@pytest.fixture
+async def listening(settings: Settings) -> AsyncIterator[Listening]:
+    made = Listening(settings)
+    yield made
+    made.task.cancel()
+
+
+@pytest.fixture
+async def hints(settings: Settings) -> AsyncIterator[CancelHints]:
+    made = CancelHints(settings)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def client(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
+    async with redis.asyncio.Redis.from_url(settings.redis_url, decode_responses=True) as opened:
+        yield opened
+
+
+async def heard(hints: CancelHints, listening: Listening) -> None:
+    """Waits until a hint is heard; the listener may still be on its way, and an unheard hint is nobody's loss."""
+    turn_id = uuid4()
+
+    async def tried() -> bool:
+        await hints.publish([turn_id])
+        return turn_id in listening.heard
+
+    await until(tried)
+
+
+async def test_a_hint_is_heard_by_every_listener(settings: Settings, hints: CancelHints, listening: Listening) -> None:
+    another = Listening(settings)
+    try:
+        await asyncio.gather(heard(hints, listening), heard(hints, another))
+    finally:
+        another.task.cancel()
+
+
+async def test_another_deployments_hints_are_not_heard(
+    settings: Settings, hints: CancelHints, listening: Listening
+) -> None:
+    theirs = CancelHints(settings.model_copy(update={"redis_prefix": "theirs:"}))
+    turn_id = uuid4()
+    await heard(hints, listening)
+
+    await theirs.publish([turn_id])
+    await heard(hints, listening)
+
+    assert turn_id not in listening.heard
+    await theirs.close()
+
+
+@pytest.mark.parametrize(
+    "published",
+    ["nonsense", "", b"\xff\xfe\x00", b"[" * 100_000],
+    ids=["no id", "nothing", "no UTF-8", "very long"],
+)
+async def test_what_is_no_hint_is_passed_over(
+    settings: Settings, client: redis.asyncio.Redis, hints: CancelHints, listening: Listening, published: str | bytes
+) -> None:
+    await heard(hints, listening)
+    connections = await client.client_list(_type="pubsub")
+
+    await client.publish(f"{settings.redis_prefix}hints:cancel", published)
+
+    await heard(hints, listening)
+    assert not listening.task.done()
+    # The same connection: a listener that had to connect again would have missed hints meanwhile.
+    assert {one["id"] for one in await client.client_list(_type="pubsub")} <= {one["id"] for one in connections}
+
+
+async def test_what_fails_while_a_hint_is_heeded_does_not_end_the_listener(
+    settings: Settings, hints: CancelHints
+) -> None:
+    heeded: list[UUID] = []
+
+    def heed(turn_id: UUID) -> None:
+        heeded.append(turn_id)
+        if len(heeded) == 1:
+            raise LookupError("a bug of ours")
+
+    task = asyncio.create_task(listen(settings, heed))
+
+    async def heeded_again() -> bool:
+        await hints.publish([uuid4()])
+        return len(heeded) > 1
+
+    with structlog.testing.capture_logs() as logged:
+        await until(heeded_again)
+    assert "hints.failed" in [line["event"] for line in logged]
+    assert not task.done()
+    task.cancel()
+
+
+async def test_a_listener_that_is_cut_off_comes_back(
+    client: redis.asyncio.Redis, hints: CancelHints, listening: Listening
+) -> None:
+    await heard(hints, listening)
+
+    await client.client_kill_filter(_type="pubsub")
+
+    await heard(hints, listening)
+
+
+async def test_with_redis_away_a_hint_is_given_up_and_heard_again_when_it_is_back(
+    stack: Stack, hints: CancelHints, listening: Listening
+) -> None:
+    await heard(hints, listening)
+    await asyncio.to_thread(stack.redis.stop)
+    try:
+        await hints.publish([uuid4()])
+    finally:
+        await asyncio.to_thread(stack.redis.start)
+
+    await heard(hints, listening)

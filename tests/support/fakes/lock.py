@@ -1,0 +1,244 @@
+"""A stand-in for Redis under the real `worker.session_lock` and `memory.history_cache`: scripts, time to live, flush.
+
+The clients have the few methods that the product calls, so the real batching, circuit and handling of lost answers run on
+top of them. How a call travels is the caller's: `Direct` carries it out at once; the simulation's wire takes time and may
+lose it.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from tests.support.fakes import history
+from turnstile.worker.session_lock import ACQUIRE, EXTEND, RELEASE
+
+Recorder = Callable[[str, tuple[str, ...]], None]
+"""Takes the source (`lua` for what a script does, as MONITOR shows it) and the words of a command."""
+
+
+class FakeRedis:
+    """The server: strings, and lists, with a time to live. `now` gives seconds."""
+
+    def __init__(self, now: Callable[[], float], record: Recorder | None = None) -> None:
+        self._now = now
+        self._record = record
+        self._values: dict[str, Any] = {}
+        self._ends: dict[str, float] = {}
+
+    # --- commands
+
+    def get(self, key: str) -> str | None:
+        """GET"""
+        self._note("GET", key)
+        return self._values[key] if self._lives(key) else None
+
+    def set(self, key: str, value: str, milliseconds: int, *, if_absent: bool = False) -> bool:
+        """SET ... PX, with NX if so asked."""
+        self._note("SET", key, value, *(("NX",) if if_absent else ()), "PX", str(milliseconds))
+        if if_absent and self._lives(key):
+            return False
+        self._values[key] = value
+        self._ends[key] = self._now() + milliseconds / 1000
+        return True
+
+    def pexpire(self, key: str, milliseconds: int) -> int:
+        """PEXPIRE"""
+        self._note("PEXPIRE", key, str(milliseconds))
+        if not self._lives(key):
+            return 0
+        self._ends[key] = self._now() + milliseconds / 1000
+        return 1
+
+    def delete(self, key: str) -> int:
+        """DEL"""
+        self._note("DEL", key)
+        if not self._lives(key):
+            return 0
+        del self._values[key], self._ends[key]
+        return 1
+
+    def elements(self, key: str) -> list[str]:
+        """LRANGE 0 -1"""
+        return list(self._values[key]) if self._lives(key) else []
+
+    def put_elements(self, key: str, elements: Iterable[str], milliseconds: int) -> None:
+        """A list in place of whatever was there. PEXPIRE"""
+        self._values[key] = list(elements)
+        self._ends[key] = self._now() + milliseconds / 1000
+
+    def pttl(self, key: str) -> int:
+        """PTTL"""
+        return int((self._ends[key] - self._now()) * 1000) if self._lives(key) else -2
+
+    def exists(self, key: str) -> bool:
+        """EXISTS"""
+        return self._lives(key)
+
+    def keys(self) -> list[str]:
+        """KEYS *"""
+        return [key for key in list(self._values) if self._lives(key)]
+
+    def flush(self) -> None:
+        """FLUSHALL: also what a failover without its last writes, or an eviction, amounts to."""
+        if self._record is not None:
+            self._record("client", ("FLUSHALL",))
+        self._values.clear()
+        self._ends.clear()
+
+    def eval(self, script: str, keys: tuple[str, ...], args: tuple[Any, ...]) -> Any:
+        """EVAL of one of the product's scripts; an unknown one is a defect of whoever changed it without this."""
+        if self._record is not None:
+            self._record("client", ("EVAL", "", str(len(keys)), *keys, *map(str, args)))
+        return _SCRIPTS[script](self, keys, args)
+
+    def _lives(self, key: str) -> bool:
+        ends = self._ends.get(key)
+        if ends is None:
+            return False
+        if ends > self._now():
+            return True
+        del self._values[key], self._ends[key]
+        return False
+
+    def _note(self, *words: str) -> None:
+        if self._record is not None:
+            self._record("lua", words)
+
+
+def _acquire(redis: FakeRedis, keys: tuple[str, ...], args: tuple[Any, ...]) -> int:
+    key, waiting = keys
+    token, milliseconds = args
+    if redis.set(key, token, milliseconds, if_absent=True):
+        return 1
+    if redis.get(key) == token:
+        redis.pexpire(key, milliseconds)
+        return 1
+    redis.set(waiting, "1", milliseconds)
+    return 0
+
+
+def _release(redis: FakeRedis, keys: tuple[str, ...], args: tuple[Any, ...]) -> int:
+    key, waiting = keys
+    token, milliseconds = args
+    if redis.get(key) != token:
+        return -1
+    if redis.delete(waiting):
+        redis.pexpire(key, milliseconds)
+        return 1
+    redis.delete(key)
+    return 0
+
+
+def _extend(redis: FakeRedis, keys: tuple[str, ...], args: tuple[Any, ...]) -> int:
+    (key,) = keys
+    token, milliseconds = args
+    holder = redis.get(key)
+    if holder == token:
+        return redis.pexpire(key, milliseconds)
+    return 2 if holder is None else 0
+
+
+_SCRIPTS: dict[str, Callable[[FakeRedis, tuple[str, ...], tuple[Any, ...]], Any]] = {
+    **history.SCRIPTS,
+    ACQUIRE: _acquire,
+    RELEASE: _release,
+    EXTEND: _extend,
+}
+
+
+class Carrier(Protocol):
+    """How a call comes to the server and its answer back. Raises redis.exceptions.RedisError for the way there."""
+
+    def ask(self, execute: Callable[[], Any]) -> Awaitable[Any]:
+        """From the event loop."""
+        ...
+
+    def ask_blocking(self, execute: Callable[[], Any]) -> Any:
+        """From a thread."""
+        ...
+
+
+class Direct:
+    """At once, and always."""
+
+    async def ask(self, execute: Callable[[], Any]) -> Any:
+        """Carries it out."""
+        return execute()
+
+    def ask_blocking(self, execute: Callable[[], Any]) -> Any:
+        """Carries it out."""
+        return execute()
+
+
+class _Pipeline:
+    def __init__(self, server: FakeRedis) -> None:
+        self._server = server
+        self._scripts: list[tuple[str, tuple[str, ...], tuple[Any, ...]]] = []
+
+    def eval(self, script: str, many_keys: int, *keys_and_args: Any) -> None:
+        """Queues a script."""
+        self._scripts.append((script, keys_and_args[:many_keys], keys_and_args[many_keys:]))
+
+    def _run(self) -> list[Any]:
+        return list(self._answers())
+
+    def _answers(self) -> Iterator[Any]:
+        for script, keys, args in self._scripts:
+            yield self._server.eval(script, keys, args)
+
+
+class _AsyncPipeline(_Pipeline):
+    def __init__(self, server: FakeRedis, carrier: Carrier) -> None:
+        super().__init__(server)
+        self._carrier = carrier
+
+    async def execute(self, *, raise_on_error: bool = True) -> Any:
+        """Sends what was queued."""
+        return await self._carrier.ask(self._run)
+
+
+class _BlockingPipeline(_Pipeline):
+    def __init__(self, server: FakeRedis, carrier: Carrier) -> None:
+        super().__init__(server)
+        self._carrier = carrier
+
+    def execute(self, *, raise_on_error: bool = True) -> Any:
+        """Sends what was queued."""
+        return self._carrier.ask_blocking(self._run)
+
+
+class AsyncClient:
+    """What `SessionLock` and `HistoryCache` need of redis.asyncio.Redis."""
+
+    def __init__(self, server: FakeRedis, carrier: Carrier) -> None:
+        self._server = server
+        self._carrier = carrier
+
+    def pipeline(self, *, transaction: bool) -> _AsyncPipeline:
+        """Several scripts in one round trip."""
+        if transaction:
+            raise AssertionError("the product asks for no MULTI; this stand-in knows none")
+        return _AsyncPipeline(self._server, self._carrier)
+
+    async def ping(self) -> bool:
+        """PING"""
+        return bool(await self._carrier.ask(lambda: True))
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+class BlockingClient:
+    """What `LockExtender` needs of redis.Redis."""
+
+    def __init__(self, server: FakeRedis, carrier: Carrier) -> None:
+        self._server = server
+        self._carrier = carrier
+
+    def pipeline(self, *, transaction: bool) -> _BlockingPipeline:
+        """Several scripts in one round trip."""
+        if transaction:
+            raise AssertionError("the product asks for no MULTI; this stand-in knows none")
+        return _BlockingPipeline(self._server, self._carrier)
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,315 @@
+"""The fake store's claim, renew and settle: `statements.claim`, `statements.renew_lease`, `statements.settle`."""
+
+import json
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
+from typing import Any
+from uuid import UUID
+
+from tests.support.fakes.store_children import compensate
+from tests.support.fakes.store_clock import SECOND, interval
+from tests.support.fakes.store_rows import (
+    AttemptRow,
+    Instant,
+    MessageRow,
+    SessionRow,
+    TurnRow,
+    by_id,
+    by_seq,
+    columns,
+    jsonb,
+)
+from tests.support.fakes.store_submit import last_answered
+from tests.support.fakes.store_tables import Tables
+from turnstile.turn.status import TurnStatus
+
+Parameters = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+
+PENDING, RUNNING, SUCCEEDED, FAILED, CANCELED = TurnStatus
+
+READ_COLUMNS = (
+    *("claim_id", "id", "tenant_id", "session_id", "seq", "queue", "attempt", "failures", "crashes", "max_attempts"),
+    *("generation", "fence", "timeout_seconds", "metadata", "trace_id", "span_id", "kind", "parent_turn_id"),
+)
+ENDED_COLUMNS = ("claim_id", "tenant_id", "session_id", "seq", "trace_id", "error_class")
+SETTLE_COLUMNS = (
+    *("ids", "fences", "statuses", "outcomes", "replies", "afters", "refunds", "faults", "error_classes", "errors"),
+    *("dead_letters", "mores", "claims", "joinings", "join_policies", "partials"),
+)
+
+
+def _wanted(parameters: Parameters) -> Iterable[tuple[str, str, UUID]]:
+    return zip(parameters["tenants"], parameters["sessions"], parameters["claims"], strict=True)
+
+
+def claim(tables: Tables, parameters: Parameters) -> Rows:
+    """CLAIM."""
+    now = tables.now()
+    answers: dict[UUID, dict[str, Any]] = {}
+    due: dict[UUID, tuple[UUID, TurnRow]] = {}
+    for (tenant_id, session_id, claim_id), most in zip(_wanted(parameters), parameters["most_crashes"], strict=True):
+        session = tables.sessions.get((tenant_id, session_id))
+        head = tables.head_of(tenant_id, session_id)
+        free = head is not None and session is not None and session.halted_by is None
+        crashes = 0 if head is None else head.crashes + (head.status is RUNNING)
+        answers[claim_id] = {
+            **dict.fromkeys(("turn_id", "tenant_id", "session_id", "seq", "trace_id", "status", "error_class")),
+            "lost_worker": None,
+            "crashes": crashes,
+            "left_over": False,
+            "claim_id": claim_id,
+            "known": session is not None,
+            "ours": head is not None and head.queue == parameters["queue"],
+            "due": free and head is not None and head.is_due(now),
+            "running": head is not None and head.status is RUNNING and (head.lease_until or 0) >= now,
+        }
+        if head is None or not free or head.queue != parameters["queue"]:
+            continue
+        if head.is_due(now) or _may_be_taken_over(tables, head):
+            if crashes > most:
+                answers[claim_id]["left_over"] = True
+            else:
+                # Of two claims for one session in one statement, one gets it.
+                due.setdefault(head.id, (claim_id, head))
+    for _, (claim_id, row) in sorted(due.items(), key=itemgetter(0)):
+        answers[claim_id].update(_take(tables, row, claim_id, parameters))
+    return list(answers.values())
+
+
+def _may_be_taken_over(tables: Tables, row: TurnRow) -> bool:
+    over = row.status is RUNNING and row.lease_until is not None and row.lease_until < tables.now()
+    return over and row.send_at is not None
+
+
+def seconds_of(instant: Instant) -> float:
+    """Virtual seconds."""
+    return instant / SECOND
+
+
+def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) -> dict[str, Any]:
+    now = tables.now()
+    was, crash_loop = row.status, row.crashes + 1 >= parameters["max_crashes"]
+    lost = columns(row, ("attempt", "fence", "worker_id", "started_at"))
+    if was is PENDING:
+        verdict = RUNNING
+    elif row.cancel_requested_at is not None:
+        verdict = CANCELED
+    else:
+        verdict = FAILED if crash_loop else RUNNING
+    running, failed = verdict is RUNNING, verdict is FAILED
+    tables.update_turn(
+        row,
+        status=verdict,
+        attempt=row.attempt + running,
+        crashes=row.crashes + (was is RUNNING),
+        fence=tables.next_fence(),
+        claim_id=claim_id,
+        worker_id=parameters["worker"],
+        lease_until=now + interval(parameters["lease"]) if running else None,
+        started_at=now if running else row.started_at,
+        finished_at=None if running else now,
+        expires_at=row.expires_at + (now - (row.started_at or now) if was is RUNNING else 0),
+        send_at=now if failed and not parameters["halt"] else None,
+        error_class="crash_loop" if failed else row.error_class,
+        error=f"its worker was lost in attempt {row.attempt}" if failed else row.error,
+    )
+    if was is RUNNING:
+        lost_attempt = AttemptRow(turn_id=row.id, generation=row.generation, finished_at=now, outcome="lost", **lost)
+        tables.insert_attempt(lost_attempt)
+    if failed:
+        compensate(tables, row, parameters)
+    if failed and parameters["halt"]:
+        _halt(tables, row)
+    elif not running:
+        _wake_heir(tables, tables.sessions[row.tenant_id, row.session_id])
+    return {
+        **columns(row, ("tenant_id", "session_id", "seq", "trace_id", "error_class")),
+        "turn_id": row.id,
+        "status": verdict.value,
+        "due": False,
+        "lost_worker": lost["worker_id"] if was is RUNNING else None,
+    }
+
+
+def _halt(tables: Tables, row: TurnRow) -> None:
+    tables.update_session(tables.sessions[row.tenant_id, row.session_id], halted_by=row.id, updated_at=tables.now())
+
+
+def _wake_heir(tables: Tables, session: SessionRow) -> None:
+    if session.head is not None and session.head.is_due(tables.now()):
+        tables.update_turn(session.head, send_at=tables.now(), sends=0)
+
+
+def read_claims(tables: Tables, parameters: Parameters) -> Rows:
+    """READ_CLAIMS."""
+    now, found = tables.now(), []
+    for tenant_id, session_id, claim_id in _wanted(parameters):
+        row = tables.running_in(tenant_id, session_id)
+        if row is None or row.claim_id != claim_id or row.started_at is None:
+            continue
+        said = tables.messages.get(row.id, ())
+        inputs = [one for one in said if (one.role, one.kind) == ("user", "message")]
+        before = last_answered(tables.sessions[tenant_id, session_id], row.seq or 0)
+        found.append(
+            {
+                **columns(row, READ_COLUMNS),
+                "created_at": tables.to_datetime(row.created_at),
+                "expires_in_seconds": seconds_of(row.expires_at - now),
+                "dwell_seconds": seconds_of(row.started_at - max(row.created_at, row.execute_at or row.created_at)),
+                "contents": [one.content for one in inputs] or None,
+                "ordinals": [one.ordinal for one in inputs] or None,
+                "times": [tables.to_datetime(one.created_at) for one in inputs] or None,
+                "version_seq": before and before.seq,
+                "version_claim": before and before.claim_id,
+                # No simulated handler writes any.
+                "memory_version": 0,
+            }
+        )
+    return found
+
+
+def read_ended(tables: Tables, parameters: Parameters) -> Rows:
+    """READ_ENDED."""
+    found: Rows = []
+    for tenant_id, session_id, claim_id in _wanted(parameters):
+        session, head = tables.sessions.get((tenant_id, session_id)), tables.head_of(tenant_id, session_id)
+        rows = () if session is None else sorted(session.by_seq.values(), key=by_seq, reverse=True)
+        for row in [one for one in rows if head is None or by_seq(one) < by_seq(head)][: parameters["reach"]]:
+            if row.claim_id == claim_id and row.status in (FAILED, CANCELED):
+                found.append({**columns(row, ENDED_COLUMNS), "turn_id": row.id, "status": row.status.value})
+    return found
+
+
+def renew(tables: Tables, parameters: Parameters) -> Rows:
+    """RENEW."""
+    answers = []
+    for turn_id, fence in zip(parameters["ids"], parameters["fences"], strict=True):
+        row = tables.turns.get(turn_id)
+        ours = row is not None and row.fence == fence and row.status is RUNNING
+        if row is not None and ours:
+            tables.update_turn(row, lease_until=tables.now() + interval(parameters["lease"]), send_at=None)
+        answers.append(
+            {
+                "id": turn_id,
+                "fence": fence,
+                "ours": ours,
+                "renewed": ours,
+                "cancel_requested": row is not None and row.cancel_requested_at is not None,
+                "cancel_reason": row and row.cancel_reason,
+            }
+        )
+    return answers
+
+
+def settle(tables: Tables, parameters: Parameters) -> Rows:
+    """SETTLE."""
+    asked = [
+        dict(zip(SETTLE_COLUMNS, values, strict=True))
+        for values in zip(*(parameters[name] for name in SETTLE_COLUMNS), strict=True)
+    ]
+    for one in asked:
+        # Before anything is written: one reply that can't be stored refuses the whole statement.
+        one["replies"] = jsonb(one["replies"])
+        one["partials"] = None if one["partials"] is None else jsonb(one["partials"])
+    answers: Rows = []
+    heads: list[tuple[TurnRow, dict[str, Any]]] = []
+    for one in asked:
+        row = tables.turns.get(one["ids"])
+        if row is None or row.fence != one["fences"] or row.status is not RUNNING:
+            continue
+        _end(tables, row, one, halt=parameters["halt"])
+        answers.append({"id": row.id, "fence": row.fence, "status": row.status.value, "look_again": False})
+        answers[-1].update(_reply(tables, row))
+        session = tables.sessions[row.tenant_id, row.session_id]
+        if row.status is not PENDING and session.halted_by is None and session.head is not None:
+            heads.append((session.head, one))
+    for head, one in sorted(heads, key=lambda pair: by_id(pair[0])):
+        _go_on(tables, head, one, parameters)
+    return answers
+
+
+def _reply(tables: Tables, row: TurnRow) -> dict[str, Any]:
+    if row.status is not SUCCEEDED:
+        return dict.fromkeys(("seq", "ordinal", "role", "reply", "replied_at"))
+    reply = tables.messages[row.id][-1]
+    return {
+        **columns(reply, ("ordinal", "role")),
+        "seq": row.seq,
+        "reply": json.dumps(reply.content, ensure_ascii=False),
+        "replied_at": tables.to_datetime(reply.created_at),
+    }
+
+
+def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool) -> None:
+    now, attempt = tables.now(), row.attempt
+    canceled = row.cancel_requested_at is not None
+    final = CANCELED if canceled else TurnStatus(asked["statuses"])
+    waits = final is PENDING
+    later = now + interval(asked["afters"])
+    tables.update_turn(
+        row,
+        status=final,
+        attempt=attempt - (asked["refunds"] and waits),
+        failures=row.failures + asked["faults"],
+        crashes=0 if waits and asked["outcomes"] in ("retried", "snoozed", "joined") else row.crashes,
+        lease_until=None,
+        execute_at=later if waits and asked["afters"] > 0 else row.execute_at,
+        send_at=later if waits else now if final is FAILED and asked["dead_letters"] and not halt else None,
+        sends=0,
+        joining=_uuids(asked["joinings"]) if waits else None,
+        join_policy=asked["join_policies"] if waits else None,
+        finished_at=None if waits else now,
+        error_class=asked["error_classes"],
+        error=asked["errors"],
+    )
+    if final is FAILED and halt:
+        _halt(tables, row)
+    ordinal = max((one.ordinal for one in tables.messages.get(row.id, ())), default=-1) + 1
+    if final is SUCCEEDED:
+        tables.insert_message(MessageRow(row.id, ordinal, "assistant", asked["replies"], now))
+    if final is CANCELED and asked["partials"] is not None:
+        tables.insert_message(MessageRow(row.id, ordinal, "assistant", asked["partials"], now, "partial"))
+    tables.insert_attempt(
+        AttemptRow(
+            turn_id=row.id,
+            attempt=attempt,
+            finished_at=now,
+            outcome="canceled" if canceled else asked["outcomes"],
+            **columns(row, ("fence", "generation", "worker_id", "started_at", "error_class", "error")),
+        )
+    )
+
+
+def _uuids(text: str | None) -> list[UUID] | None:
+    return None if text is None else [UUID(one) for one in text.strip("{}").split(",")]
+
+
+def _go_on(tables: Tables, head: TurnRow, asked: dict[str, Any], parameters: Parameters) -> None:
+    now = tables.now()
+    if not head.is_due(now):
+        return
+    if not (asked["mores"] and head.queue == parameters["queue"] and head.crashes == 0):
+        tables.update_turn(head, send_at=now, sends=0)
+        return
+    tables.update_turn(
+        head,
+        status=RUNNING,
+        attempt=head.attempt + 1,
+        fence=tables.next_fence(),
+        claim_id=asked["claims"],
+        worker_id=parameters["worker"],
+        lease_until=now + interval(parameters["lease"]),
+        started_at=now,
+        send_at=None,
+    )
+
+
+def reread_settled(tables: Tables, parameters: Parameters) -> Rows:
+    """REREAD_SETTLED."""
+    answers = []
+    for turn_id, fence, attempt in zip(parameters["ids"], parameters["fences"], parameters["attempts"], strict=True):
+        ended = {(one.attempt, one.fence): one.outcome for one in tables.attempts.get(turn_id, ())}
+        ours = (row := tables.turns.get(turn_id)) is not None and row.fence == fence and row.status is RUNNING
+        answers.append({"id": turn_id, "fence": fence, "outcome": ended.get((attempt, fence)), "ours": ours})
+    return answers

@@ -1,0 +1,289 @@
+"""The fake store's submit and reads: `statements.submit`, `queries.history` and what else asks for rows by id."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+from tests.support.fakes.store_children import has_successor, holds
+from tests.support.fakes.store_clock import interval
+from tests.support.fakes.store_rows import (
+    ChosenIdRow,
+    Instant,
+    MessageRow,
+    SessionRow,
+    SubmissionRow,
+    TurnRow,
+    columns,
+    jsonb,
+)
+from tests.support.fakes.store_tables import Tables
+from turnstile.statements import prune as forgetting
+from turnstile.statements.redrive import REPLACED
+from turnstile.turn.status import TurnStatus
+
+Parameters = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+
+SUBMIT_COLUMNS = (
+    *("ords", "ids", "tenants", "sessions", "queues", "keys", "fingerprints", "contents", "execute_ats", "expires"),
+    *("max_attempts", "timeouts", "metadatas", "trace_ids", "span_ids", "parent_span_ids", "webhook_urls"),
+    *("chosens", "parents", "parent_fences", "child_keys"),
+)
+
+
+def submit(tables: Tables, parameters: Parameters) -> Rows:
+    """SUBMIT."""
+    asked = [
+        dict(zip(SUBMIT_COLUMNS, values, strict=True))
+        for values in zip(*(parameters[name] for name in SUBMIT_COLUMNS), strict=True)
+    ]
+    for one in asked:
+        # Before anything is written: one value that can't be stored refuses the whole statement.
+        one["contents"], one["metadatas"] = jsonb(one["contents"]), jsonb(one["metadatas"])
+    # What was there before the statement: an id that comes twice in it is not free, whatever became of the first.
+    seen: set[UUID] = set()
+    answers: Rows = []
+    for one in asked:
+        taken = one["ids"] in tables.turns or one["ids"] in seen
+        seen.add(one["ids"])
+        fence = one["parent_fences"]
+        if taken or (fence is not None and not holds(tables, one["parents"], fence)):
+            continue
+        row = _record(tables, one, parameters["net"], parameters["seen"])
+        if row is not None:
+            answer, wake = answer_of(tables, row), row.status is TurnStatus.PENDING
+            answers.append({"ord": one["ords"], "answer": answer, "wake": wake})
+    return answers
+
+
+def stored(content: Any) -> Any:
+    """A `Jsonb` as it stands in the table."""
+    return jsonb(json.dumps(content.obj))
+
+
+def _record(tables: Tables, asked: dict[str, Any], net_seconds: float, seen_seconds: float) -> TurnRow | None:
+    now = tables.now()
+    execute_at = tables.from_datetime(asked["execute_ats"])
+    later = execute_at if execute_at is not None and execute_at > now else None
+    net = interval(max(net_seconds, 2 * tables.dwell(asked["queues"], seen_seconds)))
+    row = TurnRow(
+        id=asked["ids"],
+        tenant_id=asked["tenants"],
+        session_id=asked["sessions"],
+        queue=asked["queues"],
+        execute_at=later,
+        send_at=now + net if later is None else later,
+        expires_at=(now if later is None else later) + interval(asked["expires"]),
+        max_attempts=asked["max_attempts"],
+        timeout_seconds=asked["timeouts"],
+        metadata=asked["metadatas"],
+        trace_id=asked["trace_ids"],
+        span_id=asked["span_ids"],
+        parent_span_id=asked["parent_span_ids"],
+        webhook_url=asked["webhook_urls"],
+        parent_turn_id=asked["parents"],
+        child_key=asked["child_keys"],
+        created_at=now,
+    )
+    if asked["keys"] is not None:
+        accepted = SubmissionRow(
+            tenant_id=row.tenant_id,
+            key=asked["keys"],
+            fingerprint=asked["fingerprints"],
+            turn_id=row.id,
+            answer=answer_of(tables, row),
+            created_at=now,
+        )
+        if not tables.insert_submission(accepted):
+            return None
+    if asked["chosens"]:
+        _meet(tables, row)
+    in_line = row.status is TurnStatus.PENDING and later is None
+    session = tables.sessions.get((row.tenant_id, row.session_id))
+    session = session or tables.insert_session(row.tenant_id, row.session_id)
+    tables.update_session(session, last_seq=session.last_seq + in_line, updated_at=now)
+    row.seq = session.last_seq if in_line else None
+    tables.insert_turn(row)
+    tables.insert_message(MessageRow(row.id, 0, "user", asked["contents"], now))
+    return row
+
+
+def _meet(tables: Tables, row: TurnRow) -> None:
+    met = tables.chosen_ids.get((row.tenant_id, row.id))
+    if met is None:
+        now = tables.now()
+        tables.insert_chosen_id(ChosenIdRow(row.tenant_id, row.id, created_at=now, submitted_at=now))
+        return
+    if met.submitted_at is None:
+        tables.update_chosen_id(met, submitted_at=tables.now())
+    if met.canceled_at is not None:
+        row.status, row.send_at, row.finished_at = TurnStatus.CANCELED, None, tables.now()
+        row.cancel_requested_at, row.cancel_reason = met.canceled_at, met.reason
+
+
+def answer_of(tables: Tables, row: TurnRow) -> dict[str, Any]:
+    """ANSWER."""
+    return {
+        **columns(row, ("session_id", "queue", "trace_id", "span_id", "parent_span_id")),
+        "id": str(row.id),
+        "execute_at": _iso(tables, row.execute_at),
+        "expires_at": _iso(tables, row.expires_at),
+        "created_at": _iso(tables, row.created_at),
+    }
+
+
+def _iso(tables: Tables, instant: Instant | None) -> str | None:
+    moment: datetime | None = tables.to_datetime(instant)
+    if moment is None:
+        return None
+    # Postgres writes no zeroes at the end of a fraction.
+    fraction = f".{moment.microsecond:06}".rstrip("0").rstrip(".")
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}+00:00"
+
+
+def read_submissions(tables: Tables, parameters: Parameters) -> Rows:
+    """READ_SUBMISSIONS."""
+    answers: Rows = []
+    for place, tenant_id, key, turn_id in zip(
+        *(parameters[name] for name in ("ords", "tenants", "keys", "ids")), strict=True
+    ):
+        kept = tables.submissions.get((tenant_id, key)) if key is not None else None
+        row = tables.turns.get(turn_id) if key is None else None
+        if kept is not None:
+            answers.append({"ord": place, "fingerprint": kept.fingerprint, "answer": kept.answer})
+        elif row is not None and row.tenant_id == tenant_id:
+            answers.append({"ord": place, "fingerprint": None, "answer": answer_of(tables, row)})
+    return answers
+
+
+def forget_submissions(tables: Tables, parameters: Parameters) -> Rows:
+    """FORGET_SUBMISSIONS."""
+    limit = tables.now() - interval(parameters["older_than"])
+    # In the order of their making, which is that of `created_at`.
+    oldest = islice(tables.submissions.values(), forgetting.AT_ONCE)
+    gone = [row for row in oldest if row.created_at < limit]
+    for row in gone:
+        tables.delete_submission(row)
+    return [{"gone": len(gone)}]
+
+
+def forget_chosen_ids(tables: Tables, parameters: Parameters) -> Rows:
+    """FORGET_CHOSEN_IDS."""
+    limit = tables.now() - interval(parameters["older_than"])
+    oldest = islice(tables.chosen_ids.values(), forgetting.AT_ONCE)
+    gone = [row for row in oldest if row.created_at < limit]
+    for row in gone:
+        tables.delete_chosen_id(row)
+    return [{"gone": len(gone)}]
+
+
+def history(tables: Tables, parameters: Parameters) -> Rows:
+    """HISTORY: the newest first."""
+    session = tables.sessions.get((parameters["tenant"], parameters["session"]))
+    found: Rows = []
+    for row in reversed(session.answered if session else ()):
+        if row.seq is None or row.seq >= parameters["before"]:
+            continue
+        for said in sorted(tables.messages[row.id], key=lambda one: -one.ordinal):
+            if len(found) == parameters["limit"]:
+                return found
+            if said.kind == "message":
+                content = {**columns(said, ("turn_id", "ordinal", "role", "content")), "seq": row.seq}
+                found.append({**content, "created_at": tables.to_datetime(said.created_at)})
+    return found
+
+
+def history_as_text(tables: Tables, parameters: Parameters) -> Rows:
+    """HISTORY_AS_TEXT."""
+    found: Rows = []
+    for row in history(tables, parameters):
+        text = json.dumps(row.pop("content"), ensure_ascii=False)
+        found.append({**row, "text": text if len(text.encode()) <= parameters["max_bytes"] else None})
+    return found
+
+
+def contents(tables: Tables, parameters: Parameters) -> Rows:
+    """CONTENTS."""
+    wanted = zip(parameters["turns"], parameters["ordinals"], strict=True)
+    return [
+        columns(said, ("turn_id", "ordinal", "content"))
+        for turn_id, ordinal in wanted
+        for said in tables.messages.get(turn_id, ())
+        if said.ordinal == ordinal
+    ]
+
+
+def last_answered(session: SessionRow, before: int) -> TurnRow | None:
+    """`turn.conversation.LAST_ANSWERED`."""
+    # By the end of a sorted list: nearly always the first is it.
+    return next((row for row in reversed(session.answered) if row.seq is not None and row.seq < before), None)
+
+
+def version(tables: Tables, parameters: Parameters) -> Rows:
+    """VERSION."""
+    session = tables.sessions.get((parameters["tenant"], parameters["session"]))
+    if session is None:
+        return []
+    last = last_answered(session, parameters["before"])
+    return [{"seq": last and last.seq, "claim_id": last and last.claim_id}]
+
+
+def session_exists(tables: Tables, parameters: Parameters) -> Rows:
+    """SESSION_EXISTS."""
+    return [{"?column?": 1}] if (parameters["tenant"], parameters["session"]) in tables.sessions else []
+
+
+def read_owner(tables: Tables, parameters: Parameters) -> Rows:
+    """READ_OWNER."""
+    row = tables.turns.get(parameters["id"])
+    return [] if row is None else [columns(row, ("tenant_id", "session_id", "queue"))]
+
+
+def read_generations(tables: Tables, parameters: Parameters) -> Rows:
+    """READ_GENERATIONS."""
+    found = [tables.turns[turn_id] for turn_id in dict.fromkeys(parameters["ids"]) if turn_id in tables.turns]
+    return [
+        {
+            "id": row.id,
+            "generation": row.generation,
+            "status": REPLACED if row.status is TurnStatus.FAILED and has_successor(tables, row) else row.status.value,
+        }
+        for row in found
+    ]
+
+
+def statuses(tables: Tables, parameters: Parameters) -> Rows:
+    """`queries.operator_turns.STATUSES`."""
+    found = [tables.turns[turn_id] for turn_id in dict.fromkeys(parameters["ids"]) if turn_id in tables.turns]
+    return [{"id": row.id, "status": row.status.value} for row in found]
+
+
+def find_tenants(tables: Tables, parameters: Parameters) -> Rows:
+    """`queries.operator_turns.FIND_TENANTS`. There is no archive here."""
+    row = tables.turns.get(parameters["id"])
+    return [] if row is None else [{"tenant_id": row.tenant_id, "ended_at": None}]
+
+
+def read_attempts(tables: Tables, parameters: Parameters) -> Rows:
+    """`queries.attempts.READ`."""
+    names = ("attempt", "fence", "generation", "worker_id", "outcome", "error_class", "error")
+    turn = tables.turns.get(parameters["id"])
+    if turn is None or turn.tenant_id != parameters["tenant"]:
+        return []
+    ended = sorted(tables.attempts.get(turn.id, ()), key=lambda row: row.fence)
+    return [
+        {
+            **columns(row, names),
+            "started_at": tables.to_datetime(row.started_at),
+            "finished_at": tables.to_datetime(row.finished_at),
+        }
+        for row in ended
+    ]
+
+
+def is_failed(row: TurnRow | None, generation: int) -> bool:
+    """FAILED in that generation, and still there."""
+    return row is not None and row.status is TurnStatus.FAILED and row.generation == generation

@@ -1,0 +1,175 @@
+"""`pytest --stack=...`: what this run stands on, whether that is there, and what can't be tested on it.
+
+embedded     servers of this machine, from packages (the default)
+containers   Testcontainers; the run does not begin without a Docker engine
+aws          SQS as the environment names it, with Postgres and Redis from the embedded stack; costs money (CONTRIBUTING.md)
+
+A test that can't run on one of them says so: @pytest.mark.not_on("containers", "why"). The summary lists these with their
+reasons.
+"""
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, assert_never
+
+import pytest
+
+from tests.support.given_queues import VARIABLE, find_given_queues
+from tests.support.stacks.aws import AwsStack, give_back
+from tests.support.stacks.stack import Stack
+from turnstile.ops.dev.stack.stack import LocalStack, down, up
+
+
+class Kind(StrEnum):
+    """The stacks there are."""
+
+    EMBEDDED = "embedded"
+    CONTAINERS = "containers"
+    AWS = "aws"
+
+
+ENGINE = pytest.StashKey[str]()
+VERSIONS = pytest.StashKey[str]()
+"""Of the servers that answered; the tests' processes tell it to the one that reports."""
+
+
+def kind_of(config: pytest.Config) -> Kind:
+    """What the run was asked to stand on."""
+    return Kind(config.getoption("--stack"))
+
+
+def running_stack(config: pytest.Config) -> AbstractContextManager[Stack]:
+    """A stack of a test process's own, gone after it."""
+    match kind_of(config):
+        case Kind.EMBEDDED:
+            return _embedded(config)
+        case Kind.AWS:
+            return _aws(config)
+        case Kind.CONTAINERS:
+            return _containers(config)
+        case other:
+            assert_never(other)
+
+
+@contextmanager
+def _embedded(config: pytest.Config) -> Iterator[LocalStack]:
+    home = Path(tempfile.mkdtemp(prefix="turnstile-tests-"))
+    stack = up(home, durable=False)
+    config.stash[VERSIONS] = ", ".join(f"{name} {status.version}" for name, status in stack.status().items())
+    yield stack
+    down(home, purge=True)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def _aws(config: pytest.Config) -> Iterator[Stack]:
+    given = find_given_queues()
+    assert given, "pytest_configure has looked"
+    with _embedded(config) as local:
+        yield AwsStack(local)
+        give_back(given)
+
+
+@contextmanager
+def _containers(config: pytest.Config) -> Iterator[Stack]:
+    from tests.support.stacks.containers import container_stack
+
+    with container_stack() as stack:
+        config.stash[VERSIONS] = stack.versions()
+        yield stack
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option."""
+    parser.addoption(
+        "--stack", choices=[*Kind], default=Kind.EMBEDDED, help="what the tests run on: %(choices)s [%(default)s]"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuses the run, in one line, where what it was asked to stand on is not there."""
+    # The processes that xdist starts are told the same option, and need not look again.
+    if hasattr(config, "workerinput"):
+        return
+    match kind_of(config):
+        case Kind.EMBEDDED:
+            pass
+        case Kind.CONTAINERS:
+            # Here, because half a second is much for runs that need none of it.
+            from tests.support.stacks.containers import NoEngineError, build_emulator, find_engine
+
+            try:
+                config.stash[ENGINE] = find_engine()
+                build_emulator()
+            except NoEngineError as error:
+                raise pytest.UsageError(f"--stack=containers: {error}; without one: make test") from error
+        case Kind.AWS:
+            if find_given_queues() is None:
+                raise pytest.UsageError(f"--stack=aws: {VARIABLE} names no file of queues (CONTRIBUTING.md)")
+            if config.getoption("numprocesses", default=None):
+                raise pytest.UsageError("--stack=aws: all tests share the queues, so without -n")
+        case other:
+            assert_never(other)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """What the run stands on."""
+    engine = config.stash.get(ENGINE, "")
+    return f"stack: {kind_of(config)}{f' ({engine})' if engine else ''}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what can't run on this stack, with its reason; on containers, also what needs no stack."""
+    kind = kind_of(config)
+    if kind is Kind.CONTAINERS:
+        needless = [
+            item
+            for item in items
+            if "stack" not in getattr(item, "fixturenames", ()) and item.get_closest_marker("stack") is None
+        ]
+        config.hook.pytest_deselected(items=needless)
+        items[:] = [item for item in items if item not in needless]
+    for item in items:
+        for marker in item.iter_markers("not_on"):
+            where, reason = marker.args
+            if Kind(where) is kind:
+                item.add_marker(pytest.mark.skip(reason=f"{_prefix(kind)}{reason}"))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tells the reporting process what answered here."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["versions"] = session.config.stash.get(VERSIONS, "")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hears it."""
+    if versions := getattr(node, "workeroutput", {}).get("versions"):
+        node.config.stash[VERSIONS] = versions
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """What was tested against, and what was not."""
+    kind = kind_of(config)
+    prefix = _prefix(kind)
+    reasons = Counter(
+        report.longrepr[2].removeprefix(f"Skipped: {prefix}")
+        for report in terminalreporter.stats.get("skipped", ())
+        if isinstance(report.longrepr, tuple) and report.longrepr[2].startswith(f"Skipped: {prefix}")
+    )
+    if versions := config.stash.get(VERSIONS, ""):
+        engine = config.stash.get(ENGINE, "")
+        terminalreporter.write_line(f"stack: {kind}{f', {engine}' if engine else ''}: {versions}")
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.write_line(f"{prefix}{count} tests: {reason}")
+
+
+def _prefix(kind: Kind) -> str:
+    return f"not on {kind}: "

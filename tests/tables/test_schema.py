@@ -1,0 +1,316 @@
+"""The schema: migrations up and down, the models beside them, and what the database refuses by itself."""
+
+from collections.abc import Iterator
+from typing import Any, LiteralString
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from psycopg.rows import dict_row
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
+
+from tests.conftest import ROOT
+from tests.support.stacks.stack import Stack
+from turnstile.tables.schema import metadata
+from turnstile.turn.status import TRANSITIONS, TurnStatus
+
+Connection = psycopg.Connection[dict[str, Any]]
+
+# Everything in the database that a migration of ours can have made.
+CATALOG: LiteralString = """
+SELECT c.relkind::text AS kind, c.relname::text AS name FROM pg_class c
+ WHERE c.relnamespace = 'public'::regnamespace AND c.relname NOT LIKE 'alembic%'
+UNION ALL
+SELECT 'function', p.proname FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace
+ORDER BY 1, 2
+"""
+
+COLUMNS: LiteralString = r"""
+SELECT table_name, column_name, data_type, is_nullable, is_identity,
+       regexp_replace(column_default, '^''(.*)''::[a-z ]+$', '\1') AS "default"
+  FROM information_schema.columns
+ WHERE table_schema = 'public' AND table_name NOT LIKE 'alembic%' ORDER BY 1, 2
+"""
+
+INDEXES: LiteralString = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1"
+
+CONSTRAINTS: LiteralString = """
+SELECT conrelid::regclass::text AS of, conname, pg_get_constraintdef(oid) AS means FROM pg_constraint
+ WHERE connamespace = 'public'::regnamespace AND contype <> 'n' ORDER BY 1, 2
+"""
+
+LEGAL_WAY_TO = {
+    TurnStatus.PENDING: (),
+    TurnStatus.RUNNING: (TurnStatus.RUNNING,),
+    TurnStatus.SUCCEEDED: (TurnStatus.RUNNING, TurnStatus.SUCCEEDED),
+    TurnStatus.FAILED: (TurnStatus.RUNNING, TurnStatus.FAILED),
+    TurnStatus.CANCELED: (TurnStatus.CANCELED,),
+}
+
+# What each status demands of the other columns; a new claim takes a new fence, a redrive a new generation.
+MOVE: LiteralString = """
+UPDATE turns SET status = %(to)s,
+       fence = fence + (%(to)s = 'RUNNING')::int,
+       generation = generation + (status = 'FAILED' AND %(to)s = 'PENDING')::int,
+       lease_until = CASE WHEN %(to)s = 'RUNNING' THEN now() END,
+       send_at = CASE WHEN %(to)s = 'PENDING' THEN now() END,
+       finished_at = CASE WHEN %(to)s NOT IN ('PENDING', 'RUNNING') THEN now() END
+ WHERE id = %(id)s
+"""
+
+
+@pytest.fixture(scope="module")
+def connection(stack: Stack, template: str) -> Iterator[Connection]:
+    """One database for all that only looks at rows of its own: each test makes its own sessions."""
+    name = f"schema_{uuid4().hex}"
+    url = stack.postgres.create_database(name, template=template)
+    with psycopg.connect(url, autocommit=True, row_factory=dict_row) as opened:
+        yield opened
+    stack.postgres.drop_database(name)
+
+
+@pytest.fixture
+def session() -> str:
+    return uuid4().hex
+
+
+@pytest.fixture
+def bare_url(stack: Stack) -> Iterator[str]:
+    """A database without any table."""
+    name = f"bare_{uuid4().hex}"
+    yield stack.postgres.create_database(name)
+    stack.postgres.drop_database(name)
+
+
+def alembic(url: str) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(ROOT / "migrations"))
+    config.set_main_option("sqlalchemy.url", driver(url))
+    return config
+
+
+def driver(url: str) -> str:
+    return url.replace("postgresql://", "postgresql+psycopg://")
+
+
+def look(url: str, statement: LiteralString) -> list[dict[str, Any]]:
+    with psycopg.connect(url, row_factory=dict_row) as opened:
+        return opened.execute(statement).fetchall()
+
+
+def insert(connection: Connection, **columns: Any) -> UUID:
+    """A row as a submit makes it, with some columns set otherwise."""
+    row = {
+        "id": uuid4(), "tenant_id": "t", "session_id": uuid4().hex, "seq": 1, "queue": "turns", "send_at": "now",
+        "expires_at": "infinity", "trace_id": "1", "span_id": "1", **columns,
+    }  # fmt: skip
+    names = ", ".join(row)
+    values = ", ".join(f"%({name})s" for name in row)
+    connection.execute(f"INSERT INTO turns ({names}) VALUES ({values})", row)  # type: ignore[arg-type]
+    found: UUID = row["id"]
+    return found
+
+
+def insert_in(connection: Connection, status: TurnStatus) -> UUID:
+    turn_id = insert(connection)
+    for step in LEGAL_WAY_TO[status]:
+        connection.execute(MOVE, {"to": step, "id": turn_id})
+    return turn_id
+
+
+def allows(connection: Connection, statement: LiteralString, parameters: dict[str, Any]) -> bool:
+    try:
+        connection.execute(statement, parameters)
+    except psycopg.errors.CheckViolation as error:
+        if error.diag.constraint_name != "turns_legal_transition":
+            raise
+        return False
+    return True
+
+
+# --- migrations
+
+
+def test_the_migrations_go_up_and_down_and_up_again(bare_url: str) -> None:
+    config = alembic(bare_url)
+    before = look(bare_url, CATALOG)
+
+    command.upgrade(config, "head")
+    up = look(bare_url, CATALOG)
+    command.downgrade(config, "base")
+    down = look(bare_url, CATALOG)
+    command.upgrade(config, "head")
+
+    assert down == before == []
+    assert look(bare_url, CATALOG) == up != []
+
+
+def test_an_upgrade_of_what_is_up_to_date_changes_nothing(database_url: str) -> None:
+    before = look(database_url, CATALOG)
+
+    command.upgrade(alembic(database_url), "head")
+
+    assert look(database_url, CATALOG) == before
+
+
+def test_alembic_finds_no_difference_between_models_and_migrations(database_url: str) -> None:
+    engine = create_engine(driver(database_url), poolclass=NullPool)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True, "target_metadata": metadata}
+        )
+
+        assert compare_metadata(context, metadata) == []
+
+
+@pytest.mark.parametrize("what", [COLUMNS, INDEXES, CONSTRAINTS], ids=["columns", "indexes", "constraints"])
+def test_models_and_migrations_make_the_same(what: LiteralString, database_url: str, bare_url: str) -> None:
+    """What alembic does not compare: conditions of indexes, checks, names."""
+    metadata.create_all(create_engine(driver(bare_url), poolclass=NullPool))
+
+    migrated = [row for row in look(database_url, what) if "alembic" not in str(row)]
+    assert look(bare_url, what) == migrated
+
+
+def test_no_index_names_the_lease(connection: Connection) -> None:
+    """It would make every heartbeat write to an index."""
+    definitions = [row["indexdef"] for row in connection.execute(INDEXES)]
+
+    assert len(definitions) > 10
+    assert not [one for one in definitions if "lease_until" in one]
+
+
+# --- the state machine
+
+
+def test_the_database_allows_the_transitions_of_the_table_and_no_other(connection: Connection) -> None:
+    pairs = [(a, b) for a in TurnStatus for b in TurnStatus if a is not b or a is TurnStatus.RUNNING]
+
+    allowed = {
+        (before, after)
+        for before, after in pairs
+        if allows(connection, MOVE, {"to": after, "id": insert_in(connection, before)})
+    }
+
+    assert allowed == {(before, after) for before, follows in TRANSITIONS.items() if before for after in follows}
+
+
+@pytest.mark.parametrize("status", TurnStatus)
+def test_a_turn_is_born_as_the_table_says(connection: Connection, status: TurnStatus) -> None:
+    columns: dict[str, Any] = {"status": status.value}
+    if status is TurnStatus.RUNNING:
+        columns["lease_until"] = "now"
+    if status.is_terminal:
+        columns["finished_at"] = "now"
+
+    if status in TRANSITIONS[None]:
+        insert(connection, **columns)
+    else:
+        with pytest.raises(psycopg.errors.CheckViolation) as refused:
+            insert(connection, **columns)
+        assert refused.value.diag.constraint_name == "turns_legal_transition"
+
+
+def test_a_redrive_needs_a_new_generation(connection: Connection) -> None:
+    turn_id = insert_in(connection, TurnStatus.FAILED)
+
+    assert not allows(
+        connection,
+        "UPDATE turns SET status = 'PENDING', send_at = now(), finished_at = NULL WHERE id = %(id)s",
+        {"id": turn_id},
+    )
+
+
+@pytest.mark.parametrize("change", ["fence = fence - 1", "fence = fence - 1, status = 'PENDING', lease_until = NULL"])
+def test_the_fence_never_falls(connection: Connection, change: LiteralString) -> None:
+    turn_id = insert_in(connection, TurnStatus.RUNNING)
+
+    with pytest.raises(psycopg.errors.CheckViolation) as refused:
+        connection.execute(f"UPDATE turns SET send_at = now(), {change} WHERE id = %s", [turn_id])
+
+    assert refused.value.diag.constraint_name == "turns_fence_rises"
+
+
+@pytest.mark.parametrize("before", [TurnStatus.PENDING, TurnStatus.RUNNING])
+def test_a_claim_needs_a_higher_fence(connection: Connection, before: TurnStatus) -> None:
+    turn_id = insert_in(connection, before)
+
+    with pytest.raises(psycopg.errors.CheckViolation) as refused:
+        connection.execute("UPDATE turns SET status = 'RUNNING', lease_until = now() WHERE id = %s", [turn_id])
+
+    assert refused.value.diag.constraint_name == "turns_fence_rises"
+
+
+# --- what no row may be
+
+
+@pytest.mark.parametrize(
+    ("status", "change", "constraint"),
+    [
+        ("PENDING", "send_at = NULL", "turns_pending_has_send_at"),
+        ("PENDING", "lease_until = now()", "turns_lease_while_running"),
+        ("PENDING", "finished_at = now()", "turns_finished_when_ended"),
+        ("RUNNING", "lease_until = NULL", "turns_lease_while_running"),
+        ("RUNNING", "seq = NULL", "turns_running_has_seq"),
+        ("SUCCEEDED", "finished_at = NULL", "turns_finished_when_ended"),
+        ("FAILED", "lease_until = now()", "turns_lease_while_running"),
+        ("CANCELED", "finished_at = NULL", "turns_finished_when_ended"),
+    ],
+)
+def test_a_row_that_makes_no_sense_is_refused(
+    connection: Connection, status: str, change: LiteralString, constraint: str
+) -> None:
+    turn_id = insert_in(connection, TurnStatus(status))
+
+    with pytest.raises(psycopg.errors.CheckViolation) as refused:
+        connection.execute(f"UPDATE turns SET {change} WHERE id = %s", [turn_id])
+
+    assert refused.value.diag.constraint_name == constraint
+
+
+def test_a_status_that_nobody_knows_is_refused(connection: Connection) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation):
+        insert(connection, status="PAUSED")
+
+
+def test_a_message_is_the_users_or_the_assistants(connection: Connection) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation) as refused:
+        connection.execute(
+            "INSERT INTO messages (turn_id, ordinal, role, content) VALUES (%s, 0, 'root', '1')", [uuid4()]
+        )
+
+    assert refused.value.diag.constraint_name == "messages_role_known"
+
+
+def test_a_session_has_one_running_turn(connection: Connection, session: str) -> None:
+    first = insert(connection, session_id=session, seq=1)
+    second = insert(connection, session_id=session, seq=2)
+    connection.execute(MOVE, {"to": "RUNNING", "id": first})
+
+    with pytest.raises(psycopg.errors.UniqueViolation) as refused:
+        connection.execute(MOVE, {"to": "RUNNING", "id": second})
+
+    assert refused.value.diag.constraint_name == "turns_running"
+
+
+def test_another_tenants_session_of_the_same_name_is_another_session(connection: Connection, session: str) -> None:
+    for tenant in ("a", "b"):
+        turn_id = insert(connection, tenant_id=tenant, session_id=session, seq=1)
+        connection.execute(MOVE, {"to": "RUNNING", "id": turn_id})
+
+    running = "SELECT tenant_id FROM turns WHERE session_id = %s AND status = 'RUNNING' ORDER BY 1"
+    assert [row["tenant_id"] for row in connection.execute(running, [session])] == ["a", "b"]
+
+
+def test_a_place_in_a_session_is_given_once(connection: Connection, session: str) -> None:
+    insert(connection, session_id=session, seq=1)
+
+    with pytest.raises(psycopg.errors.UniqueViolation) as refused:
+        insert(connection, session_id=session, seq=1)
+
+    assert refused.value.diag.constraint_name == "turns_session_seq"

@@ -1,0 +1,111 @@
+"""The voice of a worker: who has something to say is let say it, also at the worker's end, and nobody is kept after that."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from tests.support.probes import turn_loop
+from tests.worker.attempt.test_attempt import CLAIMED
+from turnstile.config.settings import Settings
+from turnstile.streaming.stream import Append, Appended
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.emitters import LAST_CALL_SECONDS, Emission
+
+SUCCEEDED = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="bye")
+
+
+class Writer:
+    """Answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Append, asyncio.Future[Appended]]] = []
+        self.closed = False
+
+    def append(self, append: Append) -> "asyncio.Future[Appended]":
+        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        self.asked.append((append, answer))
+        return answer
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def writer() -> Writer:
+    return Writer()
+
+
+@pytest.fixture
+def emission(writer: Writer) -> Emission:
+    return Emission(Settings(), cast("Any", writer))
+
+
+async def test_who_has_said_all_is_kept_no_longer(emission: Emission, writer: Writer) -> None:
+    emitter = emission.begin(CLAIMED)
+    emitter.settled(TurnStatus.SUCCEEDED, SUCCEEDED)
+    await turn_loop()
+    assert list(emission._speaking) == [emitter]
+
+    writer.asked[0][1].set_result(Appended.APPENDED)
+    await turn_loop()
+
+    assert not emission._speaking
+
+
+async def test_the_end_waits_for_what_is_being_said(emission: Emission, writer: Writer) -> None:
+    emission.begin(CLAIMED).settled(TurnStatus.SUCCEEDED, SUCCEEDED)
+    await turn_loop()
+    ending = asyncio.create_task(emission.close())
+    await turn_loop()
+    assert not writer.closed
+
+    writer.asked[0][1].set_result(Appended.APPENDED)
+    await ending
+
+    assert writer.closed
+
+
+async def test_and_no_longer_than_it_takes_somebody_who_is_heard(emission: Emission, writer: Writer) -> None:
+    emitter = emission.begin(CLAIMED)
+    emitter.settled(TurnStatus.SUCCEEDED, SUCCEEDED)
+    await turn_loop()
+
+    async with asyncio.timeout(LAST_CALL_SECONDS + 10):
+        await emission.close()
+
+    assert writer.closed
+    writer.asked[0][1].set_result(Appended.AWAY)
+    await turn_loop()
+    assert len(writer.asked) == 1
+
+
+async def test_the_end_of_an_invocation_waits_for_the_last_word_also_where_another_is_on_its_way(
+    emission: Emission, writer: Writer
+) -> None:
+    emitter = emission.begin(CLAIMED)
+    emitter.emit("text")
+    await turn_loop()
+    emitter.settled(TurnStatus.SUCCEEDED, SUCCEEDED)
+    finishing = asyncio.create_task(emission.finish(LAST_CALL_SECONDS + 10))
+    await turn_loop()
+    writer.asked[0][1].set_result(Appended.APPENDED)
+    await turn_loop()
+    assert not finishing.done()
+
+    writer.asked[1][1].set_result(Appended.APPENDED)
+    await finishing
+
+    assert [event.saying.kind.value for append, _ in writer.asked for event in append.events][-1] == "end"
+
+
+async def test_a_bug_in_the_writing_costs_the_events_and_keeps_nobody(emission: Emission, writer: Writer) -> None:
+    emission.begin(CLAIMED).settled(TurnStatus.SUCCEEDED, SUCCEEDED)
+    await turn_loop()
+
+    writer.asked[0][1].set_exception(ValueError("a bug of ours"))
+    await turn_loop()
+
+    assert not emission._speaking
+    assert len(writer.asked) == 1

@@ -1,0 +1,199 @@
+"""`ctx.once`: done once per turn, whatever becomes of the attempt; and never on behalf of a claim that is over."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.statements.test_claim_races import claim_one, expire_leases, settle_one, submit_turns
+from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.statements.once_values import RecordedValue, record_value
+from turnstile.statements.redrive import revive
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.once import MAX_ALL_CHARACTERS, MAX_VALUE_CHARACTERS, RecordedValues
+from turnstile.worker.attempt.reply import UnfitReplyError
+from turnstile.worker.attempt.signals import ClaimLost
+
+RETRY = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RETRIED, fault=True, error_class="Boom")
+FAILURE = Settlement(status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="x")
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared and nowhere in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+async def _step() -> None:
+    return
+
+
+class Effect:
+    """Something that must not be done twice, and how often it was."""
+
+    def __init__(self, *results: Any) -> None:
+        self._results = results
+        self.times = 0
+
+    async def __call__(self) -> Any:
+        self.times += 1
+        result = self._results[min(self.times, len(self._results)) - 1]
+        await asyncio.wait({asyncio.ensure_future(_step())})  # others get their turn in the middle of it
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+async def straight(call: Callable[[], Awaitable[Any]]) -> Any:
+    return await call()
+
+
+@pytest.fixture
+async def turn(database: Database, settings: Settings) -> ClaimedTurn:
+    await submit_turns(database, settings, "one")
+    return await _claim(database, settings)
+
+
+async def _claim(database: Database, settings: Settings) -> ClaimedTurn:
+    turn = await claim_one(database, settings)
+    assert isinstance(turn, ClaimedTurn)
+    return turn
+
+
+def values_of(turn: ClaimedTurn, database: Database) -> RecordedValues:
+    return RecordedValues(turn, database, straight)
+
+
+async def test_the_first_result_is_recorded_and_given(turn: ClaimedTurn, database: Database) -> None:
+    effect = Effect({"charged": 5})
+
+    assert await values_of(turn, database).once("charge", effect) == {"charged": 5}
+
+    [row] = await database.fetch("SELECT turn_id, key, value, fence FROM turn_values", {})
+    assert row == {"turn_id": turn.id, "key": "charge", "value": {"charged": 5}, "fence": turn.fence}
+
+
+async def test_a_later_attempt_gets_it_without_doing_it_again(
+    turn: ClaimedTurn, database: Database, settings: Settings
+) -> None:
+    effect = Effect("first", "second")
+    await values_of(turn, database).once("charge", effect)
+    await settle_one(database, settings, turn, RETRY)
+    again = await _claim(database, settings)
+
+    assert await values_of(again, database).once("charge", effect) == "first"
+    assert effect.times == 1
+
+
+async def test_a_redrive_gets_it_too(turn: ClaimedTurn, database: Database, settings: Settings) -> None:
+    effect = Effect("first", "second")
+    await values_of(turn, database).once("charge", effect)
+    await settle_one(database, settings, turn, FAILURE)
+    await revive(database, [(turn.id, 1)], [start_trace(1)], expires_in_seconds=[900.0], net_seconds=60.0)
+
+    assert await values_of(await _claim(database, settings), database).once("charge", effect) == "first"
+
+
+async def test_calls_at_the_same_time_do_it_once(turn: ClaimedTurn, database: Database) -> None:
+    effect = Effect("first", "second")
+    values = values_of(turn, database)
+
+    given = await asyncio.gather(*[values.once("charge", effect) for _ in range(10)])
+
+    assert (given, effect.times) == (["first"] * 10, 1)
+
+
+async def test_different_keys_are_different_effects(turn: ClaimedTurn, database: Database) -> None:
+    effect = Effect("first", "second")
+    values = values_of(turn, database)
+
+    assert await asyncio.gather(values.once("a", effect), values.once("b", effect)) == ["first", "second"]
+
+
+async def test_what_raised_is_not_recorded_and_may_be_tried_again(turn: ClaimedTurn, database: Database) -> None:
+    effect = Effect(ConnectionError("away"), "second")
+    values = values_of(turn, database)
+    with pytest.raises(ConnectionError):
+        await values.once("charge", effect)
+
+    assert await values.once("charge", effect) == "second"
+
+
+async def test_a_plain_function_will_do(turn: ClaimedTurn, database: Database) -> None:
+    assert await values_of(turn, database).once("number", lambda: 4) == 4
+
+
+async def test_none_is_a_result_like_any_other(turn: ClaimedTurn, database: Database) -> None:
+    effect = Effect(None, "second")
+    await values_of(turn, database).once("nothing", effect)
+
+    assert await values_of(turn, database).once("nothing", effect) is None
+
+
+async def test_the_first_attempt_sees_what_the_second_will_see(turn: ClaimedTurn, database: Database) -> None:
+    assert await values_of(turn, database).once("pair", lambda: (1, {2: "two\x00"})) == [1, {"2": "two"}]
+
+
+async def test_what_the_handler_does_to_a_value_stays_with_the_handler(turn: ClaimedTurn, database: Database) -> None:
+    values = values_of(turn, database)
+    (await values.once("list", lambda: [1])).append(2)
+
+    assert await values.once("list", lambda: [1]) == [1]
+
+
+async def test_a_superseded_attempt_records_nothing_and_ends(
+    turn: ClaimedTurn, database: Database, settings: Settings
+) -> None:
+    late = values_of(turn, database)
+    await expire_leases(database)
+    successor = await _claim(database, settings)
+
+    with pytest.raises(ClaimLost):
+        await late.once("charge", Effect("late"))
+
+    assert await values_of(successor, database).once("charge", Effect("mine")) == "mine"
+
+
+async def test_an_attempt_whose_turn_has_ended_records_nothing(
+    turn: ClaimedTurn, database: Database, settings: Settings
+) -> None:
+    await settle_one(database, settings, turn, FAILURE)
+
+    with pytest.raises(ClaimLost):
+        await values_of(turn, database).once("charge", Effect("late"))
+
+
+async def test_a_lost_answer_finds_its_own_record(turn: ClaimedTurn, database: Database) -> None:
+    first = await record_value(database, turn.id, turn.fence, "charge", '"mine"')
+
+    assert first == await record_value(database, turn.id, turn.fence, "charge", '"other"') == RecordedValue("mine")
+
+
+@pytest.mark.parametrize("value", [{1, 2}, float("nan"), "x" * (MAX_VALUE_CHARACTERS + 1)])
+async def test_what_is_not_json_or_too_long_is_refused(turn: ClaimedTurn, database: Database, value: Any) -> None:
+    with pytest.raises(UnfitReplyError, match="the value of 'bad'"):
+        await values_of(turn, database).once("bad", lambda: value)
+
+
+@pytest.mark.parametrize(
+    "large", ["x" * (MAX_VALUE_CHARACTERS - 2), [1e-300] * (MAX_VALUE_CHARACTERS // 304)], ids=["text", "numbers"]
+)
+async def test_all_values_of_a_turn_have_a_bound(turn: ClaimedTurn, database: Database, large: Any) -> None:
+    values = values_of(turn, database)
+    for number in range(MAX_ALL_CHARACTERS // MAX_VALUE_CHARACTERS):
+        await values.once(f"large {number}", lambda: large)
+
+    with pytest.raises(ValueError, match="in all"):
+        await values.once("one more", lambda: large)
+
+
+@pytest.mark.parametrize("key", ["", "a\x00b", "\ud800", "x" * 201, None, 5])
+async def test_a_key_must_be_short_and_printable(turn: ClaimedTurn, database: Database, key: Any) -> None:
+    with pytest.raises(ValueError, match="a key must be"):
+        await values_of(turn, database).once(key, Effect("x"))

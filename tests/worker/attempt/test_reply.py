@@ -1,0 +1,138 @@
+"""A reply is made fit for storage, or refused with a reason."""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.factories import nest
+from turnstile.turn.stored_json import MAX_DEPTH
+from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean, encode
+
+# `st.characters()` has all of Unicode: control characters (Cc) and lone surrogates (Cs) too.
+any_text = st.text(st.characters())
+unfit_text = st.text(st.sampled_from("\x00\ud800\udfff\u0001\\u0a"))
+sound_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
+
+
+def json_of(text: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | text
+    return st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(text, inner), max_leaves=10)
+
+
+def texts_in(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [found for pair in value.items() for one in pair for found in texts_in(one)]
+    return [found for one in value for found in texts_in(one)] if isinstance(value, list) else []
+
+
+@settings(deadline=None)
+@given(json_of(any_text | unfit_text))
+def test_a_cleaned_reply_can_be_stored(reply: Any) -> None:
+    text = encode(clean(reply).value)
+
+    assert b"\x00" not in text.encode()
+    assert not any("\x00" in found for found in texts_in(json.loads(text)))
+
+
+@settings(deadline=None)
+@given(json_of(sound_text))
+def test_a_sound_reply_stays_as_it_is(reply: Any) -> None:
+    cleaned = clean(reply)
+
+    assert (cleaned.value, cleaned.removed) == (reply, 0)
+
+
+@settings(deadline=None)
+@given(any_text | unfit_text)
+def test_only_what_cannot_be_stored_is_taken_out_and_counted(reply: str) -> None:
+    kept = [one for one in reply if one != "\x00" and not 0xD800 <= ord(one) <= 0xDFFF]
+
+    cleaned = clean(reply)
+
+    assert (cleaned.value, cleaned.removed) == ("".join(kept), len(reply) - len(kept))
+
+
+def test_the_six_characters_that_only_look_like_an_escape_are_kept() -> None:
+    assert clean("\\u0000").value == "\\u0000"
+
+
+def test_keys_are_cleaned_too() -> None:
+    cleaned = clean({"a\x00": ["b\ud800", {"\udc00": 1}]})
+
+    assert (cleaned.value, cleaned.removed) == ({"a": ["b", {"": 1}]}, 3)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {1, 2},
+        object(),
+        b"bytes",
+        float("nan"),
+        [float("inf")],
+        {"a": -float("inf")},
+        {("a", "b"): 1},
+        10**5000,
+    ],
+    ids=lambda reply: type(reply).__name__,
+)
+def test_a_reply_that_json_cannot_say_is_unfit(reply: Any) -> None:
+    with pytest.raises(UnfitReplyError, match="not JSON"):
+        clean(reply)
+
+
+def test_a_reply_that_holds_itself_is_unfit() -> None:
+    reply: list[Any] = []
+    reply.append(reply)
+
+    with pytest.raises(UnfitReplyError, match="not JSON"):
+        clean(reply)
+
+
+@pytest.mark.parametrize(("bottom", "cleaned"), [("fine", "fine"), ("unfit \x00", "unfit "), (1e308, 1e308)])
+def test_a_reply_may_be_as_deep_as_the_limit(bottom: Any, cleaned: Any) -> None:
+    assert clean(nest(bottom, MAX_DEPTH)).value == nest(cleaned, MAX_DEPTH)
+
+
+@pytest.mark.parametrize("bottom", ["fine", "unfit \x00", 1e308, {}])
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 700])
+def test_a_deeper_reply_is_unfit(bottom: Any, depth: int) -> None:
+    levels = depth - 1 if bottom == {} else depth
+
+    with pytest.raises(UnfitReplyError, match=f"the reply is nested more than {MAX_DEPTH} levels deep"):
+        clean(nest(bottom, levels))
+
+
+def test_a_reply_that_is_too_deep_for_python_is_unfit() -> None:
+    with pytest.raises(UnfitReplyError, match="not JSON"):
+        clean(nest("fine", 100_000))
+
+
+def test_a_reply_may_be_as_long_as_the_limit_and_no_longer() -> None:
+    longest = "x" * (MAX_REPLY_CHARACTERS - 2)
+    assert clean(longest).value == longest
+
+    with pytest.raises(UnfitReplyError, match="1000001 characters"):
+        clean(longest + "x")
+
+
+@pytest.mark.parametrize("number", [1e308, 5e-324])
+def test_a_reply_counts_as_postgres_writes_its_numbers_out(number: float) -> None:
+    written_out = len(f"{Decimal(repr(number)):f}")
+    enough = MAX_REPLY_CHARACTERS // (written_out + len(", "))
+    assert clean([number] * enough).value == [number] * enough
+
+    with pytest.raises(UnfitReplyError, match=r"characters with its numbers written out, more than 1000000"):
+        clean([number] * (enough + 1))
+    with pytest.raises(UnfitReplyError, match=f"^metadata has {written_out + 5} characters"):
+        clean([number, 1], what="metadata", most=written_out)
+
+
+def test_a_reply_is_stored_as_the_characters_it_has() -> None:
+    assert encode({"a": "ü"}) == '{"a":"ü"}'

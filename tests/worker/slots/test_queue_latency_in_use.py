@@ -1,0 +1,111 @@
+"""How long turns wait in the queue decides how long the net of a wake-up is; neither may be made long by something old."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.statements.test_claim_races import claim_one, settle_one, submit_turns
+from tests.support.factories import make_submission
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.commands.submit_direct import submit_all
+from turnstile.relay.loop import Relay
+from turnstile.statements.redrive import revive
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.child_intake import ChildIntake
+
+FAILURE = Settlement(
+    status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="x", dead_letter=True
+)
+
+
+async def test_a_redriven_turn_has_waited_since_its_redrive_only(database: Database, settings: Settings) -> None:
+    await submit_turns(database, settings, "one")
+    failed = await claim_one(database, settings)
+    assert isinstance(failed, ClaimedTurn)
+    await settle_one(database, settings, failed, FAILURE)
+    await database.fetch("UPDATE turns SET created_at = now() - interval '3 days'", {})
+    await revive(database, [(failed.id, 1)], [start_trace(1)], expires_in_seconds=[900.0], net_seconds=60.0)
+
+    again = await claim_one(database, settings)
+
+    assert isinstance(again, ClaimedTurn)
+    assert 0.0 <= again.dwell_seconds < 60.0
+
+
+async def test_a_turn_has_waited_since_it_was_submitted(database: Database, settings: Settings) -> None:
+    await submit_turns(database, settings, "one")
+    await database.fetch("UPDATE turns SET created_at = now() - interval '300 s'", {})
+
+    turn = await claim_one(database, settings)
+
+    assert isinstance(turn, ClaimedTurn)
+    assert 300.0 <= turn.dwell_seconds < 360.0
+
+
+@pytest.mark.parametrize(
+    ("dwell_seconds", "net_seconds"), [(0.0, 60.0), (100.0, 200.0), (900.0, 1800.0), (26_000.0, 1800.0)]
+)
+async def test_the_net_of_a_submit_is_twice_the_dwell_within_bounds(
+    database: Database, settings: Settings, dwell_seconds: float, net_seconds: float
+) -> None:
+    await database.fetch(
+        "INSERT INTO workers (worker_id, queue, host, pid, slots, dwell_seconds) VALUES ('w', %(q)s, 'h', 1, 1, %(d)s)",
+        {"q": settings.queue, "d": dwell_seconds},
+    )
+
+    await submit(database, [make_submission(settings.queue)], net_seconds=60.0)
+
+    [row] = await database.fetch("SELECT extract(epoch FROM send_at - created_at)::float8 AS net FROM turns", {})
+    assert row["net"] == pytest.approx(net_seconds, abs=1.0)
+
+
+LONG = 120.0
+"""A lease of which a worker may be silent for forty seconds between two beats."""
+
+
+@pytest.fixture
+async def seen_a_minute_ago(database: Database, settings: Settings) -> None:
+    await database.fetch(
+        "INSERT INTO workers (worker_id, queue, host, pid, slots, dwell_seconds, seen_at)"
+        " VALUES ('w', %(q)s, 'h', 1, 1, 300, now() - interval '60 s')",
+        {"q": settings.queue},
+    )
+
+
+async def by_submit_direct(database: Database, queues: MessageQueues, settings: Settings) -> None:
+    await submit_all(database, queues, settings, [make_submission(settings.queue)])
+
+
+async def by_relay(database: Database, queues: MessageQueues, settings: Settings) -> None:
+    await submit(database, [make_submission(settings.queue)], net_seconds=0.0)
+    await Relay(database, queues, settings).round()
+
+
+async def by_parent(database: Database, queues: MessageQueues, settings: Settings) -> None:
+    await ChildIntake(settings, database, queues).accept(make_submission(settings.queue))
+
+
+@pytest.mark.stack
+@pytest.mark.usefixtures("seen_a_minute_ago")
+@pytest.mark.parametrize(("lease_seconds", "net_seconds"), [(30.0, 60.0), (LONG, 600.0)])
+@pytest.mark.parametrize("way", [by_submit_direct, by_relay, by_parent])
+async def test_a_worker_with_a_long_lease_counts_between_its_heartbeats(
+    database: Database,
+    queues: MessageQueues,
+    settings: Settings,
+    way: Callable[[Database, MessageQueues, Settings], Awaitable[None]],
+    lease_seconds: float,
+    net_seconds: float,
+) -> None:
+    leased = {"lease_seconds": lease_seconds, "heartbeat_seconds": None, "net_seconds": 60.0}
+
+    await way(database, queues, settings.model_copy(update=leased))
+
+    [row] = await database.fetch("SELECT extract(epoch FROM send_at - now())::float8 AS net FROM turns", {})
+    assert row["net"] == pytest.approx(net_seconds, abs=5.0)

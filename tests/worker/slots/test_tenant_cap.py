@@ -1,0 +1,260 @@
+"""The door of a worker's slots (G20): who comes too many is put off in the table, and sent for when there is room."""
+
+import asyncio
+from functools import partial
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from tests.support.factories import make_submission
+from tests.support.probes import until
+from tests.support.processing import message_about, processing
+from tests.worker.test_locked_heads import sitting
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.handlers.handler import Handler
+from turnstile.statements.submit import submit
+from turnstile.turn.message import WakeUp
+from turnstile.worker.database_retry import outlast
+from turnstile.worker.session_lock import SessionLock
+from turnstile.worker.slots.tenant_cap import LONGEST_PUT_OFF_SECONDS, Entry, TenantCap
+from turnstile.worker.slots.tenant_slots import LEAST_PUT_OFF_SECONDS, TenantSlots
+
+NET_SECONDS = 600.0
+
+
+async def owed_in(database: Database, turn_id: UUID) -> float:
+    """Seconds until a wake-up is due."""
+    [row] = await database.fetch(
+        "SELECT extract(epoch FROM send_at - now())::float8 AS seconds FROM turns WHERE id = %(id)s", {"id": turn_id}
+    )
+    return float(row["seconds"])
+
+
+class Door:
+    """A cap of one slot, with what it needs."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self.settings = settings
+        self.database = database
+        self.nudges = 0
+        self.cap = self._make_cap(TenantSlots(1, 64))
+
+    def _make_cap(self, slots: TenantSlots) -> TenantCap:
+        given_up = asyncio.Event()
+        given_up.set()
+        outlasting = partial(outlast, given_up=given_up)
+        return TenantCap(slots, self.settings.queue, self.database, self._nudge, outlasting)
+
+    def _nudge(self) -> None:
+        self.nudges += 1
+
+    async def comes(self, session: str) -> UUID:
+        """A turn of a session that has only this one."""
+        wanted = make_submission(self.settings.queue, session, tenant_id="t")
+        await submit(self.database, [wanted], net_seconds=NET_SECONDS)
+        return wanted.turn_id
+
+    async def enters(self, session: str) -> bool:
+        """Whether the session is let in."""
+        return await self.cap.enter(WakeUp("t", session, UUID(int=1))) is Entry.LET_IN
+
+    async def owed_in(self, turn_id: UUID) -> float:
+        """Seconds until a wake-up is due."""
+        return await owed_in(self.database, turn_id)
+
+
+class Slow:
+    """A database that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.answers = asyncio.Event()
+
+    async def fetch(self, *_: object) -> list[object]:
+        self.asked.set()
+        await self.answers.wait()
+        return []
+
+
+@pytest.fixture
+def door(settings: Settings, database: Database) -> Door:
+    """Nobody has come yet."""
+    return Door(settings, database)
+
+
+async def test_who_comes_too_many_is_owed_a_wake_up_in_a_moment(door: Door) -> None:
+    assert await door.enters("first")
+    turn = await door.comes("second")
+
+    assert not await door.enters("second")
+
+    assert 0 < await door.owed_in(turn) < 2 * LEAST_PUT_OFF_SECONDS
+
+
+async def test_a_slot_that_becomes_free_is_offered_at_once(door: Door) -> None:
+    await door.enters("first")
+    turn = await door.comes("second")
+    await door.enters("second")
+
+    door.cap.leave("t", None)
+
+    await until(lambda: door.nudges)
+    assert await door.owed_in(turn) <= 0
+
+
+async def test_a_slot_is_offered_to_the_next_where_somebody_sits_on_the_first_that_waits(door: Door) -> None:
+    await door.enters("first")
+    await door.comes("second")
+    turn = await door.comes("third")
+    await door.enters("second")
+    await door.enters("third")
+
+    with sitting(door.settings, "session_id = 'second'"):
+        door.cap.leave("t", None)
+
+        await until(lambda: door.nudges)
+    assert await door.owed_in(turn) <= 0
+
+
+async def test_a_handler_that_was_left_behind_keeps_the_slot_until_it_ends(door: Door) -> None:
+    await door.enters("first")
+    left_behind: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    door.cap.leave("t", left_behind)
+    assert not await door.enters("second")
+
+    left_behind.set_result(None)
+    await until(partial(door.enters, "second"))
+
+
+async def test_a_slot_that_became_free_meanwhile_is_taken(settings: Settings) -> None:
+    database = Slow()
+    door = Door(settings, cast("Database", database))
+    await door.enters("first")
+    coming = asyncio.create_task(door.enters("second"))
+    await database.asked.wait()
+
+    door.cap.leave("t", None)
+
+    database.answers.set()
+    assert await coming
+
+
+async def test_with_the_database_away_the_message_is_not_done_with(door: Door) -> None:
+    await door.enters("first")
+    away = "postgresql://127.0.0.1:1/nowhere"
+    async with Database(away, "test", size=1, wait_seconds=0.1) as database:
+        given_up = asyncio.Event()
+        given_up.set()
+        cap = TenantCap(TenantSlots(1, 64), "q", database, lambda: None, partial(outlast, given_up=given_up))
+        await cap.enter(WakeUp("t", "first", UUID(int=1)))
+
+        with pytest.raises(DatabaseUnavailableError):
+            await cap.enter(WakeUp("t", "second", UUID(int=1)))
+
+
+async def test_a_session_that_is_held_here_is_not_put_off_before_one_that_waits(
+    settings: Settings, database: Database
+) -> None:
+    capped, lock = settings.model_copy(update={"tenant_slots": 1}), SessionLock(settings)
+    wanted = [make_submission(settings.queue, session) for session in ("a", "c")]
+    await submit(database, wanted, net_seconds=NET_SECONDS)
+    again, waits = make_submission(settings.queue, "a"), wanted[1]
+    began, going_on = asyncio.Event(), asyncio.Event()
+
+    async def answer(*_: object) -> None:
+        began.set()
+        await going_on.wait()
+
+    nudges: list[None] = []
+    with processing(capped, database, lock, "w", Handler(answer), nudge_relay=lambda: nudges.append(None)) as processor:
+        holding = asyncio.create_task(processor.process(message_about(wanted[0].turn_id, "a")))
+        await began.wait()
+        await submit(database, [again], net_seconds=NET_SECONDS)
+        for turn, session in ((again, "a"), (waits, "c")):
+            await processor.process(message_about(turn.turn_id, session))
+        assert await owed_in(database, again.turn_id) > 2 * LEAST_PUT_OFF_SECONDS
+        going_on.set()
+        await holding
+
+        await until(lambda: nudges)
+    await lock.close()
+    assert await owed_in(database, waits.turn_id) <= 0
+
+
+# --- fair shares
+
+
+class FairDoor(Door):
+    """The door of a worker of four slots by default settings."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        super().__init__(settings, database)
+        self.cap = self._make_cap(TenantSlots("fair", 4))
+
+    async def wakes_up(self, session: str, tenant: str = "t") -> Entry:
+        """A session's wake-up comes."""
+        return await self.cap.enter(WakeUp(tenant, session, UUID(int=1)))
+
+
+@pytest.fixture
+def fair(settings: Settings, database: Database) -> FairDoor:
+    """Nobody has come yet."""
+    return FairDoor(settings, database)
+
+
+async def test_a_tenant_that_is_alone_is_never_put_off(fair: FairDoor) -> None:
+    await fair.comes("behind")
+
+    assert {await fair.wakes_up(f"s{n}") for n in range(8)} == {Entry.LET_IN}
+
+
+async def test_a_tenant_that_waits_behind_a_flood_is_seen_before_its_message_comes(fair: FairDoor) -> None:
+    for n in range(3):
+        await fair.wakes_up(f"s{n}")
+    behind = await fair.comes("behind")
+    await submit(fair.database, [make_submission(fair.settings.queue, "s", tenant_id="two")], net_seconds=NET_SECONDS)
+
+    assert await fair.wakes_up("behind") is Entry.PUT_OFF
+
+    assert 0 < await fair.owed_in(behind) < 2 * LEAST_PUT_OFF_SECONDS
+    assert await fair.wakes_up("s", "two") is Entry.LET_IN
+
+
+async def test_one_look_a_second_is_enough(fair: FairDoor) -> None:
+    for n in range(4):
+        await fair.wakes_up(f"s{n}")
+    await submit(fair.database, [make_submission(fair.settings.queue, "s", tenant_id="two")], net_seconds=NET_SECONDS)
+
+    assert await fair.wakes_up("s4") is Entry.LET_IN
+
+
+async def test_with_the_database_away_nobody_is_kept_out_for_others_sake(settings: Settings) -> None:
+    async with Database("postgresql://127.0.0.1:1/nowhere", "test", size=1, wait_seconds=0.1) as database:
+        fair = FairDoor(settings, database)
+
+        assert {await fair.wakes_up(f"s{n}") for n in range(5)} == {Entry.LET_IN}
+
+
+async def test_a_slot_is_offered_to_the_next_where_another_worker_has_answered_the_first_that_waits(door: Door) -> None:
+    await door.enters("first")
+    turn = await door.comes("third")
+    await door.enters("answered elsewhere")
+    await door.enters("third")
+
+    door.cap.leave("t", None)
+
+    await until(lambda: door.nudges)
+    assert await door.owed_in(turn) <= 0
+
+
+async def test_in_a_long_line_a_session_sleeps_longer_and_never_beyond_the_bound(door: Door) -> None:
+    await door.enters("first")
+    turns = [await door.comes(f"s{n}") for n in range(60)]
+    for n in range(60):
+        await door.enters(f"s{n}")
+
+    assert 2 * LEAST_PUT_OFF_SECONDS < await door.owed_in(turns[-1]) <= LONGEST_PUT_OFF_SECONDS

@@ -1,0 +1,104 @@
+"""A message acts only on a turn of its own tenant, session and queue: whoever may send to a queue can name any turn."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import pytest
+import structlog.testing
+
+from tests.statements.test_redrive_locks import fail_next
+from tests.support.factories import make_submission
+from tests.support.processing import message_about, processing
+from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.statements.submit import submit
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.turn.message import DEAD_LETTER_GENERATION
+from turnstile.worker.session_lock import SessionLock
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared and nowhere in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+@pytest.fixture
+async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
+    opened = SessionLock(settings)
+    yield opened
+    await opened.close()
+
+
+@dataclass
+class Noting:
+    """Queues that note what becomes of a message."""
+
+    dead: list[tuple[ReceivedMessage, str]] = field(default_factory=list)
+    deleted: list[ReceivedMessage] = field(default_factory=list)
+
+    async def dead_letter_malformed(self, queue: str, message: ReceivedMessage, reason: str) -> None:
+        self.dead.append((message, reason))
+
+    async def delete(self, queue: str, messages: list[ReceivedMessage], **_: Any) -> None:
+        self.deleted += messages
+
+
+def dead_letter(turn_id: UUID, **named: str) -> ReceivedMessage:
+    """A dead letter of generation 1 that somebody put on the worker's queue."""
+    plain = message_about(turn_id, **named)
+    return ReceivedMessage(plain.message_id, plain.body, "handle", 1, {DEAD_LETTER_GENERATION: "1"}, False)
+
+
+async def failed(database: Database, settings: Settings) -> UUID:
+    """A FAILED turn of tenant `t`, session `s`, queue `turns`."""
+    await submit(database, [make_submission("turns", "s")], net_seconds=600.0)
+    return await fail_next(database, settings, "s", halt=False, compensates=False)
+
+
+async def state(database: Database) -> tuple[str, int]:
+    [row] = await database.fetch("SELECT status, generation FROM turns", {})
+    return row["status"], row["generation"]
+
+
+@pytest.mark.parametrize("named", [{"tenant_id": "another"}, {"session_id": "another"}])
+async def test_a_message_of_another_tenant_or_session_revives_no_turn(
+    settings: Settings, database: Database, lock: SessionLock, named: dict[str, str]
+) -> None:
+    forged, sqs = dead_letter(await failed(database, settings), **named), Noting()
+
+    with structlog.testing.capture_logs() as lines, processing(settings, database, lock, "w", queues=sqs) as processor:
+        await processor.process(forged)
+
+    assert await state(database) == ("FAILED", 1)
+    assert sqs.deleted == [forged]
+    assert sqs.dead == [(forged, "it names a turn of another tenant, session or queue")]
+    assert [line["log_level"] for line in lines if line["event"] == "message.malformed"] == ["error"]
+
+
+async def test_a_message_on_another_queue_revives_no_turn(
+    settings: Settings, database: Database, lock: SessionLock
+) -> None:
+    forged, sqs = dead_letter(await failed(database, settings)), Noting()
+    await database.fetch("UPDATE turns SET queue = 'another'", {})
+
+    with processing(settings, database, lock, "w", queues=sqs) as processor:
+        await processor.process(forged)
+
+    assert await state(database) == ("FAILED", 1)
+    assert [message for message, _ in sqs.dead] == sqs.deleted == [forged]
+
+
+async def test_a_dead_letter_that_names_its_own_turn_revives_it(
+    settings: Settings, database: Database, lock: SessionLock
+) -> None:
+    letter, sqs = dead_letter(await failed(database, settings)), Noting()
+
+    with processing(settings, database, lock, "w", queues=sqs) as processor:
+        await processor.process(letter)
+
+    assert await state(database) == ("SUCCEEDED", 2)
+    assert (sqs.dead, sqs.deleted) == ([], [letter])

@@ -1,0 +1,257 @@
+"""The heartbeat with an SQS that hangs, or answers late: messages can wait for their visibility, leases can't."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pytest
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
+
+from tests.statements.test_claim_races import claim_one, submit_turns
+from tests.support.asking_sqs import TransportName
+from tests.support.giving_credentials import Hanging, found, temporary
+from tests.support.probes import until
+from tests.worker.test_heartbeat import Beating
+from turnstile.backends.postgres.database import Database
+from turnstile.backends.sqs import boto3_transport
+from turnstile.config.settings import Settings
+from turnstile.message_queue import BATCH, MessageQueues
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.envelope import QueueAddress, ReceivedMessage
+from turnstile.worker.heartbeat import Kept
+
+both = pytest.mark.parametrize("transport_name", ["boto3", "lean"])
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """A beat every second."""
+    return settings.model_copy(update={"lease_seconds": 3.0})
+
+
+@dataclass(slots=True)
+class LateSqs:
+    """Answers every call well, but late."""
+
+    late_seconds: float | None
+    """None: not before it may."""
+    address: str = ""
+    extended: list[list[str]] = field(default_factory=list)
+    """The receipt handles of each call that has come."""
+    may_answer: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection."""
+        with suppress(OSError, EOFError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                length = int(head.partition("content-length:")[2].partition("\r\n")[0])
+                entries = json.loads(await reader.readexactly(length))["Entries"]
+                self.extended.append([entry["ReceiptHandle"] for entry in entries])
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.may_answer.wait(), self.late_seconds)
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        writer.close()
+
+
+@asynccontextmanager
+async def late(seconds: float | None) -> AsyncIterator[LateSqs]:
+    """A server for as long as the block."""
+    sqs = LateSqs(seconds)
+    server = await asyncio.start_server(sqs.serve, "127.0.0.1", 0)
+    sqs.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield sqs
+    finally:
+        sqs.may_answer.set()
+        server.close()
+
+
+@asynccontextmanager
+async def beating_against(
+    sqs: LateSqs, settings: Settings, transport: TransportName = "boto3"
+) -> AsyncIterator[Beating]:
+    """A heartbeat that is begun by the test and ended here."""
+    queues = MessageQueues(settings.model_copy(update={"sqs_endpoint_url": sqs.address, "sqs_transport": transport}))
+    made = Beating(settings, queues, QueueAddress(settings.queue, f"{sqs.address}/0/a", f"{sqs.address}/0/d", 60.0))
+    try:
+        yield made
+    finally:
+        sqs.may_answer.set()
+        await asyncio.to_thread(made.heartbeat.stop, 40.0)
+        queues.close()
+
+
+def hold_messages(beating: Beating, count: int) -> list[Kept]:
+    """As many holds, which have no turn at present; the handle of each says which it is."""
+    holds = [Kept(None, ReceivedMessage(str(n), "", f"handle-{n}", 1, {}, False)) for n in range(count)]
+    for kept in holds:
+        beating.heartbeat.take(kept)
+    return holds
+
+
+async def hold_a_turn(beating: Beating, database: Database, settings: Settings) -> None:
+    """Submits one, claims it, and has it kept alive."""
+    await submit_turns(database, settings, "one")
+    turn = await claim_one(database, settings)
+    assert isinstance(turn, ClaimedTurn)
+    beating.hold(turn)
+
+
+async def renewed_more_than_three_times(database: Database) -> None:
+    """Waits for it; fails where the lease runs out before."""
+    leases: set[datetime] = set()
+
+    async def renewed_often() -> bool:
+        [row] = await database.fetch("SELECT lease_until, lease_until > now() AS alive FROM turns", {})
+        assert row["alive"]
+        leases.add(row["lease_until"])
+        return len(leases) > 4
+
+    await until(renewed_often)
+
+
+@both
+@pytest.mark.parametrize(("answers_after", "messages"), [(None, 30), (0.15, 200)], ids=["never", "late"])
+async def test_leases_are_renewed_at_every_beat_whenever_sqs_answers(
+    transport_name: TransportName, answers_after: float | None, messages: int, settings: Settings, database: Database
+) -> None:
+    async with late(answers_after) as sqs, beating_against(sqs, settings, transport_name) as beating:
+        await hold_a_turn(beating, database, settings)
+        hold_messages(beating, messages)
+        beating.heartbeat.start()
+
+        await renewed_more_than_three_times(database)
+
+        assert sqs.extended
+        assert beating.stops == []
+
+
+@both
+async def test_leases_are_renewed_at_every_beat_while_credentials_are_refreshed_without_end(
+    transport_name: TransportName, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refresh = Hanging()
+    credentials = temporary(refresh, minutes=14)
+    found(monkeypatch, lambda: credentials)
+    async with late(0) as sqs, beating_against(sqs, settings, transport_name) as beating:
+        await hold_a_turn(beating, database, settings)
+        hold_messages(beating, 1)
+        beating.heartbeat.start()
+        try:
+            await renewed_more_than_three_times(database)
+        finally:
+            refresh.may_end.set()
+
+        assert refresh.threads
+        assert beating.stops == []
+
+
+def told(lines: list[EventDict]) -> int:
+    """How often it was said that messages are left out."""
+    return [line["event"] for line in lines].count("heartbeat.extension_late")
+
+
+async def test_messages_are_extended_by_one_thread_at_a_time_and_those_left_out_are_told_of_once(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boto3_transport, "EXTEND_SECONDS", 60.0)
+    with capture_logs() as lines:
+        async with late(None) as sqs, beating_against(sqs, settings) as beating:
+            hold_messages(beating, 1)
+            beating.heartbeat.start()
+            await until(lambda: beating.beats > 3)
+
+            assert len(sqs.extended) == 1
+            assert told(lines) == 1
+
+
+async def test_messages_that_are_left_out_again_are_told_of_again(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boto3_transport, "EXTEND_SECONDS", 60.0)
+    with capture_logs() as lines:
+        async with late(None) as sqs, beating_against(sqs, settings) as beating:
+            hold_messages(beating, 1)
+            beating.heartbeat.start()
+            await until(lambda: told(lines) == 1)
+            sqs.may_answer.set()
+            await until(lambda: len(sqs.extended) > 1)
+            sqs.may_answer.clear()
+
+            await until(lambda: told(lines) == 2)
+
+
+async def test_messages_are_extended_again_when_sqs_answers_again(settings: Settings, database: Database) -> None:
+    async with late(None) as sqs, beating_against(sqs, settings) as beating:
+        hold_messages(beating, 1)
+        beating.heartbeat.start()
+        await until(lambda: beating.beats > 2)
+        late_ones = len(sqs.extended)
+
+        sqs.may_answer.set()
+
+        await until(lambda: len(sqs.extended) > late_ones + 2)
+
+
+async def test_a_message_that_is_let_go_while_others_are_extended_is_not_extended(
+    settings: Settings, database: Database
+) -> None:
+    """It may have been given back: extended afterwards, it would be invisible, and nobody's."""
+    async with late(None) as sqs, beating_against(sqs, settings) as beating:
+        holds = hold_messages(beating, BATCH + 2)
+        beating.heartbeat.start()
+        await until(lambda: sqs.extended)
+        beating.heartbeat.drop(holds[BATCH])
+        holds[BATCH + 1].message = None
+
+        sqs.may_answer.set()
+
+        await until(lambda: len(sqs.extended) > 3)
+        assert {handle for handles in sqs.extended for handle in handles} == {f"handle-{n}" for n in range(BATCH)}
+
+
+async def test_a_heartbeat_that_has_stopped_extends_no_more(settings: Settings, database: Database) -> None:
+    async with late(None) as sqs, beating_against(sqs, settings) as beating:
+        hold_messages(beating, 3 * BATCH)
+        beating.heartbeat.start()
+        await until(lambda: sqs.extended)
+
+        await asyncio.to_thread(beating.heartbeat.stop, 0.0)
+        sqs.may_answer.set()
+        await asyncio.to_thread(beating.heartbeat.stop, 40.0)
+
+        assert len(sqs.extended) == 1
+
+
+async def test_the_end_of_a_heartbeat_waits_for_what_sqs_is_being_asked(settings: Settings, database: Database) -> None:
+    async with late(1.0) as sqs, beating_against(sqs, settings) as beating:
+        hold_messages(beating, 1)
+        beating.heartbeat.start()
+        await until(lambda: sqs.extended)
+
+        await asyncio.to_thread(beating.heartbeat.stop, 40.0)
+
+        assert [thread.name for thread in threading.enumerate() if thread.name.startswith("heartbeat")] == []
+
+
+async def test_a_bug_in_the_extension_is_told_and_the_next_beat_tries_again(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("a bug")
+
+    with monkeypatch.context() as patched, capture_logs() as lines:
+        patched.setattr(MessageQueues, "extend", broken)
+        async with late(0) as sqs, beating_against(sqs, settings) as beating:
+            hold_messages(beating, 1)
+            beating.heartbeat.start()
+            await until(lambda: [line["event"] for line in lines].count("heartbeat.failed") > 1)
+            patched.undo()
+
+            await until(lambda: sqs.extended)

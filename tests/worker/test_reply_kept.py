@@ -1,0 +1,60 @@
+"""What a handler has returned is stored as it was when it was judged, whatever goes on changing it."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, cast
+
+import pytest
+
+from tests.support.factories import make_submission
+from tests.support.processing import message_about, processing
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.handlers.handler import Handler
+from turnstile.queries.history import read_history
+from turnstile.statements.settle import SETTLE
+from turnstile.statements.submit import submit
+from turnstile.worker.session_lock import SessionLock
+
+
+class Meddling:
+    """The database, away for the first settle; the reply is changed meanwhile."""
+
+    def __init__(self, database: Database, reply: Any, planted: Any) -> None:
+        self._database = database
+        self._reply, self._planted = reply, planted
+        self.meddled = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    async def fetch_pipelined(self, statements: Sequence[Any]) -> list[Any]:
+        """As `Database.fetch_pipelined`."""
+        if statements[0][0] is SETTLE and not self.meddled:
+            self.meddled = True
+            self._reply["say"][0] = self._planted
+            raise DatabaseUnavailableError("away")
+        return await self._database.fetch_pipelined(statements)
+
+
+@pytest.fixture
+async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
+    opened = SessionLock(settings)
+    yield opened
+    await opened.close()
+
+
+@pytest.mark.parametrize("planted", ["something else", object()], ids=["JSON", "no JSON"])
+async def test_a_settle_that_is_repeated_says_what_was_judged(
+    settings: Settings, database: Database, lock: SessionLock, planted: object
+) -> None:
+    wanted = make_submission(settings.queue, "s")
+    await submit(database, [wanted], net_seconds=600)
+    reply = {"say": ["hi"]}
+    meddling = Meddling(database, reply, planted)
+
+    with processing(settings, cast("Database", meddling), lock, "w", Handler(lambda *_: reply)) as processor:
+        await processor.process(message_about(wanted.turn_id))
+
+    assert meddling.meddled
+    assert (await read_history(database, "t", "s", limit=1))[0].content == {"say": ["hi"]}

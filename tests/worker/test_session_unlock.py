@@ -1,0 +1,92 @@
+"""Giving a session lock back when Redis answers badly: it is tried, once, and nothing is claimed to be known."""
+
+import time
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import pytest
+import redis.asyncio
+
+from tests.producer.api.cable import Cable, cable_to
+from tests.support.stacks.stack import Stack
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock, name_lock
+
+
+@pytest.fixture
+def database_url() -> str:
+    """No database is made: nothing here asks one."""
+    return "postgresql://127.0.0.1:1/none"
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared and nowhere in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+@pytest.fixture
+async def cable(stack: Stack) -> AsyncIterator[Cable]:
+    address = urlsplit(stack.redis.url)
+    async with cable_to(address.hostname or "", address.port or 0) as plugged:
+        yield plugged
+
+
+@pytest.fixture
+async def lock(settings: Settings, cable: Cable) -> AsyncIterator[SessionLock]:
+    """A hand on Redis that reaches it through the cable."""
+    opened = SessionLock(settings.model_copy(update={"redis_url": f"redis://127.0.0.1:{cable.port}"}))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def keys(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
+    """A plain client, for looking from outside."""
+    async with redis.asyncio.Redis.from_url(settings.redis_url, decode_responses=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ours(settings: Settings) -> LockedSession:
+    return name_lock(settings, "t", "s", "ours")
+
+
+@pytest.fixture
+def theirs(settings: Settings) -> LockedSession:
+    return name_lock(settings, "t", "s", "theirs")
+
+
+async def test_a_release_is_tried_although_the_circuit_is_open(
+    lock: SessionLock, ours: LockedSession, keys: redis.asyncio.Redis
+) -> None:
+    """The lock would turn away every wake-up of its session for a lease."""
+    await lock.acquire(ours)
+    lock._circuit.failed(time.monotonic())
+
+    assert await lock.release(ours) is Release.RELEASED
+    assert not await keys.exists(ours.key)
+
+
+async def test_a_release_that_reaches_no_redis_tells_nothing(
+    lock: SessionLock, cable: Cable, ours: LockedSession
+) -> None:
+    await lock.acquire(ours)
+    await cable.cut()
+
+    assert await lock.release(ours) is Release.UNKNOWN
+
+
+async def test_a_release_whose_answer_was_lost_is_not_asked_twice(
+    lock: SessionLock, cable: Cable, ours: LockedSession, theirs: LockedSession, keys: redis.asyncio.Redis
+) -> None:
+    """The first asking takes the mark of whoever waits; a second one would find none and let go of the session."""
+    await lock.acquire(ours)
+    assert await lock.acquire(theirs) is Guard.BUSY
+    cable.lose_after = b"'DEL', KEYS[2]"
+
+    assert await lock.release(ours) is Release.UNKNOWN
+
+    assert await keys.get(ours.key) == "ours"
+    assert not await keys.exists(ours.waiting_key)

@@ -1,0 +1,119 @@
+"""Somebody deletes a queue, or a DLQ, under a worker: what was answered is answered, and the worker goes on."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, cast
+from uuid import uuid4
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.conftest import sqs_client
+from tests.support.factories import make_submission
+from tests.support.probes import until
+from tests.support.processing import message_about, processing
+from tests.support.stacks.stack import Stack
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import UnknownQueueError
+from turnstile.handlers.handler import Context, Handler, Turn
+from turnstile.message_queue import MessageQueues
+from turnstile.statements.submit import submit
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.worker.consumer import Consumer
+from turnstile.worker.delivery import Delivery
+from turnstile.worker.session_lock import SessionLock
+from turnstile.worker.slots.slots import Slots
+
+
+class Vanished:
+    """SQS after the queue was deleted: what polls had under way still arrives, once for each that began in time."""
+
+    def __init__(self) -> None:
+        self.polls = 0
+        self.arrives = asyncio.Event()
+
+    async def receive(self, *_: Any, **__: Any) -> list[ReceivedMessage]:
+        self.polls += 1
+        await self.arrives.wait()
+        return [message_about(uuid4())]
+
+    async def delete(self, queue: str, *_: Any) -> None:
+        raise UnknownQueueError(queue)
+
+    async def give_back(self, queue: str, *_: Any) -> None:
+        raise UnknownQueueError(queue)
+
+
+@pytest.fixture
+async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
+    opened = SessionLock(settings)
+    yield opened
+    await opened.close()
+
+
+async def test_a_handler_that_was_left_behind_is_told_of_though_its_message_cannot_be_deleted(
+    settings: Settings, database: Database, lock: SessionLock
+) -> None:
+    # Its slot and its tenant's share would be given to others while it still runs.
+    ends = asyncio.Event()
+
+    async def deaf(_: Turn, __: Context) -> None:
+        while not ends.is_set():
+            try:
+                await ends.wait()
+            except asyncio.CancelledError:
+                continue
+
+    wanted = make_submission(settings.queue, timeout_seconds=0.1)
+    await submit(database, [wanted], net_seconds=60.0)
+
+    with processing(settings, database, lock, "w", Handler(deaf), queues=Vanished()) as processor:
+        try:
+            left_behind = await processor.process(message_about(wanted.turn_id))
+            running = left_behind is not None and not left_behind.done()
+        finally:
+            ends.set()
+
+    assert running
+
+
+async def test_what_cannot_be_read_stays_in_its_queue_while_its_dlq_is_missing(
+    settings: Settings, queues: MessageQueues, stack: Stack
+) -> None:
+    [declared] = settings.queues
+    client = sqs_client(stack)
+    url = (await queues.find(declared.name)).url
+    client.send_message(QueueUrl=url, MessageBody="not ours")
+    missing = declared.model_copy(update={"dlq": f"{url}-missing"})
+    known = settings.model_copy(update={"queues": (missing,), "queues_by_name": {missing.name: missing}})
+    sqs = MessageQueues(known)
+    delivery = Delivery(known, missing, cast("Any", None), sqs, cast("Any", None))
+    stopping = asyncio.Event()
+    consumer = Consumer(sqs, declared.name, Slots(1), cast("Any", delivery.read), stopping)
+
+    with capture_logs() as lines:
+        polling = asyncio.create_task(consumer.run())
+        await until(lambda: [line for line in lines if line["event"].startswith("consumer.")])
+        stopping.set()
+        await asyncio.wait_for(polling, 30)
+        await asyncio.wait_for(consumer.finished(), 30)
+    sqs.close()
+
+    told = [(line["event"], line["log_level"]) for line in lines if line["event"].startswith("consumer.")]
+    assert set(told) == {("consumer.not_processed", "warning")}
+    assert await queues.count(declared.name) == 1
+
+
+async def test_what_cannot_be_given_back_at_a_stop_ends_no_poller(settings: Settings) -> None:
+    queues = Vanished()
+    stopping = asyncio.Event()
+    process = cast("Any", None)
+    consumer = Consumer(cast("Any", queues), settings.queue, Slots(20), process, stopping, pollers=2)
+    polling = asyncio.create_task(consumer.run())
+    await until(lambda: queues.polls == 2)
+
+    stopping.set()
+    queues.arrives.set()
+
+    await asyncio.wait_for(polling, 30)

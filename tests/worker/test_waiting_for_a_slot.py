@@ -1,0 +1,295 @@
+"""A turn that was taken in ahead: it is claimed, and its handler begins when another one has ended, or it is handed back."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from math import inf
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.support.factories import make_submission
+from tests.support.probes import stand_still, until
+from tests.support.processing import message_about, processing
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.handlers.handler import Handler, Turn
+from turnstile.statements.submit import submit
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.worker import handling
+from turnstile.worker.attempt.outcome import StopReason
+from turnstile.worker.heartbeat import Kept
+from turnstile.worker.processor import Processor
+from turnstile.worker.session_lock import SessionLock
+from turnstile.worker.slots.slots import QUICK_SECONDS, Slots
+
+FOR_EVER = 600.0
+DEAF = "deaf"
+
+
+class Room:
+    """A worker with one slot, and handlers that run until they are let go; that of DEAF although it is cancelled."""
+
+    processor: Processor
+
+    def __init__(self, settings: Settings, database: Database, slots: Slots) -> None:
+        self.slots = slots
+        self.began: list[str] = []
+        self.deadlines: list[datetime] = []
+        self.kept: list[Kept] = []
+        self.let_go = asyncio.Event()
+        self.stopping = asyncio.Event()
+        self._settings = settings
+        self._database = database
+        self._going_on: list[asyncio.Task[Any]] = []
+
+    async def handle(self, turn: Turn, ctx: Any) -> str:
+        self.began.append(turn.session_id)
+        self.deadlines.append(ctx.deadline)
+        while not self.let_go.is_set():
+            try:
+                await self.let_go.wait()
+            except asyncio.CancelledError:
+                if turn.session_id != DEAF:
+                    raise
+        return "done"
+
+    async def begin(self, session_id: str, *contents: str, **fields: Any) -> UUID:
+        """Submits to a session, and has its first turn worked on; its id."""
+        wanted = [make_submission(self._settings.queue, session_id, one, **fields) for one in contents or ("hello",)]
+        await submit(self._database, wanted, net_seconds=FOR_EVER)
+        message = message_about(wanted[0].turn_id, session_id)
+        self._going_on.append(asyncio.create_task(self.processor.process(message)))
+        return wanted[0].turn_id
+
+    async def running(self, session_id: str) -> UUID:
+        """The same, of a session whose turn finds a slot; returns when its handler runs."""
+        turn_id = await self.begin(session_id)
+        await until(lambda: self.began == [session_id])
+        return turn_id
+
+    def cancel_last(self) -> None:
+        """As the heartbeat does with the turn that was claimed last."""
+        stop = self.kept[-1].stop
+        assert stop is not None
+        stop(StopReason.CANCELED, CancelReason.USER)
+
+    async def in_line(self, session_id: str, *contents: str, **fields: Any) -> UUID:
+        """The same, of a session whose turn finds no slot; returns when it is claimed and waits."""
+        turn_id = await self.begin(session_id, *contents, **fields)
+        await until(lambda: self.slots._line)
+        assert (await self.row(turn_id))["status"] == "RUNNING"
+        return turn_id
+
+    async def ended(self, turn_id: UUID) -> str | None:
+        """Its status, once it has ended."""
+        status = str((await self.row(turn_id))["status"])
+        return status if status not in ("PENDING", "RUNNING") else None
+
+    async def handed_back(self, turn_id: UUID) -> bool:
+        row = await self.row(turn_id)
+        return row["status"] == "PENDING" and bool(row["outcomes"])
+
+    async def abandon_last(self) -> None:
+        """Cancels what was begun last."""
+        last = self._going_on.pop()
+        last.cancel()
+        await asyncio.wait({last})
+
+    async def row(self, turn_id: UUID) -> dict[str, Any]:
+        found = await self._database.fetch(
+            "SELECT t.status, t.failures, t.send_at <= now() AS due, array(SELECT outcome FROM turn_attempts a"
+            " WHERE a.turn_id = t.id ORDER BY fence)::text[] AS outcomes FROM turns t WHERE id = %(id)s",
+            {"id": turn_id},
+        )
+        return dict(found[0])
+
+    async def through(self) -> None:
+        """Returns when nothing is worked on any more."""
+        await asyncio.wait_for(asyncio.gather(*self._going_on), 30)
+
+
+@pytest.fixture
+async def room(settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
+    monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", FOR_EVER)
+    settings = settings.model_copy(update={"cancel_grace_seconds": 0.05})
+    lock = SessionLock(settings)
+    slots = Slots(1)
+    room = Room(settings, database, slots)
+    with processing(
+        settings, database, lock, "w", Handler(room.handle), slots=slots, taken=room.kept, stopping=room.stopping
+    ) as room.processor:
+        yield room
+        room.let_go.set()
+        await room.through()
+    assert slots.take(), "a slot was lost"
+    await lock.close()
+
+
+async def test_its_handler_begins_when_the_one_before_it_has_ended(room: Room) -> None:
+    await room.running("a")
+    waiting = await room.in_line("b")
+    assert room.began == ["a"]
+
+    room.let_go.set()
+    await room.through()
+
+    assert room.began == ["a", "b"]
+    assert (await room.row(waiting))["outcomes"] == ["succeeded"]
+
+
+async def test_one_that_waits_for_too_long_is_handed_back_free_of_charge(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", 0.5)
+    await room.running("a")
+
+    waiting = await room.in_line("b", "one", "two")
+    # Somebody has come for the second turn, so the hold has reason to look at its session once more.
+    await room.processor.process(message_about(waiting, "b"))
+    await until(lambda: room.handed_back(waiting))
+    room.let_go.set()
+    await room.through()
+    row = await room.row(waiting)
+    assert (row["failures"], row["due"], row["outcomes"]) == (0, True, ["released"])
+    assert room.began == ["a"]
+
+
+async def test_one_that_is_cancelled_meanwhile_never_begins(room: Room) -> None:
+    await room.running("a")
+    waiting = await room.in_line("b")
+
+    room.cancel_last()
+
+    assert await until(lambda: room.ended(waiting)) == "CANCELED"
+    room.let_go.set()
+    await room.through()
+    assert room.began == ["a"]
+
+
+async def test_at_a_shutdown_it_is_handed_back_like_one_that_runs(room: Room) -> None:
+    running = await room.running("a")
+    waiting = await room.in_line("b")
+
+    room.processor.hand_back()
+    await room.through()
+
+    assert [(await room.row(one))["outcomes"] for one in (running, waiting)] == [["released"], ["released"]]
+    assert room.began == ["a"]
+
+
+async def test_once_the_worker_is_to_stop_it_does_not_begin_any_more(room: Room) -> None:
+    await room.running("a")
+    waiting = [await room.in_line("b"), await room.begin("c")]
+    await until(lambda: len(room.slots._line) == 2)
+
+    room.stopping.set()
+    room.let_go.set()
+    await room.through()
+
+    assert room.began == ["a"]
+    assert [(await room.row(one))["outcomes"] for one in waiting] == [["released"], ["released"]]
+
+
+async def test_a_loop_that_stood_still_hands_nothing_back_that_has_a_slot_by_then(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", 2.0)
+    await room.running("a")
+    waiting = await room.in_line("b")
+    loop = asyncio.get_running_loop()
+    loop.call_later(1.5, room.let_go.set)
+
+    # Both the handler's end and the end of the wait are due when it goes on.
+    stand_still(2.2)
+    await room.through()
+
+    assert (await room.row(waiting))["outcomes"] == ["succeeded"]
+
+
+async def test_the_turns_of_a_hold_that_goes_on_say_nothing_of_places_that_come_free(room: Room) -> None:
+    room.let_go.set()
+    quick: list[float] = []
+    give_back = room.slots.give_back
+    room.slots.give_back = lambda ran_seconds=inf: (quick.append(ran_seconds), give_back(ran_seconds))[1]  # type: ignore[method-assign]
+
+    await room.begin("a", "one", "two", "three")
+    await room.through()
+
+    assert [one < QUICK_SECONDS for one in quick] == [True, False, False]
+
+
+async def test_after_a_session_was_put_off_nothing_is_taken_in_ahead(settings: Settings, database: Database) -> None:
+    slots, lock = Slots(64), SessionLock(settings)
+    capped = settings.model_copy(update={"tenant_slots": 1})
+    going_on = asyncio.Event()
+
+    async def wait(*_: Any) -> None:
+        await going_on.wait()
+
+    wanted = [make_submission(settings.queue, session) for session in ("a", "b")]
+    await submit(database, wanted, net_seconds=FOR_EVER)
+    for _ in range(200):
+        slots.take()
+        slots.give_back(0.1)
+    assert slots.ahead() > 0
+    with processing(capped, database, lock, "w", Handler(wait), slots=slots) as processor:
+        first = asyncio.create_task(processor.process(message_about(wanted[0].turn_id, "a")))
+        await until(lambda: slots._free < 64)
+        await processor.process(message_about(wanted[1].turn_id, "b"))
+
+        assert slots._turned_away_at > 0
+        going_on.set()
+        await first
+    await lock.close()
+
+
+async def test_one_that_is_abandoned_while_it_waits_takes_no_slot_with_it(room: Room) -> None:
+    assert room.slots.take()
+    await room.in_line("a")
+
+    # In one step of the loop: the slot comes, and nobody is there for it any more.
+    room.slots.give_back()
+    await room.abandon_last()
+
+    assert room.slots.take()
+    room.slots.give_back()
+
+
+async def test_a_handler_that_was_left_behind_keeps_its_slot(room: Room) -> None:
+    deaf = await room.running(DEAF)
+    room.cancel_last()
+    assert await until(lambda: room.ended(deaf)) == "CANCELED"
+
+    await room.in_line("b")
+    assert room.began == [DEAF]
+
+    room.let_go.set()
+    await room.through()
+    assert room.began == [DEAF, "b"]
+
+
+async def test_the_time_of_its_attempt_begins_when_it_has_its_slot(room: Room) -> None:
+    await room.running("a")
+    await room.in_line("b", timeout_seconds=60)
+    before = datetime.now(UTC)
+
+    room.let_go.set()
+    await room.through()
+
+    assert room.deadlines[-1] >= before + timedelta(seconds=60)
+
+
+async def test_its_lease_is_renewed_for_as_much_longer_as_it_has_waited(room: Room) -> None:
+    await room.running("a")
+    await room.in_line("b", timeout_seconds=60)
+    kept, began = room.kept[-1], time.monotonic()
+    until_then = kept.renew_until
+    await until(lambda: time.monotonic() > began + 0.2)
+
+    room.let_go.set()
+    await room.through()
+
+    assert kept.renew_until >= until_then + 0.2
