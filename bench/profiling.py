@@ -25,7 +25,7 @@ WAIT_SECONDS = 300.0
 AT_WORK = ("BaseEventLoop.run_forever (", "Thread.run (", "ClientCreator._create_api_method.<locals>._api_call (")
 """What the process has begun with lies above; without one of these it is still beginning. The last is that of a greenlet."""
 
-PRODUCT = ("(turns/", "(worker/", "(memory/")
+PRODUCT = ("(turnstile/",)
 PARTS = {
     "log lines": ("(structlog/", "(turnstile/config/logs.py"),
     "Redis": ("(redis/", "(hiredis/"),

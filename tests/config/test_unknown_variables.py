@@ -55,7 +55,8 @@ def test_every_variable_that_is_spoken_of_here_is_known(monkeypatch: pytest.Monk
     files = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    texts = [(ROOT / name).read_text(errors="replace") for name in files if not name.startswith("tests/config/")]
+    paths = [ROOT / name for name in files if not name.startswith(("tests/config/", "tests/ops/"))]
+    texts = [path.read_text(errors="replace") for path in paths if path.is_file()]
     names = {name for text in texts for name in re.findall(r"\bTURNSTILE_[A-Z_]*[A-Z]\b(?!_)", text)}
     assert len(names) > len(KNOWN) / 2
     for name in names - MADE_UP:

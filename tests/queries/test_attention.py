@@ -264,7 +264,7 @@ async def test_what_happened_while_it_could_not_look_is_told_once_it_can(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr("turnstile.queries.attention.monotonic", lambda: clock[0])
+    monkeypatch.setattr("turnstile.relay.attention_metric.monotonic", lambda: clock[0])
     await make_failed(database, settings, ["a"])
     asked: list[float] = []
 
@@ -275,7 +275,7 @@ async def test_what_happened_while_it_could_not_look_is_told_once_it_can(
             raise psycopg.OperationalError("for the test")
         return []
 
-    monkeypatch.setattr("turnstile.queries.attention.read_attention", note)
+    monkeypatch.setattr("turnstile.relay.attention_metric.read_attention", note)
     stopping = asyncio.Event()
     telling = asyncio.create_task(report_attention(database, ["turns"], stopping, every_seconds=0.0))
     await until(lambda: len(asked) >= 4)

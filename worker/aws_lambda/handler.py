@@ -18,7 +18,7 @@ import structlog
 from turnstile.backends.postgres.database import Database
 from turnstile.config import logs
 from turnstile.config.load_settings import load
-from turnstile.config.secrets_manager import read_secrets
+from turnstile.config.secret_settings import read_secrets
 from turnstile.config.settings import Settings
 from turnstile.config.unknown_variables import describe_unknown_variables
 from turnstile.handlers.handler import Handler

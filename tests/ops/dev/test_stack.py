@@ -170,7 +170,7 @@ def test_two_ups_at_once_make_one_stack(home: Path) -> None:
     )
 
     def another_process(_: int) -> str:
-        root = Path(__file__).parents[2]
+        root = Path(__file__).parents[3]
         command = [sys.executable, "-c", program, str(home)]
         return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
 
@@ -186,7 +186,7 @@ def test_the_stack_outlives_the_process_that_started_it_and_keeps_none_of_its_fi
     )
     # Returns only when nobody holds the pipe of its output any more: a server that inherited it would block this.
     command = [sys.executable, "-c", program, str(home)]
-    subprocess.run(command, cwd=Path(__file__).parents[2], check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=Path(__file__).parents[3], check=True, capture_output=True, timeout=60)
     stack = find(home)
     assert stack is not None
     assert stack.is_running()
@@ -356,7 +356,7 @@ def test_an_ordinary_user_starts_and_stops_a_stack_of_his_own() -> None:
         "        assert down(home, purge=True) and not home.exists()\n"
     )
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     get_there = ["/bin/sh", "-c", f"cd '{root}' && '{sys.executable}' -c 'import turnstile.ops.dev.stack.stack'"]
     if subprocess.run(
         get_there, cwd="/", env=environment, user=65534, group=65534, extra_groups=[], check=False

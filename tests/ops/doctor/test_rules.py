@@ -329,7 +329,7 @@ def test_a_grace_is_longer_than_what_a_healthy_system_takes() -> None:
 
 
 def test_the_runbook_tells_every_code() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "runbooks" / "doctor.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "runbooks" / "doctor.md").read_text("utf-8")
 
     assert set(re.findall(r"^\| `([a-z-]+)` \| (?:error|warning|info) \|", page, re.MULTILINE)) == CATALOGUE.keys()
     for code, kind in CATALOGUE.items():

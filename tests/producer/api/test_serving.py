@@ -15,7 +15,7 @@ from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 
-PROGRAM = "from turnstile.producer.app import serve; from turnstile.config.settings import load; serve(load())"
+PROGRAM = "from turnstile.producer.app import serve; from turnstile.config.load_settings import load; serve(load())"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from tests.proof.chaos.cast import pause
 from tests.proof.chaos.clients import Client
 from tests.proof.checker.memory_evidence import Conversation
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "eliza"
+GOLDEN = Path(__file__).parents[2] / "golden" / "eliza"
 ENDED_OTHERWISE = frozenset({"FAILED", "CANCELED"})
 
 

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 MODULES = (
     "turnstile.worker.consumer",
@@ -61,6 +61,7 @@ MODULES = (
     "turnstile.backends.sqs.boto3_transport",
     "turnstile.backends.sqs.http_calls",
     "turnstile.relay.loop",
+    "turnstile.relay.lost_workers",
     "turnstile.statements.lost_turns",
     "turnstile.relay.sends",
     "turnstile.relay.steps",

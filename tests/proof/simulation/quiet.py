@@ -11,7 +11,7 @@ from unittest.mock import patch
 from tests.proof.checker.evidence import LogLine
 from tests.proof.simulation.clock import VirtualLoop
 
-PACKAGES = ("turns.", "memory.", "worker.", "producer.", "ops.")
+PACKAGES = ("turnstile.",)
 
 
 class Journal:

@@ -26,7 +26,7 @@ from tests.support.probes import wait_until
 from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free, is_free
 from turnstile.ops.dev.stack.stack import environment_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 POSTGRES = "postgres:18"
 REDIS = "redis:8"
 EMULATOR = "turnstile-emulator:tests"

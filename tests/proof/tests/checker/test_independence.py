@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 
-CHECKER = ROOT / "tests" / "chaos" / "checker"
+CHECKER = ROOT / "tests" / "proof" / "checker"
 PRODUCT = {"turns", "memory", "worker", "producer", "ops", "examples", "migrations"}
 
 

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from turnstile.config.load_settings import load
-from turnstile.config.secrets_manager import read_secrets
+from turnstile.config.secret_settings import read_secrets
 from turnstile.errors import SettingsError
 
 SECRETS = {"arn:database": "postgresql://app:pass-word@db/x", "arn:redis": "rediss://cache"}
