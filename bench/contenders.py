@@ -30,8 +30,6 @@ class Contender:
     share: int
     missing: Callable[[], str | None] = lambda: None
     """Why it can't run here, if it can't."""
-    transport: str = "boto3"
-    """How the product and the floor carry calls of SQS."""
 
     def environment(self, room: Room, slots: int, sleep_seconds: float) -> dict[str, str]:
         """What it is told."""
@@ -42,7 +40,6 @@ class Contender:
             "TURNSTILE_QUEUE": room.queue,
             "TURNSTILE_HANDLER": "bench.programs.answer:respond",
             "TURNSTILE_CONCURRENCY": str(slots),
-            "TURNSTILE_SQS_TRANSPORT": self.transport,
             # As the setting's own text advises.
             "TURNSTILE_POLLERS": "1" if slots < 200 else "4",
         }
@@ -135,9 +132,4 @@ FLOOR_OWN = replace(
     command=lambda slots, sleep_seconds: [sys.executable, "-m", "bench.programs.floor_own"],
 )
 
-OURS_LEAN = replace(OURS, name="ours-lean", does="`ours` with TURNSTILE_SQS_TRANSPORT=lean", transport="lean")
-FLOOR_LEAN = replace(
-    FLOOR_OWN, name="floor-lean", does="`floor-own` with TURNSTILE_SQS_TRANSPORT=lean", transport="lean"
-)
-
-CONTENDERS = {one.name: one for one in (OURS, OURS_LEAN, HANDMADE, CELERY, TASKIQ, BBC, FLOOR, FLOOR_OWN, FLOOR_LEAN)}
+CONTENDERS = {one.name: one for one in (OURS, HANDMADE, CELERY, TASKIQ, BBC, FLOOR, FLOOR_OWN)}

@@ -14,7 +14,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from bench.contenders import OURS, OURS_LEAN, Contender
+from bench.contenders import OURS, Contender
 from bench.running import run
 from bench.stage import ROOT, Stage, open_stage, tidy_up_when_terminated
 
@@ -28,12 +28,11 @@ _TOTAL = re.compile(r"^(?:totals|summary): (\d+)", re.MULTILINE)
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
-    parser.add_argument("--lean", action="store_true", help="with the lean SQS transport")
     parser.add_argument("--out", type=Path, default=ROOT / ".bench" / "instructions")
     told = parser.parse_args()
     if shutil.which("valgrind") is None:
         sys.exit("bench.instructions: there is no valgrind here")
-    contender = OURS_LEAN if told.lean else OURS
+    contender = OURS
     tidy_up_when_terminated()
     # Or the first drain of a fresh checkout would compile the modules, and the difference say too little.
     compileall.compile_dir(ROOT, rx=re.compile(r"/\."), quiet=1)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bench import peers
-from bench.contenders import OURS, OURS_LEAN, Contender
+from bench.contenders import OURS, Contender
 from bench.drains import Work, drain
 from bench.running import run
 from bench.stage import ROOT, Stage, open_stage, tidy_up_when_terminated
@@ -22,8 +22,8 @@ SAMPLES_PER_SECOND = 200
 SHOWN = 20
 WAIT_SECONDS = 300.0
 
-AT_WORK = ("BaseEventLoop.run_forever (", "Thread.run (", "ClientCreator._create_api_method.<locals>._api_call (")
-"""What the process has begun with lies above; without one of these it is still beginning. The last is that of a greenlet."""
+AT_WORK = ("BaseEventLoop.run_forever (", "Thread.run (")
+"""What the process has begun with lies above; without one of these it is still beginning."""
 
 PRODUCT = ("(turnstile/",)
 PARTS = {
@@ -35,11 +35,8 @@ PARTS = {
         "(boto3/",
         "(urllib3/",
         "(http/client.py",
-        "(turnstile/backends/sqs/boto3_transport.py",
-        "(turnstile/backends/sqs/lean_transport.py",
-        "(turnstile/backends/sqs/http_calls.py",
-        "(turnstile/backends/sqs/http_connection.py",
-        "(turnstile/backends/sqs/http_answer.py",
+        "(aiohttp/",
+        "(turnstile/backends/sqs/",
     ),
     "the handler": ("(bench/",),
     "the product's own code": PRODUCT,
@@ -57,10 +54,9 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m bench.profiling", description=__doc__)
     parser.add_argument("--turns", type=int, default=TURNS)
-    parser.add_argument("--lean", action="store_true", help="with the lean SQS transport")
     parser.add_argument("--out", type=Path, default=ROOT / ".bench" / "profile")
     told = parser.parse_args()
-    contender = OURS_LEAN if told.lean else OURS
+    contender = OURS
     tidy_up_when_terminated()
     peers.install()
     told.out.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from fastapi import Depends, FastAPI
 from starlette.types import Receive, Scope, Send
 
 from turnstile.backends.postgres.database import STATEMENT_TIMEOUT_SECONDS, Database
-from turnstile.backends.sqs.threaded_transport import check_region
+from turnstile.backends.sqs.endpoint import SqsOptions, find_region
 from turnstile.config import logs
 from turnstile.config.gc_tuning import spare_collector
 from turnstile.config.settings import Settings
@@ -83,7 +83,7 @@ def create_app(settings: Settings) -> FastAPI:
         async with AsyncExitStack() as stack:
             databases = await _open_databases(settings, stack)
             queues = MessageQueues(settings)
-            stack.callback(queues.close)
+            stack.push_async_callback(queues.close)
             history = History(settings, databases.reads)
             stack.push_async_callback(history.close)
             sending = WakeUpSending(queues, list(settings.queues_by_name))
@@ -141,7 +141,7 @@ def serve(settings: Settings) -> None:
     """
     logs.configure(settings)
     # Out of the application's start it would be a stack trace in the log.
-    check_region(settings)
+    find_region(SqsOptions(settings.aws_region, settings.sqs_endpoint_url))
     asyncio.run(check_certificates(settings))
     app = create_app(settings)
     sockets = listen(settings.api_host, settings.api_port)

@@ -50,5 +50,5 @@ async def run_relay(settings: Settings) -> None:
                 raise errors.exceptions[0] from None
             log.info("relay.stopped")
     finally:
-        queues.close()
+        await queues.close()
         await memory_watch.close()

@@ -235,4 +235,4 @@ async def queues(settings: Settings) -> AsyncIterator[MessageQueues]:
     """The product's own hand on SQS."""
     opened = MessageQueues(settings)
     yield opened
-    opened.close()
+    await opened.close()

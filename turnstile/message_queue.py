@@ -1,7 +1,7 @@
 """The one home of what we ask of SQS about messages: send, receive, delete, extend, give back, dead-letter.
 
-How a call is carried, with which time-outs and retries, is a transport's (`backends.sqs.transport`). A message is only a hint, so
-every call here may be lost or doubled. What SQS answers to a stale receipt handle differs (AWS shrugs, some emulators refuse):
+How a call is carried, with which time-outs and retries, is `backends.sqs.client`'s. A message is only a hint, so every call here
+may be lost or doubled. What SQS answers to a stale receipt handle differs (AWS shrugs, some emulators refuse):
 deleting and extending are best effort, and a message that is called deleted may come once more.
 """
 
@@ -10,14 +10,13 @@ import hashlib
 import time
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any, assert_never
+from typing import Any
 from uuid import uuid4
 
 import structlog
 
-from turnstile.backends.sqs.boto3_transport import open_boto3
-from turnstile.backends.sqs.lean_transport import LeanTransport
-from turnstile.backends.sqs.transport import POLL, Answer, CallRefusedError, Parameters, SqsTransport
+from turnstile.backends.sqs.client import POLL, Answer, CallRefusedError, Parameters, SqsClient
+from turnstile.backends.sqs.endpoint import SqsOptions
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.turn.envelope import (
@@ -34,27 +33,29 @@ BATCH = 10
 """SQS takes and gives ten messages a call."""
 
 CHANGE_VISIBILITY = "ChangeMessageVisibilityBatch"
+EXTEND_SECONDS = 2.0
+"""Timeout of the heartbeat's ChangeMessageVisibilityBatch. Short, because the next beat tries again."""
 
 log = structlog.get_logger("turnstile.queue")
 
 
 class MessageQueues:
-    """All declared queues. Safe for concurrent use in one event loop; `extend` also from a thread of the heartbeat's."""
+    """All declared queues, for one event loop."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._addresses: dict[str, QueueAddress] = {}
-        self._transport: SqsTransport = _open(settings)
+        self._client = SqsClient(SqsOptions(settings.aws_region, settings.sqs_endpoint_url))
         self._unanswered: dict[str, list[tuple[str, float]]] = {}
         """By queue: the attempt ids of polls whose answer was lost, and since when."""
 
-    def close(self) -> None:
-        """Lets go of threads and connections; a long poll that is under way is left behind."""
-        self._transport.close()
+    async def close(self) -> None:
+        """Closes the connections; a long poll that is under way is broken off."""
+        await self._client.close()
 
-    def forget_connections(self) -> None:
+    async def forget_connections(self) -> None:
         """After a rest of which nobody knows what has become of them: the next calls get new ones."""
-        self._transport.forget_connections()
+        await self._client.forget_connections()
 
     async def find(self, queue: str) -> QueueAddress:
         """The queue's address, looked up once. Raises UnknownQueueError or QueueUnavailableError."""
@@ -180,8 +181,8 @@ class MessageQueues:
             changes = _visibility_changes(batch, after_seconds)
             await self._call(queue, CHANGE_VISIBILITY, QueueUrl=url, Entries=changes)
 
-    def extend(self, address: QueueAddress, messages: Iterable[ReceivedMessage]) -> None:
-        """Keeps messages invisible for another visibility timeout; best effort. Blocks: for a thread of the heartbeat's.
+    async def extend(self, address: QueueAddress, messages: Iterable[ReceivedMessage]) -> None:
+        """Keeps messages invisible for another visibility timeout; best effort.
 
         Takes ten at a time from `messages`, which may leave out what has become nobody's meanwhile.
         """
@@ -189,7 +190,8 @@ class MessageQueues:
         while batch := list(islice(left, BATCH)):
             changes = _visibility_changes(batch, address.visibility_seconds)
             try:
-                self._transport.call_blocking(CHANGE_VISIBILITY, {"QueueUrl": address.url, "Entries": changes})
+                parameters = {"QueueUrl": address.url, "Entries": changes}
+                await self._client.call(CHANGE_VISIBILITY, parameters, seconds=EXTEND_SECONDS, tries=1)
             except CallRefusedError as error:
                 log.info("queue.extend_failed", queue=address.name, error=str(error))
             except QueueUnavailableError as error:
@@ -211,21 +213,11 @@ class MessageQueues:
 
     async def _call(self, queue: str, operation: str, **parameters: Any) -> Answer:
         try:
-            return await self._transport.call(operation, parameters)
+            return await self._client.call(operation, parameters)
         except CallRefusedError as error:
             if error.code.endswith(("NonExistentQueue", "QueueDoesNotExist")):
                 raise UnknownQueueError(queue) from error
             raise
-
-
-def _open(settings: Settings) -> SqsTransport:
-    match settings.sqs_transport:
-        case "boto3":
-            return open_boto3(settings)
-        case "lean":
-            return LeanTransport(settings)
-        case _ as unknown:
-            assert_never(unknown)
 
 
 def _entry(address: QueueAddress, wake_up: WakeUp, attributes: Attributes) -> dict[str, Any]:

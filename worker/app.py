@@ -102,7 +102,7 @@ async def _run(settings: Settings, handler: Handler) -> int:
             Database(settings.database_url, "turnstile-worker", size=DATABASE_CONNECTIONS, pinned=True, first=ADVANCE)
         )
         queues = MessageQueues(settings)
-        stack.callback(queues.close)
+        stack.push_async_callback(queues.close)
         address = await _find_queue(queues, settings.queue, shutdown.stopping)
         if address is None:
             return 0
@@ -144,9 +144,7 @@ class _Worker:
         self.lock = SessionLock(settings)
         self.history = History(settings, database)
         self.emission = Emission(settings, EventWriter(settings))
-        self.heartbeat = Heartbeat(
-            settings, queues, address, loop.call_soon_threadsafe, self._describe, self.watchdog.look
-        )
+        self.heartbeat = Heartbeat(settings, address, loop.call_soon_threadsafe, self._describe, self.watchdog.look)
         self.memory_watch = MemoryWatch(settings)
         self.memory = ItemCache(settings, lambda: self.memory_watch.pressure)
         self.relay = Relay(database, queues, settings, self.heartbeat.evidence)

@@ -1,7 +1,7 @@
-"""A blocking call beside the heartbeat's own thread: one at a time, and what comes while it runs is left out."""
+"""Work beside the beats of the heartbeat: one call at a time, and what comes while it is under way is left out."""
 
-import threading
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import structlog
@@ -10,40 +10,36 @@ log = structlog.get_logger("turnstile.heartbeat")
 
 
 class Aside:
-    """`name` stands in the thread's name and in the log."""
+    """For one event loop. `name` stands in the log."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self._thread: threading.Thread | None = None
+        self._name = name
+        self._task: asyncio.Task[None] | None = None
         self._is_late = False
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call is under way."""
-        return self._thread is not None and self._thread.is_alive()
+        """Whether a call is under way. May be asked from any thread."""
+        return self._task is not None and not self._task.done()
 
-    def begin(self, call: Callable[..., None], *arguments: Any) -> None:
+    def begin(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Begins the call, unless the last one still runs; that is logged once. The next beat tries again."""
         if self.is_busy:
             if not self._is_late:
-                log.info("heartbeat.extension_late", of=self.name)
+                log.info("heartbeat.extension_late", of=self._name)
             self._is_late = True
             return
         self._is_late = False
-        # Known before it runs: who gives a message back looks for it.
-        self._thread = threading.Thread(
-            target=self._run, args=(call, *arguments), name=f"heartbeat-{self.name}", daemon=True
-        )
-        self._thread.start()
+        self._task = asyncio.create_task(self._run(call))
 
-    def join(self, seconds: float) -> None:
-        """Returns when no call is under way, or the time is over. Blocks."""
-        if self._thread is not None:
-            self._thread.join(seconds)
+    async def finish(self, seconds: float) -> None:
+        """Returns when no call is under way, or the time is over."""
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=seconds)
 
-    def _run(self, call: Callable[..., None], *arguments: Any) -> None:
+    async def _run(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            call(*arguments)
+            await call()
         except Exception:
             # A bug of ours; the next beat tries again.
             log.exception("heartbeat.failed")

@@ -22,12 +22,13 @@ from typing import Any
 import structlog
 
 from turnstile.backends.backoff import full_jitter
-from turnstile.backends.sqs.transport import BESIDE
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.slots.slots import Slots
 
+BESIDE = 2
+"""Polls beside the long ones while there is a backlog (ADR 0054)."""
 BACKOFF_BASE_SECONDS = 0.25
 BACKOFF_CAP_SECONDS = 5.0
 

@@ -25,7 +25,7 @@ from redis.exceptions import RedisError
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.redis.batch import NodeAwayError
-from turnstile.backends.redis.connect import connect, connect_blocking, leave_demoted
+from turnstile.backends.redis.connect import connect, leave_demoted
 from turnstile.config.settings import Settings
 
 BATCH = 50
@@ -158,6 +158,29 @@ class SessionLock:
         if await self._release(lock) is Release.LOOK_AGAIN:
             await self._release(lock)
 
+    async def extend(
+        self, locks: Sequence[LockedSession], is_kept: Callable[[LockedSession], bool] = lambda lock: True
+    ) -> list[Extension]:
+        """Extends what is ours, retakes what is free. A lost lock stops nobody.
+
+        Retaken, because a flush must not let a second worker in while the first is at work; but only what `is_kept` once
+        it was found free. Taken again blindly, a lock that its hold had just given back would stand without anybody behind
+        it for a lease, and turn away every wake-up of its session (found by the simulation, without any fault).
+        """
+        extensions = [_EXTENSIONS[answer] for answer in await self._ask(EXTEND, locks)]
+        free = [place for place, found in enumerate(extensions) if found is Extension.FREE and is_kept(locks[place])]
+        # Who has come between is told by the same script that somebody waits, and looks at the session once more.
+        answers = await self._ask(ACQUIRE, [locks[place] for place in free])
+        taken = {1: Extension.RETAKEN, 0: Extension.LOST, None: Extension.UNKNOWN}
+        for place, answer in zip(free, answers, strict=True):
+            extensions[place] = taken[answer]
+        return extensions
+
+    async def _ask(self, script: str, locks: Sequence[LockedSession]) -> list[int | None]:
+        """None for each that was not answered, or not asked because Redis is away."""
+        answers = await self._run(script, locks) if locks else []
+        return [None] * len(locks) if answers is None else answers
+
     async def _acquire_many(self, locks: Sequence[LockedSession]) -> Sequence[Guard]:
         answers = await self._run(ACQUIRE, locks)
         if answers is None:
@@ -188,53 +211,6 @@ class SessionLock:
         except (RedisError, OSError) as error:
             self._circuit.failed(time.monotonic())
             log.warning("lock.redis_away", error=f"{type(error).__name__}: {error}", sessions=len(locks))
-            return [None] * len(locks)
-        self._circuit.succeeded()
-        return _read(answers, self._redis)
-
-
-class LockExtender:
-    """The heartbeat's own, synchronous hand on the locks: it works while the event loop is blocked."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._redis = connect_blocking(settings.redis_url, settings.redis_timeout_seconds)
-        self._milliseconds = int(settings.lease_seconds * 1000)
-        self._circuit = Circuit()
-
-    def close(self) -> None:
-        """Closes the connection."""
-        self._redis.close()
-
-    def extend(
-        self, locks: Sequence[LockedSession], is_kept: Callable[[LockedSession], bool] = lambda lock: True
-    ) -> list[Extension]:
-        """Extends what is ours, retakes what is free. A lost lock stops nobody.
-
-        Retaken, because a flush must not let a second worker in while the first is at work; but only what `is_kept` once
-        it was found free. Taken again blindly, a lock that its hold had just given back would stand without anybody behind
-        it for a lease, and turn away every wake-up of its session (found by the simulation, without any fault).
-        """
-        extensions = [_EXTENSIONS[answer] for answer in self._ask(EXTEND, 1, locks)]
-        free = [place for place, found in enumerate(extensions) if found is Extension.FREE and is_kept(locks[place])]
-        # Whoever has come between is told by the same script that somebody waits, and looks at the session once more.
-        answers = self._ask(ACQUIRE, 2, [locks[place] for place in free])
-        taken = {1: Extension.RETAKEN, 0: Extension.LOST, None: Extension.UNKNOWN}
-        for place, answer in zip(free, answers, strict=True):
-            extensions[place] = taken[answer]
-        return extensions
-
-    def _ask(self, script: str, keys: int, locks: Sequence[LockedSession]) -> list[int | None]:
-        """None for each that was not answered, or not asked because Redis is away."""
-        if not locks or not self._circuit.allows(time.monotonic()):
-            return [None] * len(locks)
-        pipeline = self._redis.pipeline(transaction=False)
-        for lock in locks:
-            pipeline.eval(script, keys, *(lock.key, lock.waiting_key)[:keys], lock.token, self._milliseconds)
-        try:
-            answers = pipeline.execute(raise_on_error=False)
-        except (RedisError, OSError) as error:
-            self._circuit.failed(time.monotonic())
-            log.warning("lock.extend_failed", error=f"{type(error).__name__}: {error}")
             return [None] * len(locks)
         self._circuit.succeeded()
         return _read(answers, self._redis)

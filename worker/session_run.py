@@ -9,7 +9,7 @@ from turnstile.config.settings import Settings
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.attempt.emitter import Emitter
-from turnstile.worker.heartbeat import Kept
+from turnstile.worker.kept_alive import Kept
 from turnstile.worker.quarantine import Seat
 from turnstile.worker.session_lock import Guard, LockedSession
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from bench.contenders import CONTENDERS, OURS, OURS_LEAN
+from bench.contenders import CONTENDERS, OURS
 from bench.drains import Work, drain
 from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_least, at_most
 from bench.running import attempt
@@ -47,7 +47,6 @@ def judge(samples: Samples) -> list[Finding]:
         at_least("drain, of Celery", faster("celery"), 8),
         at_least("drain, of taskiq", faster("taskiq"), 1),
         at_least("drain, of bbc", faster("bbc"), 1),
-        at_least("drain by the lean transport, of boto3", faster(OURS.name, OURS_LEAN.name), 3),
         at_most("CPU a turn, of the floor", costs("floor"), 2),
         at_most("CPU a turn, of bbc", costs("bbc"), 1),
     ]
@@ -67,7 +66,7 @@ def draw(samples: Samples) -> Mapping[str, str]:
 EXPERIMENT = Experiment(
     name="drain",
     measures=f"turns a second from a full queue, a handler that does nothing, {SLOTS} in flight; CPU a turn",
-    target="≥ 10 x handmade, ≥ 8 x Celery, faster than taskiq and bbc; lean ≥ 3 x boto3; CPU ≤ 2 x the floor",
+    target="≥ 10 x handmade, ≥ 8 x Celery, faster than taskiq and bbc; CPU ≤ 2 x the floor",
     columns=(
         Column("turns_per_second", "turns/s"),
         Column("worker_cpu_ms", "CPU ms/turn", 3),

@@ -1,4 +1,4 @@
-"""`floor-own` and `floor-lean`: receive and delete with the product's own SQS client, and no work in between."""
+"""`floor-own`: receive and delete with the product's own SQS client, and no work in between."""
 
 import asyncio
 from collections.abc import Sequence

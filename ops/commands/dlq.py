@@ -103,7 +103,7 @@ async def _look(
                     counts.setdefault(name, None)
                     say(f"the messages of {name} are not shown: {error}")
     finally:
-        queues.close()
+        await queues.close()
     return failed, counts, letters
 
 

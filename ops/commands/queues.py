@@ -42,10 +42,10 @@ def create_declared(settings: "Settings") -> list[DeclaredQueue]:
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from turnstile.backends.sqs.threaded_transport import check_region
+    from turnstile.backends.sqs.endpoint import SqsOptions, find_region
     from turnstile.errors import QueueUnavailableError
 
-    check_region(settings)
+    find_region(SqsOptions(settings.aws_region, settings.sqs_endpoint_url))
 
     client = boto3.session.Session().client(
         "sqs",

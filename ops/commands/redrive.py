@@ -100,7 +100,7 @@ async def _redrive(
                     report_sweep=begin("sweeping", "letters"),
                 )
     finally:
-        queues.close()
+        await queues.close()
 
 
 async def _report_others(database: "Database", named: Sequence[UUID], survey: "Survey") -> None:

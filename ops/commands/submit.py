@@ -265,7 +265,7 @@ async def _submit_all(settings: "Settings", submissions: "list[Submission]") -> 
                 report = begin("submitting", "turns")
                 result = await submit_all(database, queues, settings, submissions, report=report)
     finally:
-        queues.close()
+        await queues.close()
     if result.unsent:
         say(f"SQS did not take {result.unsent} wake-ups: the relay sends them, nothing is to be done")
     return result

@@ -23,4 +23,4 @@ async def wake(settings: "Settings", woken: "tuple[str, OutgoingMessage] | None"
     except (QueueUnavailableError, UnknownQueueError):
         say(f"the queue is away; the relay wakes {whom}")
     finally:
-        queues.close()
+        await queues.close()

@@ -111,7 +111,7 @@ class Examination:
         finally:
             await streams.close()
             await locks.close()
-            queues.close()
+            await queues.close()
 
     async def look(self) -> list[Finding]:
         """Everything once. Never raises for a service that is away."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from bench.contenders import FLOOR, FLOOR_LEAN, OURS, OURS_LEAN, Contender
+from bench.contenders import FLOOR, FLOOR_OWN, OURS, Contender
 from bench.drains import Work, drain
 from bench.emulated_sqs import start_emulator
 from bench.running import attempt, run
@@ -32,7 +32,7 @@ def stage(stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield opened
 
 
-@pytest.mark.parametrize("contender", [OURS, OURS_LEAN, FLOOR, FLOOR_LEAN], ids=lambda contender: contender.name)
+@pytest.mark.parametrize("contender", [OURS, FLOOR, FLOOR_OWN], ids=lambda contender: contender.name)
 def test_a_drain_is_measured_to_its_end(stage: Stage, contender: Contender) -> None:
     found = drain(stage, contender, Work(count=TURNS))
 
@@ -74,10 +74,7 @@ def test_a_contender_that_can_not_run_here_is_left_out_with_the_reason() -> None
     assert attempt(absent, dict).note == "not run: there is no node here"
 
 
-@pytest.mark.parametrize("transport", ["boto3", "lean"])
-async def test_the_products_own_client_works_on_the_emulator(
-    settings: Settings, tmp_path: Path, transport: str
-) -> None:
+async def test_the_products_own_client_works_on_the_emulator(settings: Settings, tmp_path: Path) -> None:
     with start_emulator(tmp_path / "log") as emulator:
         url, dlq_url = emulator.create_queue("q", 30), emulator.create_queue("q-dlq", 30)
         declared = settings.queues[0].model_copy(update={"sqs": url, "dlq": dlq_url})
@@ -86,18 +83,17 @@ async def test_the_products_own_client_works_on_the_emulator(
                 update={
                     "queues": (declared,),
                     "sqs_endpoint_url": emulator.address,
-                    "sqs_transport": transport,
                 }
             )
         )
         wake_up = WakeUp("t", "s", uuid7(0, 0))
         sent = await queues.send(declared.name, [OutgoingMessage(wake_up, "00-a-b-01")])
         [received] = await queues.receive(declared.name, 10)
-        queues.extend(await queues.find(declared.name), [received])
+        await queues.extend(await queues.find(declared.name), [received])
         await queues.delete(declared.name, [received])
         left = await queues.count(declared.name)
         counts = emulator.counts("q")
-        queues.close()
+        await queues.close()
 
     assert len(sent) == 1
     assert received.body == wake_up.encode()

@@ -14,7 +14,7 @@ from turnstile.streaming.cancel_signals import CancelHints
 from turnstile.streaming.stream import EventReader, EventWriter
 from turnstile.streaming.subscriptions import EventHints
 from turnstile.worker.lock_inspection import LockInspector
-from turnstile.worker.session_lock import LockedSession, LockExtender, SessionLock, name_lock
+from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock
 
 SESSIONS = [f"s-{number}" for number in range(30)]
 
@@ -54,7 +54,6 @@ class Hands:
 
     settings: Settings
     lock: SessionLock
-    extender: LockExtender
     inspector: LockInspector
     writer: EventWriter
     reader: EventReader
@@ -75,7 +74,6 @@ async def opened(settings: Settings) -> AsyncIterator[Hands]:
     hands = Hands(
         settings,
         SessionLock(settings),
-        LockExtender(settings),
         LockInspector(settings),
         EventWriter(settings),
         EventReader(settings),
@@ -86,7 +84,6 @@ async def opened(settings: Settings) -> AsyncIterator[Hands]:
         MemoryWatch(settings),
     )
     async with AsyncExitStack() as stack:
-        stack.callback(hands.extender.close)
         for each in (
             *(hands.lock, hands.inspector, hands.writer, hands.reader, hands.hints),
             *(hands.cancels, hands.history, hands.items, hands.watch),

@@ -9,11 +9,11 @@ from uuid import uuid4
 import pytest
 import redis
 
-from tests.support.fakes.lock import AsyncClient, BlockingClient, Direct, FakeRedis
+from tests.support.fakes.lock import AsyncClient, Direct, FakeRedis
 from tests.support.probes import until
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.worker.session_lock import Extension, Guard, LockedSession, LockExtender, Release, SessionLock, name_lock
+from turnstile.worker.session_lock import Extension, Guard, LockedSession, Release, SessionLock, name_lock
 
 LEASE_SECONDS = 20.0
 
@@ -23,7 +23,6 @@ class Locks:
     """The product's two hands on one Redis, and a look at it from outside."""
 
     lock: SessionLock
-    extender: LockExtender
     get: Callable[[str], str | None]
     pttl: Callable[[str], int]
     flush: Callable[[], object]
@@ -52,7 +51,6 @@ async def locks(request: pytest.FixtureRequest) -> AsyncIterator[Locks]:
         looking = redis.Redis.from_url(settings.redis_url, decode_responses=True)
         made = Locks(
             lock=SessionLock(settings),
-            extender=LockExtender(settings),
             get=lambda key: cast("str | None", looking.get(key)),
             pttl=lambda key: cast("int", looking.pttl(key)),
             # Of this test's keys only: the server is shared.
@@ -61,18 +59,15 @@ async def locks(request: pytest.FixtureRequest) -> AsyncIterator[Locks]:
             settings=settings,
         )
         yield made
-        made.extender.close()
         await made.lock.close()
         looking.close()
         return
     settings = _settings("redis://127.0.0.1:1/0")
     server = FakeRedis(asyncio.get_running_loop().time)
-    lock, extender = SessionLock(settings), LockExtender(settings)
+    lock = SessionLock(settings)
     lock._redis = cast("Any", AsyncClient(server, Direct()))
-    extender._redis = cast("Any", BlockingClient(server, Direct()))
     yield Locks(
         lock=lock,
-        extender=extender,
         get=server.get,
         pttl=server.pttl,
         flush=server.flush,
@@ -160,7 +155,7 @@ async def test_many_locks_are_extended_at_once_and_each_is_told_its_own(locks: L
     await locks.lock.acquire(locks.name("theirs", "s-1"))
     locks.expire(held[0].key, 10_000)
 
-    assert locks.extender.extend(held) == [Extension.EXTENDED, Extension.LOST, Extension.RETAKEN]
+    assert await locks.lock.extend(held) == [Extension.EXTENDED, Extension.LOST, Extension.RETAKEN]
     assert [locks.get(lock.key) for lock in held] == ["ours", "theirs", "ours"]
     assert locks.pttl(held[0].key) > 10_000
     assert 0 < locks.pttl(held[2].key) <= LEASE_SECONDS * 1000

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import sqs_client
 from tests.support.fakes.queue_model import StaleHandle
-from tests.support.fakes.queues import FakeMessageQueues, FakeSqs, FakeTransport
+from tests.support.fakes.queues import FakeClient, FakeMessageQueues, FakeSqs
 from tests.support.probes import until
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
@@ -54,7 +54,7 @@ def fifo(request: pytest.FixtureRequest) -> bool:
     return bool(request.param == "fifo")
 
 
-@pytest.fixture(params=[*(pytest.param(name, marks=pytest.mark.stack) for name in ("boto3", "lean")), "fake"])
+@pytest.fixture(params=[pytest.param("real", marks=pytest.mark.stack), "fake"])
 async def queues(request: pytest.FixtureRequest, fifo: bool, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Queues]:
     """The same hand, on either."""
     name = f"turns-{uuid4().hex[:12]}"
@@ -64,7 +64,6 @@ async def queues(request: pytest.FixtureRequest, fifo: bool, monkeypatch: pytest
     fields: dict[str, Any] = {"queues": (declared,), "queue": name, "lease_seconds": 1.5, "receive_wait_seconds": 1}
     hand: MessageQueues
     if request.param != "fake":
-        fields["sqs_transport"] = request.param
         stack = request.getfixturevalue("stack")
         for variable, value in stack.environment().items():
             monkeypatch.setenv(variable, value)
@@ -72,7 +71,7 @@ async def queues(request: pytest.FixtureRequest, fifo: bool, monkeypatch: pytest
         hand = MessageQueues(Settings(sqs_endpoint_url=stack.sqs.address, aws_region="us-east-1", **fields))
     else:
         client = FakeSqs(asyncio.get_running_loop().time)
-        hand = FakeMessageQueues(Settings(**fields), FakeTransport(client))
+        hand = FakeMessageQueues(Settings(**fields), FakeClient(client))
     attributes = {"FifoQueue": "true"} if fifo else {}
     urls = [
         client.create_queue(QueueName=each, Attributes=attributes)["QueueUrl"] for each in (declared.sqs, declared.dlq)
@@ -81,7 +80,7 @@ async def queues(request: pytest.FixtureRequest, fifo: bool, monkeypatch: pytest
     for url in urls:
         client.delete_queue(QueueUrl=url)
     if request.param != "fake":
-        hand.close()
+        await hand.close()
 
 
 def wake_up(session: str = "s", turn_id: UUID | None = None) -> OutgoingMessage:

@@ -94,7 +94,7 @@ class Product:
         async with Database(settings.database_url, "rig", size=3, wait_seconds=30.0) as database:
             queues = MessageQueues(settings)
             yield cls(settings, database, queues)
-            queues.close()
+            await queues.close()
 
     async def submit(self, *contents: Any, session: str = "s", send: bool = True, **fields: Any) -> list[UUID]:
         """Submits to one session, in order; without `send`, as if the process had died right after its commit."""

@@ -61,7 +61,7 @@ async def nowhere(settings: Settings) -> AsyncIterator[MessageQueues]:
     """An SQS that is down."""
     opened = MessageQueues(settings.model_copy(update={"sqs_endpoint_url": "http://127.0.0.1:1"}))
     yield opened
-    opened.close()
+    await opened.close()
 
 
 # --- there and back
@@ -275,7 +275,7 @@ async def fleeting(settings: Settings) -> AsyncIterator[MessageQueues]:
         settings.model_copy(update={"queues": (declared,), "queues_by_name": {"fleeting": declared}})
     )
     yield opened
-    opened.close()
+    await opened.close()
 
 
 async def test_a_declared_queue_that_sqs_does_not_have_is_unknown(fleeting: MessageQueues) -> None:

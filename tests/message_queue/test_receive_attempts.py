@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnstile.backends.sqs.transport import Answer, CallRefusedError, Parameters
+from turnstile.backends.sqs.client import Answer, CallRefusedError, Parameters
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError
@@ -29,8 +29,8 @@ async def poll(url: str, *failures: Exception | None) -> list[str | None]:
     declared = QueueSettings(name="turns", sqs=url, dlq=url.replace("turns", "dead"))
     queues = MessageQueues(Settings(aws_region="us-east-1", queues=(declared,)))
     transport = Transport(*failures)
-    queues.close()
-    queues._transport = transport  # type: ignore[assignment]
+    await queues.close()
+    queues._client = transport  # type: ignore[assignment]
     for _ in failures:
         try:
             await queues.receive("turns", 10)

@@ -10,7 +10,7 @@ from uuid import UUID
 from tests.statements.calls import SETTLEMENTS
 from tests.support.fakes.store_stands import FakeStand, PostgresStand, Snapshot, Stand
 from turnstile.statements.redrive import Revived
-from turnstile.statements.renew_lease import Renewal
+from turnstile.statements.renew_lease import Renewal, renew
 from turnstile.statements.settle import Settled, SettleRequest
 from turnstile.turn.claimed_turn import ClaimedTurn
 
@@ -79,11 +79,12 @@ class Pair:
 
     def renew(self, held: Sequence[Claims], lease_seconds: float) -> None:
         """`statements.renew_lease.renew` in both."""
-        answers = []
-        for stand in (self.fake, self.real):
+
+        def of(stand: Stand) -> Awaitable[list[Renewal]]:
             claims = [claim.of(stand) for claim in held]
-            answers.append(stand.renew([(turn.id, turn.fence) for turn in claims], lease_seconds))
-        _compare(*answers)
+            return renew(stand.database, [(turn.id, turn.fence) for turn in claims], lease_seconds)
+
+        self.ask(of)
 
     def snapshots(self) -> tuple[Snapshot, Snapshot]:
         """All tables of both."""

@@ -505,7 +505,7 @@ async def test_with_sqs_away_rows_stay_owed_and_due(
 
     await Relay(database, nowhere, settings).round()
 
-    nowhere.close()
+    await nowhere.close()
     failed, waiting = await rows(database)
     # What it can't send it leaves to other relays at once.
     assert waiting["send_in"] < 0

@@ -1,19 +1,17 @@
 """The relay under trouble: a backlog from long ago is worked off at once, and one queue's refusal is its own affair."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, LiteralString, NoReturn
 from uuid import uuid4
 
 import psycopg
 import pytest
-from botocore.exceptions import EndpointConnectionError
 from psycopg.rows import DictRow
 
 from tests.statements.test_claim_races import submit_turns
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database, Parameters, conninfo, number_placeholders
-from turnstile.backends.sqs.boto3_transport import Boto3Transport
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError
@@ -108,35 +106,29 @@ async def test_a_queue_that_refuses_holds_up_no_other(database: Database, settin
     assert refused == {"sends": 0, "later": False}, "it is left to a relay that can send it"
 
 
-def breaking(send: Callable[..., Any], good_calls: int) -> Callable[..., Any]:
-    """The real call, which finds no SQS after some good ones."""
-    calls = 0
+def break_sends(monkeypatch: pytest.MonkeyPatch, queues: MessageQueues, good: int) -> None:
+    """The real calls, which find no SQS after some good sends."""
+    call, sends = queues._client.call, 0
 
-    def call(**arguments: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls > good_calls:
-            raise EndpointConnectionError(endpoint_url="http://gone")
-        return send(**arguments)
+    async def asked(operation: str, parameters: Any) -> Any:
+        nonlocal sends
+        sends += operation == "SendMessageBatch"
+        if sends > good:
+            raise QueueUnavailableError("gone")
+        return await call(operation, parameters)
 
-    return call
-
-
-def client_of(queues: MessageQueues) -> Any:
-    """The boto3 client of commands."""
-    assert isinstance(queues._transport, Boto3Transport)
-    return queues._transport._client
+    monkeypatch.setattr(queues._client, "call", asked)
 
 
 async def test_what_was_sent_before_sqs_went_away_counts_as_sent(
     settings: Settings, queues: MessageQueues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages = [OutgoingMessage(WakeUp("t", f"s-{number}", uuid4()), "") for number in range(25)]
-    client = client_of(queues)
-    monkeypatch.setattr(client, "send_message_batch", breaking(client.send_message_batch, 1))
+    break_sends(monkeypatch, queues, 1)
 
     assert await queues.send(settings.queue, messages) == messages[:10]
 
+    monkeypatch.undo()
     assert await queues.count(settings.queue) == 10
 
 
@@ -144,8 +136,7 @@ async def test_a_send_of_which_nothing_was_taken_says_that_sqs_is_away(
     settings: Settings, queues: MessageQueues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages = [OutgoingMessage(WakeUp("t", f"s-{number}", uuid4()), "") for number in range(25)]
-    client = client_of(queues)
-    monkeypatch.setattr(client, "send_message_batch", breaking(client.send_message_batch, 0))
+    break_sends(monkeypatch, queues, 0)
 
     with pytest.raises(QueueUnavailableError):
         await queues.send(settings.queue, messages)

@@ -31,4 +31,3 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Stand]:
         stand = PostgresStand(url, database)
         await stand.reset()
         yield stand
-        stand.close()

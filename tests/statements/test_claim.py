@@ -29,6 +29,7 @@ from turnstile.queries.history import read_version
 from turnstile.statements.cancel import cancel
 from turnstile.statements.claim import EndedAtClaim, LeftToRecovery, NoClaim, claim
 from turnstile.statements.lost_turns import find_lost
+from turnstile.statements.renew_lease import renew
 from turnstile.statements.settle import Settled
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -210,7 +211,7 @@ async def test_a_worker_that_renews_takes_the_mark_away(store: Stand) -> None:
     await submit_one(store)
     turn = await claimed(store)
     await pass_lease(store)
-    store.renew([(turn.id, turn.fence)], LEASE_SECONDS)
+    await renew(store.database, [(turn.id, turn.fence)], LEASE_SECONDS)
     await store.pass_time(OVER)
 
     assert await claim_one(store, "worker-b") is NoClaim.IDLE

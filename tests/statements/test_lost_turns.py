@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import psycopg
 import pytest
 from structlog.testing import capture_logs
 
@@ -62,7 +61,7 @@ async def test_a_worker_that_lives_is_not_said_to_be_lost(
     database: Database, settings: Settings, announced: Any
 ) -> None:
     """It has given up these turns: their handlers did not end in their time."""
-    announced("worker-a")
+    await announced("worker-a")
 
     with capture_logs() as logs:
         await LostWorkers(database, settings, Proven()).mark()
@@ -107,11 +106,11 @@ async def test_a_relay_without_a_heartbeat_gathers_evidence_of_its_own(database:
 def announced(database_url: str) -> Any:
     """Announces a worker, as its heartbeat does."""
 
-    def put(worker_id: str) -> None:
+    async def put(worker_id: str) -> None:
         record = WorkerRecord(
             worker_id=worker_id, queue="turns", host="h", pid=1, slots=1, busy=0, dwell_seconds=0.0, draining=False
         )
-        with psycopg.connect(database_url, autocommit=True) as connection:
-            announce(connection, record)
+        async with Database(database_url, "announcing", size=1) as connected:
+            await announce(connected, record)
 
     return put

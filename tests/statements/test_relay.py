@@ -26,6 +26,7 @@ from turnstile.statements.cancel import cancel
 from turnstile.statements.cancel_before_submit import forget_chosen_ids
 from turnstile.statements.prune import AT_ONCE
 from turnstile.statements.redrive import revive
+from turnstile.statements.renew_lease import renew
 from turnstile.statements.send_due import DEAD_LETTERED, MAX_NET_SECONDS, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
 from turnstile.statements.submit import forget_submissions, idempotency_key, submit
 from turnstile.statements.worker_registry import SEEN_SECONDS
@@ -220,7 +221,7 @@ async def test_a_lease_that_was_renewed_meanwhile_is_owed_nothing(store: Stand) 
     turn = await claimed(store)
     await store.pass_time(LEASE_SECONDS + 1)
     await mark_lost(store)
-    store.renew([(turn.id, turn.fence)], LEASE_SECONDS)
+    await renew(store.database, [(turn.id, turn.fence)], LEASE_SECONDS)
 
     assert await take_due(store) == []
     assert await send_in(store, accepted.turn_id) is None

@@ -7,7 +7,7 @@ import pytest
 from tests.statements.calls import LEASE_SECONDS, claimed, pass_lease, seconds_from_creation, settle_one, submit_one
 from tests.support.fakes.store_stands import Stand
 from turnstile.statements.cancel import cancel
-from turnstile.statements.renew_lease import Renewal
+from turnstile.statements.renew_lease import Renewal, renew
 from turnstile.turn.cancel_reason import CancelReason
 
 
@@ -16,7 +16,7 @@ async def test_a_lease_is_renewed_from_now_on(store: Stand) -> None:
     turn = await claimed(store)
     await store.pass_time(10)
 
-    renewals = store.renew([(turn.id, turn.fence)], LEASE_SECONDS)
+    renewals = await renew(store.database, [(turn.id, turn.fence)], LEASE_SECONDS)
 
     assert renewals == [Renewal(turn.id, turn.fence, True, True, False, None)]
     assert await seconds_from_creation(store, turn.id, "lease_until") == 10 + LEASE_SECONDS
@@ -27,7 +27,7 @@ async def test_a_lease_that_is_over_is_renewed_if_nobody_took_the_turn(store: St
     turn = await claimed(store)
     await pass_lease(store)
 
-    (renewal,) = store.renew([(turn.id, turn.fence)], LEASE_SECONDS)
+    (renewal,) = await renew(store.database, [(turn.id, turn.fence)], LEASE_SECONDS)
 
     assert (renewal.ours, renewal.renewed) == (True, True)
 
@@ -39,7 +39,7 @@ async def test_the_lease_of_a_stale_fence_is_lost(store: Stand) -> None:
     successor = await claimed(store, "worker-b")
     await store.pass_time(1)
 
-    renewals = store.renew([(zombie.id, zombie.fence), (successor.id, successor.fence)], LEASE_SECONDS)
+    renewals = await renew(store.database, [(zombie.id, zombie.fence), (successor.id, successor.fence)], LEASE_SECONDS)
 
     assert sorted((one.fence, one.ours, one.renewed) for one in renewals) == [
         (zombie.fence, False, False),
@@ -53,7 +53,7 @@ async def test_an_ended_or_unknown_turn_is_nobodys(store: Stand) -> None:
     await settle_one(store, turn)
     unknown = uuid4()
 
-    renewals = store.renew([(turn.id, turn.fence), (unknown, 1)], LEASE_SECONDS)
+    renewals = await renew(store.database, [(turn.id, turn.fence), (unknown, 1)], LEASE_SECONDS)
 
     assert {(one.id, one.ours, one.renewed) for one in renewals} == {
         (turn.id, False, False),
@@ -67,6 +67,6 @@ async def test_a_cancel_request_comes_home_with_the_answer(store: Stand, reason:
     turn = await claimed(store)
     await cancel(store.database, "t", turn.id, reason)
 
-    renewals = store.renew([(turn.id, turn.fence)], LEASE_SECONDS)
+    renewals = await renew(store.database, [(turn.id, turn.fence)], LEASE_SECONDS)
 
     assert renewals == [Renewal(turn.id, turn.fence, True, True, True, reason.value)]

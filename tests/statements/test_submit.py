@@ -12,7 +12,7 @@ from tests.support.factories import make_submission
 from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
 from turnstile.errors import IdempotencyMismatchError, TurnIdTakenError
 from turnstile.statements.submit import Accepted, Submission, forget_submissions, idempotency_key, submit
-from turnstile.statements.worker_registry import WorkerRecord
+from turnstile.statements.worker_registry import WorkerRecord, announce
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 
@@ -151,8 +151,8 @@ async def test_a_time_that_has_passed_is_due_at_once(store: Stand) -> None:
 )
 async def test_the_net_is_twice_the_dwell_of_the_queue(store: Stand, dwell: float, net: float) -> None:
     worker: dict[str, Any] = {"host": "h", "pid": 1, "slots": 1, "busy": 0, "draining": False}
-    store.announce(WorkerRecord(worker_id="w", queue=QUEUE, dwell_seconds=dwell, **worker))
-    store.announce(WorkerRecord(worker_id="v", queue="other", dwell_seconds=600.0, **worker))
+    await announce(store.database, WorkerRecord(worker_id="w", queue=QUEUE, dwell_seconds=dwell, **worker))
+    await announce(store.database, WorkerRecord(worker_id="v", queue="other", dwell_seconds=600.0, **worker))
 
     accepted = await submit_one(store)
 

@@ -17,7 +17,7 @@ from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.attempt.emitters import Emission
 from turnstile.worker.dependencies import Workbench
-from turnstile.worker.heartbeat import Kept
+from turnstile.worker.kept_alive import Kept
 from turnstile.worker.processor import Processor
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots

@@ -482,7 +482,7 @@ async def test_what_a_late_poll_brings_is_given_back(settings: Settings, rig: Ri
         await until(lambda: rig.watched.polls)
         rig.stopping.set()
         await rig.send(1)
-    patient.close()
+    await patient.close()
 
     (again,) = await until(lambda: rig.queues.receive(settings.queue, 1))
     assert again.receive_count == 2

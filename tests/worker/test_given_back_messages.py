@@ -8,14 +8,16 @@ from uuid import UUID
 
 import pytest
 
+import turnstile.message_queue
+import turnstile.worker.heartbeat
 from tests.support.probes import until
 from tests.worker.test_heartbeat_without_sqs import LateSqs, beating_against, hold_messages, late
 from turnstile.backends.postgres.database import Database
-from turnstile.backends.sqs import boto3_transport
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.message import WakeUp
+from turnstile.worker.aside import Aside
 from turnstile.worker.delivery import Delivery
 from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.session_release import Leaving
@@ -39,19 +41,15 @@ async def leave(heartbeat: Heartbeat, sqs: LateSqs, settings: Settings, hold: Ho
     )
     heartbeat.drop(hold.kept)
     await Leaving(cast("Any", bench), delivery, not_asked).leave_message(hold)
-    queues.close()
-
-
-def waits_aside() -> bool:
-    """Whether a call that blocks is made aside of the loop."""
-    return any(thread.name.startswith("own") for thread in threading.enumerate())
+    await queues.close()
 
 
 async def test_a_message_is_given_back_when_its_extension_is_over(
     settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the extension might come last, and hide for minutes what was to be visible in a second."""
-    monkeypatch.setattr(boto3_transport, "EXTEND_SECONDS", 60.0)
+    monkeypatch.setattr(turnstile.message_queue, "EXTEND_SECONDS", 60.0)
+    monkeypatch.setattr(turnstile.worker.heartbeat, "LATE_SECONDS", 60.0)
     async with late(None) as sqs, beating_against(sqs, settings) as beating:
         [kept] = hold_messages(beating, 1)
         assert kept.message is not None
@@ -59,8 +57,16 @@ async def test_a_message_is_given_back_when_its_extension_is_over(
         beating.heartbeat.start()
         await until(lambda: sqs.extended)
 
+        waits = threading.Event()
+        finish = Aside.finish
+
+        async def note(aside: Aside, seconds: float) -> None:
+            waits.set()
+            await finish(aside, seconds)
+
+        monkeypatch.setattr(Aside, "finish", note)
         leaving = asyncio.create_task(leave(beating.heartbeat, sqs, settings, hold))
-        await until(lambda: waits_aside() or len(sqs.extended) > 1)
+        await until(lambda: waits.is_set() or len(sqs.extended) > 1)
         assert len(sqs.extended) == 1
 
         sqs.may_answer.set()

@@ -16,7 +16,7 @@ from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import Claim
 from turnstile.statements.submit import Accepted, submit
-from turnstile.worker.heartbeat import Kept
+from turnstile.worker.kept_alive import Kept
 from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock
 
 NET_SECONDS = 60.0

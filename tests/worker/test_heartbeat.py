@@ -24,20 +24,21 @@ from turnstile.statements.worker_registry import WorkerRecord
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.attempt.outcome import StopReason
-from turnstile.worker.heartbeat import Heartbeat, Kept
-from turnstile.worker.session_lock import LockedSession, LockExtender, SessionLock, name_lock
+from turnstile.worker.heartbeat import Heartbeat
+from turnstile.worker.kept_alive import Kept
+from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock
 
 
 class Beating:
     """A heartbeat as the worker makes it, and what it asked for."""
 
-    def __init__(self, settings: Settings, queues: MessageQueues, address: Any) -> None:
+    def __init__(self, settings: Settings, address: Any) -> None:
         self.beats = 0
         self.trouble: list[Exception] = []
         self.stops: list[StopReason] = []
         self.told: list[CancelReason | None] = []
         self.heartbeat = Heartbeat(
-            settings, queues, address, asyncio.get_running_loop().call_soon_threadsafe, self._describe, self._beat_on
+            settings, address, asyncio.get_running_loop().call_soon_threadsafe, self._describe, self._beat_on
         )
         self._queue = settings.queue
 
@@ -72,7 +73,7 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture
 async def beating(settings: Settings, queues: MessageQueues) -> AsyncIterator[Beating]:
-    made = Beating(settings, queues, await queues.find(settings.queue))
+    made = Beating(settings, await queues.find(settings.queue))
     made.heartbeat.start()
     yield made
     await asyncio.to_thread(made.heartbeat.stop, 10.0)
@@ -119,18 +120,18 @@ async def test_a_lock_that_is_given_back_while_the_beat_is_under_way_is_not_take
     ours = name_lock(settings, "t", "s", "ours")
     await lock.acquire(ours)
     loop = asyncio.get_running_loop()
-    extend = LockExtender.extend
+    extend = SessionLock.extend
 
     async def give_back(kept: Kept) -> None:
         kept.keeps_lock = False
         await lock.release(ours)
 
-    def extend_late(extender: LockExtender, *args: Any) -> Any:
+    async def extend_late(extender: SessionLock, *args: Any) -> Any:
         # The hold is over between the beat's look at what is kept and its call.
-        asyncio.run_coroutine_threadsafe(give_back(kept), loop).result(10)
-        return extend(extender, *args)
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(give_back(kept), loop))
+        return await extend(extender, *args)
 
-    monkeypatch.setattr(LockExtender, "extend", extend_late)
+    monkeypatch.setattr(SessionLock, "extend", extend_late)
     kept = beating.hold(turn, ours)
     await beats_on(beating)
 
@@ -324,11 +325,11 @@ async def test_leases_are_renewed_while_the_name_of_redis_is_looked_up_without_e
 ) -> None:
     found = threading.Event()
 
-    def extend(*_: Any) -> list[Any]:
-        found.wait(60.0)
+    async def extend(*_: Any) -> list[Any]:
+        await asyncio.to_thread(found.wait, 60.0)
         return []
 
-    monkeypatch.setattr(LockExtender, "extend", extend)
+    monkeypatch.setattr(SessionLock, "extend", extend)
     beating.hold(turn, lock=LockedSession("key", "waiting", "token"))
     leases = {await lease_of(database)}
 
@@ -402,26 +403,30 @@ async def test_a_lock_that_another_has_is_left_to_it_and_stops_nobody(
 async def test_the_connections_of_the_locks_are_not_closed_under_an_extension(
     settings: Settings, queues: MessageQueues, turn: ClaimedTurn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, answered, seen = threading.Event(), threading.Event(), list[bool]()
+    begun, may_end, seen = threading.Event(), threading.Event(), list[str]()
 
-    def extend(*_: Any) -> list[Any]:
+    async def extend(*_: Any) -> list[Any]:
         begun.set()
-        answered.wait(10.0)
+        await asyncio.to_thread(may_end.wait, 10.0)
+        seen.append("extended")
         return []
 
-    monkeypatch.setattr(LockExtender, "extend", extend)
-    monkeypatch.setattr(LockExtender, "close", lambda _: seen.append(answered.is_set()))
-    beating = Beating(settings, queues, await queues.find(settings.queue))
+    async def close(_: SessionLock) -> None:
+        seen.append("closed")
+
+    monkeypatch.setattr(SessionLock, "extend", extend)
+    monkeypatch.setattr(SessionLock, "close", close)
+    beating = Beating(settings, await queues.find(settings.queue))
     beating.heartbeat.start()
     beating.hold(turn, lock=LockedSession("key", "waiting", "token"))
     await until(begun.is_set)
 
     stopping = asyncio.create_task(asyncio.to_thread(beating.heartbeat.stop, 10.0))
-    await until(lambda: not any(thread.name == "heartbeat" for thread in threading.enumerate()))
-    answered.set()
+    may_end.set()
     await stopping
 
-    assert seen == [True]
+    assert seen[-1] == "closed"
+    assert "extended" in seen
 
 
 async def _lock(settings: Settings) -> LockedSession:
@@ -437,7 +442,7 @@ async def _lock(settings: Settings) -> LockedSession:
 async def test_a_worker_is_on_record_while_it_lives_and_withdraws_when_it_stops(
     settings: Settings, database: Database, queues: MessageQueues
 ) -> None:
-    beating = Beating(settings, queues, await queues.find(settings.queue))
+    beating = Beating(settings, await queues.find(settings.queue))
     beating.heartbeat.start()
 
     async def on_record() -> list[dict[str, Any]]:

@@ -12,20 +12,18 @@ import pytest
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
+import turnstile.backends.sqs.credentials
+import turnstile.message_queue
 from tests.statements.test_claim_races import claim_one, submit_turns
-from tests.support.asking_sqs import TransportName
 from tests.support.giving_credentials import Hanging, found, temporary
 from tests.support.probes import until
 from tests.worker.test_heartbeat import Beating
 from turnstile.backends.postgres.database import Database
-from turnstile.backends.sqs import boto3_transport
 from turnstile.config.settings import Settings
 from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
-from turnstile.worker.heartbeat import Kept
-
-both = pytest.mark.parametrize("transport_name", ["boto3", "lean"])
+from turnstile.worker.kept_alive import Kept
 
 
 @pytest.fixture
@@ -73,18 +71,15 @@ async def late(seconds: float | None) -> AsyncIterator[LateSqs]:
 
 
 @asynccontextmanager
-async def beating_against(
-    sqs: LateSqs, settings: Settings, transport: TransportName = "boto3"
-) -> AsyncIterator[Beating]:
+async def beating_against(sqs: LateSqs, settings: Settings) -> AsyncIterator[Beating]:
     """A heartbeat that is begun by the test and ended here."""
-    queues = MessageQueues(settings.model_copy(update={"sqs_endpoint_url": sqs.address, "sqs_transport": transport}))
-    made = Beating(settings, queues, QueueAddress(settings.queue, f"{sqs.address}/0/a", f"{sqs.address}/0/d", 60.0))
+    here = settings.model_copy(update={"sqs_endpoint_url": sqs.address})
+    made = Beating(here, QueueAddress(settings.queue, f"{sqs.address}/0/a", f"{sqs.address}/0/d", 60.0))
     try:
         yield made
     finally:
         sqs.may_answer.set()
         await asyncio.to_thread(made.heartbeat.stop, 40.0)
-        queues.close()
 
 
 def hold_messages(beating: Beating, count: int) -> list[Kept]:
@@ -116,12 +111,11 @@ async def renewed_more_than_three_times(database: Database) -> None:
     await until(renewed_often)
 
 
-@both
 @pytest.mark.parametrize(("answers_after", "messages"), [(None, 30), (0.15, 200)], ids=["never", "late"])
 async def test_leases_are_renewed_at_every_beat_whenever_sqs_answers(
-    transport_name: TransportName, answers_after: float | None, messages: int, settings: Settings, database: Database
+    answers_after: float | None, messages: int, settings: Settings, database: Database
 ) -> None:
-    async with late(answers_after) as sqs, beating_against(sqs, settings, transport_name) as beating:
+    async with late(answers_after) as sqs, beating_against(sqs, settings) as beating:
         await hold_a_turn(beating, database, settings)
         hold_messages(beating, messages)
         beating.heartbeat.start()
@@ -132,14 +126,14 @@ async def test_leases_are_renewed_at_every_beat_whenever_sqs_answers(
         assert beating.stops == []
 
 
-@both
 async def test_leases_are_renewed_at_every_beat_while_credentials_are_refreshed_without_end(
-    transport_name: TransportName, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(turnstile.backends.sqs.credentials, "FRESH_SECONDS", -1.0)
     refresh = Hanging()
     credentials = temporary(refresh, minutes=14)
     found(monkeypatch, lambda: credentials)
-    async with late(0) as sqs, beating_against(sqs, settings, transport_name) as beating:
+    async with late(0) as sqs, beating_against(sqs, settings) as beating:
         await hold_a_turn(beating, database, settings)
         hold_messages(beating, 1)
         beating.heartbeat.start()
@@ -157,10 +151,10 @@ def told(lines: list[EventDict]) -> int:
     return [line["event"] for line in lines].count("heartbeat.extension_late")
 
 
-async def test_messages_are_extended_by_one_thread_at_a_time_and_those_left_out_are_told_of_once(
+async def test_messages_are_extended_by_one_call_at_a_time_and_those_left_out_are_told_of_once(
     settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(boto3_transport, "EXTEND_SECONDS", 60.0)
+    monkeypatch.setattr(turnstile.message_queue, "EXTEND_SECONDS", 60.0)
     with capture_logs() as lines:
         async with late(None) as sqs, beating_against(sqs, settings) as beating:
             hold_messages(beating, 1)
@@ -174,7 +168,7 @@ async def test_messages_are_extended_by_one_thread_at_a_time_and_those_left_out_
 async def test_messages_that_are_left_out_again_are_told_of_again(
     settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(boto3_transport, "EXTEND_SECONDS", 60.0)
+    monkeypatch.setattr(turnstile.message_queue, "EXTEND_SECONDS", 60.0)
     with capture_logs() as lines:
         async with late(None) as sqs, beating_against(sqs, settings) as beating:
             hold_messages(beating, 1)
@@ -243,7 +237,7 @@ async def test_the_end_of_a_heartbeat_waits_for_what_sqs_is_being_asked(settings
 async def test_a_bug_in_the_extension_is_told_and_the_next_beat_tries_again(
     settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> None:
+    async def broken(*_: object) -> None:
         raise ValueError("a bug")
 
     with monkeypatch.context() as patched, capture_logs() as lines:

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 import redis.asyncio
@@ -12,7 +12,7 @@ from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.worker.session_lock import Extension, Guard, LockedSession, LockExtender, Release, SessionLock, name_lock
+from turnstile.worker.session_lock import Extension, Guard, LockedSession, Release, SessionLock, name_lock
 
 HANG_SECONDS = 20.0
 WITHOUT_REDIS = {Guard.UNGUARDED, Guard.UNANSWERED}
@@ -39,10 +39,10 @@ async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
 
 
 @pytest.fixture
-def extender(settings: Settings) -> Iterator[LockExtender]:
-    opened = LockExtender(settings)
+async def extender(settings: Settings) -> AsyncIterator[SessionLock]:
+    opened = SessionLock(settings)
     yield opened
-    opened.close()
+    await opened.close()
 
 
 @pytest.fixture
@@ -191,52 +191,52 @@ async def test_a_lock_that_is_not_extended_is_free_after_a_lease(
 
 
 async def test_an_extended_lock_lives_for_another_lease(
-    lock: SessionLock, extender: LockExtender, ours: LockedSession, keys: redis.asyncio.Redis
+    lock: SessionLock, extender: SessionLock, ours: LockedSession, keys: redis.asyncio.Redis
 ) -> None:
     await lock.acquire(ours)
     await keys.pexpire(ours.key, 200)
 
-    assert extender.extend([ours]) == [Extension.EXTENDED]
+    assert await extender.extend([ours]) == [Extension.EXTENDED]
     assert await keys.pttl(ours.key) > 200
 
 
 async def test_a_lock_that_was_flushed_is_taken_again(
-    lock: SessionLock, extender: LockExtender, ours: LockedSession, theirs: LockedSession, keys: redis.asyncio.Redis
+    lock: SessionLock, extender: SessionLock, ours: LockedSession, theirs: LockedSession, keys: redis.asyncio.Redis
 ) -> None:
     await lock.acquire(ours)
     await keys.delete(ours.key)
 
-    assert extender.extend([ours]) == [Extension.RETAKEN]
+    assert await extender.extend([ours]) == [Extension.RETAKEN]
     assert await lock.acquire(theirs) is Guard.BUSY
     assert await keys.pttl(ours.key) > 0
 
 
 async def test_the_lock_of_another_is_left_to_it(
-    lock: SessionLock, extender: LockExtender, ours: LockedSession, theirs: LockedSession, keys: redis.asyncio.Redis
+    lock: SessionLock, extender: SessionLock, ours: LockedSession, theirs: LockedSession, keys: redis.asyncio.Redis
 ) -> None:
     await lock.acquire(theirs)
     await keys.pexpire(theirs.key, 900)
 
-    assert extender.extend([ours]) == [Extension.LOST]
+    assert await extender.extend([ours]) == [Extension.LOST]
     assert await keys.get(theirs.key) == "theirs"
     assert await keys.pttl(theirs.key) <= 900
 
 
 async def test_many_locks_are_extended_at_once_and_each_is_told_its_own(
-    lock: SessionLock, extender: LockExtender, settings: Settings, keys: redis.asyncio.Redis
+    lock: SessionLock, extender: SessionLock, settings: Settings, keys: redis.asyncio.Redis
 ) -> None:
     held = [name_lock(settings, "t", f"s-{number}", "ours") for number in range(3)]
     await lock.acquire(held[0])
     await keys.set(held[1].key, "theirs", px=900)
 
-    assert extender.extend(held) == [Extension.EXTENDED, Extension.LOST, Extension.RETAKEN]
+    assert await extender.extend(held) == [Extension.EXTENDED, Extension.LOST, Extension.RETAKEN]
 
 
 # --- Redis is away
 
 
 async def test_without_redis_a_hold_goes_on_unguarded_and_with_it_guarded_again(
-    stack: Stack, lock: SessionLock, extender: LockExtender, settings: Settings
+    stack: Stack, lock: SessionLock, extender: SessionLock, settings: Settings
 ) -> None:
     sessions = [name_lock(settings, "t", f"s-{number}", "ours") for number in range(20)]
     await lock.acquire(sessions[0])
@@ -245,7 +245,7 @@ async def test_without_redis_a_hold_goes_on_unguarded_and_with_it_guarded_again(
         async with asyncio.timeout(HANG_SECONDS):
             assert set(await asyncio.gather(*map(lock.acquire, sessions))) <= WITHOUT_REDIS
             assert await lock.release(sessions[0]) is Release.UNKNOWN
-            assert set(await asyncio.to_thread(extender.extend, sessions)) == {Extension.UNKNOWN}
+            assert set(await extender.extend(sessions)) == {Extension.UNKNOWN}
             assert await lock.ping() is False
     finally:
         stack.redis.start()
@@ -254,20 +254,24 @@ async def test_without_redis_a_hold_goes_on_unguarded_and_with_it_guarded_again(
         return await lock.acquire(sessions[1]) is Guard.LOCKED
 
     await until(guarded)
-    await until(lambda: extender.extend([sessions[1]]) == [Extension.EXTENDED])
+
+    async def extended() -> bool:
+        return await extender.extend([sessions[1]]) == [Extension.EXTENDED]
+
+    await until(extended)
     assert await lock.ping() is True
 
 
 @pytest.mark.silent_redis
 async def test_a_redis_that_answers_nothing_is_not_waited_for(
-    stack: Stack, lock: SessionLock, extender: LockExtender, ours: LockedSession
+    stack: Stack, lock: SessionLock, extender: SessionLock, ours: LockedSession
 ) -> None:
     await lock.acquire(ours)
     stack.redis.process.signal(signal.SIGSTOP)
     try:
         async with asyncio.timeout(HANG_SECONDS):
             assert await lock.acquire(ours) is Guard.UNANSWERED
-            assert await asyncio.to_thread(extender.extend, [ours]) == [Extension.UNKNOWN]
+            assert await extender.extend([ours]) == [Extension.UNKNOWN]
             assert await lock.ping() is False
     finally:
         stack.redis.process.signal(signal.SIGCONT)

@@ -8,7 +8,7 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import WakeUp
-from turnstile.worker.heartbeat import Kept
+from turnstile.worker.kept_alive import Kept
 from turnstile.worker.session_run import Hold
 
 SETTINGS = Settings(hold_turns=3, hold_seconds=10.0, queues=(QueueSettings(name="turns"),))

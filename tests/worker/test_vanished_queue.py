@@ -98,7 +98,7 @@ async def test_what_cannot_be_read_stays_in_its_queue_while_its_dlq_is_missing(
         stopping.set()
         await asyncio.wait_for(polling, 30)
         await asyncio.wait_for(consumer.finished(), 30)
-    sqs.close()
+    await sqs.close()
 
     told = [(line["event"], line["log_level"]) for line in lines if line["event"].startswith("consumer.")]
     assert set(told) == {("consumer.not_processed", "warning")}

@@ -20,7 +20,7 @@ from turnstile.statements.submit import submit
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker import handling
 from turnstile.worker.attempt.outcome import StopReason
-from turnstile.worker.heartbeat import Kept
+from turnstile.worker.kept_alive import Kept
 from turnstile.worker.processor import Processor
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import QUICK_SECONDS, Slots

@@ -51,8 +51,6 @@ class Settings(BaseSettings):
     """Region of the queues. Left out: the region of the AWS configuration."""
     sqs_endpoint_url: str | None = Field(None, validation_alias="AWS_ENDPOINT_URL_SQS")
     """Another SQS than AWS's."""
-    sqs_transport: Literal["boto3", "lean"] = "boto3"
-    """How calls of SQS are carried: by boto3, or without its layers for less CPU."""
 
     ecs_agent_uri: Annotated[str | None, AfterValidator(check_agent_uri)] = Field(
         None, validation_alias="ECS_AGENT_URI"

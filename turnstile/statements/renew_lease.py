@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
-import psycopg
-from psycopg.rows import DictRow, class_row
-
+from turnstile.backends.postgres.database import Database
 from turnstile.statements.head import IS_RUNNING
 
 # A row is lost only if its fence or status differs, never because it was skipped while somebody had it locked. A lease that ran
@@ -42,17 +40,14 @@ class Renewal:
     cancel_reason: str | None
 
 
-def renew(
-    connection: psycopg.Connection[DictRow], held: Sequence[tuple[UUID, int]], lease_seconds: float
-) -> list[Renewal]:
+async def renew(database: Database, held: Sequence[tuple[UUID, int]], lease_seconds: float) -> list[Renewal]:
     """Renews the leases of `held` (turn id, fence) in one statement. Also one that ran out, if nobody took the turn.
 
-    Synchronous: it runs on the heartbeat's own thread, so that a handler that blocks the event loop keeps its leases.
+    Raises DatabaseUnavailableError.
     """
-    with connection.cursor(row_factory=class_row(Renewal)) as cursor:
-        parameters = {
-            "ids": [turn_id for turn_id, _ in held],
-            "fences": [fence for _, fence in held],
-            "lease": lease_seconds,
-        }
-        return cursor.execute(RENEW, parameters, prepare=True).fetchall()
+    parameters = {
+        "ids": [turn_id for turn_id, _ in held],
+        "fences": [fence for _, fence in held],
+        "lease": lease_seconds,
+    }
+    return [Renewal(**row) for row in await database.fetch(RENEW, parameters)]

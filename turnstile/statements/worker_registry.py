@@ -1,10 +1,9 @@
 """Who works: one row per living worker process, written with its heartbeat. For people, and for the length of the nets."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, LiteralString
+from typing import LiteralString
 
-import psycopg
-
+from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 
 SEEN_SECONDS = 40.0
@@ -49,11 +48,14 @@ def seen_seconds(settings: Settings) -> float:
     return settings.lease_seconds + settings.heartbeat
 
 
-def announce(connection: psycopg.Connection[Any], record: WorkerRecord) -> None:
-    """Writes that the worker is alive and how busy it is. Synchronous: for the heartbeat's thread."""
-    connection.execute(ANNOUNCE, asdict(record), prepare=True)
+async def announce(database: Database, record: WorkerRecord) -> None:
+    """Writes the worker's row. Raises DatabaseUnavailableError."""
+    await database.fetch(ANNOUNCE, asdict(record))
 
 
-def withdraw(connection: psycopg.Connection[Any], worker_id: str) -> None:
-    """Removes a worker that stops in good order, and those that did not, a day after they were last seen."""
-    connection.execute(WITHDRAW, {"worker_id": worker_id})
+async def withdraw(database: Database, worker_id: str) -> None:
+    """Removes a worker that stops in good order, and those that did not, a day after they were last seen.
+
+    Raises DatabaseUnavailableError.
+    """
+    await database.fetch(WITHDRAW, {"worker_id": worker_id})

@@ -81,7 +81,7 @@ class Function:
     def close(self) -> None:
         """Lets go of everything. Lambda never asks for it: it ends containers without a word."""
         self._loop.run_until_complete(self._disconnect())
-        self._queues.close()
+        self._loop.run_until_complete(self._queues.close())
         self._loop.close()
 
     async def _answer(self, event: Any, request_id: str, ends_at: float, seconds: float) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Function:
         # By the wall clock: the monotonic one may have stood still while the container was frozen.
         if time.time() - self._rested_since > LONG_REST_SECONDS:
             await self._disconnect()
-            self._queues.forget_connections()
+            await self._queues.forget_connections()
         container = self._container or await self._connect()
         if seconds > self._whole_seconds:
             self._whole_seconds = seconds

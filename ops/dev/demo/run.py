@@ -167,7 +167,7 @@ async def _stage(
                 yield Stage(settings, troupe, database, queues, client, screen, outage, roles, Ledger())
     finally:
         troupe.stop()
-        queues.close()
+        await queues.close()
 
 
 async def _open(stage: Stage) -> None:

@@ -15,7 +15,7 @@ from tests.support.probes import until
 from tests.worker.test_heartbeat import Beating
 from turnstile.backends.postgres import database as database_module
 from turnstile.backends.postgres.database import Database, conninfo
-from turnstile.backends.postgres.hang_detection import ANSWER_SECONDS, BoundedAsyncConnection, BoundedConnection
+from turnstile.backends.postgres.hang_detection import ANSWER_SECONDS, BoundedAsyncConnection
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.message_queue import MessageQueues
@@ -73,13 +73,6 @@ async def test_a_patience_that_is_less_than_before_counts_from_the_next_question
                 await connection.execute("SELECT pg_sleep(300)")
 
 
-def test_so_they_do_for_a_thread(settings: Settings) -> None:
-    with BoundedConnection.connect(conninfo(settings.database_url, "test"), autocommit=True) as connection:
-        connection.patience_seconds = 1.0
-        for _ in range(4):
-            connection.execute("SELECT pg_sleep(0.4)")
-
-
 async def test_a_pipeline_that_is_not_answered_is_an_outage(
     cabled: Settings, cable: Cable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +114,7 @@ async def test_the_heartbeat_goes_on_though_the_database_is_silent(
     await submit_turns(database, settings, "one")
     turn = await claim_one(database, settings)
     assert isinstance(turn, ClaimedTurn)
-    beating = Beating(cabled, queues, await queues.find(settings.queue))
+    beating = Beating(cabled, await queues.find(settings.queue))
     beating.hold(turn)
     beating.heartbeat.start()
     try:

@@ -4,7 +4,7 @@ The rows' leases are renewed behind it: a beat that asked one silent node after 
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.contract.fleet_hands import settings_for
 from tests.support.fleet.falling_silent import FallingSilent, falling_silent
 from tests.support.probes import until
 from turnstile.config.settings import Settings
-from turnstile.worker.session_lock import Extension, LockedSession, LockExtender, name_lock
+from turnstile.worker.session_lock import Extension, LockedSession, SessionLock, name_lock
 
 NODES = 15
 ENOUGH = 10
@@ -40,10 +40,10 @@ def settings(cluster: FallingSilent) -> Settings:
 
 
 @pytest.fixture
-def extender(settings: Settings) -> Iterator[LockExtender]:
-    made = LockExtender(settings)
+async def extender(settings: Settings) -> AsyncIterator[SessionLock]:
+    made = SessionLock(settings)
     yield made
-    made.close()
+    await made.close()
 
 
 @pytest.fixture
@@ -52,54 +52,58 @@ def locks(settings: Settings) -> list[LockedSession]:
     return [name_lock(settings, "t", f"s-{number}", "ours") for number in range(20 * NODES)]
 
 
-async def extend_all(extender: LockExtender, locks: list[LockedSession]) -> None:
+async def extend_all(extender: SessionLock, locks: list[LockedSession]) -> None:
     """Until a beat has reached every node."""
-    await until(lambda: set(extender.extend(locks)) == {Extension.EXTENDED})
+
+    async def extended() -> bool:
+        return set(await extender.extend(locks)) == {Extension.EXTENDED}
+
+    await until(extended)
 
 
-def timeouts_of(settings: Settings, extender: LockExtender, locks: list[LockedSession]) -> float:
+async def timeouts_of(settings: Settings, extender: SessionLock, locks: list[LockedSession]) -> float:
     """How long one extension takes."""
     begun = time.monotonic()
-    extender.extend(locks)
+    await extender.extend(locks)
     return (time.monotonic() - begun) / settings.redis_timeout_seconds
 
 
 async def test_a_cluster_that_falls_silent_is_waited_for_as_for_a_node(
-    cluster: FallingSilent, settings: Settings, extender: LockExtender, locks: list[LockedSession]
+    cluster: FallingSilent, settings: Settings, extender: SessionLock, locks: list[LockedSession]
 ) -> None:
     await extend_all(extender, locks)
     cluster.silent.update(cluster.ports)
 
-    assert timeouts_of(settings, extender, locks) < ENOUGH
+    assert await timeouts_of(settings, extender, locks) < ENOUGH
 
 
 async def test_a_cluster_that_has_never_answered_is_waited_for_as_for_a_node(
-    cluster: FallingSilent, settings: Settings, extender: LockExtender, locks: list[LockedSession]
+    cluster: FallingSilent, settings: Settings, extender: SessionLock, locks: list[LockedSession]
 ) -> None:
     cluster.silent.update(cluster.ports)
 
-    assert timeouts_of(settings, extender, locks) < ENOUGH
+    assert await timeouts_of(settings, extender, locks) < ENOUGH
 
 
 async def test_silent_nodes_do_not_cost_the_others_their_turn(
-    cluster: FallingSilent, extender: LockExtender, locks: list[LockedSession]
+    cluster: FallingSilent, extender: SessionLock, locks: list[LockedSession]
 ) -> None:
     await extend_all(extender, locks)
     half = NODES // 2
     cluster.silent.update(cluster.ports[:half])
 
-    extended = extender.extend(locks)
+    extended = await extender.extend(locks)
 
     assert 0 < extended.count(Extension.EXTENDED) < len(locks)
     assert extended.count(Extension.EXTENDED) > len(locks) // 3
 
 
 async def test_it_is_asked_again_when_it_is_back(
-    cluster: FallingSilent, extender: LockExtender, locks: list[LockedSession]
+    cluster: FallingSilent, extender: SessionLock, locks: list[LockedSession]
 ) -> None:
     await extend_all(extender, locks)
     cluster.silent.update(cluster.ports)
-    assert Extension.EXTENDED not in extender.extend(locks)
+    assert Extension.EXTENDED not in await extender.extend(locks)
 
     cluster.silent.clear()
 

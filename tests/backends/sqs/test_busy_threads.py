@@ -9,9 +9,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.asking_sqs import give_environment, make, settings_for
+from tests.support.asking_sqs import give_environment
 from tests.support.scripted_sqs import scripted
-from turnstile.backends.sqs.transport import POLL
+from turnstile.backends.sqs.client import POLL, SqsClient
+from turnstile.backends.sqs.endpoint import SqsOptions
 from turnstile.worker.process.event_loop import new_event_loop
 
 
@@ -28,16 +29,15 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     opened.close()
 
 
-@pytest.mark.parametrize("name", ["boto3", "lean"])
-def test_sqs_is_found(loop: asyncio.AbstractEventLoop, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sqs_is_found(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     give_environment(monkeypatch)
 
     async def poll() -> int:
         async with scripted() as sqs, asyncio.timeout(30):
             there = f"http://localhost:{urlsplit(sqs.address).port}"
-            transport = make(settings_for(there, name))  # type: ignore[arg-type]
-            await transport.call(POLL, {})
-            transport.close()
+            client = SqsClient(SqsOptions("us-east-1", there))
+            await client.call(POLL, {})
+            await client.close()
             return len(sqs.requests)
 
     assert loop.run_until_complete(poll()) == 1

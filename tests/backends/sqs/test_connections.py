@@ -1,37 +1,22 @@
-"""Connections to SQS, by either transport of the event loop: kept, given up, closed, and found among several addresses."""
+"""Connections to SQS: kept, given up, closed, and found among several addresses."""
 
 import asyncio
 import select
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-import turnstile.backends.sqs.http_calls
-from tests.support.asking_sqs import (
-    COMMAND,
-    CUT,
-    Opened,
-    TransportName,
-    either,
-    give_environment,
-    make,
-    said,
-    settings_for,
-)
+import turnstile.backends.sqs.client
+from tests.support.asking_sqs import COMMAND, CUT, asking, give_environment
 from tests.support.probes import until
-from tests.support.scripted_sqs import SILENCE, Act, answer, chunked, scripted
-from turnstile.backends.sqs.boto3_transport import open_boto3
-from turnstile.backends.sqs.http_answer import HttpAnswer
-from turnstile.backends.sqs.transport import POLL
+from tests.support.scripted_sqs import SILENCE, answer, scripted
+from turnstile.backends.sqs.client import COMMANDS, POLL, SqsClient
+from turnstile.backends.sqs.endpoint import SqsOptions
 from turnstile.errors import QueueUnavailableError
-
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-NO_CONTENT = Act(b"HTTP/1.1 204 No Content\r\n\r\n")
 
 
 @pytest.fixture(autouse=True)
@@ -39,213 +24,98 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     give_environment(monkeypatch)
 
 
-@pytest.fixture(params=["boto3", "lean"])
-def opened(request: pytest.FixtureRequest) -> Opened:
-    """A hand on a scripted SQS; by each transport of the event loop in its turn."""
-    name: TransportName = request.param
-    return partial(either, name)
-
-
-async def test_calls_one_after_the_other_share_a_connection(opened: Opened) -> None:
-    async with opened() as (transport, sqs):
+async def test_calls_one_after_the_other_share_a_connection() -> None:
+    async with asking() as (client, sqs):
         for operation in (COMMAND, POLL, COMMAND):
-            await transport.call(operation, {})
+            await client.call(operation, {})
 
         assert [request.connection for request in sqs.requests] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("act", [chunked(b"{", b"}"), Act(CONTINUE + answer().said), NO_CONTENT])
-async def test_a_connection_is_kept_after_an_answer_of_any_form(opened: Opened, act: Act) -> None:
-    async with opened(act, act) as (transport, sqs):
-        for _ in range(3):
-            assert said(await transport.call(COMMAND, {})) == {}
-
-        assert [request.connection for request in sqs.requests] == [1, 1, 1]
-
-
-async def test_calls_at_the_same_time_do_not(opened: Opened) -> None:
-    async with opened() as (transport, sqs):
-        await asyncio.gather(*(transport.call(COMMAND, {}) for _ in range(3)))
+async def test_calls_at_the_same_time_do_not() -> None:
+    async with asking() as (client, sqs):
+        await asyncio.gather(*(client.call(COMMAND, {}) for _ in range(3)))
 
         assert {request.connection for request in sqs.requests} == {1, 2, 3}
 
 
-@pytest.mark.parametrize("operation", [POLL, COMMAND])
-async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(opened: Opened, operation: str) -> None:
-    async with opened() as (transport, sqs):
-        await transport.call(COMMAND, {})
-        kept = transport._http._idle[0]
-        sqs.writers[0].close()
-        await until(lambda: not kept.is_idle)
-
-        await transport.call(operation, {})
-
-        assert [request.connection for request in sqs.requests] == [1, 2]
-
-
-@pytest.mark.parametrize("operation", [POLL, COMMAND])
-async def test_a_connection_that_the_server_has_just_closed_is_not_used_again(opened: Opened, operation: str) -> None:
-    """Its end lies in the socket: a handler has held the loop up, or a Lambda function has rested."""
-    async with opened() as (transport, sqs):
-        await transport.call(COMMAND, {})
-        sqs.writers[0].transport.abort()
-        # The server's end is closed within this one step of the loop; the client's has heard nothing yet.
-        sqs.writers[0].transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
-
-        assert said(await transport.call(operation, {})) == {}
-
-        assert [request.connection for request in sqs.requests] == [1, 2]
-
-
-async def test_commands_at_a_time_are_bounded_and_so_are_the_connections_they_leave(opened: Opened) -> None:
+async def test_commands_at_a_time_are_bounded_and_so_are_the_connections_they_leave() -> None:
     """Else a thousand messages that are given back one by one would be a thousand connections."""
-    async with opened() as (transport, sqs):
-        await asyncio.gather(*(transport.call(COMMAND, {}) for _ in range(100)))
+    async with asking() as (client, sqs):
+        await asyncio.gather(*(client.call(COMMAND, {}) for _ in range(100)))
 
         assert len(sqs.requests) == 100
-        assert len(sqs.writers) <= turnstile.backends.sqs.http_calls.COMMANDS
+        assert len(sqs.writers) <= COMMANDS
 
 
-@pytest.mark.parametrize("name", ["boto3", "lean"])
-async def test_a_request_names_the_host_as_boto3_signs_it(name: TransportName) -> None:
-    """In lower case, and without the port that goes without saying."""
-    for given, told in [
-        ("http://SQS.test:80", "sqs.test"), ("http://sqs.test:8080", "sqs.test:8080"), ("http://[::1]:9", "[::1]:9")
-    ]:  # fmt: skip
-        transport = make(settings_for(given, name))
-        asked: list[bytes] = []
-
-        async def exchange(_: str, request: bytes, __: Any, asked: list[bytes] = asked) -> HttpAnswer:
-            asked.append(request)
-            return HttpAnswer(200, {}, b"{}", is_last=False)
-
-        transport._http.exchange = exchange  # type: ignore[method-assign]
-        await transport.call(COMMAND, {})
-
-        assert f"\r\nhost: {told}\r\n".encode() in asked[0]
-        transport.close()
-
-
-async def test_a_call_that_ends_after_the_close_leaves_no_connection_open(opened: Opened) -> None:
-    async with opened(SILENCE) as (transport, sqs):
-        poll = asyncio.create_task(transport.call(POLL, {}))
-        await until(lambda: len(sqs.requests) == 1)
-
-        transport.close()
-        sqs.writers[0].write(answer().said)
-        await poll
-
-        await until(lambda: sqs.gone == 1)
-
-
-UNASKED = [answer(b'{"stale": true}', "408 Request Timeout").said, chunked(b'{"stale": true}').said, CONTINUE, b"\r\n"]
-
-
-@pytest.mark.parametrize("word", UNASKED, ids=["an answer", "one in chunks", "an interim one", "a line end"])
-@pytest.mark.parametrize("operation", [POLL, COMMAND])
-async def test_what_a_server_says_unasked_is_nobodys_answer(opened: Opened, operation: str, word: bytes) -> None:
-    async with opened() as (transport, sqs):
-        await transport.call(COMMAND, {})
-        kept = transport._http._idle[0]
-        sqs.writers[0].write(word)
-        await until(lambda: not kept.is_idle)
-
-        assert said(await transport.call(operation, {})) == {}
-
-
-async def test_a_connection_that_the_server_says_it_will_close_is_not_used_again(opened: Opened) -> None:
-    async with opened(answer(Connection="close")) as (transport, sqs):
-        await transport.call(COMMAND, {})
-        await transport.call(COMMAND, {})
+async def test_a_connection_that_the_server_says_it_will_close_is_not_used_again() -> None:
+    async with asking(answer(Connection="close")) as (client, sqs):
+        await client.call(COMMAND, {})
+        await client.call(COMMAND, {})
 
         assert [request.connection for request in sqs.requests] == [1, 2]
 
 
-async def test_a_poll_that_is_cancelled_closes_its_connection_and_its_answer_is_nobody_elses(opened: Opened) -> None:
-    async with opened(SILENCE) as (transport, sqs):
-        poll = asyncio.create_task(transport.call(POLL, {}))
+async def test_a_poll_that_is_cancelled_closes_its_connection_and_its_answer_is_nobody_elses() -> None:
+    async with asking(SILENCE) as (client, sqs):
+        poll = asyncio.create_task(client.call(POLL, {}))
         await until(lambda: len(sqs.requests) == 1)
 
         poll.cancel()
 
         await until(lambda: sqs.gone == 1)
-        assert said(await transport.call(COMMAND, {})) == {}
+        assert await client.call(COMMAND, {}) == {}
         assert [request.connection for request in sqs.requests] == [1, 2]
 
 
 async def test_a_server_that_is_silent_is_given_up_and_a_command_tried_once_more(
-    opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turnstile.backends.sqs.http_calls, "COMMAND_SECONDS", 0.2)
-    async with opened(SILENCE, SILENCE) as (transport, sqs):
-        with pytest.raises(QueueUnavailableError, match="TimeoutError"):
-            await transport.call(COMMAND, {})
+    async with asking(SILENCE, SILENCE) as (client, sqs):
+        with pytest.raises(QueueUnavailableError, match="Timeout"):
+            await client.call(COMMAND, {}, seconds=0.2)
 
         await until(lambda: [request.connection for request in sqs.requests] == [1, 2])
 
 
 async def test_a_poll_of_a_silent_server_ends_after_its_wait_and_is_not_tried_again(
-    opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turnstile.backends.sqs.http_calls, "POLL_SLACK_SECONDS", -0.8)
-    async with opened(SILENCE) as (transport, sqs):
-        with pytest.raises(QueueUnavailableError, match="TimeoutError"):
-            await transport.call(POLL, {})
+    monkeypatch.setattr(turnstile.backends.sqs.client, "POLL_SLACK_SECONDS", 0.2)
+    async with asking(SILENCE) as (client, sqs):
+        with pytest.raises(QueueUnavailableError, match="Timeout"):
+            await client.call(POLL, {})
 
         await until(lambda: len(sqs.requests) == 1)
         assert len(sqs.writers) == 1
 
 
-async def test_after_a_broken_connection_the_next_try_takes_none_that_was_idle(opened: Opened) -> None:
-    async with opened(answer(), answer(), CUT) as (transport, sqs):
-        await asyncio.gather(*(transport.call(COMMAND, {}) for _ in range(2)))
+async def test_after_a_broken_connection_the_next_try_takes_none_that_was_idle() -> None:
+    async with asking(answer(), answer(), CUT) as (client, sqs):
+        await asyncio.gather(*(client.call(COMMAND, {}) for _ in range(2)))
 
-        assert said(await transport.call(COMMAND, {})) == {}
+        assert await client.call(COMMAND, {}) == {}
 
-        assert [request.connection for request in sqs.requests] == [1, 2, 2, 3]
-
-
-UNKEPT = {
-    "Connection: close": answer(Connection="close").said,
-    "bytes beyond the answer": answer().said + b"HTTP/1.1 200",
-    "bytes beyond the last chunk": chunked(b"{}").said + b"HTTP/1.1 200",
-    "bytes where there is no content": NO_CONTENT.said + b"{}",
-    "chunks and a length": chunked(b"{}", Content_Length="2").said,
-}
+        assert [request.connection for request in sqs.requests][-1] == 3
 
 
-@pytest.mark.parametrize("said", UNKEPT.values(), ids=UNKEPT)
-async def test_a_connection_that_is_not_kept_is_closed_although_the_server_leaves_it_open(
-    opened: Opened, said: bytes
-) -> None:
-    async with opened(*[Act(said)] * 3) as (transport, sqs):
-        for _ in range(3):
-            await transport.call(COMMAND, {})
+@pytest.mark.parametrize("operation", [POLL, COMMAND])
+async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(operation: str) -> None:
+    async with asking() as (client, sqs):
+        await client.call(COMMAND, {})
+        sqs.writers[0].close()
+        await until(lambda: sqs.gone == 1 or sqs.writers[0].is_closing())
 
-        await until(lambda: sqs.gone == 3)
+        assert await client.call(operation, {}) == {}
 
 
-@pytest.mark.parametrize(
-    "said", [b"SSH-2.0-OpenSSH\r\n\r\n", chunked().said[:-4] + b"x\r\n"], ids=["no HTTP", "no size"]
-)
-async def test_a_connection_whose_answer_made_no_sense_is_closed_although_its_time_was_up_too(
-    opened: Opened, said: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(SILENCE) as (transport, sqs):
-        poll = asyncio.create_task(transport.call(POLL, {}))
-        await until(lambda: len(sqs.requests) == 1)
+async def test_after_a_rest_connections_are_new() -> None:
+    async with asking() as (client, sqs):
+        await client.call(COMMAND, {})
+        await client.forget_connections()
+        await client.call(COMMAND, {})
 
-        sqs.writers[0].write(said)
-        loop = asyncio.get_running_loop()
-        told = loop.time
-        with monkeypatch.context() as held_up:
-            held_up.setattr(loop, "time", lambda: told() + 60.0)
-            with pytest.raises(QueueUnavailableError, match="ValueError"):
-                await poll
-
-        await until(lambda: sqs.gone == 1)
+        assert [request.connection for request in sqs.requests] == [1, 2]
 
 
 @contextmanager
@@ -268,31 +138,28 @@ def black_hole() -> Iterator[int]:
                 one.close()
 
 
-@pytest.mark.parametrize("name", ["boto3", "lean"])
-async def test_an_address_that_is_dead_does_not_keep_the_next_one_waiting(
-    name: TransportName, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_address_that_is_dead_does_not_keep_the_next_one_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scripted() as sqs:
         with black_hole() as dead:
             ports = [dead, urlsplit(sqs.address).port]
 
             async def resolve(*_: Any, **__: Any) -> list[Any]:
-                return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
+                return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in ports]
 
             monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
-            transport = make(settings_for("http://sqs.test", name))
+            client = SqsClient(SqsOptions("us-east-1", "http://sqs.test"))
 
-            assert said(await transport.call(POLL, {})) == {}
-            transport.close()
+            assert await client.call(POLL, {}) == {}
+            await client.close()
 
 
-async def test_behind_a_proxy_boto3_goes_its_own_way_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scripted() as proxy:
         monkeypatch.delenv("NO_PROXY")
         monkeypatch.setenv("HTTP_PROXY", proxy.address)
-        transport = open_boto3(settings_for("http://sqs.test", "boto3"))
+        client = SqsClient(SqsOptions("us-east-1", "http://sqs.test"))
 
-        await transport.call(COMMAND, {})
+        await client.call(COMMAND, {})
 
         assert [request.line for request in proxy.requests] == ["POST http://sqs.test/ HTTP/1.1"]
-        transport.close()
+        await client.close()

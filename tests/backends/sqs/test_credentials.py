@@ -1,17 +1,21 @@
-"""Credentials that are missing, end, or can't be refreshed: an outage by either transport, until they are there."""
+"""Credentials that are missing, end, or can't be refreshed: an outage until they are there, and they never block the loop."""
 
 import asyncio
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from botocore.credentials import Credentials
 from botocore.exceptions import CredentialRetrievalError
 
-from tests.support.asking_sqs import COMMAND, TransportName, either, give_environment, settings_for
-from tests.support.giving_credentials import Given, found, given, refused_by_sts, signed_by, temporary
+import turnstile.backends.sqs.client
+import turnstile.backends.sqs.credentials
+from tests.support.asking_sqs import COMMAND, asking, give_environment, settings_for
+from tests.support.giving_credentials import Given, Hanging, found, given, refused_by_sts, signed_by, temporary
 from tests.support.probes import until
 from tests.support.scripted_sqs import scripted
-from turnstile.backends.sqs.transport import POLL
+from turnstile.backends.sqs.client import POLL
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
@@ -19,12 +23,16 @@ from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.consumer import Consumer
 from turnstile.worker.slots.slots import Slots
 
-both = pytest.mark.parametrize("transport_name", ["boto3", "lean"])
-
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     give_environment(monkeypatch)
+
+
+@pytest.fixture
+def at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """botocore is asked at each call, and not once a minute."""
+    monkeypatch.setattr(turnstile.backends.sqs.credentials, "FRESH_SECONDS", -1.0)
 
 
 def still_expired() -> Given:
@@ -42,25 +50,21 @@ def not_answered() -> Given:
 WAYS_TO_FAIL = [refused_by_sts, still_expired, without_its_file, not_answered]
 
 
-@both
 @pytest.mark.parametrize("refresh", WAYS_TO_FAIL)
 async def test_credentials_that_can_not_be_refreshed_are_an_outage(
-    transport_name: TransportName, refresh: Callable[[], Given], monkeypatch: pytest.MonkeyPatch
+    refresh: Callable[[], Given], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found(monkeypatch, lambda: temporary(refresh))
-    async with either(transport_name) as (transport, sqs):
+    async with asking() as (client, sqs):
         for operation in (POLL, COMMAND):
             with pytest.raises(QueueUnavailableError):
-                await transport.call(operation, {})
-        with pytest.raises(QueueUnavailableError):
-            await asyncio.to_thread(transport.call_blocking, COMMAND, {"QueueUrl": sqs.address, "Entries": []})
+                await client.call(operation, {})
 
         assert sqs.requests == []
 
 
-@both
 async def test_a_consumer_goes_on_polling_while_its_credentials_can_not_be_refreshed(
-    transport_name: TransportName, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ways = [refused_by_sts, still_expired, without_its_file]
 
@@ -74,7 +78,7 @@ async def test_a_consumer_goes_on_polling_while_its_credentials_can_not_be_refre
     async with scripted() as sqs:
         url = f"{sqs.address}/1/turns"
         declared = QueueSettings(name="turns", sqs=url, dlq=f"{url}-dlq")
-        queues = MessageQueues(settings_for(sqs.address, transport_name).model_copy(update={"queues": (declared,)}))
+        queues = MessageQueues(settings_for(sqs.address).model_copy(update={"queues": (declared,)}))
         stopping = asyncio.Event()
         running = asyncio.create_task(Consumer(queues, "turns", Slots(4), process, stopping).run())
         await until(lambda: sqs.requests or running.done())
@@ -82,35 +86,27 @@ async def test_a_consumer_goes_on_polling_while_its_credentials_can_not_be_refre
 
         await running
         assert ways == []
-        queues.close()
+        await queues.close()
 
 
-# --- missing
-
-
-@both
 async def test_without_credentials_a_call_is_an_outage_and_the_next_one_looks_again(
-    transport_name: TransportName, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     there: list[Credentials] = []
     found(monkeypatch, lambda: there[0] if there else None)
-    async with either(transport_name) as (transport, sqs):
+    async with asking() as (client, sqs):
         for _ in range(2):
             with pytest.raises(QueueUnavailableError, match="credentials"):
-                await transport.call(COMMAND, {"QueueUrl": sqs.address, "Entries": []})
+                await client.call(COMMAND, {})
         assert sqs.requests == []
 
         there.append(Credentials("LATE", "late"))
-        await transport.call(COMMAND, {"QueueUrl": sqs.address, "Entries": []})
-        await asyncio.to_thread(transport.call_blocking, COMMAND, {"QueueUrl": sqs.address, "Entries": []})
+        await client.call(COMMAND, {})
 
-        assert signed_by(sqs) == ["LATE", "LATE"]
+        assert signed_by(sqs) == ["LATE"]
 
 
-@both
-async def test_a_provider_that_fails_when_it_is_first_asked_is_asked_again(
-    transport_name: TransportName, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_provider_that_fails_when_it_is_first_asked_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     ways = [not_answered, without_its_file]
 
     def look() -> Credentials:
@@ -119,10 +115,121 @@ async def test_a_provider_that_fails_when_it_is_first_asked_is_asked_again(
         return Credentials("LATE", "late")
 
     found(monkeypatch, look)
-    async with either(transport_name) as (transport, sqs):
+    async with asking() as (client, sqs):
         for _ in range(2):
             with pytest.raises(QueueUnavailableError):
-                await transport.call(COMMAND, {"QueueUrl": sqs.address, "Entries": []})
-        await transport.call(COMMAND, {"QueueUrl": sqs.address, "Entries": []})
+                await client.call(COMMAND, {}, tries=1)
+        await client.call(COMMAND, {})
 
         assert signed_by(sqs) == ["LATE"]
+
+
+async def test_credentials_are_refreshed_before_they_end_and_not_on_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refresh = Hanging()
+    refresh.may_end.set()
+    credentials = temporary(refresh)
+    found(monkeypatch, lambda: credentials)
+    async with asking() as (client, sqs):
+        await client.call(COMMAND, {})
+        await client.call(COMMAND, {})
+
+        assert signed_by(sqs) == ["NEW", "NEW"]
+        assert {request.headers["x-amz-security-token"] for request in sqs.requests} == {"new-token"}
+        assert refresh.threads == ["aws-credentials_0"]
+
+
+@pytest.mark.usefixtures("at_each_call")
+async def test_calls_go_on_with_credentials_that_are_still_good_while_one_refresh_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refresh = Hanging()
+    credentials = temporary(refresh, minutes=20)
+    found(monkeypatch, lambda: credentials)
+    async with asking() as (client, sqs):
+        await client.call(COMMAND, {})
+        credentials._expiry_time = temporary(refresh, minutes=5)._expiry_time
+
+        await asyncio.gather(*(client.call(COMMAND, {}) for _ in range(5)))
+        assert signed_by(sqs) == ["OLD"] * 6
+        await until(lambda: refresh.threads)
+
+        refresh.may_end.set()
+        await until(lambda: not credentials.refresh_needed())
+        await client.call(COMMAND, {})
+        await client.call(COMMAND, {})
+        assert signed_by(sqs)[-1] == "NEW"
+        assert len(refresh.threads) == 1
+
+
+@pytest.mark.usefixtures("at_each_call")
+async def test_credentials_that_are_still_good_serve_although_no_refresh_succeeds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    credentials = temporary(refused_by_sts, minutes=20)
+    found(monkeypatch, lambda: credentials)
+    async with asking() as (client, sqs):
+        await client.call(COMMAND, {})
+        credentials._expiry_time = temporary(refused_by_sts, minutes=5)._expiry_time
+
+        for _ in range(3):
+            await client.call(COMMAND, {})
+
+        assert signed_by(sqs) == ["OLD"] * 4
+
+
+async def test_a_refresh_that_hangs_when_credentials_are_over_is_waited_for_as_long_as_a_command_may_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turnstile.backends.sqs.client, "COMMAND_SECONDS", 0.2)
+    refresh = Hanging()
+    credentials = temporary(refresh)
+    found(monkeypatch, lambda: credentials)
+    async with asking() as (client, sqs):
+        try:
+            with pytest.raises(QueueUnavailableError, match="credentials"):
+                await client.call(COMMAND, {})
+        finally:
+            refresh.may_end.set()
+
+        await until(lambda: not credentials.refresh_needed())
+        await client.call(COMMAND, {})
+        assert signed_by(sqs) == ["NEW"]
+        assert len(refresh.threads) == 1
+
+
+async def test_a_caller_that_is_cancelled_does_not_take_the_refresh_from_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refresh = Hanging()
+    credentials = temporary(refresh)
+    found(monkeypatch, lambda: credentials)
+    async with asking() as (client, sqs):
+        calls = [asyncio.create_task(client.call(COMMAND, {})) for _ in range(2)]
+        await until(lambda: refresh.threads)
+        calls[0].cancel()
+        refresh.may_end.set()
+
+        await calls[1]
+        assert signed_by(sqs) == ["NEW"]
+
+
+async def test_handlers_that_take_all_of_the_loops_threads_hold_up_no_refresh(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found(monkeypatch, lambda: temporary(given))
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    may_end = threading.Event()
+    handler = loop.run_in_executor(None, may_end.wait, 60)
+    async with asking() as (client, sqs):
+        try:
+            async with asyncio.timeout(30):
+                await client.call(COMMAND, {})
+            assert not handler.done()
+        finally:
+            may_end.set()
+
+        assert signed_by(sqs) == ["NEW"]
+        await handler

@@ -277,7 +277,7 @@ async def test_without_sqs_the_rows_carry_what_is_owed(database: Database, setti
 
     result = await run(Redrive(database, queues, gone))
 
-    queues.close()
+    await queues.close()
     assert (len(result.revived), result.sent, result.unsent) == (2, 0, 2)
     assert result.unswept_queues == [settings.queue]
     assert all(row["send_at"] for row in (await rows(database)).values())

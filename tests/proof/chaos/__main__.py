@@ -40,7 +40,6 @@ def main(arguments: Sequence[str]) -> int:
         between_faults_seconds=asked.between,
         bound_seconds=asked.bound,
         families=asked.families,
-        transport=asked.transport,
         plant=asked.plant,
     )
     print(f"chaos: seed {options.seed}, evidence in {folder}", flush=True)
@@ -81,12 +80,6 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         type=float,
         default=Options().families,
         help="share of turns that start others or do something once",
-    )
-    parser.add_argument(
-        "--transport",
-        choices=["boto3", "lean", "mixed"],
-        default="mixed",
-        help="to SQS; mixed: half of the processes each, by the seed",
     )
     parser.add_argument("--plant", help="switch on a planted bug (tests/proof/planted_bugs)")
     parser.add_argument("--folder", help="where the evidence goes, and stays")

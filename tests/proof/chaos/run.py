@@ -151,21 +151,21 @@ async def start_cast(stage: Stage, cast: Cast, folder: Path) -> list[str]:
     runs = {RUNS: str(folder / "runs.jsonl")}
     urls = []
     options = stage.options
-    for number, transport in enumerate(options.transports("api", options.apis), start=1):
+    for number in range(1, options.apis + 1):
         port = choose_free()
         at = await stage.addresses(f"api-{number}")
-        environment = stage.wiring.environment(at, TURNSTILE_SQS_TRANSPORT=transport, TURNSTILE_API_PORT=str(port))
+        environment = stage.wiring.environment(at, TURNSTILE_API_PORT=str(port))
         await cast.add(f"api-{number}", "api", ["api"], environment)
         urls.append(f"http://127.0.0.1:{port}")
-    for number, transport in enumerate(options.transports("worker", options.workers), start=1):
+    for number in range(1, options.workers + 1):
         # Two relays of their own stand by; a worker's own would hide what they miss.
         own_relay = "true" if number == 1 else "false"
         at = await stage.addresses(f"worker-{number}")
-        environment = stage.wiring.environment(at, TURNSTILE_SQS_TRANSPORT=transport, TURNSTILE_RELAY=own_relay, **runs)
+        environment = stage.wiring.environment(at, TURNSTILE_RELAY=own_relay, **runs)
         await cast.add(f"worker-{number}", "worker", ["worker"], environment)
-    for number, transport in enumerate(options.transports("relay", options.relays), start=1):
+    for number in range(1, options.relays + 1):
         at = await stage.addresses(f"relay-{number}")
-        environment = stage.wiring.environment(at, TURNSTILE_SQS_TRANSPORT=transport)
+        environment = stage.wiring.environment(at)
         await cast.add(f"relay-{number}", "relay", ["relay"], environment)
     await wait_until_ready(urls)
     return urls

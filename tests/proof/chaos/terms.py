@@ -7,8 +7,6 @@ nesting of time-outs depends on them.
 import json
 import math
 from dataclasses import dataclass, field, replace
-from random import Random
-from typing import Literal
 
 from tests.proof.chaos.workload import HISTORIES
 
@@ -70,8 +68,6 @@ class Options:
     speeches: float = 0.0
     """The share of turns that speak for seconds, besides those of the ordinary mixture."""
     lease_seconds: float = LEASE_SECONDS
-    transport: Literal["boto3", "lean", "mixed"] = "boto3"
-    """How the processes speak to SQS. Mixed: half of each role in one way and half in the other, by the seed."""
     tenant_slots: int | None = 4
     """What one tenant may have of a worker's slots; None: all. In a calm run all: who is put off is not answered at once."""
     workers: int = 4
@@ -85,14 +81,6 @@ class Options:
     def calm(self) -> "Options":
         """The same run without any fault."""
         return replace(self, kinds=("none",))
-
-    def transports(self, role: str, count: int) -> list[str]:
-        """Of each process of a role."""
-        if self.transport != "mixed":
-            return [self.transport] * count
-        mixed = [("boto3", "lean")[number % 2] for number in range(count)]
-        Random(f"{self.seed}/{role}/transports").shuffle(mixed)
-        return mixed
 
     @property
     def is_calm(self) -> bool:

@@ -206,7 +206,7 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
             await asyncio.gather(*(submit(intake, *numbered) for numbered in enumerate(part.requests)))
             await intake.close()
     finally:
-        queues.close()
+        await queues.close()
 
 
 def _redrive(part: Part, settings: Any, plan: Plan) -> int:
@@ -228,7 +228,7 @@ async def _put_back(part: Part, settings: Any, plan: Plan) -> None:
             result = await redrive.run(wanted, await find_candidates(database, wanted), rate=part.rate)
             plan.tell(revived=[str(turn_id) for turn_id in result.revived])
     finally:
-        queues.close()
+        await queues.close()
 
 
 _ROLES: dict[str, Callable[[Part, Any, Plan], int]] = {

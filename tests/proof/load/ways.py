@@ -73,7 +73,7 @@ async def open_direct(environment: Mapping[str, str], queue: str, journal: Journ
             async with Database(settings.database_url, "load", size=LANES) as database:
                 yield Direct(Batcher(submit, limit=BATCH, lanes=LANES), journal)
         finally:
-            queues.close()
+            await queues.close()
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from tests.proof.simulation.clock import VirtualLoop
 from turnstile.turn.envelope import ReceivedMessage
-from turnstile.worker.heartbeat import Kept
+from turnstile.worker.kept_alive import Kept
 from turnstile.worker.session_run import Hold
 
 NANOSECONDS = 1_000_000_000

@@ -1,10 +1,8 @@
 """The wires to Postgres: the fake store as one process sees it, with all that can happen on the way."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
-
-import psycopg
 
 from tests.proof.simulation.wires import BrokenWireError, Wire
 from tests.support.fakes.store import FakeConnection, FakeDatabase
@@ -48,28 +46,3 @@ class SimulatedDatabase:
             return await self._wire.ask(execute)
         except BrokenWireError as error:
             raise DatabaseUnavailableError(str(error)) from error
-
-
-class SimulatedConnection:
-    """The heartbeat's own, synchronous connection."""
-
-    def __init__(self, shared: FakeDatabase, wire: Wire) -> None:
-        self._connection = shared.heartbeat_connection()
-        self._wire = wire
-        self.closed = False
-
-    async def execute(self, statement: str, parameters: Parameters, *, prepare: bool | None = None) -> Any:
-        """One statement; awaited, where the real one blocks."""
-        try:
-            return await self._wire.ask(lambda: self._connection.execute(statement, parameters))
-        except BrokenWireError as error:
-            raise psycopg.OperationalError(str(error)) from error
-
-    @contextmanager
-    def cursor(self, *, row_factory: object = None) -> Iterator["SimulatedConnection"]:
-        """A cursor needs no state here."""
-        yield self
-
-    def close(self) -> None:
-        """Lets go of it."""
-        self.closed = True

@@ -14,30 +14,21 @@ from uuid import UUID
 
 import turnstile.worker.app
 import turnstile.worker.process.watchdog
-from tests.proof.simulation.awaiting import SUFFIX, install
-from tests.proof.simulation.clock import StrandEvent, VirtualLoop, number
-from tests.proof.simulation.far_ends import (
-    COMMAND_PATIENCE_SECONDS,
-    COMMAND_TRIES,
-    POLL_SLACK_SECONDS,
-    ExtendClient,
-    RedisWire,
-    SqsExecutor,
-)
+from tests.proof.simulation.clock import VirtualLoop, number
+from tests.proof.simulation.far_ends import RedisWire, carry_to_sqs
 from tests.proof.simulation.processes import Process
-from tests.proof.simulation.store import SimulatedConnection, SimulatedDatabase
+from tests.proof.simulation.store import SimulatedDatabase
 from tests.proof.simulation.threads import start_thread
 from tests.support.fakes.lock import AsyncClient, FakeRedis
-from tests.support.fakes.queues import FakeMessageQueues, FakeSqs, FakeTransport
+from tests.support.fakes.queues import FakeClient, FakeMessageQueues, FakeSqs
 from tests.support.fakes.store import FakeDatabase
-from turnstile.backends.sqs.transport import CONNECT_SECONDS, EXTEND_SECONDS
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.memory.history import History
 from turnstile.memory.kinds import Pressure
 from turnstile.streaming.stream import Append, Appended
 from turnstile.worker.attempt.attempt import Attempt
-from turnstile.worker.heartbeat import Heartbeat
+from turnstile.worker.heartbeat import LATE_SECONDS, Connections, Heartbeat
 from turnstile.worker.process.shutdown import Shutdown
 from turnstile.worker.session_lock import SessionLock
 
@@ -60,66 +51,46 @@ class Backing:
 
     def queues(self, process: Process) -> FakeMessageQueues:
         """A process's hand on SQS."""
-        wire = process.wires["sqs"]
-        commands = SqsExecutor(self.loop, wire, tries=COMMAND_TRIES, patience_seconds=COMMAND_PATIENCE_SECONDS)
-        patience = self.settings.receive_wait_seconds + POLL_SLACK_SECONDS
-        polls = SqsExecutor(self.loop, wire, tries=1, patience_seconds=patience)
-        transport = FakeTransport(self.sqs, extend_client=ExtendClient(self.sqs, wire), polls=polls, commands=commands)
-        return FakeMessageQueues(self.settings, transport)
+        return FakeMessageQueues(self.settings, FakeClient(self.sqs, carry_to_sqs(process.wires["sqs"])))
 
-
-class SimulatedAside:
-    """As `worker.aside.Aside`: its thread is another task on the heartbeat's strand."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = loop
-        self.task: Any = None
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a call is under way."""
-        return self.task is not None and not self.task.done()
-
-    def begin(self, call: Any, *arguments: Any) -> None:
-        """Begins the awaited form of the call, unless the last one still runs."""
-        if not self.is_busy:
-            self.task = self._loop.create_task(getattr(call.__self__, call.__name__ + SUFFIX)(*arguments))
+    def lock(self, process: Process) -> SessionLock:
+        """A process's hand on the session locks."""
+        lock = SessionLock(self.settings)
+        lock._redis = cast("Any", AsyncClient(self.redis, RedisWire(process.wires["redis"])))
+        return lock
 
 
 class SimulatedHeartbeat(Heartbeat):
-    """The real heartbeat; its thread is a task on the strand of the process's threads (`tests.proof.simulation.awaiting`)."""
+    """The real heartbeat; its thread is a task on the strand of the process's threads."""
 
     def __init__(self, backing: Backing, process: Process, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._backing = backing
         self._process = process
-        self._extender._redis = cast("Any", AsyncClient(backing.redis, RedisWire(process.wires["redis"])))
-        self._extender.close = lambda: None  # type: ignore[method-assign]
-        self._roused = cast("Any", StrandEvent(backing.loop))
-        self._locks = cast("Any", SimulatedAside(backing.loop))
-        self._messages = cast("Any", SimulatedAside(backing.loop))
         self._task: Any = None
 
     def start(self) -> None:
         """Begins, as the thread would."""
         loop = self._backing.loop
-        self._task = self._process.on(self._process.threads, lambda: loop.create_task(cast("Any", self)._run_awaited()))
+        self._task = self._process.on(self._process.threads, lambda: loop.create_task(self.serve()))
 
     def stop(self, timeout_seconds: float) -> Any:
         """Ends it; to be awaited, where the real one blocks."""
         self._stopping = True
-        self._roused.set()
-        return asyncio.wait({self._task, cast("Any", self._messages).task} - {None}, timeout=timeout_seconds)
+        self._rouse()
+        return asyncio.wait({self._task}, timeout=timeout_seconds)
 
     async def finish_extension(self) -> None:
-        """Waits for the task."""
-        if self._messages.is_busy:
-            await asyncio.wait({cast("Any", self._messages).task}, timeout=CONNECT_SECONDS + EXTEND_SECONDS)
+        """Waits on the same loop."""
+        await self._messages.finish(LATE_SECONDS)
 
-    def _connect(self) -> Any:
-        if self._connection is None or self._connection.closed:
-            self._connection = cast("Any", SimulatedConnection(self._backing.store, self._process.wires["store"]))
-        return self._connection
+    def _rouse(self) -> None:
+        loop = self._backing.loop
+        loop.call_in(self._process.threads, loop.now, self._roused.set)
+
+    async def _connect(self, stack: AsyncExitStack) -> Connections:
+        backing, process = self._backing, self._process
+        return Connections(backing.database(process), backing.lock(process), backing.queues(process))
 
 
 class HandlerThreads:
@@ -182,13 +153,7 @@ class SilentEvents:
 @contextmanager
 def worker_parts(backing: Backing) -> Iterator[None]:
     """While it lasts, `worker.app` makes its parts of ours."""
-    install()
     loop = backing.loop
-
-    def session_lock(settings: Settings) -> SessionLock:
-        lock = SessionLock(settings)
-        lock._redis = cast("Any", AsyncClient(backing.redis, RedisWire(loop.current.process.wires["redis"])))
-        return lock
 
     def history(settings: Settings, database: Any) -> History:
         made = History(settings, database)
@@ -199,7 +164,7 @@ def worker_parts(backing: Backing) -> Iterator[None]:
         loop.current.process.die(code)
 
     parts = {
-        "SessionLock": session_lock,
+        "SessionLock": lambda _: backing.lock(loop.current.process),
         "History": history,
         # The handlers of the simulation keep nothing, and there is no Redis to watch.
         "MemoryWatch": lambda _: NoWatch(),

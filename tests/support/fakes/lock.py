@@ -129,7 +129,7 @@ def _release(redis: FakeRedis, keys: tuple[str, ...], args: tuple[Any, ...]) -> 
 
 
 def _extend(redis: FakeRedis, keys: tuple[str, ...], args: tuple[Any, ...]) -> int:
-    (key,) = keys
+    key, _ = keys
     token, milliseconds = args
     holder = redis.get(key)
     if holder == token:
@@ -152,19 +152,11 @@ class Carrier(Protocol):
         """From the event loop."""
         ...
 
-    def ask_blocking(self, execute: Callable[[], Any]) -> Any:
-        """From a thread."""
-        ...
-
 
 class Direct:
     """At once, and always."""
 
     async def ask(self, execute: Callable[[], Any]) -> Any:
-        """Carries it out."""
-        return execute()
-
-    def ask_blocking(self, execute: Callable[[], Any]) -> Any:
         """Carries it out."""
         return execute()
 
@@ -196,16 +188,6 @@ class _AsyncPipeline(_Pipeline):
         return await self._carrier.ask(self._run)
 
 
-class _BlockingPipeline(_Pipeline):
-    def __init__(self, server: FakeRedis, carrier: Carrier) -> None:
-        super().__init__(server)
-        self._carrier = carrier
-
-    def execute(self, *, raise_on_error: bool = True) -> Any:
-        """Sends what was queued."""
-        return self._carrier.ask_blocking(self._run)
-
-
 class AsyncClient:
     """What `SessionLock` and `HistoryCache` need of redis.asyncio.Redis."""
 
@@ -224,21 +206,4 @@ class AsyncClient:
         return bool(await self._carrier.ask(lambda: True))
 
     async def aclose(self) -> None:
-        """Nothing is open."""
-
-
-class BlockingClient:
-    """What `LockExtender` needs of redis.Redis."""
-
-    def __init__(self, server: FakeRedis, carrier: Carrier) -> None:
-        self._server = server
-        self._carrier = carrier
-
-    def pipeline(self, *, transaction: bool) -> _BlockingPipeline:
-        """Several scripts in one round trip."""
-        if transaction:
-            raise AssertionError("the product asks for no MULTI; this stand-in knows none")
-        return _BlockingPipeline(self._server, self._carrier)
-
-    def close(self) -> None:
         """Nothing is open."""

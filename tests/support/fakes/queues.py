@@ -6,25 +6,24 @@ call back (`call_at`); without one it is answered at once with what is there.
 """
 
 import json
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
+from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from tests.support.fakes.queue_model import Anomalies, QueueModel, StaleHandle, Stored
-from turnstile.backends.sqs.threaded_transport import ThreadedTransport
+from turnstile.backends.sqs.client import COMMAND_SECONDS, POLL, POLL_SLACK_SECONDS, CallRefusedError
 from turnstile.config.settings import Settings
+from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.message import DEAD_LETTER_REASON
 
 SCHEME = "fake://"
 ARN = "arn:aws:sqs:::"
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,36 +240,47 @@ def _failed(entry: dict[str, Any], code: str) -> dict[str, Any]:
     return {"Id": entry["Id"], "Code": code, "SenderFault": False}
 
 
-class AtOnce(Executor):
-    """Runs what it is given, where a thread would."""
-
-    def submit(
-        self, fn: Callable[Parameters, Result], /, *args: Parameters.args, **kwargs: Parameters.kwargs
-    ) -> "Future[Result]":
-        future: Future[Result] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
-        return future
+async def at_once(call: Callable[[], Any], _: float) -> Any:
+    """Carries a call out, where the real one travels."""
+    return call()
 
 
-class FakeTransport(ThreadedTransport):
-    """The real one with other clients than boto3's, on what stands for its threads."""
+class FakeClient:
+    """As `backends.sqs.client.SqsClient`, of that server. `carry` has a call carried out within so many seconds.
 
-    def __init__(self, client: Any, *, extend_client: Any = None, polls: Any = None, commands: Any = None) -> None:
-        # Without the real constructor: it would open a session with AWS.
-        self._receive_client = self._client = client
-        self._extend_client = extend_client or client
-        self._polls: Any = polls or AtOnce()
-        self._commands: Any = commands or AtOnce()
+    What it raises as QueueUnavailableError is tried again, as the real one does.
+    """
+
+    def __init__(self, server: FakeSqs, carry: Callable[[Callable[[], Any], float], Awaitable[Any]] = at_once) -> None:
+        self._server = server
+        self._carry = carry
+
+    async def call(
+        self, operation: str, parameters: dict[str, Any], *, seconds: float = COMMAND_SECONDS, tries: int = 2
+    ) -> Any:
+        """As `SqsClient.call`."""
+        if operation == POLL:
+            seconds, tries = parameters["WaitTimeSeconds"] + POLL_SLACK_SECONDS, 1
+        call = partial(getattr(self._server, xform_name(operation)), **parameters)
+        while True:
+            tries -= 1
+            try:
+                return await self._carry(call, seconds)
+            except ClientError as error:
+                raise CallRefusedError(error.response["Error"]["Code"], str(error)) from error
+            except QueueUnavailableError:
+                if not tries:
+                    raise
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 class FakeMessageQueues(MessageQueues):
-    """The real `MessageQueues` on that transport."""
+    """The real `MessageQueues` on that client."""
 
-    def __init__(self, settings: Settings, transport: FakeTransport) -> None:
+    def __init__(self, settings: Settings, client: FakeClient) -> None:
         self._settings = settings
         self._addresses = {}
         self._unanswered = {}
-        self._transport = transport
+        self._client: Any = client

@@ -8,8 +8,8 @@ What it leaves out: row locks. Each call, and each transaction of `connection()`
 no row is ever skipped for being locked, and no claim is told to look again.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -184,10 +184,6 @@ class FakeDatabase:
 
     # --- what a simulation does to it
 
-    def heartbeat_connection(self) -> "FakeHeartbeatConnection":
-        """The synchronous connection of a heartbeat, for `statements.renew_lease.renew` and `statements.worker_registry`."""
-        return FakeHeartbeatConnection(self)
-
     def for_another_process(self) -> "FakeDatabase":
         """The same tables as another process sees them."""
         other = FakeDatabase(self._now)
@@ -244,30 +240,3 @@ class FakeConnection:
         """One statement of it."""
         with self._tables.transaction():
             return FakeCursor(_find(statement)(self._tables, parameters))
-
-
-class FakeHeartbeatConnection:
-    """The synchronous connection of a heartbeat."""
-
-    def __init__(self, database: FakeDatabase) -> None:
-        self._database = database
-
-    def execute(self, statement: str, parameters: Parameters, *, prepare: bool | None = None) -> "FakeRenewals":
-        """RENEW, ANNOUNCE or WITHDRAW."""
-        return FakeRenewals(self._database.execute(statement, parameters))
-
-    @contextmanager
-    def cursor(self, *, row_factory: object = None) -> Iterator["FakeHeartbeatConnection"]:
-        """A cursor, which needs no state here. A row factory asks libpq for the columns: here it is always Renewal."""
-        yield self
-
-
-class FakeRenewals:
-    """The answer of RENEW."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def fetchall(self) -> list[renew.Renewal]:
-        """One for each lease that was asked about."""
-        return [renew.Renewal(**row) for row in self._rows]

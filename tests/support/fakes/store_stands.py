@@ -5,13 +5,11 @@ The real Postgres gets its clock by a schema that stands before `pg_catalog` in 
 because the machine is slow, and the two stores can be compared to the microsecond.
 """
 
-from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString, Protocol, cast
 
 import psycopg
-from psycopg.rows import dict_row
 
 from tests.proof.chaos.audit import COLLECT, INSTALL
 from tests.support.fakes.store import FakeDatabase
@@ -26,8 +24,6 @@ from tests.support.fakes.store_rows import (
     columns,
 )
 from turnstile.backends.postgres.database import Database
-from turnstile.statements.renew_lease import Renewal, renew
-from turnstile.statements.worker_registry import WorkerRecord, announce
 
 ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
 START_SECONDS = 86_400.0
@@ -83,14 +79,6 @@ class Stand(Protocol):
         """Moves the clock on."""
         ...
 
-    def renew(self, held: Sequence[tuple[Any, int]], lease_seconds: float) -> list[Renewal]:
-        """`statements.renew_lease.renew` on a heartbeat's connection."""
-        ...
-
-    def announce(self, record: WorkerRecord) -> None:
-        """`statements.worker_registry.announce`, likewise."""
-        ...
-
     async def snapshot(self) -> Snapshot:
         """All tables."""
         ...
@@ -106,12 +94,6 @@ class FakeStand:
 
     async def pass_time(self, seconds: float) -> None:
         self._seconds += seconds
-
-    def renew(self, held: Sequence[tuple[Any, int]], lease_seconds: float) -> list[Renewal]:
-        return renew(cast("Any", self.fake.heartbeat_connection()), held, lease_seconds)
-
-    def announce(self, record: WorkerRecord) -> None:
-        announce(cast("Any", self.fake.heartbeat_connection()), record)
 
     async def snapshot(self) -> Snapshot:
         tables = self.fake.tables
@@ -163,22 +145,6 @@ class PostgresStand:
     async def pass_time(self, seconds: float) -> None:
         statement: LiteralString = "UPDATE virtual.clock SET at = at + make_interval(secs => %(seconds)s)"
         await self.database.fetch(statement, {"seconds": seconds})
-
-    def renew(self, held: Sequence[tuple[Any, int]], lease_seconds: float) -> list[Renewal]:
-        return renew(self._connection(), held, lease_seconds)
-
-    def announce(self, record: WorkerRecord) -> None:
-        announce(self._connection(), record)
-
-    def _connection(self) -> psycopg.Connection[Any]:
-        if self._heartbeat is None:
-            self._heartbeat = psycopg.connect(self._url, autocommit=True, row_factory=dict_row)
-        return self._heartbeat
-
-    def close(self) -> None:
-        """Closes the heartbeat's connection; the database is its opener's."""
-        if self._heartbeat is not None:
-            self._heartbeat.close()
 
     async def snapshot(self) -> Snapshot:
         found = await self.database.fetch_pipelined([(statement, {}) for statement in READ.values()])

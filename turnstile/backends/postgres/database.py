@@ -137,9 +137,11 @@ class Database:
         wait_seconds: float = 5.0,
         statement_timeout_seconds: float = STATEMENT_TIMEOUT_SECONDS,
         lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
+        patience_seconds: float | None = None,
         first: LiteralString | None = None,
     ) -> None:
-        """`first` is a statement that each connection runs before anybody is given it."""
+        """`first` is a statement that each connection runs before it is used. `patience_seconds` bounds the wait for an answer,
+        where that is not to be as long as a server that is well may take."""
         self._options = StartupOptions(_options(pinned, statement_timeout_seconds, lock_timeout_seconds))
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo(
@@ -163,7 +165,7 @@ class Database:
             name=application,
         )
         # No answer of a server that is well takes longer. Outside of transactions that it bounds, a pipeline of two statements.
-        self._patience_seconds = ANSWER_SECONDS + (
+        self._patience_seconds = patience_seconds or ANSWER_SECONDS + (
             TRANSACTION_TIMEOUT_SECONDS if pinned else 2 * statement_timeout_seconds
         )
         self._first = first

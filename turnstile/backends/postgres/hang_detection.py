@@ -9,7 +9,6 @@ would ask the silent server first.
 import asyncio
 import os
 import socket
-import threading
 from contextlib import suppress
 from typing import Any
 
@@ -58,23 +57,7 @@ class BoundedAsyncConnection(psycopg.AsyncConnection[DictRow]):
             _hang_up(self, self.patience_seconds)
 
 
-class BoundedConnection(psycopg.Connection[DictRow]):
-    """The same for a thread."""
-
-    patience_seconds = 30.0
-
-    def wait(self, *asked: Any, **how: Any) -> Any:
-        """As psycopg's, which each round trip goes through."""
-        watch = threading.Timer(self.patience_seconds, _hang_up, (self, self.patience_seconds))
-        watch.daemon = True
-        watch.start()
-        try:
-            return super().wait(*asked, **how)
-        finally:
-            watch.cancel()
-
-
-def _hang_up(connection: BoundedAsyncConnection | BoundedConnection, seconds: float) -> None:
+def _hang_up(connection: BoundedAsyncConnection, seconds: float) -> None:
     # The answer, or the end of the connection, may come in this very moment.
     with suppress(OSError, psycopg.Error):
         log.warning(

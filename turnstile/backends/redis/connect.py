@@ -11,14 +11,11 @@ from typing import Any, assert_never
 import redis
 import redis.asyncio
 import redis.asyncio.sentinel
-import redis.sentinel
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
-from redis.retry import Retry
 
-from turnstile.backends.redis.blocking_cluster import BlockingCluster
 from turnstile.backends.redis.cluster import Cluster
 from turnstile.backends.redis.pipeline import PipeliningRedis
 from turnstile.backends.redis.pools import frugal
@@ -81,25 +78,6 @@ def _connect(
     return PipeliningRedis.from_pool(pool)
 
 
-def connect_blocking(url: str, timeout_seconds: float) -> redis.Redis:
-    """The same for a thread."""
-    options = {**_timeouts(timeout_seconds), "retry": Retry(NoBackoff(), 0), "decode_responses": True}
-    found = read(url)
-    tls = {"ssl": True} if found.tls else {}
-    match found.kind:
-        case RedisKind.CLUSTER:
-            cluster: Any = BlockingCluster(found.addresses, timeout_seconds, {**options, **found.options, **tls})
-            return cluster  # type: ignore[no-any-return]
-        case RedisKind.SENTINEL:
-            asked = {**_sentinel_timeouts(found, timeout_seconds), "retry": Retry(NoBackoff(), 0)}
-            sentinel: Any = _BlockingSentinels(  # type: ignore[no-untyped-call]
-                found.addresses, sentinel_kwargs={**asked, **found.sentinel_options, **tls}
-            )
-            client: redis.Redis = sentinel.master_for(found.service, **options, **found.options, **tls)
-            return client
-    return redis.Redis.from_url(url, **options)
-
-
 def leave_demoted(client: Any, error: BaseException) -> None:
     """Takes leave of a server that refuses writes: it was the primary, and was failed over without breaking connections.
 
@@ -152,14 +130,6 @@ class _Sentinels(redis.asyncio.sentinel.Sentinel):
         try:
             return await super().discover_master(service_name)
         except redis.asyncio.sentinel.MasterNotFoundError as error:
-            raise RedisConnectionError(f"no sentinel names a primary for {service_name!r}") from error
-
-
-class _BlockingSentinels(redis.sentinel.Sentinel):
-    def discover_master(self, service_name: str) -> Any:
-        try:
-            return super().discover_master(service_name)  # type: ignore[no-untyped-call]
-        except redis.sentinel.MasterNotFoundError as error:
             raise RedisConnectionError(f"no sentinel names a primary for {service_name!r}") from error
 
 

@@ -57,13 +57,12 @@ async def sqs_port(proxy: ProxyControl) -> int:
     return await proxy.open("sqs", "worker-1")
 
 
-@pytest.fixture(params=["boto3", "lean"])
-async def behind(request: pytest.FixtureRequest, settings: Settings, sqs_port: int) -> AsyncIterator[MessageQueues]:
-    """The product's own hand on SQS, behind the proxy, by either transport. (`queues` is past it.)"""
-    terms = {"sqs_endpoint_url": f"http://127.0.0.1:{sqs_port}", "sqs_transport": request.param}
-    opened = MessageQueues(settings.model_copy(update=terms))
+@pytest.fixture
+async def behind(settings: Settings, sqs_port: int) -> AsyncIterator[MessageQueues]:
+    """The product's own hand on SQS, behind the proxy. (`queues` is past it.)"""
+    opened = MessageQueues(settings.model_copy(update={"sqs_endpoint_url": f"http://127.0.0.1:{sqs_port}"}))
     yield opened
-    opened.close()
+    await opened.close()
 
 
 @pytest.fixture

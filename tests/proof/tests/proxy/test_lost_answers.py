@@ -18,7 +18,7 @@ from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.worker.session_lock import Extension, Guard, LockExtender, Release, SessionLock, name_lock
+from turnstile.worker.session_lock import Extension, Guard, Release, SessionLock, name_lock
 
 HANG_SECONDS = 20.0
 
@@ -247,14 +247,14 @@ async def test_an_unlock_whose_answer_is_lost_is_done(
 async def test_of_a_pipeline_of_locks_all_are_extended(
     proxy: ProxyControl, through_proxy: Settings, stack: Stack
 ) -> None:
-    extender = LockExtender(through_proxy)
+    extender = SessionLock(through_proxy)
     locks = [name_lock(through_proxy, "t", f"s-{number}", "ours") for number in range(5)]
     async with redis.asyncio.Redis.from_url(stack.redis.url) as outside:
         for lock in locks:
             await outside.set(lock.key, lock.token)
         await proxy.set("redis", "worker-1", "answer_lost", count=1)
 
-        assert await asyncio.to_thread(extender.extend, locks) == [Extension.UNKNOWN] * 5
+        assert await extender.extend(locks) == [Extension.UNKNOWN] * 5
 
         assert all([await outside.pttl(lock.key) > 0 for lock in locks])
-    extender.close()
+    await extender.close()

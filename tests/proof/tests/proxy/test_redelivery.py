@@ -101,7 +101,7 @@ async def test_what_one_group_received_comes_again_to_another(
     await proxy.set("sqs", "worker-2", "duplicate", count=1)
 
     assert ids(await other.receive(queue.name, 10)) == ids(first)
-    other.close()
+    await other.close()
 
 
 async def test_a_reordered_receive_holds_some_back_for_a_later_one_and_loses_none(
