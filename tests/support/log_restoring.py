@@ -21,6 +21,9 @@ def log_restored() -> Iterator[None]:
     configure = structlog.configure
     root = logging.getLogger()
     handlers, level, process = root.handlers[:], root.level, dict(logs._process)
+    # An operator's command silences it.
+    pool = logging.getLogger("psycopg.pool")
+    pool_level = pool.level
 
     def configure_uncached(**chosen: Any) -> None:
         configure(**{**chosen, "cache_logger_on_first_use": False})
@@ -31,5 +34,6 @@ def log_restored() -> Iterator[None]:
     structlog.reset_defaults()
     root.handlers[:] = handlers
     root.setLevel(level)
+    pool.setLevel(pool_level)
     logs._process.clear()
     logs._process.update(process)
