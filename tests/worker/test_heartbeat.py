@@ -248,7 +248,7 @@ async def test_a_nudge_makes_it_look_at_a_turn_at_once(
 ) -> None:
     """The next beat would be an hour away."""
     rare = settings.model_copy(update={"lease_seconds": 7200.0, "heartbeat_seconds": 3600.0})
-    beating = Beating(rare, queues, await queues.find(settings.queue))
+    beating = Beating(rare, await queues.find(settings.queue))
     beating.heartbeat.start()
     await until(lambda: beating.beats)
     beating.hold(turn)
