@@ -26,7 +26,7 @@ from psycopg.rows import dict_row
 
 from ops.local.stack import down, up
 from tests.probes import wait_until
-from worker import Context, Turn
+from worker import Context, Turn, handler
 
 PROMISED_SECONDS = 5.0
 """Beside the lease."""
@@ -42,6 +42,7 @@ SELECT count(*) FILTER (WHERE crashes > 0) AS lost,
 """
 
 
+@handler(timeout=900.0)
 async def sleep(turn: Turn, _: Context) -> str:
     """The handler: as long as the turn says. A pill kills its worker after a second."""
     if turn.metadata.get("kills"):
