@@ -32,7 +32,7 @@ from turnstile.turn.status import TurnStatus
 A_CALL = 10
 """As many as one SQS call takes."""
 SIDE_BY_SIDE = 6
-"""Calls of one queue. A process has sixteen (`backends.sqs.http_calls.COMMANDS`): a queue that hangs leaves room for others."""
+"""Calls of one queue. A process has sixteen (`backends.sqs.client.COMMANDS`): a queue that hangs leaves room for others."""
 CALLS_A_NET = 50
 
 log = structlog.get_logger("turnstile.relay")

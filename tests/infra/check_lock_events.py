@@ -31,8 +31,6 @@ def delete_locks(server: Server) -> None:
 HARMS: list[tuple[str, str, Callable[[Server], object]]] = [
     ("lock.redis_away", "gone", Server.kill),
     ("lock.redis_away", "silent", lambda server: server.client.client_pause(FOREVER_MILLISECONDS)),
-    ("lock.extend_failed", "gone", Server.kill),
-    ("lock.extend_failed", "silent", lambda server: server.client.client_pause(FOREVER_MILLISECONDS)),
     ("lock.redis_refuses", "full", lambda server: server.client.config_set("maxmemory", "1")),
     ("lock.redis_refuses", "a replica", lambda server: server.client.replicaof("127.0.0.1", 1)),
     ("heartbeat.lock_lost", "flushed", delete_locks),

@@ -18,7 +18,7 @@ locals {
     lock_held      = { pattern = "{ $.event = \"session.unlock\" }", value = "$.held_seconds" }
     # A lock command that Redis did not answer in time, or a lock that was gone when it was to be extended.
     lock_timeout = {
-      pattern = "{ ($.event = \"lock.redis_away\") || ($.event = \"lock.extend_failed\") || ($.event = \"heartbeat.lock_lost\") || ($.event = \"lock.redis_refuses\") || ($.event = \"redis.node_away\") }"
+      pattern = "{ ($.event = \"lock.redis_away\") || ($.event = \"heartbeat.lock_lost\") || ($.event = \"lock.redis_refuses\") || ($.event = \"redis.node_away\") }"
       value   = "1"
     }
     # A claim that another worker took over while its handler ran: work that was done in vain.

@@ -110,7 +110,7 @@ class Stage:
         """Removes all of it."""
         self.unlock_row()
         self._sql.close()
-        await self._queues.close()
+        self.run(self._queues.close())
         self.run(self._database.close())
         self._runner.close()
         for url in self._urls.values():
