@@ -42,12 +42,16 @@ log = structlog.get_logger("turnstile.queue")
 class MessageQueues:
     """All declared queues, for one event loop."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, client: SqsClient | None = None) -> None:
         self._settings = settings
         self._addresses: dict[str, QueueAddress] = {}
-        self._client = SqsClient(SqsOptions(settings.aws_region, settings.sqs_endpoint_url))
+        self._client = client or SqsClient.open(SqsOptions(settings.aws_region, settings.sqs_endpoint_url))
         self._unanswered: dict[str, list[tuple[str, float]]] = {}
         """By queue: the attempt ids of polls whose answer was lost, and since when."""
+
+    def for_another_loop(self) -> "MessageQueues":
+        """The same queues, with connections of their own."""
+        return MessageQueues(self._settings, self._client.for_another_loop())
 
     async def close(self) -> None:
         """Closes the connections; a long poll that is under way is broken off."""

@@ -144,7 +144,9 @@ class _Worker:
         self.lock = SessionLock(settings)
         self.history = History(settings, database)
         self.emission = Emission(settings, EventWriter(settings))
-        self.heartbeat = Heartbeat(settings, address, loop.call_soon_threadsafe, self._describe, self.watchdog.look)
+        self.heartbeat = Heartbeat(
+            settings, queues, address, loop.call_soon_threadsafe, self._describe, self.watchdog.look
+        )
         self.memory_watch = MemoryWatch(settings)
         self.memory = ItemCache(settings, lambda: self.memory_watch.pressure)
         self.relay = Relay(database, queues, settings, self.heartbeat.evidence)

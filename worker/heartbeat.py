@@ -68,12 +68,14 @@ class Heartbeat:
     def __init__(
         self,
         settings: Settings,
+        queues: MessageQueues,
         address: QueueAddress,
         call_soon: Callable[..., object],
         describe: Callable[[], WorkerRecord],
         beat_on: Callable[[], None],
     ) -> None:
         self._settings = settings
+        self._queues = queues
         self._address = address
         self._call_soon = call_soon
         self._describe = describe
@@ -180,7 +182,7 @@ class Heartbeat:
             patience_seconds=patience,
         )
         connections = Connections(
-            await stack.enter_async_context(database), SessionLock(settings), MessageQueues(settings)
+            await stack.enter_async_context(database), SessionLock(settings), self._queues.for_another_loop()
         )
         stack.push_async_callback(connections.lock.close)
         stack.push_async_callback(connections.queues.close)

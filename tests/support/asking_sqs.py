@@ -32,7 +32,7 @@ def settings_for(address: str | None) -> Settings:
 async def asking(*acts: Act) -> AsyncIterator[tuple[SqsClient, ScriptedSqs]]:
     """A client, and the server that it asks."""
     async with scripted(*acts) as sqs:
-        client = SqsClient(SqsOptions("us-east-1", sqs.address))
+        client = SqsClient.open(SqsOptions("us-east-1", sqs.address))
         try:
             yield client, sqs
         finally:

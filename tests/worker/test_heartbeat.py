@@ -32,13 +32,13 @@ from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock
 class Beating:
     """A heartbeat as the worker makes it, and what it asked for."""
 
-    def __init__(self, settings: Settings, address: Any) -> None:
+    def __init__(self, settings: Settings, queues: MessageQueues, address: Any) -> None:
         self.beats = 0
         self.trouble: list[Exception] = []
         self.stops: list[StopReason] = []
         self.told: list[CancelReason | None] = []
         self.heartbeat = Heartbeat(
-            settings, address, asyncio.get_running_loop().call_soon_threadsafe, self._describe, self._beat_on
+            settings, queues, address, asyncio.get_running_loop().call_soon_threadsafe, self._describe, self._beat_on
         )
         self._queue = settings.queue
 
@@ -73,7 +73,7 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture
 async def beating(settings: Settings, queues: MessageQueues) -> AsyncIterator[Beating]:
-    made = Beating(settings, await queues.find(settings.queue))
+    made = Beating(settings, queues, await queues.find(settings.queue))
     made.heartbeat.start()
     yield made
     await asyncio.to_thread(made.heartbeat.stop, 10.0)
@@ -248,7 +248,7 @@ async def test_a_nudge_makes_it_look_at_a_turn_at_once(
 ) -> None:
     """The next beat would be an hour away."""
     rare = settings.model_copy(update={"lease_seconds": 7200.0, "heartbeat_seconds": 3600.0})
-    beating = Beating(rare, await queues.find(settings.queue))
+    beating = Beating(rare, queues, await queues.find(settings.queue))
     beating.heartbeat.start()
     await until(lambda: beating.beats)
     beating.hold(turn)
@@ -416,7 +416,7 @@ async def test_the_connections_of_the_locks_are_not_closed_under_an_extension(
 
     monkeypatch.setattr(SessionLock, "extend", extend)
     monkeypatch.setattr(SessionLock, "close", close)
-    beating = Beating(settings, await queues.find(settings.queue))
+    beating = Beating(settings, queues, await queues.find(settings.queue))
     beating.heartbeat.start()
     beating.hold(turn, lock=LockedSession("key", "waiting", "token"))
     await until(begun.is_set)
@@ -442,7 +442,7 @@ async def _lock(settings: Settings) -> LockedSession:
 async def test_a_worker_is_on_record_while_it_lives_and_withdraws_when_it_stops(
     settings: Settings, database: Database, queues: MessageQueues
 ) -> None:
-    beating = Beating(settings, await queues.find(settings.queue))
+    beating = Beating(settings, queues, await queues.find(settings.queue))
     beating.heartbeat.start()
 
     async def on_record() -> list[dict[str, Any]]:

@@ -73,13 +73,14 @@ async def late(seconds: float | None) -> AsyncIterator[LateSqs]:
 @asynccontextmanager
 async def beating_against(sqs: LateSqs, settings: Settings) -> AsyncIterator[Beating]:
     """A heartbeat that is begun by the test and ended here."""
-    here = settings.model_copy(update={"sqs_endpoint_url": sqs.address})
-    made = Beating(here, QueueAddress(settings.queue, f"{sqs.address}/0/a", f"{sqs.address}/0/d", 60.0))
+    queues = MessageQueues(settings.model_copy(update={"sqs_endpoint_url": sqs.address}))
+    made = Beating(settings, queues, QueueAddress(settings.queue, f"{sqs.address}/0/a", f"{sqs.address}/0/d", 60.0))
     try:
         yield made
     finally:
         sqs.may_answer.set()
         await asyncio.to_thread(made.heartbeat.stop, 40.0)
+        await queues.close()
 
 
 def hold_messages(beating: Beating, count: int) -> list[Kept]:

@@ -93,6 +93,7 @@ class Invocation:
         self._hints: asyncio.Task[None] | None = None
         self._heartbeat = Heartbeat(
             container.settings,
+            container.queues,
             container.address,
             loop.call_soon_threadsafe,
             self._describe,

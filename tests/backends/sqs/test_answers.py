@@ -177,7 +177,7 @@ def over_tls(monkeypatch: pytest.MonkeyPatch) -> OverTls:
         for name in ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv(named, str(authority))
-        return SqsClient(SqsOptions("us-east-1", f"https://127.0.0.1:{port}"))
+        return SqsClient.open(SqsOptions("us-east-1", f"https://127.0.0.1:{port}"))
 
     return made
 

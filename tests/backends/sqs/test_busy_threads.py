@@ -35,7 +35,7 @@ def test_sqs_is_found(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.Monke
     async def poll() -> int:
         async with scripted() as sqs, asyncio.timeout(30):
             there = f"http://localhost:{urlsplit(sqs.address).port}"
-            client = SqsClient(SqsOptions("us-east-1", there))
+            client = SqsClient.open(SqsOptions("us-east-1", there))
             await client.call(POLL, {})
             await client.close()
             return len(sqs.requests)

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from tests.support.fakes.queue_model import Anomalies, QueueModel, StaleHandle, Stored
-from turnstile.backends.sqs.client import COMMAND_SECONDS, POLL, POLL_SLACK_SECONDS, CallRefusedError
+from turnstile.backends.sqs.client import COMMAND_SECONDS, POLL, POLL_SLACK_SECONDS, CallRefusedError, SqsClient
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
@@ -280,7 +280,4 @@ class FakeMessageQueues(MessageQueues):
     """The real `MessageQueues` on that client."""
 
     def __init__(self, settings: Settings, client: FakeClient) -> None:
-        self._settings = settings
-        self._addresses = {}
-        self._unanswered = {}
-        self._client: Any = client
+        super().__init__(settings, cast("SqsClient", client))

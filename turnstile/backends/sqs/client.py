@@ -15,7 +15,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 
 from turnstile.backends.sqs.credentials import Credentials
-from turnstile.backends.sqs.endpoint import SqsOptions, find_endpoint
+from turnstile.backends.sqs.endpoint import Endpoint, SqsOptions, find_endpoint
 from turnstile.errors import QueueUnavailableError
 
 Parameters = dict[str, Any]
@@ -47,14 +47,25 @@ class CallRefusedError(QueueUnavailableError):
 
 
 class SqsClient:
-    """For one event loop. Raises RegionMissingError, SettingsError when it is made."""
+    """For one event loop."""
 
-    def __init__(self, options: SqsOptions) -> None:
-        session = botocore.session.get_session()
-        self._endpoint = find_endpoint(session, options)
+    def __init__(self, session: botocore.session.Session, endpoint: Endpoint) -> None:
+        self._session = session
+        self._endpoint = endpoint
         self._credentials = Credentials(session)
         self._commands = asyncio.Semaphore(COMMANDS)
         self._http: aiohttp.ClientSession | None = None
+        self._is_closed = False
+
+    @classmethod
+    def open(cls, options: SqsOptions) -> "SqsClient":
+        """Asks no server. Raises RegionMissingError, SettingsError."""
+        session = botocore.session.get_session()
+        return cls(session, find_endpoint(session, options))
+
+    def for_another_loop(self) -> "SqsClient":
+        """A client of the same endpoint. To find it once more would take a tenth of a second."""
+        return SqsClient(self._session, self._endpoint)
 
     async def call(
         self, operation: str, parameters: Parameters, *, seconds: float = COMMAND_SECONDS, tries: int = 2
@@ -89,10 +100,13 @@ class SqsClient:
 
     async def close(self) -> None:
         """Closes the connections; a poll that is under way is broken off."""
+        self._is_closed = True
         self._credentials.close()
         await self.forget_connections()
 
     def _kept(self) -> aiohttp.ClientSession:
+        if self._is_closed:
+            raise QueueUnavailableError("SQS was called after the end")
         if self._http is None:
             self._http = self._open(limit=0)
         return self._http
