@@ -54,6 +54,8 @@ class Hands:
 
     settings: Settings
     lock: SessionLock
+    extender: SessionLock
+    """The heartbeat's."""
     inspector: LockInspector
     writer: EventWriter
     reader: EventReader
@@ -74,6 +76,7 @@ async def opened(settings: Settings) -> AsyncIterator[Hands]:
     hands = Hands(
         settings,
         SessionLock(settings),
+        SessionLock(settings),
         LockInspector(settings),
         EventWriter(settings),
         EventReader(settings),
@@ -85,7 +88,7 @@ async def opened(settings: Settings) -> AsyncIterator[Hands]:
     )
     async with AsyncExitStack() as stack:
         for each in (
-            *(hands.lock, hands.inspector, hands.writer, hands.reader, hands.hints),
+            *(hands.lock, hands.extender, hands.inspector, hands.writer, hands.reader, hands.hints),
             *(hands.cancels, hands.history, hands.items, hands.watch),
         ):
             stack.push_async_callback(each.close)

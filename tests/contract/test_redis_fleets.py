@@ -77,7 +77,7 @@ async def test_the_heartbeat_extends_what_is_there_and_takes_back_what_is_not(ha
     locks = hands.locks("ours")
     await asyncio.gather(*map(hands.lock.acquire, locks[::2]))
 
-    extended = await hands.lock.extend(locks)
+    extended = await hands.extender.extend(locks)
 
     assert extended == [Extension.EXTENDED, Extension.RETAKEN] * (len(SESSIONS) // 2)
 

@@ -75,7 +75,6 @@ def test_the_cache_is_the_table_on_the_real_servers(stack: Stack, database_url: 
 
         Machine.runner, Machine.settings = runner, settings_of(stack.redis.url)
         run_state_machine_as_test(Machine, settings=LONG if EXAMPLES else SHORT)
-        stand.close()
         runner.run(database.close())
     looking.close()
 

@@ -39,7 +39,6 @@ def pair(database_url: str) -> Iterator[Pair]:
         runner.run(database.open())
         stand = PostgresStand(database_url, database)
         yield Pair(runner, stand)
-        stand.close()
         runner.run(database.close())
 
 

@@ -26,7 +26,7 @@ async def test_a_node_that_is_gone_for_good_fails_its_own_sessions_and_no_others
         async with opened(settings_for(fleet.url, HastySettings)) as hands:
             locks = hands.locks("ours")
             await asyncio.gather(*map(hands.lock.acquire, locks))
-            await asyncio.to_thread(hands.extender.extend, locks)
+            await hands.extender.extend(locks)
             memories = [hands.items.session("t", session, fence=1) for session in SESSIONS]
             await hands.items.write(memories[0], [Write(key="name", value="Ada")])
             prefix = f"{hands.settings.redis_prefix}lock:*"
@@ -34,7 +34,7 @@ async def test_a_node_that_is_gone_for_good_fails_its_own_sessions_and_no_others
             fleet.primaries[0].kill()
 
             guards = await asyncio.gather(*map(hands.lock.acquire, locks))
-            extended = await asyncio.to_thread(hands.extender.extend, locks)
+            extended = await hands.extender.extend(locks)
             written = await asyncio.gather(
                 *(hands.items.write(one, [Write(key="name", value="Ada")]) for one in memories)
             )
@@ -56,7 +56,7 @@ async def test_who_starts_while_a_node_is_gone_works_with_the_others(stack: Stac
                 return Guard.LOCKED in guards
 
             await until(most_are_locked, within=60)
-            extended = await asyncio.to_thread(hands.extender.extend, hands.locks("ours"))
+            extended = await hands.extender.extend(hands.locks("ours"))
             assert {Extension.EXTENDED, Extension.UNKNOWN} <= set(extended)
 
 
@@ -74,12 +74,12 @@ async def test_a_primary_that_was_made_a_replica_is_left(demoted: Server) -> Non
     async with opened(settings_for(f"redis://{LOOPBACK}:{demoted.port}", HastySettings)) as hands:
         locks = hands.locks("ours")
         await hands.lock.acquire(locks[0])
-        await asyncio.to_thread(hands.extender.extend, locks[:1])
+        await hands.extender.extend(locks[:1])
         before = _clients(demoted)
         demoted.client.replicaof(LOOPBACK, 1)
 
         assert await hands.lock.acquire(locks[1]) is Guard.UNANSWERED
-        assert await asyncio.to_thread(hands.extender.extend, locks[:2]) == [Extension.UNKNOWN] * 2
+        assert await hands.extender.extend(locks[:2]) == [Extension.UNKNOWN] * 2
 
         async def all_left() -> bool:
             return not before & _clients(demoted)

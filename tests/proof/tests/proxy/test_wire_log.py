@@ -43,7 +43,7 @@ async def test_the_whole_way_of_a_message_is_noted(
     sent = wake_up("chat-1")
     await behind.send(queue.name, [sent])
     received = await receive(behind, queue.name)
-    behind.extend(await behind.find(queue.name), received)
+    await behind.extend(await behind.find(queue.name), received)
     await behind.delete(queue.name, received)
 
     calls = await read(wire, 4)
