@@ -195,12 +195,9 @@ class Scene:
         assert found is not None
         return found
 
-    def _most_crashes(self) -> int:
-        found = self._database.execute(
-            "SELECT max(crashes) AS most FROM turns WHERE session_id LIKE 'lost-%'"
-        ).fetchone()
-        assert found is not None
-        return int(found["most"])
+    def _count_lost(self) -> int:
+        of_neighbours = "turn_id IN (SELECT id FROM turns WHERE session_id LIKE 'lost-%')"
+        return self._count(f"outcome = 'lost' AND {of_neighbours}", "turn_attempts")
 
     def _count(self, where: str, table: str = "turns") -> int:
         found = self._database.execute(f"SELECT count(*) AS many FROM {table} WHERE {where}").fetchone()  # type: ignore[call-overload]
