@@ -204,9 +204,9 @@ class _Worker:
             tasks.add(asyncio.create_task(self._protect(self.settings.ecs_agent_uri), name="protection"))
         if self.settings.relay:
             tasks.add(asyncio.create_task(self.relay.run(relay_stop), name="relay"))
-            for name, tell in (("backlog", report_backlog), ("attention", report_attention)):
-                telling = tell(self.database, list(self.settings.queues_by_name), relay_stop)
-                tasks.add(asyncio.create_task(telling, name=name))
+            for name, report in (("backlog", report_backlog), ("attention", report_attention)):
+                reporting = report(self.database, list(self.settings.queues_by_name), relay_stop)
+                tasks.add(asyncio.create_task(reporting, name=name))
             if self.settings.webhook_hosts:
                 delivery = WebhookDelivery(self.database, self.settings)
                 tasks.add(asyncio.create_task(delivery.run(relay_stop), name="webhooks"))

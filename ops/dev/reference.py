@@ -59,7 +59,7 @@ def pages() -> dict[Path, str]:
         for (name, field), meaning in zip(Settings.model_fields.items(), _meanings(Settings), strict=True)
     ]
     queues = [
-        _row(name, name, None if field.is_required() else field.default, meaning)
+        _row(name, name, REQUIRED if field.is_required() else field.default, meaning)
         for (name, field), meaning in zip(QueueSettings.model_fields.items(), _meanings(QueueSettings), strict=True)
     ]
     meanings = {**MEANINGS, EXIT_STUCK: "a worker's event loop was stuck; the watchdog ended it"}
@@ -88,6 +88,8 @@ def _row(variable: str, name: str, default: Any, meaning: str) -> str:
 
 
 def _default(name: str, default: Any) -> str:
+    if default is REQUIRED:
+        return "required"
     match default:
         case None | "" | ():
             return "none"
@@ -99,6 +101,9 @@ def _default(name: str, default: Any) -> str:
         case _:
             return f"`{default}`"
 
+
+REQUIRED = object()
+"""In place of a default."""
 
 UNITS = {"_seconds": " s", "_bytes": " bytes", "_days": " days"}
 

@@ -15,8 +15,11 @@ import time
 from typing import Any
 
 import psycopg
+import structlog
 
 from turnstile import Context, Reject, Retry, Snooze, Turn, handler
+
+log = structlog.get_logger("tests.handler")
 
 
 def record(turn: Turn, ctx: Context, *what: str) -> None:
@@ -33,10 +36,12 @@ def record(turn: Turn, ctx: Context, *what: str) -> None:
 async def act(turn: Turn, ctx: Context) -> Any:
     """Does what the turn's input says."""
     order = turn.input if isinstance(turn.input, dict) else {"do": "echo", "say": turn.input}
-    await asyncio.to_thread(record, turn, ctx, "began")
     try:
+        await asyncio.to_thread(record, turn, ctx, "began")
         reply = await _act(order, ctx)
     except asyncio.CancelledError:
+        # First to the log: a shutdown without grace leaves no time that a loaded machine needs for a connection.
+        log.info("handler.cancelled", reason=ctx.cancel_reason)
         await asyncio.to_thread(record, turn, ctx, "cancelled", f"stopped: {ctx.cancel_reason}")
         raise
     await asyncio.to_thread(record, turn, ctx, "ended")

@@ -121,7 +121,8 @@ async def test_a_timeout_and_a_shutdown_are_told_apart(product: Product, start_w
 
     worker.signal(signal.SIGTERM)
 
-    await until(lambda: product.evidence("stopped: shutdown"))
+    stopped = await until(lambda: worker.said("handler.cancelled")[1:])
+    assert [line["reason"] for line in stopped] == ["shutdown"]
     assert (await product.row(turn))["cancel_reason"] is None
 
 

@@ -103,6 +103,10 @@ def test_every_package_of_the_product_is_in_it() -> None:
     assert {copied.split("/")[0] for copied in arguments(stages()["product"], "COPY") if "/ " in copied} == wanted
 
 
+def test_the_tools_of_the_developers_machine_are_not_in_it() -> None:
+    assert "ops/dev" in IGNORED[IGNORED.index("!ops") :]
+
+
 def test_what_is_copied_is_let_into_the_build() -> None:
     copied = [
         name.rstrip("/")

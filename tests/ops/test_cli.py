@@ -384,6 +384,20 @@ def test_the_command_line_itself_imports_nothing_heavy() -> None:
     assert json.loads(result.stdout) == []
 
 
+def test_without_the_tools_of_the_developers_machine_the_other_commands_are_there() -> None:
+    code = (
+        "import importlib.util as u, sys; found = u.find_spec; "
+        "u.find_spec = lambda name, *rest: None if name == 'turnstile.ops.dev' else found(name, *rest); "
+        "import turnstile.ops.cli as cli; print('turnstile.ops.dev' in sys.modules); cli.app(['--help'])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180)
+
+    first, _, shown = result.stdout.partition("\n")
+    assert first == "False"
+    assert " worker " in shown
+    assert " demo " not in shown
+
+
 def test_a_worker_does_not_carry_the_api() -> None:
     imports = "import sys, turnstile.ops.cli, turnstile.worker.app"
     code = f"{imports}; print([m for m in ('fastapi', 'uvicorn', 'turnstile.producer') if m in sys.modules])"

@@ -20,6 +20,7 @@ from psycopg.rows import DictRow
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.statements.cancel_before_submit import leave_tombstone
 from turnstile.statements.head import IS_RUNNING, WAKE_HEAD
+from turnstile.statements.locked_rows import BOUND_WAIT
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.status import TurnStatus
@@ -77,8 +78,6 @@ UPDATE turns t
        cancel_reason = coalesce(t.cancel_reason, %(reason)s)
  WHERE t.id = ANY (%(ids)s::uuid[]) AND {IS_RUNNING}
 """
-
-BOUND_ROW_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +183,7 @@ async def cancel_open(
 
 async def _bound_row_wait(connection: Connection, seconds: float | None) -> None:
     if seconds is not None:
-        await connection.execute(BOUND_ROW_WAIT, {"wait": f"{seconds * 1000:.0f}ms"})
+        await connection.execute(BOUND_WAIT, {"wait": f"{seconds * 1000:.0f}ms"})
 
 
 def _with_status(rows: list[DictRow], status: TurnStatus) -> tuple[UUID, ...]:

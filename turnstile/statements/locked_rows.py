@@ -1,7 +1,11 @@
-"""Rows that a statement skips because somebody has them: mostly for a moment, now and then for as long as he likes."""
+"""Rows that another transaction has locked: mostly for a moment, now and then for as long as it likes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import LiteralString
+
+BOUND_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
+"""Bounds the wait for locks of the same transaction or pipeline. `wait` has its unit: `100ms`."""
 
 MAX_LOOKS = 6
 LOOK_AGAIN_SECONDS = 0.002

@@ -20,15 +20,13 @@ from turnstile.backends.postgres.database import Database
 from turnstile.statements.children import HAS_SUCCESSOR
 from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
 from turnstile.statements.head import IS_FAILED
+from turnstile.statements.locked_rows import BOUND_WAIT
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.message import WakeUp
 
 REPLACED: LiteralString = "REPLACED"
 """In place of FAILED, of a child that has a successor: nobody will put it back to work. No status of the table."""
-
-BOUND_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
-"""For the statement that goes with it, in the same pipeline."""
 
 KEPT_TRACE: LiteralString = """
 old.created_at AS turn_created_at, old.generation AS earlier_generation, old.trace_id AS earlier_trace_id,

@@ -31,7 +31,7 @@ from turnstile.queries import attempts, backlog, history
 from turnstile.queries import operator_turns as operator_reading
 from turnstile.statements import cancel as cancellation
 from turnstile.statements import cancel_before_submit as chosen_ids
-from turnstile.statements import children, claim, head, lost_turns, redrive, settle, waiting_tenants
+from turnstile.statements import children, claim, head, locked_rows, lost_turns, redrive, settle, waiting_tenants
 from turnstile.statements import compensate as compensation
 from turnstile.statements import defer as put_off
 from turnstile.statements import halt as halting
@@ -107,7 +107,7 @@ STATEMENTS: dict[str, Statement] = {
     double_texting.LOCK_LAST: store_texting.lock_last,
     double_texting.ADD_INPUT: store_texting.add_input,
     double_texting.KEEP_ANSWER: store_texting.keep_answer,
-    redrive.BOUND_WAIT: store_cancel.no_answer,
+    locked_rows.BOUND_WAIT: store_cancel.no_answer,
     redrive.REVIVE: store_relay.revive,
     redrive.FIND_COMPENSATED: store_children.find_compensated,
     redrive.READ_GENERATIONS: store_submit.read_generations,
