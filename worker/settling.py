@@ -39,7 +39,7 @@ class Settling:
         self._handler = handler
         self._outlast = outlast
         self._settles: Batcher[SettleRequest, Settled | Superseded | Held] = Batcher(
-            lambda requests: settle(database, terms, requests, encode), limit=SETTLE_BATCH, begins=_goes_on
+            lambda requests: settle(database, terms, requests, encode), limit=SETTLE_BATCH
         )
 
     def decide(
@@ -100,9 +100,3 @@ class Settling:
             # To be asked again later, as in an outage, and out of the way of this worker's other settles meanwhile.
             raise RowHeldError("somebody holds the turn's row or its session's")
         return answers[0]
-
-
-def _goes_on(answer: Settled | Superseded | Held) -> bool:
-    # With the session's next turn, whose handler begins now. Sessions that go on together would settle together ever after, and
-    # each of their turns would wait for all the others'.
-    return isinstance(answer, Settled) and isinstance(answer.next, ClaimedTurn)

@@ -2,16 +2,13 @@
 
 import asyncio
 import gc
-import math
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
-import turnstile.backends.batcher
-from tests.support.probes import turn_loop, until
-from turnstile.backends.batcher import CROWD, MOST_BEGIN, REST_SECONDS, Batcher
+from tests.support.probes import turn_loop
+from turnstile.backends.batcher import Batcher
 from turnstile.errors import TurnstileError
 
 Flush = Callable[[Sequence[int]], Awaitable[Sequence[int]]]
@@ -137,153 +134,6 @@ async def test_beside_a_flush_that_takes_long_the_next_call_begins_one() -> None
     await all_of(first, second)
 
 
-class Line:
-    """Crowds that come one after the other to one batcher whose flushes answer at once."""
-
-    def __init__(self, begins: Callable[[int], bool]) -> None:
-        self._flush = Recorder()
-        self._call = Batcher(self._flush, limit=50, begins=begins)
-
-    async def sizes(self, count: int) -> list[int]:
-        """The batches in which `count` callers are served that come at one time."""
-        self._flush.batches.clear()
-        await all_of(*(self._call(item) for item in range(count)))
-        return [len(batch) for batch in self._flush.batches]
-
-    async def learn(self, count: int = 2) -> None:
-        """The batcher sees what becomes of those who call: often enough that it does not remember anything else."""
-        for _ in range(20):
-            await self.sizes(count)
-        await self.rest()
-
-    async def rest(self) -> None:
-        """Nobody calls for a while."""
-        began = time.monotonic()
-        await until(lambda: time.monotonic() - began > 2 * REST_SECONDS, every=REST_SECONDS)
-
-
-async def test_of_a_crowd_in_which_each_begins_something_a_few_are_told_together_and_then_fewer() -> None:
-    line = Line(begins=lambda _: True)
-    await line.learn()
-
-    assert await line.sizes(30) == [8, 7, 5, 4, 4, 2]
-
-
-async def test_of_a_mixed_crowd_so_many_are_told_together_that_a_few_begin_something() -> None:
-    line = Line(begins=lambda result: result % 4 == 0)
-    await line.learn()
-
-    assert (await line.sizes(40))[:2] == [13, 9]
-
-
-async def batches_when_callers_went_on(*, begin_at_last: bool) -> list[int]:
-    """How many batches had been sent when each of a crowd did what it does after its answer; those before had all begun."""
-    went_on: list[int] = []
-    flush = Recorder()
-    begin = True
-    call = Batcher(flush, limit=20, begins=lambda _: begin)
-
-    async def go_on() -> None:
-        went_on.append(len(flush.batches))
-
-    async def caller(number: int) -> None:
-        await call(number)
-        await asyncio.create_task(go_on())
-
-    await caller(0)
-    flush.batches.clear()
-    went_on.clear()
-    begin = begin_at_last
-    await asyncio.gather(*(caller(number) for number in range(24)))
-    return went_on
-
-
-async def test_those_who_are_told_begin_before_the_next_of_their_crowd_are_served() -> None:
-    assert (await batches_when_callers_went_on(begin_at_last=True))[:MOST_BEGIN] == [1] * MOST_BEGIN
-
-
-async def test_the_next_are_not_kept_waiting_for_those_who_begin_nothing() -> None:
-    assert 1 not in await batches_when_callers_went_on(begin_at_last=False)
-
-
-async def test_those_of_whom_nobody_begins_anything_are_told_together_in_one_step() -> None:
-    call = Batcher(Recorder(), limit=50, begins=lambda _: False)
-    calls = [call(item) for item in range(50)]
-    await calls[0]
-
-    assert all(one.done() for one in calls)
-
-
-async def test_when_nobody_begins_anything_any_more_all_are_told_together_again() -> None:
-    begin = True
-    line = Line(begins=lambda _: begin)
-    await line.learn()
-    begin = False
-    await line.learn()
-
-    assert await line.sizes(40) == [40]
-
-
-async def test_callers_are_served_however_long_ago_anything_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Halved with each batch since then, its share comes to a number that nothing can be divided by."""
-    monkeypatch.setattr(turnstile.backends.batcher, "REST_SECONDS", -1.0)
-    begin = True
-    line = Line(begins=lambda _: begin)
-    await line.learn()
-    begin = False
-    for _ in range(1100):
-        assert await line.sizes(1) == [1]
-
-
-async def test_a_line_that_does_not_end_is_served_by_whole_batches() -> None:
-    line = Line(begins=lambda _: True)
-    await line.learn()
-    sizes = await line.sizes(300)
-
-    as_a_crowd = math.ceil(CROWD / MOST_BEGIN)
-    assert sizes[:as_a_crowd] == [MOST_BEGIN] * as_a_crowd
-    assert sizes[as_a_crowd:-1] == [50] * (len(sizes) - as_a_crowd - 1)
-
-
-async def test_a_moment_in_which_nobody_waits_ends_no_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turnstile.backends.batcher, "REST_SECONDS", 60.0)
-    line = Line(begins=lambda _: True)
-    for _ in range(CROWD // 10):
-        await line.sizes(10)
-
-    assert await line.sizes(40) == [40]
-
-
-async def test_after_a_rest_the_next_crowd_is_one_again() -> None:
-    line = Line(begins=lambda _: True)
-    await line.learn()
-    await line.sizes(300)
-    await line.rest()
-
-    assert max(await line.sizes(40)) == MOST_BEGIN
-
-
-async def test_in_an_outage_nobody_waits_for_several_batches() -> None:
-    """Each may take as long as a silent server is waited for."""
-    away = False
-    sizes: list[int] = []
-
-    async def flush(items: Sequence[int]) -> Sequence[int]:
-        sizes.append(len(items))
-        if away:
-            raise TurnstileError("away")
-        return items
-
-    call = Batcher(flush, limit=50, begins=lambda _: True)
-    for _ in range(20):
-        await all_of(call(1), call(2))
-    sizes.clear()
-    away = True
-    await all_of(*(call(item) for item in range(40)))
-
-    assert sizes == [8, 32]
-
-
 async def test_one_bad_item_fails_alone() -> None:
     async def flush(items: Sequence[int]) -> list[int]:
         if 3 in items:
@@ -387,11 +237,8 @@ async def test_a_call_made_by_the_answer_of_the_last_one_is_served() -> None:
 
 
 @pytest.mark.parametrize("patience_seconds", [0.0, 60.0])
-@pytest.mark.parametrize("begins", [lambda _: False, lambda result: result % 3 == 0])
-async def test_many_callers_at_random_moments_are_all_served(
-    patience_seconds: float, begins: Callable[[int], bool]
-) -> None:
-    call = Batcher(Recorder(), limit=3, lanes=2, patience_seconds=patience_seconds, begins=begins)
+async def test_many_callers_at_random_moments_are_all_served(patience_seconds: float) -> None:
+    call = Batcher(Recorder(), limit=3, lanes=2, patience_seconds=patience_seconds)
 
     async def caller(number: int) -> int:
         await turn_loop(number * 7 % 11)
