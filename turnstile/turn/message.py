@@ -1,7 +1,7 @@
 """The wire format: what an SQS message says, and what it refuses to say.
 
 A message carries ids only and means "look at this session" (G23: no personal data in the payload). The trace context
-travels in the message attributes, never in the body (G24). `docs/asyncapi.yaml` is generated from this file.
+travels in the message attributes, never in the body (G24). `docs/asyncapi.yaml` describes it.
 """
 
 import json

@@ -1,6 +1,7 @@
-"""docs/asyncapi.yaml is what the code says, and what the code sends is what it says."""
+"""docs/asyncapi.yaml describes what the code sends, and what it accepts."""
 
 import json
+import math
 from typing import Any
 from uuid import UUID
 
@@ -11,14 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.errors import MalformedMessageError
-from turnstile.ops.asyncapi import document
+from turnstile.ops.commands.queues import DEAD_LETTER_RETENTION_SECONDS, MAX_RECEIVE_COUNT
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.message import ID_PATTERN, WakeUp, decode
 
 ids = st.from_regex(ID_PATTERN, fullmatch=True)
-DOCUMENT = document()
+DOCUMENT = yaml.safe_load((ROOT / "docs" / "asyncapi.yaml").read_text())
 PAYLOAD = jsonschema_rs.validator_for(DOCUMENT["components"]["schemas"]["wakeUp"], validate_formats=True)
 
 
@@ -30,10 +33,22 @@ def values(attributes: dict[str, dict[str, str]]) -> dict[str, str]:
     return {name: attribute["StringValue"] for name, attribute in attributes.items()}
 
 
-def test_the_file_is_the_generated_one() -> None:
-    written = yaml.safe_load((ROOT / "docs" / "asyncapi.yaml").read_text())
+def test_the_queues_have_the_defaults_of_the_settings() -> None:
+    queue = QueueSettings(name="turns")
+    turns, dead_letters = (DOCUMENT["channels"][name]["bindings"]["sqs"]["queue"] for name in ("turns", "deadLetters"))
 
-    assert written == DOCUMENT, "run: python -m turnstile.ops.asyncapi > docs/asyncapi.yaml"
+    assert turns == {
+        "name": queue.sqs,
+        "fifoQueue": False,
+        "visibilityTimeout": math.ceil(queue.visibility_seconds),
+        "receiveMessageWaitTime": Settings.model_fields["receive_wait_seconds"].default,
+        "redrivePolicy": {"deadLetterQueue": {"name": queue.dlq}, "maxReceiveCount": MAX_RECEIVE_COUNT},
+    }
+    assert dead_letters == {
+        "name": queue.dlq,
+        "fifoQueue": False,
+        "messageRetentionPeriod": DEAD_LETTER_RETENTION_SECONDS,
+    }
 
 
 @given(ids, ids, st.uuids())
