@@ -149,7 +149,7 @@ async def test_an_extension_counts_from_now(queues: Queues) -> None:
 
     # Kept for no time at all, it comes back at once.
     address = replace(await queues.hand.find(queues.name), visibility_seconds=0.0)
-    await asyncio.to_thread(queues.hand.extend, address, received)
+    await queues.hand.extend(address, received)
 
     assert (await queues.receive())[0].receive_count == 2
 
@@ -159,7 +159,7 @@ async def test_what_is_asked_of_a_message_that_is_gone_raises_nothing(queues: Qu
     gone = await queues.receive()
     await queues.hand.delete(queues.name, gone)
 
-    await asyncio.to_thread(queues.hand.extend, await queues.hand.find(queues.name), gone)
+    await queues.hand.extend(await queues.hand.find(queues.name), gone)
     await queues.hand.give_back(queues.name, gone)
     await queues.hand.delete(queues.name, gone)
 

@@ -119,7 +119,7 @@ async def test_a_message_that_is_extended_stays_away_as_long_as_its_queue_says(
     received = await receive(queues, queue)
 
     # A queue that keeps messages for no time at all: what is extended for that long comes back at once.
-    queues.extend(replace(await queues.find(queue.name), visibility_seconds=0.0), received)
+    await queues.extend(replace(await queues.find(queue.name), visibility_seconds=0.0), received)
 
     assert (await receive(queues, queue))[0].receive_count == 2
 
@@ -132,7 +132,7 @@ async def test_what_is_asked_of_a_message_that_is_gone_is_asked_in_vain_and_rais
     gone = await receive(queues, queue)
     await queues.delete(queue.name, gone)
 
-    queues.extend(await queues.find(queue.name), gone)
+    await queues.extend(await queues.find(queue.name), gone)
     await queues.give_back(queue.name, gone)
     await queues.delete(queue.name, gone)
 
@@ -145,7 +145,7 @@ async def test_an_extension_when_sqs_is_away_raises_nothing(
     await queues.send(queue.name, [wake_up()])
     received = await receive(queues, queue)
 
-    nowhere.extend(await queues.find(queue.name), received)
+    await nowhere.extend(await queues.find(queue.name), received)
 
 
 # --- FIFO

@@ -13,7 +13,7 @@ import pytest
 import turnstile.backends.sqs.client
 from tests.support.asking_sqs import COMMAND, CUT, asking, give_environment
 from tests.support.probes import until
-from tests.support.scripted_sqs import SILENCE, answer, scripted
+from tests.support.scripted_sqs import SILENCE, Act, answer, scripted
 from turnstile.backends.sqs.client import COMMANDS, POLL, SqsClient
 from turnstile.backends.sqs.endpoint import SqsOptions
 from turnstile.errors import QueueUnavailableError
@@ -88,6 +88,21 @@ async def test_a_poll_of_a_silent_server_ends_after_its_wait_and_is_not_tried_ag
 
         await until(lambda: len(sqs.requests) == 1)
         assert len(sqs.writers) == 1
+
+
+async def test_a_response_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turnstile.backends.sqs.client, "DRIP_SECONDS", 0.5)
+    async with asking(Act(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")) as (client, sqs):
+
+        def drip_until_closed() -> bool:
+            for writer in sqs.writers:
+                writer.write(b" ")
+            return sqs.gone == 1
+
+        dripping = asyncio.create_task(until(drip_until_closed))
+        with pytest.raises(QueueUnavailableError, match="Timeout"):
+            await client.call(COMMAND, {}, seconds=1.0, tries=1)
+        await dripping
 
 
 async def test_after_a_broken_connection_the_next_try_takes_none_that_was_idle() -> None:

@@ -28,6 +28,9 @@ POLL_SLACK_SECONDS = 10.0
 """What a poll may take beyond the wait that it asks for."""
 CONNECT_SECONDS = 3.0
 COMMAND_SECONDS = 5.0
+DRIP_SECONDS = 30.0
+"""How much longer a whole response may take than its first byte. Long, because a response that has arrived holds messages, and
+counts also where a handler has blocked the event loop in the meantime."""
 COMMANDS = 16
 """At a time; the others wait. Messages may be given back one by one, by as many sessions as a worker has in hand."""
 RETRY_SECONDS = 0.5
@@ -118,9 +121,8 @@ class SqsClient:
 
     async def _ask(self, http: aiohttp.ClientSession, operation: str, parameters: Parameters, seconds: float) -> Answer:
         headers, body = await self._signed(operation, parameters)
-        # No `total`: an answer that has arrived holds messages, and counts also where a handler has held up the loop for longer.
-        # It stops the timer of `sock_read` before that is looked at.
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=seconds)
+        # aiohttp checks `sock_read` only while nothing has arrived, `total` also after a blocked loop.
+        timeout = aiohttp.ClientTimeout(total=seconds + DRIP_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=seconds)
         try:
             async with http.post(self._endpoint.url, data=body, headers=headers, timeout=timeout) as response:
                 return _read(operation, response, await response.read())
