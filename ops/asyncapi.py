@@ -157,13 +157,13 @@ def _operations() -> dict[str, Any]:
             "send",
             "deadLetters",
             ["deadLetter", "malformed"],
-            "The relay (and `doctor --fix`) for FAILED turns, workers for the malformed.",
+            "The relay for FAILED turns, workers for the malformed.",
         ),
         "receiveDeadLetter": _operation(
             "receive",
             "deadLetters",
             ["deadLetter", "malformed", "movedBySqs"],
-            "`turnstile dlq list --messages` and `doctor` look and give back; `turnstile redrive` deletes what its row outlived.",
+            "`turnstile dlq list --messages`, `doctor`: look and give back. `redrive`, `doctor --fix`: delete what is outlived.",
         ),
     }
 
