@@ -40,18 +40,6 @@ async def judge_letters(database: Database, messages: list[ReceivedMessage]) -> 
     return [(letter, judge(letter, rows)) for letter in letters]
 
 
-async def count_letters(database: Database, queues: MessageQueues, queue: str, *, most: int) -> Counter[Verdict]:
-    """What lies on the DLQ of `queue`, of `most` messages at most. Deletes none of them.
-
-    Raises QueueUnavailableError or DatabaseUnavailableError.
-    """
-    found: Counter[Verdict] = Counter()
-    async with DeadLetterPass(queues, queue) as dead:
-        async for messages in dead.batches(most):
-            found.update(verdict for _, verdict in await judge_letters(database, messages))
-    return found
-
-
 async def sweep(
     database: Database, queues: MessageQueues, queue: str, *, report: Report = lambda done, total: None
 ) -> SweepResult:

@@ -4,11 +4,12 @@ Nothing is changed but the visibility of dead letters, for as long as they are l
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, assert_never
 
 import psycopg
 
@@ -19,7 +20,8 @@ from turnstile.doctor.checks import BY_CODE, CHECKS, LIMIT, Check
 from turnstile.doctor.database import QuestionTooLargeError, ask, find_roles_without_idle_timeout, read_revision
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dead_letters.sweep import count_letters
+from turnstile.ops.dead_letters.dlq_pass import DeadLetterPass
+from turnstile.ops.dead_letters.sweep import judge_letters
 from turnstile.ops.dead_letters.verdict import Verdict
 from turnstile.ops.migration_run import known_revision
 from turnstile.ops.terminal.operator_access import operator_database
@@ -37,14 +39,6 @@ MOST_STREAMS = 10_000
 
 HASTY_RECEIVES = 100
 """A busy session may turn the same wake-up away many times, but never so often."""
-
-_LETTER_CODES = {
-    Verdict.STILL_DEAD: "dead-letters-waiting",
-    Verdict.OUTLIVED: "dead-letters-outlived",
-    Verdict.MOVED_BY_SQS: "dead-letters-outlived",
-    Verdict.MALFORMED: "dead-letters-unexplained",
-    Verdict.UNKNOWN_TURN: "dead-letters-unexplained",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,13 +159,28 @@ async def _look_at_fences(found: Findings, settings: Settings, database: Databas
 
 
 async def _look_at_letters(found: Findings, database: Database, queues: MessageQueues, queue: str) -> None:
-    letters = await count_letters(database, queues, queue, most=MOST_LETTERS)
+    letters: Counter[Verdict] = Counter()
+    async with DeadLetterPass(queues, queue) as dead:
+        async for messages in dead.batches(MOST_LETTERS):
+            letters.update(verdict for _, verdict in await judge_letters(database, messages))
     details: dict[str, list[str]] = {}
     for verdict in Verdict:
         if letters[verdict]:
-            details.setdefault(_LETTER_CODES[verdict], []).append(f"{letters[verdict]} {verdict.value}")
+            details.setdefault(_letter_code(verdict), []).append(f"{letters[verdict]} {verdict.value}")
     for code, counts in details.items():
         found.append(DoctorFinding(code=code, subject=queue, queue=queue, detail=", ".join(counts)))
+
+
+def _letter_code(verdict: Verdict) -> str:
+    match verdict:
+        case Verdict.STILL_DEAD:
+            return "dead-letters-waiting"
+        case Verdict.OUTLIVED | Verdict.MOVED_BY_SQS:
+            return "dead-letters-outlived"
+        case Verdict.MALFORMED | Verdict.UNKNOWN_TURN:
+            return "dead-letters-unexplained"
+        case _:
+            assert_never(verdict)
 
 
 def judge_policy(source: Mapping[str, str], dlq: Mapping[str, str]) -> list[str]:
