@@ -184,7 +184,7 @@ def _letter_code(verdict: Verdict) -> str:
 
 
 def judge_policy(source: Mapping[str, str], dlq: Mapping[str, str]) -> list[str]:
-    """What is wrong with a queue's RedrivePolicy, by the attributes of the queue and of its DLQ. Pure. None is no fault."""
+    """What is wrong with a queue's RedrivePolicy, by the attributes of the queue and of its DLQ. To have none is no fault."""
     policy = json.loads(source.get("RedrivePolicy", "{}"))
     receives, target = int(policy.get("maxReceiveCount", HASTY_RECEIVES)), policy.get("deadLetterTargetArn")
     wrong = []

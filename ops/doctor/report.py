@@ -1,4 +1,4 @@
-"""The doctor's report: a line for each finding, or one document for programs; and the exit code. Pure."""
+"""The doctor's report: a line for each finding, or one document for programs; and the exit code."""
 
 from collections import Counter
 from datetime import datetime

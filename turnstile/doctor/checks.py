@@ -1,4 +1,4 @@
-"""The checks of `turnstile doctor`: each code, what it means, what to do, and the question to Postgres if one finds it. Pure.
+"""The checks of `turnstile doctor`: each code, what it means, what to do, and the question to Postgres that finds it.
 
 A code is here because an operator acts on it, and no other code asks for the same act. What the constraints forbid, and what only
 a defect can cause, is not: the checker of the proof runs looks for that (`tests/proof/checker`).
