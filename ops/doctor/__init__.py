@@ -1,1 +1,1 @@
-"""`turnstile doctor`: what must hold of a system, looked at while it works, and what of it can be repaired by hand."""
+"""`turnstile doctor`: one look at a live system, and its report."""

@@ -13,7 +13,6 @@ from turnstile.memory.watch import MemoryWatch
 from turnstile.streaming.cancel_signals import CancelHints
 from turnstile.streaming.stream import EventReader, EventWriter
 from turnstile.streaming.subscriptions import EventHints
-from turnstile.worker.lock_inspection import LockInspector
 from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock
 
 SESSIONS = [f"s-{number}" for number in range(30)]
@@ -56,7 +55,6 @@ class Hands:
     lock: SessionLock
     extender: SessionLock
     """The heartbeat's."""
-    inspector: LockInspector
     writer: EventWriter
     reader: EventReader
     hints: EventHints
@@ -77,7 +75,6 @@ async def opened(settings: Settings) -> AsyncIterator[Hands]:
         settings,
         SessionLock(settings),
         SessionLock(settings),
-        LockInspector(settings),
         EventWriter(settings),
         EventReader(settings),
         EventHints(settings),
@@ -88,7 +85,7 @@ async def opened(settings: Settings) -> AsyncIterator[Hands]:
     )
     async with AsyncExitStack() as stack:
         for each in (
-            *(hands.lock, hands.extender, hands.inspector, hands.writer, hands.reader, hands.hints),
+            *(hands.lock, hands.extender, hands.writer, hands.reader, hands.hints),
             *(hands.cancels, hands.history, hands.items, hands.watch),
         ):
             stack.push_async_callback(each.close)

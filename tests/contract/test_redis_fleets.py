@@ -14,6 +14,7 @@ from tests.support.fleet.fleets import Fleet, cluster, tls_sentinel
 from tests.support.fleet.servers import program_of
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
+from turnstile.backends.redis.ping import ping
 from turnstile.memory.history_entry import Entry
 from turnstile.memory.interface import MemoryChange
 from turnstile.memory.item import Place, Write
@@ -21,8 +22,8 @@ from turnstile.memory.kinds import find_kind
 from turnstile.streaming.cancel_signals import listen
 from turnstile.streaming.event import EventKind, Saying, name_stream, numbered
 from turnstile.streaming.stream import Append, Appended, Reading
+from turnstile.streaming.stream_inspection import highest_fence
 from turnstile.turn.conversation import HistoryVersion, StoredMessage
-from turnstile.worker.lock_inspection import HeldLock, LocksUnreadableError
 from turnstile.worker.session_lock import Extension, Guard, Release
 
 
@@ -49,26 +50,12 @@ async def hands(fleet: Fleet) -> AsyncIterator[Hands]:
         yield made
 
 
-async def looked_at(hands: Hands) -> list[HeldLock]:
-    """All locks. An operator who waited in vain asks again."""
-    found: list[list[HeldLock]] = []
-
-    async def answered() -> bool:
-        with suppress(LocksUnreadableError):
-            found.append(await hands.inspector.held(1000))
-        return bool(found)
-
-    await until(answered)
-    return found[0]
-
-
-async def test_sessions_on_all_nodes_are_locked_looked_at_and_given_back_together(hands: Hands, fleet: Fleet) -> None:
+async def test_sessions_on_all_nodes_are_locked_and_given_back_together(hands: Hands, fleet: Fleet) -> None:
     ours, theirs = hands.locks("ours"), hands.locks("theirs")
 
     assert await asyncio.gather(*map(hands.lock.acquire, ours)) == [Guard.LOCKED] * len(SESSIONS)
     assert all(primary.client.keys(f"{hands.settings.redis_prefix}*") for primary in fleet.primaries)
     assert await asyncio.gather(*map(hands.lock.acquire, theirs)) == [Guard.BUSY] * len(SESSIONS)
-    assert {lock.session_id for lock in await looked_at(hands)} == set(SESSIONS)
     assert await asyncio.gather(*map(hands.lock.release, ours)) == [Release.LOOK_AGAIN] * len(SESSIONS)
     assert await asyncio.gather(*map(hands.lock.release, ours)) == [Release.RELEASED] * len(SESSIONS)
 
@@ -156,16 +143,13 @@ async def test_a_hint_about_a_cancel_is_heard(hands: Hands) -> None:
         await listening
 
 
-async def test_operators_free_a_lock_that_would_stand_for_ever(hands: Hands, fleet: Fleet) -> None:
-    [lock, *_] = hands.locks("gone:1")
-    await hands.lock.acquire(lock)
-    for primary in fleet.primaries:
-        for key in primary.client.keys(lock.key):
-            primary.client.persist(key)
-    [held] = await looked_at(hands)
+async def test_an_operators_look_reaches_all_nodes(hands: Hands) -> None:
+    await ping(hands.settings.redis_url)
+    for fence, session in enumerate(SESSIONS, 1):
+        said = numbered(fence, 1, [Saying(EventKind.END, "{}")])
+        await hands.writer.append(Append(name_stream(hands.settings.redis_prefix, "t", session, uuid4()), said))
 
-    assert await hands.inspector.free(held) is True
-    assert await hands.inspector.held(10) == []
+    assert await highest_fence(hands.settings, 1000) == len(SESSIONS)
 
 
 async def test_the_memory_watch_sees_the_fullest_of_them(hands: Hands, fleet: Fleet) -> None:

@@ -78,24 +78,9 @@ async def test_api_worker_relay_and_operator_do_their_work_under_their_roles(
     await product.fetch_nothing("UPDATE messages SET content = '{\"do\": \"echo\"}' WHERE role = 'user'")
     operate(product, "redrive", "--yes")
     await product.all_in("SUCCEEDED", within=60)
-    assert "dead-letter-malformed" in operate(product, "doctor", code=ExitCode.FINDINGS)
+    assert "dead-letters-unexplained" in operate(product, "doctor", code=ExitCode.FINDINGS)
     for process in (api, worker, relay):
         assert not [line for line in process.lines() if "AccessDenied" in json.dumps(line)]
-
-
-@pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
-async def test_an_operator_sends_a_dead_letter_that_nobody_owes(product: Product, start_worker: StartWorker) -> None:
-    start_worker("worker")
-    await product.submit({"do": "bug"})
-
-    await until(lambda: product.rows("dead_lettered_at IS NOT NULL"))
-    await product.fetch_nothing("UPDATE turns SET dead_lettered_at = NULL")
-
-    # That the letter lies on the DLQ is a finding.
-    operate(product, "doctor", "--fix", "--yes", "--settle", "0", "--margin", "0", code=ExitCode.FINDINGS)
-
-    # A FIFO queue takes it and drops it: the worker's was the same.
-    assert await product.rows("dead_lettered_at IS NOT NULL")
 
 
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
@@ -150,6 +135,7 @@ ROLES = ("api", "relay", "operator", "worker-turns", "worker-strict", "function"
         ("api", "SendMessage", "turns-dlq"),
         ("relay", "ReceiveMessage", "turns"),
         ("operator", "ReceiveMessage", "turns"),
+        ("operator", "SendMessage", "turns-dlq"),
         ("worker-turns", "ReceiveMessage", "strict"),
         ("worker-turns", "ReceiveMessage", "turns-dlq"),
         ("worker-turns", "SendMessage", "strict-dlq"),

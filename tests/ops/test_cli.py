@@ -101,7 +101,7 @@ def float_options(within: typer.Typer = app, *path: str) -> Iterator[tuple[str, 
 
 
 def test_the_options_that_take_a_float_are_found() -> None:
-    assert {("doctor", "--recent"), ("migrate", "--wait"), ("submit", "--wait")} <= set(float_options())
+    assert {("migrate", "--wait"), ("submit", "--wait")} <= set(float_options())
 
 
 GIVEN = {"archive": ["--older-than=90d"], "status": [NOBODY], "submit": ["alice", "hello"]}
@@ -116,13 +116,6 @@ def test_no_option_takes_what_is_no_finite_number(words: tuple[str, ...], value:
     environment = {"DATABASE_URL": "mysql://localhost/x"}
 
     result = CliRunner().invoke(app, [*command, *GIVEN.get(command[0], []), f"{option}={value}"], env=environment)
-
-    assert (result.exit_code, option in result.stderr) == (ExitCode.USAGE, True)
-
-
-@pytest.mark.parametrize("option", ["--recent", "--margin"])
-def test_no_time_of_the_doctor_is_longer_than_postgres_can_say(option: str) -> None:
-    result = CliRunner().invoke(app, ["doctor", f"{option}=1e300"], env={"DATABASE_URL": "mysql://localhost/x"})
 
     assert (result.exit_code, option in result.stderr) == (ExitCode.USAGE, True)
 

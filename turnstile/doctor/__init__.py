@@ -1,1 +1,1 @@
-"""The statements of `turnstile doctor`: what it looks at, and what it may write."""
+"""`turnstile doctor`: the checks, and what it asks and changes in Postgres."""

@@ -16,22 +16,15 @@ from turnstile.backends.postgres.database import Database
 ADVANCE: LiteralString = "SELECT advance_sequences(0)"
 """For `Database(first=...)` of whoever claims turns. The function is of migration 0007."""
 
-_ADVANCE_BEYOND: LiteralString = "SELECT advance_sequences(%(beyond)s::bigint)"
-
 _LAST_FENCE: LiteralString = """
 SELECT coalesce(last_value, 0) AS fence FROM pg_sequences WHERE schemaname = current_schema() AND sequencename = 'fence_seq'
 """
 
 MARGIN = 1_000_000
-"""Beyond the highest fence that was seen: others, and versions of memory, may have been drawn after it."""
+"""How far to advance beyond the highest fence that Redis has seen: others, and versions of memory, may be higher."""
 
 
 async def read_last_fence(database: Database) -> int:
     """The fence that was drawn last; 0 if none ever was. Raises DatabaseUnavailableError."""
     rows = await database.fetch(_LAST_FENCE, {})
     return int(rows[0]["fence"]) if rows else 0
-
-
-async def advance_beyond(database: Database, fence: int) -> None:
-    """Whatever is drawn from now on is higher than `fence`, and than the clock. Raises DatabaseUnavailableError."""
-    await database.fetch(_ADVANCE_BEYOND, {"beyond": fence + MARGIN})

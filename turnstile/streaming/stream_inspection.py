@@ -1,4 +1,4 @@
-"""Looking at the streams of events from outside, for operators: which fence was ever the highest there."""
+"""The highest fence that the streams of events have seen, for operators."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from turnstile.backends.redis.connect import connect
+from turnstile.backends.redis.ping import OPERATOR_TIMEOUT_SECONDS, RedisUnreachableError
 from turnstile.config.settings import Settings
-from turnstile.errors import TurnstileError
 from turnstile.streaming.event import EventId, match_streams
 
 BATCH = 100
@@ -18,40 +18,31 @@ return last[1] and last[1][1]
 """
 
 
-class StreamsUnreadableError(TurnstileError):
-    """Redis could not be asked for the streams of events."""
+async def highest_fence(settings: Settings, most: int) -> int:
+    """The highest fence in the last events of `most` streams; 0 if there are none. Changes nothing.
+
+    Goes through the key space in small steps, as SCAN does. Raises RedisUnreachableError.
+    """
+    client: Any = connect(settings.memory_redis, timeout_seconds=OPERATOR_TIMEOUT_SECONDS)
+    highest = 0
+    try:
+        keys: list[str] = []
+        async for key in client.scan_iter(match=match_streams(settings.redis_prefix), count=1000):
+            keys.append(key)
+            if len(keys) == most:
+                break
+        for start in range(0, len(keys), BATCH):
+            highest = max(highest, await _highest_of(client, keys[start : start + BATCH]))
+    except (RedisError, OSError) as error:
+        raise RedisUnreachableError(f"{type(error).__name__}: {error}") from error
+    finally:
+        await client.aclose()
+    return highest
 
 
-class StreamInspector:
-    """Looks at the streams of turns without touching them. Raises StreamsUnreadableError."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._pattern = match_streams(settings.redis_prefix)
-        # Longer than a worker waits: a look may come late, an event may not.
-        self._redis: Any = connect(settings.memory_redis, timeout_seconds=5.0)
-
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._redis.aclose()
-
-    async def highest_fence(self, most: int) -> int:
-        """Of the last events of `most` streams; 0 if there are none. Goes through the key space in small steps, as SCAN does."""
-        highest = 0
-        try:
-            keys: list[str] = []
-            async for key in self._redis.scan_iter(match=self._pattern, count=1000):
-                keys.append(key)
-                if len(keys) == most:
-                    break
-            for start in range(0, len(keys), BATCH):
-                highest = max(highest, await self._highest_of(keys[start : start + BATCH]))
-        except (RedisError, OSError) as error:
-            raise StreamsUnreadableError(f"{type(error).__name__}: {error}") from error
-        return highest
-
-    async def _highest_of(self, keys: Sequence[str]) -> int:
-        pipeline = self._redis.pipeline(transaction=False)
-        for key in keys:
-            pipeline.eval(LAST_ID, 1, key)
-        # None: it has expired since.
-        return max((EventId.parse(last).fence for last in await pipeline.execute() if last is not None), default=0)
+async def _highest_of(client: Any, keys: Sequence[str]) -> int:
+    pipeline = client.pipeline(transaction=False)
+    for key in keys:
+        pipeline.eval(LAST_ID, 1, key)
+    # None: it has expired since.
+    return max((EventId.parse(last).fence for last in await pipeline.execute() if last is not None), default=0)

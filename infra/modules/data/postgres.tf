@@ -32,7 +32,8 @@ locals {
     "autovacuum_vacuum_scale_factor"  = "0.02"
     "autovacuum_analyze_scale_factor" = "0.02"
     "autovacuum_vacuum_cost_limit"    = "2000"
-    # Statements are short. A transaction that is left open keeps vacuum from the hot table.
+    # Statements are short. A transaction that is left open keeps vacuum from the hot table, and may hold the rows of turns. `turnstile
+    # doctor` looks for it (`idle-in-transaction-timeout`).
     "idle_in_transaction_session_timeout" = "60000"
     "log_min_duration_statement"          = "500"
     # Without their values, which are what people and models have said; the log is exported, and kept longer than they may be (G23).

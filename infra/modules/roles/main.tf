@@ -37,7 +37,7 @@ locals {
           Sid    = "WorkOnDeadLetters"
           Effect = "Allow"
           Action = [
-            "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:SendMessage",
+            "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility",
           ]
           Resource = local.dlqs
         },

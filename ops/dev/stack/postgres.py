@@ -48,6 +48,8 @@ _SETTINGS = {
     "max_wal_size": "256MB",
     # Short statements only. Compiling one that the planner overrates costs more than the statement.
     "jit": "off",
+    # As `turnstile doctor` wants it: no transaction that was left open holds a turn's row for ever.
+    "idle_in_transaction_session_timeout": "60s",
     "log_checkpoints": "off",
     "log_timezone": "UTC",
     "timezone": "UTC",

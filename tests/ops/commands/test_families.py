@@ -86,7 +86,7 @@ async def test_a_parent_that_waits_is_not_ill(
                          " WHERE id = %(id)s", {"id": family[0]})  # fmt: skip
 
     more = {"TURNSTILE_REDIS_PREFIX": settings.redis_prefix}
-    document = json.loads((await turnstile("doctor", "--json", "--settle", "0.1", **more)).out)
+    document = json.loads((await turnstile("doctor", "--json", **more)).out)
 
     assert [one["code"] for one in document["findings"] if one.get("turn_id") == str(family[0])] == []
 

@@ -11,12 +11,9 @@ from tests.support.factories import make_claim, make_submission, make_terms
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.doctor.collect import Examination, Scope
 from turnstile.statements.claim import claim
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
-
-FIRST_LOOK = Scope(margin_seconds=0.0, recent_hours=1.0, letters=10)
 
 
 async def make_halted(database: Database, settings: Settings, session_id: str = "s", *, waiting: int = 1) -> UUID:
@@ -173,28 +170,3 @@ async def test_list_and_status_say_what_is_halted(turnstile: Turnstile, database
     assert "halts its session" in table
     assert " halted " in table
     assert shown["halted_by"] == str(failed)
-
-
-async def test_the_doctor_shows_a_halted_session_and_finds_nothing_else(database: Database, settings: Settings) -> None:
-    failed = await make_halted(database, settings)
-    impatient = settings.model_copy(update={"net_seconds": 0.001})
-
-    async with Examination.open(impatient, FIRST_LOOK) as examination:
-        found = await examination.look()
-
-    about = [(one.code, one.turn_id) for one in found if one.turn is not None]
-    assert about == [("session-halted", str(failed))]
-
-
-async def test_a_session_that_is_halted_by_nobody_is_stuck(database: Database, settings: Settings) -> None:
-    failed = await make_halted(database, settings)
-    await database.fetch("UPDATE sessions SET halted_by = gen_random_uuid()", {})
-    # Further ahead than any put-off.
-    await database.fetch("UPDATE turns SET send_at = now() + interval '1 hour' WHERE status = 'PENDING'", {})
-    impatient = settings.model_copy(update={"net_seconds": 0.001})
-
-    async with Examination.open(impatient, FIRST_LOOK) as examination:
-        found = await examination.look()
-
-    assert ("session-stuck", str(failed)) not in [(one.code, one.turn_id) for one in found]
-    assert "session-stuck" in {one.code for one in found}

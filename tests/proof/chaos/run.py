@@ -220,7 +220,7 @@ async def _heal(scene: Scene) -> None:
 
 async def _ask_the_doctor(stage: Stage, cast: Cast) -> list[str]:
     # Without the DLQ: that malformed messages lie there is right after a run that sends some.
-    argv = ["doctor", "--json", "--no-dlq", "--settle", "0.5"]
+    argv = ["doctor", "--json", "--no-dlq"]
     visit = await cast.run("doctor", argv, stage.wiring.environment(await stage.addresses("doctor")))
     code = await visit.exited
     text = (stage.folder / "logs" / f"doctor-{visit.pid}.log").read_text()

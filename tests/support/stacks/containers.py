@@ -141,6 +141,7 @@ class ContainerPostgres(ContainerService):
             POSTGRES_INITDB_ARGS="--locale-provider=builtin --builtin-locale=C.UTF-8",
         )
         settings = {"max_connections": "300", "jit": "off", "fsync": "off", "full_page_writes": "off"}
+        settings["idle_in_transaction_session_timeout"] = "60s"
         container.with_command([word for name, value in settings.items() for word in ("-c", f"{name}={value}")])
         super().__init__(
             container,

@@ -1,0 +1,195 @@
+"""One look at the whole system: SQS, Redis and Postgres are asked in turn, and one that is away is a finding.
+
+Nothing is changed but the visibility of dead letters, for as long as they are looked at.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, assert_never
+
+import psycopg
+
+from turnstile.backends.postgres.database import Database
+from turnstile.backends.redis.ping import RedisUnreachableError, ping
+from turnstile.config.settings import Settings
+from turnstile.doctor.checks import BY_CODE, CHECKS, LIMIT, Check
+from turnstile.doctor.database import QuestionTooLargeError, ask, find_roles_without_idle_timeout, read_revision
+from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.dlq_pass import DeadLetterPass
+from turnstile.ops.dead_letters.sweep import judge_letters
+from turnstile.ops.dead_letters.verdict import Verdict
+from turnstile.ops.migration_run import known_revision
+from turnstile.ops.terminal.operator_access import operator_database
+from turnstile.statements.advance_fences import MARGIN, read_last_fence
+from turnstile.statements.worker_registry import seen_seconds
+from turnstile.streaming.stream_inspection import highest_fence
+
+MARGIN_SECONDS = 10.0
+"""What is later than usual by less than this is no finding."""
+
+MOST_LETTERS = 1000
+"""Messages of one DLQ in one look."""
+
+MOST_STREAMS = 10_000
+
+HASTY_RECEIVES = 100
+"""A busy session may turn the same wake-up away many times, but never so often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorFinding:
+    """One thing that is wrong. The fields are what programs read, and may be added to."""
+
+    code: str
+    subject: str
+    detail: str = ""
+    since: datetime | None = None
+    tenant_id: str | None = None
+    session_id: str | None = None
+    turn_id: str | None = None
+    queue: str | None = None
+    fixed: bool | None = None
+    """None: no repair was tried."""
+
+    @property
+    def check(self) -> Check:
+        """The check that found it."""
+        return BY_CODE[self.code]
+
+
+Findings = list[DoctorFinding]
+
+
+async def look(settings: Settings, *, dlq: bool) -> Findings:
+    """What is wrong, errors first; `dlq`: also on the dead-letter queues. Raises nothing for a service that is away."""
+    found: Findings = []
+    queues = MessageQueues(settings)
+    try:
+        for queue in settings.queues_by_name:
+            with _noting(found, f"queue {queue}"):
+                await _look_at_queue(found, queues, queue)
+        with _noting(found, "redis"):
+            await ping(settings.redis_url)
+        with _noting(found, "postgres"):
+            async with operator_database(settings) as database:
+                await _look_at_tables(found, settings, database, queues if dlq else None)
+    finally:
+        await queues.close()
+    order = list(BY_CODE)
+    once = {(one.code, one.subject): one for one in found}
+    return sorted(once.values(), key=lambda one: (one.check.severity.value, order.index(one.code)))
+
+
+@contextmanager
+def _noting(found: Findings, what: str) -> Iterator[None]:
+    try:
+        yield
+    except DatabaseUnavailableError as error:
+        found.append(DoctorFinding(code="service-unreachable", subject="postgres", detail=str(error)))
+    except RedisUnreachableError as error:
+        found.append(DoctorFinding(code="service-unreachable", subject="redis", detail=str(error)))
+    except QueueUnavailableError as error:
+        found.append(DoctorFinding(code="service-unreachable", subject="sqs", detail=str(error)))
+    except UnknownQueueError as error:
+        found.append(DoctorFinding(code="queue-missing", subject=error.queue, queue=error.queue, detail=str(error)))
+    except (QuestionTooLargeError, psycopg.Error) as error:
+        found.append(DoctorFinding(code="not-looked-at", subject=what, detail=str(error).partition("\n")[0]))
+
+
+async def _look_at_queue(found: Findings, queues: MessageQueues, queue: str) -> None:
+    source, dlq = await queues.attributes(queue), await queues.attributes(queue, dead=True)
+    for detail in judge_policy(source, dlq):
+        found.append(DoctorFinding(code="redrive-policy", subject=queue, queue=queue, detail=detail))
+
+
+async def _look_at_tables(found: Findings, settings: Settings, database: Database, dlqs: MessageQueues | None) -> None:
+    revision, known = await read_revision(database), known_revision()
+    if revision is None:
+        detail = "the database has no tables: run turnstile migrate"
+        found.append(DoctorFinding(code="not-looked-at", subject="tables", detail=detail))
+        return
+    if revision != known:
+        detail = f"the tables are at {revision}, this program knows {known}"
+        found.append(DoctorFinding(code="schema-revision", subject="schema", detail=detail))
+    terms = make_terms(settings)
+    for check in CHECKS:
+        if check.statement is not None:
+            with _noting(found, check.code):
+                rows = await ask(database, check.statement, terms)
+                found += [DoctorFinding(code=check.code, **row) for row in rows]
+                if len(rows) == LIMIT:
+                    detail = f"only the first {LIMIT} were listed"
+                    found.append(DoctorFinding(code="not-looked-at", subject=check.code, detail=detail))
+    with _noting(found, "idle-in-transaction-timeout"):
+        for row in await find_roles_without_idle_timeout(settings.database_url):
+            found.append(DoctorFinding(code="idle-in-transaction-timeout", **row))
+    with _noting(found, "fences-behind"):
+        await _look_at_fences(found, settings, database)
+    if dlqs is not None:
+        for queue in settings.queues_by_name:
+            with _noting(found, f"dead letters of {queue}"):
+                await _look_at_letters(found, database, dlqs, queue)
+
+
+def make_terms(settings: Settings) -> dict[str, Any]:
+    """What the statements are asked with: from when on something is late, in seconds, by what these settings make usual."""
+    return {
+        # The relay marks the turn after a lease, and a worker takes it over within a resend.
+        "past_lease": settings.lease_seconds + settings.takeover_resend_seconds + MARGIN_SECONDS,
+        # The stamp of a relay that died before it sent.
+        "overdue": settings.relay_stamp_seconds + MARGIN_SECONDS,
+        "seen": seen_seconds(settings) + MARGIN_SECONDS,
+        "queues": list(settings.queues_by_name),
+        "limit": LIMIT,
+    }
+
+
+async def _look_at_fences(found: Findings, settings: Settings, database: Database) -> None:
+    # In this order: what Redis has seen was given out before.
+    seen = await highest_fence(settings, MOST_STREAMS)
+    drawn = await read_last_fence(database)
+    if seen > drawn:
+        detail = f"Redis has seen {seen}, Postgres is at {drawn}: SELECT advance_sequences({seen + MARGIN})"
+        found.append(DoctorFinding(code="fences-behind", subject="fences", detail=detail))
+
+
+async def _look_at_letters(found: Findings, database: Database, queues: MessageQueues, queue: str) -> None:
+    letters: Counter[Verdict] = Counter()
+    async with DeadLetterPass(queues, queue) as dead:
+        async for messages in dead.batches(MOST_LETTERS):
+            letters.update(verdict for _, verdict in await judge_letters(database, messages))
+    details: dict[str, list[str]] = {}
+    for verdict in Verdict:
+        if letters[verdict]:
+            details.setdefault(_letter_code(verdict), []).append(f"{letters[verdict]} {verdict.value}")
+    for code, counts in details.items():
+        found.append(DoctorFinding(code=code, subject=queue, queue=queue, detail=", ".join(counts)))
+
+
+def _letter_code(verdict: Verdict) -> str:
+    match verdict:
+        case Verdict.STILL_DEAD:
+            return "dead-letters-waiting"
+        case Verdict.OUTLIVED | Verdict.MOVED_BY_SQS:
+            return "dead-letters-outlived"
+        case Verdict.MALFORMED | Verdict.UNKNOWN_TURN:
+            return "dead-letters-unexplained"
+        case _:
+            assert_never(verdict)
+
+
+def judge_policy(source: Mapping[str, str], dlq: Mapping[str, str]) -> list[str]:
+    """What is wrong with a queue's RedrivePolicy, by the attributes of the queue and of its DLQ. To have none is no fault."""
+    policy = json.loads(source.get("RedrivePolicy", "{}"))
+    receives, target = int(policy.get("maxReceiveCount", HASTY_RECEIVES)), policy.get("deadLetterTargetArn")
+    wrong = []
+    if receives < HASTY_RECEIVES:
+        wrong.append(f"SQS moves a wake-up away after {receives} receives, which a busy session makes")
+    if target is not None and target != dlq.get("QueueArn", target):
+        wrong.append(f"it names {target}")
+    return [", and ".join(wrong)] if wrong else []

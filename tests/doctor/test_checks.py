@@ -1,0 +1,156 @@
+"""Each check of the doctor that asks Postgres finds what it is about, and not what only looks like it."""
+
+from datetime import datetime
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+
+from tests.ops.commands.dead_turns import make_failed
+from tests.support.factories import make_submission
+from tests.support.tampered_turns import FRUITLESS, LOST, make_pending, make_running, tamper
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.ops.doctor.look import DoctorFinding, look
+from turnstile.statements.cancel import cancel
+from turnstile.statements.submit import submit
+from turnstile.turn.cancel_reason import CancelReason
+
+WORKER = "INSERT INTO workers (worker_id, queue, host, pid, slots, dwell_seconds) VALUES ('w', %(queue)s, 'h', 1, 1, %(dwell)s)"
+
+
+async def only(settings: Settings) -> DoctorFinding:
+    [found] = await look(settings, dlq=False)
+    return found
+
+
+async def codes(settings: Settings) -> list[str]:
+    return [one.code for one in await look(settings, dlq=False)]
+
+
+async def test_turns_that_wait_and_run_in_time_are_well(database: Database, settings: Settings) -> None:
+    await make_pending(database, settings, "a")
+    await make_running(database, settings, "b")
+
+    assert await codes(settings) == []
+
+
+async def test_messages_that_no_relay_sends_are_found_by_their_queue(database: Database, settings: Settings) -> None:
+    for session in "abc":
+        await make_pending(database, settings, session)
+    await tamper(settings, "UPDATE turns SET queue = 'elsewhere', send_at = now() - interval '1 h'")
+
+    found = await only(settings)
+
+    assert (found.code, found.queue, found.detail) == ("send-overdue", "elsewhere", "3 messages")
+    assert isinstance(found.since, datetime)
+
+
+async def test_dead_letters_that_no_relay_sends_are_overdue(database: Database, settings: Settings) -> None:
+    await make_failed(database, settings, ["s"])
+    await tamper(settings, "UPDATE turns SET send_at = now() - interval '1 h'")
+
+    assert await codes(settings) == ["send-overdue"]
+
+
+async def test_a_queue_with_due_turns_needs_a_living_worker(database: Database, settings: Settings) -> None:
+    await make_pending(database, settings)
+    await tamper(settings, "UPDATE turns SET created_at = now() - interval '1 h'")
+    await database.fetch(WORKER, {"queue": settings.queue, "dwell": 0})
+    living = await codes(settings)
+    await tamper(settings, "UPDATE workers SET seen_at = now() - interval '1 h'")
+
+    found = await only(settings)
+
+    assert (living, found.code, found.subject) == ([], "no-worker", settings.queue)
+
+
+async def test_a_turn_whose_worker_is_lost_is_found(database: Database, settings: Settings) -> None:
+    turn = await make_running(database, settings)
+    await tamper(settings, LOST)
+
+    found = await only(settings)
+
+    assert (found.code, found.turn_id, found.session_id) == ("running-past-lease", str(turn), "s")
+    assert found.detail == "worker worker-a, attempt 1"
+
+
+async def test_in_a_busy_queue_a_turn_may_wait_for_its_takeover(database: Database, settings: Settings) -> None:
+    await make_running(database, settings)
+    await tamper(settings, "UPDATE turns SET lease_until = now() - interval '9 min'")
+    await database.fetch(WORKER, {"queue": settings.queue, "dwell": 300})
+
+    assert await codes(settings) == []
+
+
+async def test_a_session_whose_wake_ups_bring_no_worker_is_found_by_its_head(
+    database: Database, settings: Settings
+) -> None:
+    head, _ = await make_pending(database, settings), await make_pending(database, settings)
+    await tamper(settings, "UPDATE turns SET sends = 3")
+    three = await codes(settings)
+    await tamper(settings, "UPDATE turns SET sends = 4")
+
+    found = await only(settings)
+
+    assert (three, found.code, found.turn_id) == ([], "session-stuck", str(head))
+
+
+async def test_what_waits_behind_a_running_turn_is_not_stuck(database: Database, settings: Settings) -> None:
+    await make_running(database, settings)
+    await make_pending(database, settings)
+    await tamper(settings, FRUITLESS)
+
+    assert await codes(settings) == []
+
+
+async def test_a_halted_session_is_not_called_stuck(database: Database, settings: Settings) -> None:
+    (failed,) = await make_failed(database, settings, ["s"], halt=True)
+    await make_pending(database, settings)
+    await tamper(settings, FRUITLESS)
+
+    found = await only(settings)
+
+    assert (found.code, found.turn_id) == ("session-halted", str(failed))
+    assert found.detail == "ValueError, turns that wait behind it: 1"
+
+
+async def test_a_session_that_no_failed_turn_halts_is_stuck(database: Database, settings: Settings) -> None:
+    await make_pending(database, settings)
+    await tamper(settings, FRUITLESS)
+    await tamper(settings, "UPDATE sessions SET halted_by = gen_random_uuid()")
+
+    assert await codes(settings) == ["session-stuck"]
+
+
+async def test_webhooks_that_no_relay_delivers_are_found(database: Database, settings: Settings) -> None:
+    wanted = make_submission(settings.queue, webhook_url="https://hooks.example.com/")
+    await submit(database, [wanted], net_seconds=60)
+    await cancel(database, "t", wanted.turn_id, CancelReason.USER)
+    early = await codes(settings)
+    await database.fetch("UPDATE webhooks SET due_at = now() - interval '1 h'", {})
+
+    found = await only(settings)
+
+    assert (early, found.code, found.detail) == ([], "webhooks-overdue", "webhooks: 1")
+
+
+@pytest.mark.parametrize("default", ["ROLE", "DATABASE"])
+async def test_a_role_that_may_idle_in_a_transaction_without_end_is_found(settings: Settings, default: str) -> None:
+    role = f"writer_{uuid4().hex[:12]}"
+    name = role if default == "ROLE" else str(psycopg.conninfo.conninfo_to_dict(settings.database_url)["dbname"])
+    change = SQL("ALTER {} {} SET idle_in_transaction_session_timeout =").format(SQL(default), Identifier(name))  # type: ignore[arg-type]
+    async with await psycopg.AsyncConnection.connect(settings.database_url, autocommit=True) as connection:
+        await connection.execute(SQL("CREATE ROLE {} LOGIN").format(Identifier(role)))
+        await connection.execute(SQL("GRANT UPDATE ON turns TO {}").format(Identifier(role)))
+        by_the_server = await codes(settings)
+        await connection.execute(change + SQL(" 0"))
+        found = await only(settings)
+        await connection.execute(change + SQL(" '1min'"))
+        mended = await codes(settings)
+        await connection.execute(SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(Identifier(role)))
+
+    assert (by_the_server, mended) == ([], [])
+    assert found.code == "idle-in-transaction-timeout"
+    assert role in found.detail

@@ -1,0 +1,51 @@
+"""What the doctor changes in Postgres, and how long it asks."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from tests.ops.commands.dead_turns import rows
+from tests.support.tampered_turns import FRUITLESS, LOST, make_pending, make_running, tamper
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.doctor import database as doctor_database
+from turnstile.doctor.database import QuestionTooLargeError, ask, wake
+
+
+async def test_lost_and_stuck_turns_are_due_at_once_and_keep_all_else(database: Database, settings: Settings) -> None:
+    lost, stuck = await make_running(database, settings, "a"), await make_pending(database, settings, "b")
+    await tamper(settings, LOST)
+    await tamper(settings, FRUITLESS)
+    before = await rows(database)
+
+    woken, after = await wake(database, [lost, stuck]), await rows(database)
+
+    assert woken == {lost, stuck}
+    assert all(row["send_at"] <= datetime.now(UTC) and row["sends"] == 0 for row in after.values())
+    changed = {name for turn in woken for name, value in after[turn].items() if value != before[turn][name]}
+    assert changed <= {"send_at", "sends"}
+
+
+async def test_a_turn_that_has_moved_on_is_left_alone(database: Database, settings: Settings) -> None:
+    waits = await make_pending(database, settings, "a", execute_at=datetime.now(UTC) + timedelta(hours=1))
+    runs = await make_running(database, settings, "b")
+    before = await rows(database)
+
+    assert await wake(database, [waits, runs, uuid4()]) == set()
+    assert await rows(database) == before
+
+
+async def test_a_locked_row_is_not_waited_for(database: Database, settings: Settings) -> None:
+    turn = await make_pending(database, settings)
+
+    async with database.connection() as other, other.transaction():
+        await other.execute("SELECT FROM turns FOR UPDATE")
+        assert await wake(database, [turn]) == set()
+
+
+async def test_a_question_that_takes_too_long_is_given_up(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_database, "STATEMENT_TIMEOUT_SECONDS", 0.05)
+
+    with pytest.raises(QuestionTooLargeError):
+        await ask(database, "SELECT pg_sleep(20)", {})

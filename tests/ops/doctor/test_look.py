@@ -1,0 +1,170 @@
+"""A look at the real stack: services, queues, versions, fences and dead letters."""
+
+import json
+import time
+from typing import LiteralString, cast
+from uuid import uuid4
+
+import pytest
+import redis.asyncio
+
+from tests.conftest import sqs_client
+from tests.ops.commands.dead_turns import make_dead
+from tests.support.stacks.stack import Stack
+from tests.support.tampered_turns import LOST, make_pending, make_running, tamper
+from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.doctor.look import judge_policy, look, make_terms
+from turnstile.streaming.event import name_stream
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.message import WakeUp
+
+NOWHERE = {
+    "postgres": {"database_url": "postgresql://127.0.0.1:1/x"},
+    "redis": {"redis_url": "redis://127.0.0.1:1/0"},
+    "sqs": {"sqs_endpoint_url": "http://127.0.0.1:1"},
+}
+
+
+async def details(settings: Settings) -> dict[str, str]:
+    """What is found, by its code."""
+    return {one.code: one.detail for one in await look(settings, dlq=True)}
+
+
+@pytest.mark.parametrize("service", NOWHERE)
+async def test_a_service_that_is_away_is_found_and_the_rest_is_looked_at(
+    database: Database, settings: Settings, service: str
+) -> None:
+    await make_running(database, settings)
+    await tamper(settings, LOST)
+
+    found = await look(settings.model_copy(update=NOWHERE[service]), dlq=True)
+
+    assert [one.subject for one in found if one.code == "service-unreachable"] == [service]
+    assert ("running-past-lease" in {one.code for one in found}) is (service != "postgres")
+
+
+async def test_what_is_beyond_the_limit_is_not_looked_at(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.ops.doctor.look.LIMIT", 2)
+    for session in "abc":
+        await make_running(database, settings, session)
+    await tamper(settings, LOST)
+
+    found = await look(settings, dlq=False)
+
+    assert [one.code for one in found] == ["running-past-lease", "running-past-lease", "not-looked-at"]
+
+
+async def test_a_question_that_postgres_refuses_is_not_looked_at(settings: Settings) -> None:
+    await tamper(settings, "DROP TABLE webhooks")
+
+    [found] = await look(settings, dlq=False)
+
+    assert (found.code, found.subject) == ("not-looked-at", "webhooks-overdue")
+
+
+async def test_tables_of_another_version_are_found(settings: Settings) -> None:
+    await tamper(settings, "UPDATE alembic_version SET version_num = '9999'")
+
+    found = await details(settings)
+
+    assert list(found) == ["schema-revision"]
+    assert "9999" in found["schema-revision"]
+
+
+async def test_a_missing_queue_is_found(queues: MessageQueues, settings: Settings, stack: Stack) -> None:
+    sqs_client(stack).delete_queue(QueueUrl=(await queues.find(settings.queue)).dlq_url)
+
+    found = await details(settings)
+    sqs_client(stack).create_queue(QueueName=settings.find_queue(settings.queue).dlq)
+
+    assert list(found) == ["queue-missing"]
+
+
+async def test_a_redrive_policy_that_moves_wake_ups_away_is_found(
+    queues: MessageQueues, settings: Settings, stack: Stack
+) -> None:
+    policy = {"deadLetterTargetArn": f"arn:aws:sqs:us-east-1:000000000000:{settings.queue}", "maxReceiveCount": "3"}
+    url = (await queues.find(settings.queue)).url
+    sqs_client(stack).set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": json.dumps(policy)})
+
+    assert list(await details(settings)) == ["redrive-policy"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "wrong"),
+    [
+        (None, []),
+        ({"deadLetterTargetArn": "arn:dlq", "maxReceiveCount": "1000"}, []),
+        ({"deadLetterTargetArn": "arn:other", "maxReceiveCount": 1000}, ["it names arn:other"]),
+        ({"deadLetterTargetArn": "arn:dlq", "maxReceiveCount": 5}, ["after 5 receives"]),
+        ({"deadLetterTargetArn": "arn:other", "maxReceiveCount": "5"}, ["after 5 receives", "it names arn:other"]),
+    ],
+)
+def test_a_redrive_policy_is_a_backstop_to_the_declared_dlq(policy: dict[str, str] | None, wrong: list[str]) -> None:
+    found = judge_policy({} if policy is None else {"RedrivePolicy": json.dumps(policy)}, {"QueueArn": "arn:dlq"})
+
+    assert len(found) == bool(wrong)
+    assert all(text in found[0] for text in wrong)
+
+
+async def test_fences_that_only_redis_has_seen_are_found_with_the_statement_that_passes_them(
+    database: Database, settings: Settings
+) -> None:
+    """As after a restore, where the clock of the new server is slow."""
+    seen = time.time_ns() // 1000 + 10**9
+    store = redis.asyncio.Redis.from_url(settings.redis_url)
+    stream = name_stream(settings.redis_prefix, "t", "s", uuid4())
+    await store.xadd(stream, {"kind": "status", "data": "{}"}, id=f"{seen}-1")
+    await store.aclose()
+
+    found = await details(settings)
+    _, statement = found["fences-behind"].rsplit(": ", 1)
+    await database.fetch(cast("LiteralString", statement), {})
+
+    assert list(found) == ["fences-behind"]
+    assert await details(settings) == {}
+
+
+async def test_dead_letters_are_counted_by_what_is_to_be_done_and_left_where_they_are(
+    database: Database, queues: MessageQueues, settings: Settings, stack: Stack
+) -> None:
+    await make_dead(database, queues, settings, ["a", "b", "canceled"])
+    await tamper(settings, "UPDATE turns SET status = 'CANCELED' WHERE session_id = 'canceled'")
+    url = (await queues.find(settings.queue)).dlq_url
+    open_turn = WakeUp("t", "s", await make_pending(database, settings)).encode()
+    for body in ("not ours", WakeUp("t", "s", uuid4()).encode(), open_turn):
+        sqs_client(stack).send_message(QueueUrl=url, MessageBody=body)
+
+    assert await details(settings) == {
+        "dead-letters-waiting": "2 still_dead",
+        "dead-letters-outlived": "1 outlived, 1 moved_by_sqs",
+        "dead-letters-unexplained": "1 malformed, 1 unknown_turn",
+    }
+    assert await look(settings, dlq=False) == []
+    assert await queues.count(settings.queue, dead=True) == 6
+
+
+async def test_no_message_that_is_on_its_way_is_taken(
+    database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    turn = await make_pending(database, settings)
+    await queues.send(settings.queue, [OutgoingMessage(WakeUp("t", "s", turn), "")])
+
+    await look(settings, dlq=True)
+
+    assert len(await queues.receive(settings.queue, 10)) == 1
+
+
+def test_something_is_late_only_after_what_a_healthy_system_takes() -> None:
+    settings = Settings(queues=(QueueSettings(name="turns"),))
+
+    terms = make_terms(settings)
+
+    assert terms["past_lease"] > settings.lease_seconds + settings.takeover_resend_seconds
+    assert terms["overdue"] > settings.relay_stamp_seconds + settings.relay_tick_seconds
+    assert terms["seen"] > settings.lease_seconds

@@ -1,0 +1,96 @@
+"""What a report of the doctor looks like, and how the command ends."""
+
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.conftest import ROOT
+from turnstile.doctor.checks import CHECKS, Remedy
+from turnstile.ops.doctor.look import DoctorFinding
+from turnstile.ops.doctor.repair import plan
+from turnstile.ops.doctor.report import as_document, as_lines, exit_code, summary
+from turnstile.ops.terminal.exit_codes import ExitCode
+from turnstile.ops.terminal.output import print_json
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+LOST = DoctorFinding(
+    code="running-past-lease", subject="7", turn_id="7", tenant_id="t", session_id="s", since=NOW, detail="worker w"
+)
+
+
+def found(code: str, subject: str = "x", *, fixed: bool | None = None) -> DoctorFinding:
+    return DoctorFinding(code=code, subject=subject, fixed=fixed)
+
+
+@pytest.mark.parametrize(
+    ("findings", "code"),
+    [
+        ([], ExitCode.OK),
+        ([found("no-worker")], ExitCode.FINDINGS),
+        ([found("session-stuck", fixed=True)], ExitCode.OK),
+        ([found("session-stuck", fixed=False)], ExitCode.FINDINGS),
+        ([found("session-stuck", fixed=True), found("no-worker")], ExitCode.FINDINGS),
+        ([found("no-worker"), found("service-unreachable")], ExitCode.UNAVAILABLE),
+        ([found("not-looked-at")], ExitCode.UNAVAILABLE),
+    ],
+)
+def test_the_exit_code_tells_what_is_left(findings: list[DoctorFinding], code: ExitCode) -> None:
+    assert exit_code(findings) is code
+
+
+def test_a_line_says_what_when_why_and_what_to_do() -> None:
+    [line] = as_lines([LOST])
+
+    assert line.startswith("error    running-past-lease  7  session t/s  since 2026-11-21")
+    assert f"{LOST.check.meaning}: worker w" in line
+    assert line.endswith("or --fix (wake)")
+    assert as_lines([replace(LOST, fixed=True)])[0].endswith("-> repaired")
+    assert "not repaired; " in as_lines([replace(LOST, fixed=False)])[0]
+
+
+def test_ten_lines_of_a_code_are_shown_and_the_rest_is_counted() -> None:
+    lines = as_lines([*(found("session-stuck", str(number)) for number in range(13)), found("redrive-policy")])
+
+    assert [line.split()[1] for line in lines] == ["session-stuck"] * 11 + ["redrive-policy"]
+    assert "and 3 more" in lines[10]
+
+
+def test_text_of_others_can_do_nothing_to_a_terminal() -> None:
+    [line] = as_lines([found("not-looked-at", "\x1b[2J\n")])
+
+    assert not {"\x1b", "\n"} & set(line)
+
+
+def test_the_document_has_the_same_fields_for_every_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json(as_document([LOST, found("service-unreachable")], NOW))
+    document = json.loads(capsys.readouterr().out)
+
+    assert list(document) == ["checked_at", "complete", "findings"]
+    assert {tuple(finding) for finding in document["findings"]} == {
+        (
+            *("severity", "code", "subject", "tenant_id", "session_id", "turn_id", "queue", "since", "meaning"),
+            *("detail", "advice", "remedy", "fixed"),
+        )
+    }
+    assert document["complete"] is False
+
+
+def test_the_summary_counts_by_severity() -> None:
+    assert summary([]) == "nothing found"
+    assert summary([found("no-worker"), found("redrive-policy")]) == "1 error, 1 warning"
+    assert summary([found("session-stuck", fixed=True)]) == "1 error, 1 repaired"
+
+
+def test_only_what_has_a_remedy_is_planned() -> None:
+    assert plan([LOST, found("session-stuck"), found("no-worker")]) == {Remedy.WAKE.value: 2}
+
+
+def test_the_runbook_tells_every_code_in_order() -> None:
+    page = (ROOT / "docs" / "runbooks" / "doctor.md").read_text("utf-8")
+
+    told = re.findall(r"^\| `([a-z-]+)` \| (error|warning) \|.*\| (?:`(\w+)`)? *\|$", page, re.MULTILINE)
+
+    assert told == [(one.code, one.severity.value, one.remedy.value if one.remedy else "") for one in CHECKS]

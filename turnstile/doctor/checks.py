@@ -1,0 +1,249 @@
+"""The checks of `turnstile doctor`: each code, what it means, what to do, and the question to Postgres that finds it.
+
+A code is here because an operator acts on it, and no other code asks for the same act. What the constraints forbid, and what only
+a defect can cause, is not: the checker of the proof runs looks for that (`tests/proof/checker`).
+
+A statement returns a row for each finding: `subject`, `since` and `detail`, and for a turn its ids and its queue. It goes by an
+index of what is open, due or halted, however large the table is, and returns LIMIT rows at most.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import LiteralString
+
+from turnstile.statements.head import DUE
+from turnstile.statements.submit import DWELL
+
+LIMIT = 1000
+"""Findings of one check in one look."""
+
+FRUITLESS_SENDS = 4
+"""Wake-ups of a due head after which it counts as stuck: with nets of 60 s, after 8 minutes. The nets grow with the wait in the
+queue, and every wake-up for another reason starts the count again, so a head that waits in a long queue does not reach it."""
+
+_SCAN: LiteralString = "50000"
+
+
+class Severity(StrEnum):
+    """How bad a finding is. Both end the command with the exit code for findings."""
+
+    ERROR = "error"
+    """Turns wait for longer than they should, or will."""
+    WARNING = "warning"
+    """Turns go on, and an operator has something to decide or to set."""
+
+
+class Remedy(StrEnum):
+    """What `--fix` does. It may be repeated, and changes no status, no attempt and no reply."""
+
+    WAKE = "wake"
+    """Marks the turn as due, so that a relay sends its wake-up."""
+    SWEEP = "sweep"
+    """Deletes the dead letters that their turns have outlived, as a redrive does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One code. `advice` is what an operator does; `blinding` means that something could not be looked at."""
+
+    code: str
+    severity: Severity
+    meaning: str
+    advice: str
+    remedy: Remedy | None = None
+    blinding: bool = False
+    statement: LiteralString | None = None
+    """The question to Postgres; None where `ops/doctor/look.py` finds it."""
+
+
+_TURN: LiteralString = "t.id::text AS subject, t.id::text AS turn_id, t.tenant_id, t.session_id, t.queue"
+
+# A takeover waits for a free slot, so a busy queue gets twice its dwell on top.
+_RUNNING_PAST_LEASE: LiteralString = f"""
+SELECT {_TURN}, t.lease_until AS since, 'worker ' || coalesce(t.worker_id, 'unknown') || ', attempt ' || t.attempt AS detail
+  FROM turns t
+ WHERE t.status = 'RUNNING'
+   AND t.lease_until < now() - make_interval(secs => %(past_lease)s + 2 * {DWELL.format(queue="t.queue")})
+ ORDER BY t.lease_until LIMIT %(limit)s
+"""
+
+# Of all queues, declared here or not: one that no relay declares shows here and nowhere else.
+_SEND_OVERDUE: LiteralString = f"""
+SELECT d.queue AS subject, d.queue, min(d.send_at) AS since, count(*) || ' messages' AS detail FROM (
+    SELECT t.queue, t.send_at FROM turns t WHERE t.send_at < now() - make_interval(secs => %(overdue)s)
+     ORDER BY t.send_at LIMIT {_SCAN}) d
+ GROUP BY d.queue ORDER BY d.queue LIMIT %(limit)s
+"""
+
+# A session that is halted by a turn that is not FAILED was changed by hand: no command lets it go on, so it counts as stuck.
+_SESSION_STUCK: LiteralString = f"""
+SELECT {_TURN}, greatest(t.created_at, t.execute_at) AS since, t.sends || ' wake-ups brought no worker' AS detail
+  FROM turns t
+ WHERE t.status = 'PENDING' AND t.seq IS NOT NULL AND {DUE} AND t.sends >= {FRUITLESS_SENDS}
+   AND NOT EXISTS (
+    SELECT FROM turns h WHERE h.tenant_id = t.tenant_id AND h.session_id = t.session_id AND h.seq IS NOT NULL
+       AND h.seq < t.seq AND h.status IN ('PENDING', 'RUNNING'))
+   AND NOT EXISTS (
+    SELECT FROM sessions s JOIN turns f ON f.id = s.halted_by
+     WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id AND f.status = 'FAILED')
+ LIMIT %(limit)s
+"""
+
+_SESSION_HALTED: LiteralString = f"""
+SELECT {_TURN}, t.finished_at AS since,
+       coalesce(t.error_class, 'unknown') || ', turns that wait behind it: ' || (
+        SELECT count(*) FROM turns w WHERE w.tenant_id = t.tenant_id AND w.session_id = t.session_id
+           AND w.seq IS NOT NULL AND w.status IN ('PENDING', 'RUNNING')) AS detail
+  FROM sessions s JOIN turns t ON t.id = s.halted_by
+ WHERE s.halted_by IS NOT NULL AND t.status = 'FAILED' ORDER BY t.finished_at LIMIT %(limit)s
+"""
+
+_NO_WORKER: LiteralString = """
+SELECT q.queue AS subject, q.queue, due.since, '' AS detail FROM unnest(%(queues)s::text[]) q (queue)
+ CROSS JOIN LATERAL (
+    SELECT greatest(t.created_at, t.execute_at) AS since FROM turns t
+     WHERE t.queue = q.queue AND t.status = 'PENDING' AND t.seq IS NOT NULL
+       AND greatest(t.created_at, t.execute_at) < now() - make_interval(secs => %(overdue)s) LIMIT 1) due
+ WHERE NOT EXISTS (SELECT FROM workers w WHERE w.queue = q.queue AND NOT w.draining
+                      AND w.seen_at > now() - make_interval(secs => %(seen)s))
+ LIMIT %(limit)s
+"""
+
+_WEBHOOKS_OVERDUE: LiteralString = """
+SELECT 'webhooks' AS subject, min(w.due_at) AS since, 'webhooks: ' || count(*) AS detail FROM (
+    SELECT due_at FROM webhooks WHERE due_at < now() - make_interval(secs => %(overdue)s) ORDER BY due_at LIMIT %(limit)s) w
+HAVING count(*) > 0
+"""
+
+IDLE_TIMEOUT: LiteralString = """
+WITH server AS (
+    SELECT setting FROM pg_settings
+     WHERE name = 'idle_in_transaction_session_timeout' AND source NOT IN ('database', 'user', 'database user')
+), given AS (
+    SELECT d.setrole, d.setdatabase, split_part(c.pair, '=', 2) AS setting
+      FROM pg_db_role_setting d CROSS JOIN unnest(d.setconfig) c (pair)
+     WHERE split_part(c.pair, '=', 1) = 'idle_in_transaction_session_timeout'
+       AND d.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+), writer AS (
+    SELECT r.rolname, coalesce(
+        (SELECT g.setting FROM given g WHERE g.setrole IN (0, r.oid)
+          ORDER BY g.setrole <> 0 DESC, g.setdatabase <> 0 DESC LIMIT 1), (SELECT setting FROM server), '0') AS setting
+      FROM pg_roles r
+     WHERE r.rolcanlogin AND (r.rolname = current_user OR NOT r.rolsuper) AND has_table_privilege(r.oid, 'turns', 'UPDATE')
+)
+SELECT current_database() AS subject, 'roles without one: ' || string_agg(rolname, ', ' ORDER BY rolname) AS detail
+  FROM writer WHERE setting ~ '^0[a-z]*$' HAVING count(*) > 0
+"""
+"""The roles that may change turns, and whose sessions get no time-out from the server's configuration, the database or the role.
+
+Only a session that sets none itself sees the server's configuration. `writer` takes the closest default first: of the role in
+this database, of the role, of the database. Superusers are left out, except the current role.
+"""
+
+_ERROR, _WARNING = Severity.ERROR, Severity.WARNING
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        "service-unreachable",
+        _ERROR,
+        "Postgres, Redis or SQS does not answer",
+        "bring it back; the README says what goes on without it",
+        blinding=True,
+    ),
+    Check(
+        "not-looked-at",
+        _WARNING,
+        "this could not be looked at, or not all of it",
+        "see the reason, and look again",
+        blinding=True,
+    ),
+    Check(
+        "schema-revision",
+        _ERROR,
+        "the tables are of another version than this program",
+        "older tables: turnstile migrate; newer ones, after going back by one version: nothing",
+    ),
+    Check("queue-missing", _ERROR, "SQS has no such queue", "turnstile queues create, or Terraform"),
+    Check(
+        "fences-behind",
+        _ERROR,
+        "Redis has seen higher fences than Postgres gives out: the database has gone back, or its clock",
+        "restart the workers; if it stays, run the statement in psql (docs/runbooks/restore.md)",
+    ),
+    Check(
+        "send-overdue",
+        _ERROR,
+        "messages of this queue are due, and no relay sends them",
+        "start a worker or turnstile relay that declares the queue; its log says relay.not_sent where it may not send",
+        statement=_SEND_OVERDUE,
+    ),
+    Check(
+        "no-worker",
+        _ERROR,
+        "turns of this queue are due, and no worker of it is alive",
+        "start a worker",
+        statement=_NO_WORKER,
+    ),
+    Check(
+        "running-past-lease",
+        _ERROR,
+        "its worker is lost, and no other has taken the turn over",
+        "see that a worker and a relay run",
+        Remedy.WAKE,
+        statement=_RUNNING_PAST_LEASE,
+    ),
+    Check(
+        "session-stuck",
+        _ERROR,
+        "the session's next turn is due, and no worker takes it",
+        "see that workers have free slots; look for the session in their log",
+        Remedy.WAKE,
+        statement=_SESSION_STUCK,
+    ),
+    Check(
+        "webhooks-overdue",
+        _WARNING,
+        "completion webhooks are due, and no relay delivers them",
+        "set TURNSTILE_WEBHOOK_HOSTS where the relay runs, too",
+        statement=_WEBHOOKS_OVERDUE,
+    ),
+    Check(
+        "session-halted",
+        _WARNING,
+        "the turn failed and halts its session",
+        "turnstile retry TURN or turnstile skip TURN",
+        statement=_SESSION_HALTED,
+    ),
+    Check(
+        "dead-letters-waiting",
+        _WARNING,
+        "dead letters of FAILED turns lie on the DLQ",
+        "turnstile dlq list, then turnstile redrive; or purge it",
+    ),
+    Check(
+        "dead-letters-outlived",
+        _WARNING,
+        "messages lie on the DLQ whose turns have moved on",
+        "the next redrive sweeps them; for moved_by_sqs find out why they were received so often",
+        Remedy.SWEEP,
+    ),
+    Check(
+        "dead-letters-unexplained",
+        _WARNING,
+        "messages lie on the DLQ that no turn explains: malformed, of another environment, of a restored database",
+        "turnstile dlq list --messages, then delete them with AWS's own tools",
+    ),
+    Check(
+        "redrive-policy",
+        _WARNING,
+        "the queue's RedrivePolicy is not the backstop that it should be",
+        "maxReceiveCount 1000, and the declared DLQ",
+    ),
+    Check(
+        "idle-in-transaction-timeout",
+        _WARNING,
+        "a session that idles in a transaction may hold the rows of turns for ever",
+        "ALTER DATABASE ... SET idle_in_transaction_session_timeout = '1min'",
+    ),
+)
+BY_CODE = {check.code: check for check in CHECKS}

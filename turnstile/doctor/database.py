@@ -1,0 +1,79 @@
+"""What `turnstile doctor` asks Postgres, and the one thing that it changes there."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, LiteralString
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+
+from turnstile.backends.postgres.database import Database, conninfo, is_outage
+from turnstile.doctor.checks import IDLE_TIMEOUT
+from turnstile.errors import DatabaseUnavailableError, TurnstileError
+from turnstile.statements.head import DUE, IS_RUNNING
+
+STATEMENT_TIMEOUT_SECONDS = 5
+
+_REVISION: LiteralString = "SELECT version_num FROM alembic_version"
+
+_MAY_WAKE: LiteralString = f"({DUE} OR {IS_RUNNING} AND t.lease_until < now())"
+
+WAKE: LiteralString = f"""
+WITH free AS MATERIALIZED (
+    SELECT t.id FROM turns t WHERE t.id = ANY (%(ids)s::uuid[]) AND {_MAY_WAKE} ORDER BY t.id FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM free WHERE t.id = ANY (ARRAY[free.id]) AND {_MAY_WAKE}
+RETURNING t.id
+"""
+"""A RUNNING turn with a `send_at` may be taken over (`statements.lost_turns`), hence its lease is asked once more."""
+
+
+class QuestionTooLargeError(TurnstileError):
+    """A question took longer than a look at a busy system may take. Nothing was changed."""
+
+
+async def ask(database: Database, statement: LiteralString, parameters: Mapping[str, Any]) -> list[DictRow]:
+    """Runs one statement that can't change anything and locks nothing, for 5 s at most.
+
+    Raises DatabaseUnavailableError or QuestionTooLargeError.
+    """
+    async with database.connection() as connection:
+        try:
+            async with connection.transaction():
+                await connection.execute("SET TRANSACTION READ ONLY")
+                await connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT_SECONDS}s'")
+                return await (await connection.execute(statement, parameters)).fetchall()
+        except psycopg.errors.QueryCanceled as error:
+            raise QuestionTooLargeError(f"took longer than {STATEMENT_TIMEOUT_SECONDS} s") from error
+
+
+async def read_revision(database: Database) -> str | None:
+    """The revision of the tables; None where there are none."""
+    try:
+        rows = await ask(database, _REVISION, {})
+    except psycopg.errors.UndefinedTable:
+        return None
+    return rows[0]["version_num"] if rows else None
+
+
+async def find_roles_without_idle_timeout(url: str) -> list[DictRow]:
+    """A row if a role may hold the rows of turns in an idle transaction without end. Raises DatabaseUnavailableError."""
+    try:
+        # A session of its own: the pool's connections set the time-out themselves, and do not see the default.
+        async with await psycopg.AsyncConnection.connect(
+            conninfo(url, "turnstile-doctor"), options="", autocommit=True, row_factory=dict_row
+        ) as connection:
+            return await (await connection.execute(IDLE_TIMEOUT)).fetchall()
+    except psycopg.Error as error:
+        if not is_outage(error):
+            raise
+        raise DatabaseUnavailableError(str(error).partition("\n")[0]) from error
+
+
+async def wake(database: Database, turn_ids: Sequence[UUID]) -> set[UUID]:
+    """Marks these turns as due, so that a relay sends their wake-ups in its next round; returns those that were marked.
+
+    Left out are turns that have moved on: neither due, nor RUNNING with a lease that ran out; and rows that are locked. Raises
+    DatabaseUnavailableError.
+    """
+    return {row["id"] for row in await database.fetch(WAKE, {"ids": list(turn_ids)})}
