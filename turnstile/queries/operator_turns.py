@@ -28,7 +28,7 @@ SAID: LiteralString = f"""
 SELECT ordinal, role, kind, content, created_at FROM messages WHERE turn_id = %(id)s AND {IN_TABLE}
 UNION ALL
 SELECT m.ordinal, m.role, m.kind, m.content, m.created_at
-  FROM {OF_TURN} CROSS JOIN LATERAL jsonb_populate_recordset(NULL::messages, a.messages) m
+  FROM {OF_TURN} CROSS JOIN LATERAL json_populate_recordset(NULL::messages, a.messages) m
  ORDER BY ordinal
 """
 

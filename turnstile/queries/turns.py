@@ -99,7 +99,7 @@ HALTED_BY = (
 ROW = [turns.c[name] for name in TurnRecord.__dataclass_fields__ if name in turns.c]
 """What a TurnRecord has of its own row."""
 _INPUTS = (
-    select(func.jsonb_agg(aggregate_order_by(messages.c.content, messages.c.ordinal)))
+    select(func.json_agg(aggregate_order_by(messages.c.content, messages.c.ordinal)))
     .where(messages.c.turn_id == turns.c.id, messages.c.role == "user", messages.c.kind == "message")
     .scalar_subquery()
     .label("inputs")

@@ -14,7 +14,7 @@ from typing import LiteralString
 from turnstile.backends.postgres.database import Database
 
 ADVANCE: LiteralString = "SELECT advance_sequences(0)"
-"""For `Database(first=...)` of whoever claims turns. The function is of migration 0007."""
+"""For `Database(first=...)` of whoever claims turns. The function is in `sequences.sql` of migration 0001."""
 
 _ADVANCE_BEYOND: LiteralString = "SELECT advance_sequences(%(beyond)s::bigint)"
 

@@ -3,6 +3,9 @@
 No foreign keys: they would lock the parent row on every insert of the hot path, and every row here is written by a
 statement that has just seen or made its parent.
 
+What users have said is `json` and not `jsonb`: it comes back as the text that it was (`turnstile.turn.stored_json`). `json` has
+no equality, so no DISTINCT, GROUP BY or UNION may name such a column.
+
 What is indexed is all that is looked up by, and nothing else: an index that names a changed column, be it only in its
 WHERE clause, makes the update non-HOT. `lease_until` is never indexed, or every heartbeat would write to an index.
 """
@@ -91,7 +94,7 @@ turns = Table(
     Column("joining", ARRAY(Uuid)),
     Column("join_policy", Text),
     Column("webhook_url", Text),
-    Column("metadata", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("metadata", JSON, nullable=False, server_default=text("'{}'::json")),
     Column("created_at", Time, nullable=False, server_default=NOW),
     Column("started_at", Time),
     Column("finished_at", Time),
@@ -152,7 +155,7 @@ messages = Table(
     Column("ordinal", Integer, nullable=False),
     Column("role", Text, nullable=False),
     Column("kind", Text, nullable=False, server_default="message"),
-    Column("content", JSONB, nullable=False),
+    Column("content", JSON, nullable=False),
     Column("created_at", Time, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("turn_id", "ordinal"),
     CheckConstraint("role IN ('user', 'assistant')", name="role_known"),
@@ -192,7 +195,7 @@ turn_values = Table(
     metadata,
     Column("turn_id", Uuid, nullable=False),
     Column("key", Text, nullable=False),
-    Column("value", JSONB, nullable=False),
+    Column("value", JSON, nullable=False),
     Column("fence", BigInteger, nullable=False),
     Column("created_at", Time, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("turn_id", "key"),
@@ -206,7 +209,7 @@ memory_items = Table(
     Column("session_id", Text, nullable=False),
     Column("kind", Text, nullable=False),
     Column("key", Text, nullable=False),
-    # Not jsonb: a value comes back as the text that it was, numbers and all. None: deleted.
+    # None: deleted.
     Column("content", JSON),
     Column("context", Text),
     Column("priority", Integer, nullable=False),
@@ -242,7 +245,7 @@ webhooks = Table(
     Column("turn_id", Uuid, nullable=False),
     Column("generation", Integer, nullable=False),
     Column("url", Text, nullable=False),
-    Column("event", JSONB, nullable=False),
+    Column("event", JSON, nullable=False),
     Column("due_at", Time),
     Column("tries", Integer, nullable=False, server_default="0"),
     Column("delivered_at", Time),
@@ -251,7 +254,7 @@ webhooks = Table(
     PrimaryKeyConstraint("turn_id", "generation"),
     Index("webhooks_due_at", "due_at", postgresql_where=text("due_at IS NOT NULL")),
 )
-"""What is owed to an address that a client named: triggers of migration 0002 write it in the commit that ends the turn."""
+"""What is owed to an address that a client named: triggers write it in the commit that ends the turn."""
 
 archived_turns = Table(
     "archived_turns",
@@ -261,7 +264,7 @@ archived_turns = Table(
     Column("parent_turn_id", Uuid),
     Column("ended_at", Time, primary_key=True),
     Column("archived_at", Time, nullable=False, server_default=NOW),
-    *(Column(name, JSONB, nullable=False) for name in ("turn", "messages", "attempts", "recorded_values", "webhooks")),
+    *(Column(name, JSON, nullable=False) for name in ("turn", "messages", "attempts", "recorded_values", "webhooks")),
     Index("archived_turns_session", "tenant_id", "session_id"),
     Index("archived_turns_trace_id", "trace_id"),
     Index("archived_turns_parent", "parent_turn_id", postgresql_where=text("parent_turn_id IS NOT NULL")),
