@@ -9,7 +9,6 @@ import psycopg
 
 from turnstile.backends.postgres.database import Database
 from turnstile.doctor.symptoms import MOST, NOBODY_TO_ANSWER, NOT_RELAYED, SCAN, UNDECLARED, look
-from turnstile.tables.schema import metadata
 
 REVISION: LiteralString = "SELECT version_num FROM alembic_version"
 
@@ -40,11 +39,16 @@ SELECT count(*) AS many, min(w.due_at) AS since FROM (
     SELECT due_at FROM webhooks WHERE due_at < now() - make_interval(secs => %(overdue)s) ORDER BY due_at LIMIT %(limit)s) w
 """
 
-_TURNS = metadata.tables["turns"]
-CONSTRAINTS = tuple(sorted(str(one.name) for one in _TURNS.constraints if str(one.name).startswith("turns_")))
-UNIQUE_INDEXES = tuple(sorted(str(index.name) for index in _TURNS.indexes if index.unique))
+CONSTRAINTS = tuple(
+    f"turns_{name}"
+    for name in (
+        "finished_when_ended", "kind_known", "lease_while_running", "pending_has_send_at", "pkey", "running_has_seq",
+        "status_known",
+    )
+)  # fmt: skip
+UNIQUE_INDEXES = ("turns_running", "turns_session_seq")
 TRIGGERS = ("turns_legal_birth", "turns_legal_transition", "turns_owe_webhook", "turns_owe_webhook_at_birth")
-"""The migrations'; SQLAlchemy knows no triggers."""
+"""Those of the first migration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from sqlalchemy import ColumnElement, select
 
 from turnstile.archive.reads import IN_TABLE, OF_TURN
 from turnstile.backends.postgres.database import Database
+from turnstile.queries.tables import sessions, turns
 from turnstile.queries.turns import TurnRecord, query_list, read_turn
-from turnstile.tables.schema import sessions, turns
 from turnstile.turn.status import TurnStatus
 
 FIND_TENANTS: LiteralString = """

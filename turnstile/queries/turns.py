@@ -20,7 +20,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from turnstile.archive.reads import TurnKey, read_archived, read_archived_standings
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, ListTooBroadError
-from turnstile.tables.schema import messages, sessions, turns, webhooks
+from turnstile.queries.tables import messages, sessions, turns, webhooks
 from turnstile.turn.status import TurnStatus
 
 _OUT_OF_TIME = "57014"
