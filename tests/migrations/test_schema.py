@@ -6,12 +6,10 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from alembic import command
-from alembic.config import Config
 from psycopg.rows import dict_row
 
-from tests.conftest import ROOT
 from tests.support.stacks.stack import Stack
+from turnstile.ops.migration_run import apply
 from turnstile.turn.status import TRANSITIONS, TurnStatus
 
 Connection = psycopg.Connection[dict[str, Any]]
@@ -70,17 +68,6 @@ def bare_url(stack: Stack) -> Iterator[str]:
     stack.postgres.drop_database(name)
 
 
-def alembic(url: str) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(ROOT / "migrations"))
-    config.set_main_option("sqlalchemy.url", driver(url))
-    return config
-
-
-def driver(url: str) -> str:
-    return url.replace("postgresql://", "postgresql+psycopg://")
-
-
 def look(url: str, statement: LiteralString) -> list[dict[str, Any]]:
     with psycopg.connect(url, row_factory=dict_row) as opened:
         return opened.execute(statement).fetchall()
@@ -120,14 +107,13 @@ def allows(connection: Connection, statement: LiteralString, parameters: dict[st
 
 
 def test_the_migrations_go_up_and_down_and_up_again(bare_url: str) -> None:
-    config = alembic(bare_url)
     before = look(bare_url, CATALOG)
 
-    command.upgrade(config, "head")
+    apply(bare_url)
     up = look(bare_url, CATALOG)
-    command.downgrade(config, "base")
+    apply(bare_url, "base", down=True)
     down = look(bare_url, CATALOG)
-    command.upgrade(config, "head")
+    apply(bare_url)
 
     assert down == before == []
     assert look(bare_url, CATALOG) == up != []
@@ -136,7 +122,7 @@ def test_the_migrations_go_up_and_down_and_up_again(bare_url: str) -> None:
 def test_an_upgrade_of_what_is_up_to_date_changes_nothing(database_url: str) -> None:
     before = look(database_url, CATALOG)
 
-    command.upgrade(alembic(database_url), "head")
+    apply(database_url)
 
     assert look(database_url, CATALOG) == before
 
