@@ -5,7 +5,6 @@ from sqlalchemy import text
 
 from turnstile.migrations.engine import make_engine, wait_for_others
 from turnstile.migrations.giving_way import MIGRATION_LOCK, statements_before
-from turnstile.tables.schema import metadata
 
 
 def run() -> None:
@@ -17,9 +16,7 @@ def run() -> None:
     if url is None:
         raise RuntimeError("no database URL; use `turnstile migrate`")
     with make_engine(url).connect() as connection:
-        context.configure(
-            connection=connection, target_metadata=metadata, compare_type=True, compare_server_default=False
-        )
+        context.configure(connection=connection)
         if context.is_offline_mode():
             # Printed, so that an operator who runs it by hand gives way as well.
             for statement in (f"SELECT pg_advisory_lock({MIGRATION_LOCK})", *statements_before()):

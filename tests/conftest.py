@@ -10,8 +10,6 @@ import boto3
 import botocore.session
 import hypothesis
 import pytest
-from alembic import command
-from alembic.config import Config
 
 from tests.support.databases import Databases
 from tests.support.given_queues import empty, find_given_queues
@@ -32,6 +30,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
+from turnstile.ops.migration_run import apply
 
 # What pytest finds here by its name.
 __all__ = [
@@ -65,16 +64,8 @@ def stack(pytestconfig: pytest.Config) -> Iterator[Stack]:
 def template(stack: Stack) -> str:
     """A migrated database that each test's own is cloned from."""
     name = "template_turnstile"
-    migrate(stack.postgres.create_database(name))
+    apply(stack.postgres.create_database(name))
     return name
-
-
-def migrate(url: str, revision: str = "head") -> None:
-    """Brings a database to a revision."""
-    config = Config()
-    config.set_main_option("script_location", str(ROOT / "migrations"))
-    config.set_main_option("sqlalchemy.url", url.replace("postgresql://", "postgresql+psycopg://"))
-    command.upgrade(config, revision)
 
 
 @pytest.fixture(scope="session")

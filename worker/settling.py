@@ -18,8 +18,9 @@ from turnstile.statements.locked_rows import stays_held
 from turnstile.statements.settle import Held, Settled, SettleRequest, Superseded, settle
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import Settlement
+from turnstile.turn.stored_json import encode
 from turnstile.worker.attempt.outcome import Failed, Outcome
-from turnstile.worker.attempt.reply import clean_partial, encode
+from turnstile.worker.attempt.reply import clean_partial
 from turnstile.worker.database_retry import Outlast
 from turnstile.worker.decision import Policy, decide
 

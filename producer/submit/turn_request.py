@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from turnstile.errors import WebhookNotAllowedError
-from turnstile.producer.http.strict_json import MAX_NUMBER_CHARACTERS, escape_pointer
+from turnstile.producer.http.strict_json import escape_pointer
 from turnstile.turn.limits import MAX_ATTEMPTS, MAX_SECONDS
 from turnstile.turn.on_busy import OnBusy
 from turnstile.webhooks.url import MAX_URL_CHARACTERS, is_allowed, parse_webhook_url
@@ -115,10 +115,7 @@ class TurnRequest(BaseModel):
         Any,
         AfterValidator(_check_input),
         WithJsonSchema({"oneOf": [{"type": "string", "pattern": r"\S"}, {"type": "object", "minProperties": 1}]}),
-        Field(
-            description="What the user said: text that is not blank, or an object that the handler understands."
-            f" A number, here and in metadata, has {MAX_NUMBER_CHARACTERS} characters at most, its exponent written out."
-        ),
+        Field(description="What the user said: text that is not blank, or an object that the handler understands."),
     ]
     queue: Annotated[str | None, Field(description="One of the declared queues; the usual one when left out.")] = None
     execute_at: Annotated[

@@ -74,11 +74,11 @@ async def test_an_old_ended_turn_goes(database: Database, settings: Settings, st
 
 
 async def test_all_that_belonged_to_it_goes_with_it(database: Database, settings: Settings) -> None:
-    turn_id = await end_turn(database, settings, content="hi", metadata={"none": None})
+    turn_id = await end_turn(database, settings, content="hi", metadata={"none": None, "b": 1e308})
     await database.fetch(
         "INSERT INTO turn_values (turn_id, key, value, fence) VALUES (%(id)s, 'charge', '17', 1)", {"id": turn_id}
     )
-    [before] = await database.fetch("SELECT to_jsonb(t) AS turn FROM turns t", {})
+    [before] = await database.fetch("SELECT to_json(t) AS turn FROM turns t", {})
     await age(database)
 
     await archive(database)

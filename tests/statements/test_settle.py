@@ -247,7 +247,7 @@ async def test_one_reply_that_cannot_be_stored_refuses_the_whole_batch(store: St
 
     with pytest.raises(psycopg.DataError):
         await settle_one(
-            store, turn, Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="\0")
+            store, turn, Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=float("nan"))
         )
 
     assert await store.snapshot() == before

@@ -316,7 +316,7 @@ async def test_a_reply_that_postgres_refuses_fails_alone(database: Database, set
         return await settle(database, make_terms(settings), requests, json.dumps)
 
     call: Batcher[SettleRequest, Settled | Superseded | Held] = Batcher(flush, limit=10)
-    good, bad = SUCCESS, Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="a\x00b")
+    good, bad = SUCCESS, Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=float("nan"))
 
     answers = await asyncio.gather(
         *(

@@ -161,7 +161,7 @@ async def test_the_net_is_twice_the_dwell_of_the_queue(store: Stand, dwell: floa
 
 async def test_what_postgres_cannot_store_refuses_the_whole_batch(store: Stand) -> None:
     with pytest.raises(psycopg.DataError):
-        await submit_all(store, make_submission(QUEUE, content="fine"), make_submission(QUEUE, content="\x00"))
+        await submit_all(store, make_submission(QUEUE, content="fine"), make_submission(QUEUE, content=float("nan")))
 
     assert (await store.snapshot())["turns"] == []
     assert (await store.snapshot())["sessions"] == []

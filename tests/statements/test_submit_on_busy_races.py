@@ -46,7 +46,7 @@ async def rows(database: Database) -> list[dict[str, Any]]:
 async def inputs(database: Database) -> dict[UUID, list[Any]]:
     """Turn -> what the user said in it."""
     said = await database.fetch(
-        "SELECT turn_id, jsonb_agg(content ORDER BY ordinal) AS said FROM messages WHERE role = 'user' GROUP BY 1", {}
+        "SELECT turn_id, json_agg(content ORDER BY ordinal) AS said FROM messages WHERE role = 'user' GROUP BY 1", {}
     )
     return {row["turn_id"]: row["said"] for row in said}
 

@@ -136,18 +136,16 @@ WITH resting AS MATERIALIZED (
 ), going AS MATERIALIZED (SELECT unnest(whole.ids) AS id FROM whole
 ), gone AS (DELETE FROM turns t USING going WHERE t.id = going.id RETURNING t.*
 ), archived AS (
-    -- Without what is empty, half of it; but metadata may have nulls of its own.
+    -- Without what is empty, half of it; but what users have said may have nulls of its own.
     INSERT INTO archived_turns (id, tenant_id, session_id, trace_id, parent_turn_id, ended_at, turn, messages, attempts,
                                 recorded_values, webhooks)
     SELECT g.id, g.tenant_id, g.session_id, g.trace_id, g.parent_turn_id, g.finished_at,
-           jsonb_strip_nulls(to_jsonb(g) - 'metadata') || jsonb_build_object('metadata', g.metadata),
-           (SELECT coalesce(jsonb_agg(to_jsonb(m) - 'turn_id' ORDER BY m.ordinal), '[]') FROM messages m WHERE m.turn_id = g.id),
-           (SELECT coalesce(jsonb_agg(jsonb_strip_nulls(to_jsonb(a) - 'turn_id') ORDER BY a.fence), '[]')
+           (SELECT json_object_agg(key, value) FROM json_each(to_json(g)) WHERE json_typeof(value) <> 'null'),
+           (SELECT coalesce(json_agg(m ORDER BY m.ordinal), '[]') FROM messages m WHERE m.turn_id = g.id),
+           (SELECT coalesce(json_agg(json_strip_nulls(to_json(a)) ORDER BY a.fence), '[]')
               FROM turn_attempts a WHERE a.turn_id = g.id),
-           (SELECT coalesce(jsonb_agg(to_jsonb(v) - 'turn_id' ORDER BY v.created_at, v.key), '[]')
-              FROM turn_values v WHERE v.turn_id = g.id),
-           (SELECT coalesce(jsonb_agg(to_jsonb(w) - 'turn_id' ORDER BY w.generation), '[]')
-              FROM webhooks w WHERE w.turn_id = g.id)
+           (SELECT coalesce(json_agg(v ORDER BY v.created_at, v.key), '[]') FROM turn_values v WHERE v.turn_id = g.id),
+           (SELECT coalesce(json_agg(w ORDER BY w.generation), '[]') FROM webhooks w WHERE w.turn_id = g.id)
       FROM gone g
     RETURNING ended_at
 ), messages_gone AS (

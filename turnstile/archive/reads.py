@@ -31,13 +31,13 @@ _NAMED: LiteralString = """unnest(%(tenants)s::text[], %(ids)s::uuid[]) w (tenan
 
 READ_ARCHIVED: LiteralString = f"""
 SELECT t.*,
-       (SELECT jsonb_agg(m.content ORDER BY m.ordinal) FROM jsonb_populate_recordset(NULL::messages, a.messages) m
+       (SELECT json_agg(m.content ORDER BY m.ordinal) FROM json_populate_recordset(NULL::messages, a.messages) m
          WHERE m.role = 'user' AND m.kind = 'message') AS inputs,
-       (SELECT m.content FROM jsonb_populate_recordset(NULL::messages, a.messages) m
+       (SELECT m.content FROM json_populate_recordset(NULL::messages, a.messages) m
          WHERE m.role = 'assistant' AND m.kind = 'message' ORDER BY m.ordinal DESC LIMIT 1) AS output,
-       (SELECT jsonb_build_object('tries', w.tries, 'delivered_at', w.delivered_at, 'next_try_at', w.due_at, 'error', w.error)
-          FROM jsonb_populate_recordset(NULL::webhooks, a.webhooks) w WHERE w.generation = t.generation) AS webhook
-  FROM {_NAMED} CROSS JOIN LATERAL jsonb_populate_record(NULL::turns, a.turn) t
+       (SELECT json_build_object('tries', w.tries, 'delivered_at', w.delivered_at, 'next_try_at', w.due_at, 'error', w.error)
+          FROM json_populate_recordset(NULL::webhooks, a.webhooks) w WHERE w.generation = t.generation) AS webhook
+  FROM {_NAMED} CROSS JOIN LATERAL json_populate_record(NULL::turns, a.turn) t
 """
 
 READ_ARCHIVED_STANDINGS: LiteralString = f"""

@@ -17,15 +17,12 @@ from uuid import UUID
 import orjson
 
 from turnstile.turn.conversation import HistoryVersion, Message, StoredMessage
+from turnstile.turn.stored_json import encode
 
 MAX_CONTENT_BYTES = 100 * 1024
 """Of a content in Redis. Above it one message would cost every reader of its session more than a query does."""
 
 WHOLE, TAIL = "whole", "tail"
-
-# Made once: json.dumps makes one for each call that asks for anything unusual. Contents are not orjson's: it refuses numbers and
-# halves of characters that Python and Postgres have taken.
-_as_text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ def to_text(message: Message) -> StoredMessage:
         seq=message.seq,
         ordinal=message.ordinal,
         role=message.role,
-        text=_as_text(message.content),
+        text=encode(message.content),
         created_at=message.created_at,
     )
 

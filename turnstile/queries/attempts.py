@@ -13,7 +13,7 @@ SELECT attempt, fence, generation, worker_id, started_at, finished_at, outcome, 
   FROM turn_attempts WHERE turn_id = %(id)s AND {IN_TABLE}
 UNION ALL
 SELECT t.attempt, t.fence, t.generation, t.worker_id, t.started_at, t.finished_at, t.outcome, t.error_class, t.error
-  FROM {OF_TURN} CROSS JOIN LATERAL jsonb_populate_recordset(NULL::turn_attempts, a.attempts) t
+  FROM {OF_TURN} CROSS JOIN LATERAL json_populate_recordset(NULL::turn_attempts, a.attempts) t
  ORDER BY fence
 """
 

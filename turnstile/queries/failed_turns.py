@@ -8,8 +8,8 @@ from uuid import UUID
 from sqlalchemy import Select, exists, or_, select, text
 
 from turnstile.backends.postgres.database import Database
+from turnstile.queries.tables import sessions, turns
 from turnstile.statements.children import HAS_SUCCESSOR
-from turnstile.tables.schema import sessions, turns
 
 _T = turns.alias("t")
 

@@ -13,8 +13,8 @@ from sqlalchemy import ColumnElement, select
 
 from turnstile.archive.reads import IN_TABLE, OF_TURN
 from turnstile.backends.postgres.database import Database
+from turnstile.queries.tables import sessions, turns
 from turnstile.queries.turns import TurnRecord, query_list, read_turn
-from turnstile.tables.schema import sessions, turns
 from turnstile.turn.status import TurnStatus
 
 FIND_TENANTS: LiteralString = """
@@ -28,7 +28,7 @@ SAID: LiteralString = f"""
 SELECT ordinal, role, kind, content, created_at FROM messages WHERE turn_id = %(id)s AND {IN_TABLE}
 UNION ALL
 SELECT m.ordinal, m.role, m.kind, m.content, m.created_at
-  FROM {OF_TURN} CROSS JOIN LATERAL jsonb_populate_recordset(NULL::messages, a.messages) m
+  FROM {OF_TURN} CROSS JOIN LATERAL json_populate_recordset(NULL::messages, a.messages) m
  ORDER BY ordinal
 """
 

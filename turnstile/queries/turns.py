@@ -20,7 +20,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from turnstile.archive.reads import TurnKey, read_archived, read_archived_standings
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, ListTooBroadError
-from turnstile.tables.schema import messages, sessions, turns, webhooks
+from turnstile.queries.tables import messages, sessions, turns, webhooks
 from turnstile.turn.status import TurnStatus
 
 _OUT_OF_TIME = "57014"
@@ -99,7 +99,7 @@ HALTED_BY = (
 ROW = [turns.c[name] for name in TurnRecord.__dataclass_fields__ if name in turns.c]
 """What a TurnRecord has of its own row."""
 _INPUTS = (
-    select(func.jsonb_agg(aggregate_order_by(messages.c.content, messages.c.ordinal)))
+    select(func.json_agg(aggregate_order_by(messages.c.content, messages.c.ordinal)))
     .where(messages.c.turn_id == turns.c.id, messages.c.role == "user", messages.c.kind == "message")
     .scalar_subquery()
     .label("inputs")

@@ -14,7 +14,7 @@ from typing import LiteralString
 from turnstile.backends.postgres.database import Database
 
 ADVANCE: LiteralString = "SELECT advance_sequences(0)"
-"""For `Database(first=...)` of whoever claims turns. The function is of migration 0007."""
+"""For `Database(first=...)` of whoever claims turns. The function is in `sequences.sql` of migration 0001."""
 
 _LAST_FENCE: LiteralString = """
 SELECT coalesce(last_value, 0) AS fence FROM pg_sequences WHERE schemaname = current_schema() AND sequencename = 'fence_seq'

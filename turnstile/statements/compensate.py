@@ -53,12 +53,12 @@ compensation AS MATERIALIZED (
     RETURNING id
 ), compensation_input AS (
     INSERT INTO messages (turn_id, ordinal, role, content)
-    SELECT c.id, 0, 'user', jsonb_build_object(
+    SELECT c.id, 0, 'user', json_build_object(
                'turn_id', c.parent_turn_id, 'session_id', c.session_id, 'generation', c.generation,
                'error_class', c.error_class, 'error', c.error,
-               'inputs', (SELECT coalesce(jsonb_agg(m.content ORDER BY m.ordinal), '[]') FROM messages m
+               'inputs', (SELECT coalesce(json_agg(m.content ORDER BY m.ordinal), '[]') FROM messages m
                            WHERE m.turn_id = c.parent_turn_id AND m.role = 'user' AND m.kind = 'message'),
-               'values', (SELECT coalesce(jsonb_object_agg(v.key, v.value), jsonb_build_object()) FROM turn_values v
+               'values', (SELECT coalesce(json_object_agg(v.key, v.value), json_build_object()) FROM turn_values v
                            WHERE v.turn_id = c.parent_turn_id))
       FROM compensation c JOIN compensation_turn USING (id)
 )"""

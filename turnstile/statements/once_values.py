@@ -15,7 +15,7 @@ READ_VALUES: LiteralString = "SELECT v.key, v.value FROM turn_values v WHERE v.t
 
 RECORD_VALUE: LiteralString = f"""
 INSERT INTO turn_values (turn_id, key, value, fence)
-SELECT t.id, %(key)s, %(value)s::jsonb, t.fence FROM turns t
+SELECT t.id, %(key)s, %(value)s::json, t.fence FROM turns t
  WHERE t.id = %(turn)s AND t.fence = %(fence)s AND {IS_RUNNING}
 ON CONFLICT DO NOTHING
 RETURNING value

@@ -23,7 +23,7 @@ SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t
       SELECT r.* FROM turns r
        WHERE r.tenant_id = w.tenant_id AND r.session_id = w.session_id AND r.status = 'RUNNING' LIMIT 1) t
   LEFT JOIN LATERAL (
-      SELECT jsonb_agg(m.content ORDER BY m.ordinal) AS contents, array_agg(m.ordinal ORDER BY m.ordinal) AS ordinals,
+      SELECT json_agg(m.content ORDER BY m.ordinal) AS contents, array_agg(m.ordinal ORDER BY m.ordinal) AS ordinals,
              array_agg(m.created_at ORDER BY m.ordinal) AS times
         FROM messages m WHERE m.turn_id = t.id AND m.role = 'user' AND m.kind = 'message') said ON true
   LEFT JOIN LATERAL ({LAST_ANSWERED.format(of="t", before="t.seq")}) v ON true

@@ -31,9 +31,9 @@ from turnstile.turn.status import TurnStatus
 SETTLE: LiteralString = f"""
 WITH s AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[], %(statuses)s::text[], %(outcomes)s::text[],
-                         %(replies)s::jsonb[], %(afters)s::float8[], %(refunds)s::bool[], %(faults)s::bool[],
+                         %(replies)s::json[], %(afters)s::float8[], %(refunds)s::bool[], %(faults)s::bool[],
                          %(error_classes)s::text[], %(errors)s::text[], %(dead_letters)s::bool[], %(mores)s::bool[],
-                         %(claims)s::uuid[], %(joinings)s::text[], %(join_policies)s::text[], %(partials)s::jsonb[])
+                         %(claims)s::uuid[], %(joinings)s::text[], %(join_policies)s::text[], %(partials)s::json[])
         s (id, fence, status, outcome, reply, after, refund, fault, error_class, error, dead_letter, more,
            next_claim_id, joining, join_policy, partial)
 ), failing AS MATERIALIZED (
@@ -86,7 +86,7 @@ WITH s AS MATERIALIZED (
     INSERT INTO messages (turn_id, ordinal, role, content)
     SELECT id, (SELECT coalesce(max(m.ordinal), -1) + 1 FROM messages m WHERE m.turn_id = done.id), 'assistant', reply
       FROM done WHERE status = 'SUCCEEDED'
-    RETURNING turn_id, ordinal, role, content::text AS reply, created_at AS replied_at
+    RETURNING turn_id, ordinal, role, created_at AS replied_at
 ), broken_off AS (
     -- What a stopped turn had said so far. Its kind keeps it out of the history.
     INSERT INTO messages (turn_id, ordinal, role, kind, content)
@@ -120,7 +120,7 @@ WITH s AS MATERIALIZED (
     UPDATE turns t SET send_at = clock_timestamp(), sends = 0
       FROM next WHERE t.id = ANY (ARRAY[next.id]) AND NOT next.mine AND {DUE}
 )
-SELECT d.id, d.fence, d.status, d.seq, a.ordinal, a.role, a.reply, a.replied_at,
+SELECT d.id, d.fence, d.status, d.seq, a.ordinal, a.role, a.replied_at,
        EXISTS (SELECT FROM head JOIN turns t ON t.id = ANY (ARRAY[head.id])
                 WHERE head.next_claim_id = d.next_claim_id AND {DUE}
                   AND NOT EXISTS (SELECT FROM next WHERE next.id = head.id)) AS look_again
@@ -152,8 +152,8 @@ class Settled:
     status: TurnStatus
     next: Claim
     reply: StoredMessage | None = field(default=None, compare=False)
-    """What the history has of it now, as Postgres wrote it down. None where nothing was answered, and where the answer was
-    lost: two accounts of one settle may differ in it."""
+    """What the history has of it now. None where nothing was answered, and where the answer was lost: two accounts of one
+    settle may differ in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +177,10 @@ async def settle(
     Raises DatabaseUnavailableError; may then be called again with the same requests, which may have been committed.
     """
     # One commit: a turn is never FAILED without its compensation.
+    parameters = _settle_parameters(terms, requests, encode)
     settled, rows, *_ = await database.fetch_pipelined(
         [
-            (SETTLE, _settle_parameters(terms, requests, encode)),
+            (SETTLE, parameters),
             (READ_CLAIMS, _next_claims(requests)),
             *_compensations(terms, requests),
         ]
@@ -191,12 +192,12 @@ async def settle(
     reread, earlier = await _reread(database, missing) if missing else ({}, {})
     following |= earlier
     results: list[Settled | Superseded | Held] = []
-    for request in requests:
+    for request, text in zip(requests, parameters["replies"], strict=True):
         claim = request.turn.id, request.turn.fence
         next_turn = following.get(request.next_claim_id)
         if (row := committed.get(claim)) is not None:
             idle = NoClaim.LOOK_AGAIN if row["look_again"] else NoClaim.IDLE
-            results.append(Settled(TurnStatus(row["status"]), next_turn or idle, _reply(row)))
+            results.append(Settled(TurnStatus(row["status"]), next_turn or idle, _reply(row, text)))
         elif isinstance(found := reread[claim], TurnStatus):
             # What the lost answer said of the session is lost too.
             idle = NoClaim.LOOK_AGAIN if request.more else NoClaim.IDLE
@@ -206,7 +207,7 @@ async def settle(
     return results
 
 
-def _reply(row: DictRow) -> StoredMessage | None:
+def _reply(row: DictRow, text: str) -> StoredMessage | None:
     if row["ordinal"] is None:
         return None
     return StoredMessage(
@@ -214,7 +215,7 @@ def _reply(row: DictRow) -> StoredMessage | None:
         seq=row["seq"],
         ordinal=row["ordinal"],
         role=row["role"],
-        text=row["reply"],
+        text=text,
         created_at=row["replied_at"],
     )
 

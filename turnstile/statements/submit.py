@@ -10,7 +10,6 @@ Idempotency (at most one turn per Idempotency-Key or client-chosen turn id and t
 submit arrives; the row in `chosen_ids` makes the two meet, and the turn is then born CANCELED, without a place in line.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,6 +31,7 @@ from turnstile.statements.worker_registry import SEEN_SECONDS
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.message import ID_RULE, WakeUp, is_valid_id
+from turnstile.turn.stored_json import encode
 
 DWELL: LiteralString = """
     (SELECT least(coalesce(max(w.dwell_seconds), 0), 900) FROM workers w
@@ -48,8 +48,8 @@ ANSWER: LiteralString = """jsonb_build_object('id', {of}.id, 'session_id', {of}.
 SUBMIT: LiteralString = f"""
 WITH r AS MATERIALIZED (
     SELECT * FROM unnest(%(ords)s::int[], %(ids)s::uuid[], %(tenants)s::text[], %(sessions)s::text[], %(queues)s::text[],
-                         %(keys)s::text[], %(fingerprints)s::bytea[], %(contents)s::jsonb[], %(execute_ats)s::timestamptz[],
-                         %(expires)s::float8[], %(max_attempts)s::int[], %(timeouts)s::float8[], %(metadatas)s::jsonb[],
+                         %(keys)s::text[], %(fingerprints)s::bytea[], %(contents)s::json[], %(execute_ats)s::timestamptz[],
+                         %(expires)s::float8[], %(max_attempts)s::int[], %(timeouts)s::float8[], %(metadatas)s::json[],
                          %(trace_ids)s::text[], %(span_ids)s::text[], %(parent_span_ids)s::text[], %(webhook_urls)s::text[],
                          %(chosens)s::bool[], %(parents)s::uuid[], %(parent_fences)s::bigint[], %(child_keys)s::text[])
         r (ord, id, tenant_id, session_id, queue, key, fingerprint, content, execute_at, expires_in, max_attempts,
@@ -277,12 +277,12 @@ def submit_parameters(submissions: Sequence[Submission], net_seconds: float, see
         "queues": [submission.queue for submission in submissions],
         "keys": [submission.key for submission in submissions],
         "fingerprints": [submission.fingerprint for submission in submissions],
-        "contents": [json.dumps(submission.content) for submission in submissions],
+        "contents": [encode(submission.content) for submission in submissions],
         "execute_ats": [submission.execute_at for submission in submissions],
         "expires": [submission.expires_in_seconds for submission in submissions],
         "max_attempts": [submission.max_attempts for submission in submissions],
         "timeouts": [submission.timeout_seconds for submission in submissions],
-        "metadatas": [json.dumps(submission.metadata or {}) for submission in submissions],
+        "metadatas": [encode(submission.metadata or {}) for submission in submissions],
         "trace_ids": [submission.trace.trace_id for submission in submissions],
         "span_ids": [submission.trace.span_id for submission in submissions],
         "parent_span_ids": [submission.trace.parent_span_id for submission in submissions],

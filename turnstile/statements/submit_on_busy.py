@@ -34,6 +34,7 @@ from turnstile.statements.submit import (
 from turnstile.statements.worker_registry import SEEN_SECONDS
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.on_busy import LastInLine, Merge, OnBusy, Record, Reject, SessionState, decide
+from turnstile.turn.stored_json import encode
 
 TAKE_KEY: LiteralString = """
 INSERT INTO submissions (tenant_id, key, fingerprint, turn_id, answer)
@@ -69,7 +70,7 @@ SELECT t.id, t.queue, t.status = 'PENDING' AND t.fence = 0 AND t.kind = 'turn' A
 ADD_INPUT: LiteralString = f"""
 WITH said AS (
     INSERT INTO messages (turn_id, ordinal, role, content)
-    SELECT %(id)s::uuid, coalesce(max(m.ordinal), -1) + 1, 'user', %(content)s::jsonb
+    SELECT %(id)s::uuid, coalesce(max(m.ordinal), -1) + 1, 'user', %(content)s::json
       FROM messages m WHERE m.turn_id = %(id)s::uuid
 )
 SELECT {ANSWER.format(of="t", execute_at="execute_at")} AS answer FROM turns t WHERE t.id = %(id)s::uuid
@@ -173,7 +174,7 @@ async def _look(connection: Connection, session: Parameters, on_busy: OnBusy, ha
 
 
 async def _add_input(connection: Connection, turn_id: UUID, submission: Submission) -> dict[str, Any]:
-    row = await _first(connection, ADD_INPUT, {"id": turn_id, "content": Jsonb(submission.content)})
+    row = await _first(connection, ADD_INPUT, {"id": turn_id, "content": encode(submission.content)})
     if row is None:
         raise AssertionError(f"turn {turn_id} is locked and gone")
     answer: dict[str, Any] = row["answer"]

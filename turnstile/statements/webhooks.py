@@ -1,7 +1,7 @@
 """Webhooks in the table: what is owed, taken, delivered or given up.
 
-A row is written by a trigger in the commit that ends the turn (migration 0002), one for each generation of it, and says what
-happened then: the turn may move on before anybody is told. A try is counted when it is taken, like an attempt, so that
+A trigger (`webhooks.sql` of migration 0001) writes a row in the commit that ends the turn, one for each generation of it. It says
+what happened then: the turn may move on before anybody is told. A try is counted when it is taken, like an attempt, so that
 a row that takes its deliverer down with it comes to an end, too. A deliverer that dies leaves a `due_at`. What is put off because
 others are under way to the same receiver is not counted.
 """

@@ -13,7 +13,7 @@ MAX_INPUTS = 100
 """Of one turn. What comes after them is a turn of its own: no handler is given a book, and no row is locked for ever."""
 
 MAX_INPUT_BYTES = 256 * 1024
-"""Of one turn's inputs as Postgres prints them; the one that passes it is the last. A claim reads fifty turns at a time."""
+"""Of one turn's inputs as JSON; the one that passes it is the last. A claim reads fifty turns at a time."""
 
 
 class OnBusy(StrEnum):

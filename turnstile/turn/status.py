@@ -1,7 +1,7 @@
 """The states of a turn and the legal ways between them.
 
-Everything that decides whether a status may follow another lives in this file. The database enforces the same table
-with a trigger (migrations 0001 and 0002), the diagram in ARCHITECTURE.md is generated from it, a test fails where they differ.
+Everything that decides whether a status may follow another lives in this file. The database enforces the same table with a
+trigger (`turn_status.sql` of migration 0001), and the diagram in ARCHITECTURE.md is generated from it; tests compare them.
 
 The vocabulary is Google Cloud Batch's, as the asynchronous guideline recommends (G7). There is no hold status: a
 scheduled turn, or one that waits for its retry, is PENDING with a future `execute_at`.

@@ -18,8 +18,9 @@ from turnstile.streaming.stream import Append, Appended
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.stored_json import encode
 from turnstile.worker.attempt.event_buffer import Gathered, deltas, portion
-from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, clean, encode
+from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, clean
 
 MAX_EVENT_BYTES = 65_536
 """Of one JSON event, as JSON (R5)."""

@@ -7,7 +7,7 @@ and then Redis is taken to be away, for all the other turns of the worker as wel
 from collections.abc import Iterable
 
 from turnstile.streaming.event import EventKind, Saying, TurnEvent, pieces
-from turnstile.worker.attempt.reply import encode
+from turnstile.turn.stored_json import encode
 
 MAX_GATHERED = 1000
 """Events that wait for Redis. More, and they give way to one `reset`."""

@@ -13,7 +13,8 @@ from typing import Any
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.once_values import read_values, record_value
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.worker.attempt.reply import clean, count_stored, encode
+from turnstile.turn.stored_json import encode
+from turnstile.worker.attempt.reply import clean
 from turnstile.worker.attempt.signals import ClaimLost
 from turnstile.worker.database_retry import Outlast
 
@@ -64,10 +65,10 @@ class RecordedValues:
         result = compute()
         if inspect.isawaitable(result):
             result = await result
-        value = clean(result, what=f"the value of {key!r}", most=MAX_VALUE_CHARACTERS).value
-        if sum(map(count_stored, [value, *known.values()])) > MAX_ALL_CHARACTERS:
+        text = clean(result, what=f"the value of {key!r}", most=MAX_VALUE_CHARACTERS).text
+        if len(text) + sum(len(encode(value)) for value in known.values()) > MAX_ALL_CHARACTERS:
             raise ValueError(f"the values of one turn may have {MAX_ALL_CHARACTERS} characters in all")
-        turn, text = self._turn, encode(value)
+        turn = self._turn
         recorded = await self._outlast(lambda: record_value(self._database, turn.id, turn.fence, key, text))
         if recorded is None:
             raise ClaimLost("a value could not be recorded: another claim has the turn")

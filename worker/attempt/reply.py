@@ -8,15 +8,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from turnstile.turn.stored_json import MAX_DEPTH, count_characters, is_too_deep
+from turnstile.turn.stored_json import MAX_DEPTH, is_too_deep
 
 MAX_REPLY_CHARACTERS = 1_000_000
-"""As JSON, with its numbers as Postgres prints them. A single number has no bound, unlike one of a request: a probability of
-1e-300 is a fair answer, and it was paid for."""
+"""As JSON."""
 
 # Made once: json.dumps makes one for each call that asks for anything unusual.
 _as_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-_as_short_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class UnfitReplyError(ValueError):
@@ -47,8 +45,6 @@ def clean(reply: Any, *, what: str = "the reply", most: int = MAX_REPLY_CHARACTE
     if is_too_deep(reply):
         raise UnfitReplyError(f"{what} is nested more than {MAX_DEPTH} levels deep")
     try:
-        if (written_out := count_characters(text)) > most:
-            raise UnfitReplyError(f"{what} has {written_out} characters with its numbers written out, more than {most}")
         # The common case costs one look at the text that was made anyway.
         if "\\u0000" not in text and not _has_surrogate(text):
             return CleanReply(reply, 0, text)
@@ -62,16 +58,6 @@ def clean(reply: Any, *, what: str = "the reply", most: int = MAX_REPLY_CHARACTE
 def clean_partial(said: str | None) -> str | None:
     """The same for what a stopped turn had said so far, cut where a reply would be refused; None if that is nothing."""
     return _scrub(said[:MAX_REPLY_CHARACTERS])[0] or None if said else None
-
-
-def encode(value: Any) -> str:
-    """The JSON text of a reply, for Postgres."""
-    return _as_short_text(value)
-
-
-def count_stored(value: Any) -> int:
-    """How many characters a value has as Postgres prints it."""
-    return count_characters(encode(value))
 
 
 def _has_surrogate(text: str) -> bool:

@@ -17,8 +17,8 @@ from turnstile.turn.status import TurnStatus
 EVIDENCE: LiteralString = """
 SELECT t.id, t.session_id, t.seq, t.status, t.attempt, t.generation, t.created_at, t.started_at, t.finished_at,
        t.dead_lettered_at,
-       (SELECT jsonb_agg(m.content ORDER BY m.ordinal) FROM messages m WHERE m.turn_id = t.id AND m.role = 'user') AS said,
-       (SELECT jsonb_agg(m.content ORDER BY m.ordinal) FROM messages m
+       (SELECT json_agg(m.content ORDER BY m.ordinal) FROM messages m WHERE m.turn_id = t.id AND m.role = 'user') AS said,
+       (SELECT json_agg(m.content ORDER BY m.ordinal) FROM messages m
          WHERE m.turn_id = t.id AND m.role = 'assistant') AS answered,
        (SELECT count(*) FROM turn_attempts a WHERE a.turn_id = t.id AND a.outcome = 'succeeded') AS settled,
        (SELECT count(*) FROM turn_attempts a WHERE a.turn_id = t.id AND a.outcome = 'lost') AS lost_attempts

@@ -86,17 +86,17 @@ async def test_behind_a_long_transaction_it_gives_way_with_nothing_half_done(
     turnstile: Turnstile, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnstile.migrations.giving_way.LOCK_TIMEOUT", "100ms")
-    two_down = ("migrate", "--down", "--revision", "0003", "--yes")
+    down = ("migrate", "--down", "--revision", "base", "--yes")
 
     with psycopg.connect(settings.database_url) as dump:
         dump.execute("LOCK TABLE turns IN ACCESS SHARE MODE")
-        ran = await asyncio.wait_for(turnstile(*two_down), 30)
+        ran = await asyncio.wait_for(turnstile(*down), 30)
     kept = await database.fetch("SELECT to_regclass('archived_turns') IS NOT NULL AS yes", {})
-    again = await turnstile(*two_down)
+    again = await turnstile(*down)
 
     assert (ran.code, len(ran.err.splitlines())) == (4, 1)
     assert "nothing half done: run it again" in ran.err
-    # It had been dropped when the second step met the lock.
+    # The archive had been dropped when the lock on the turns was met.
     assert kept[0]["yes"]
     assert again.code == 0, again.err
 
@@ -134,7 +134,7 @@ async def test_one_that_is_ended_while_it_waits_is_gone_from_the_server_too(
 
 
 async def test_the_sql_for_doing_it_by_hand_gives_way_too(turnstile: Turnstile) -> None:
-    await turnstile("migrate", "--down", "--revision", "0003", "--yes")
+    await turnstile("migrate", "--down", "--revision", "base", "--yes")
 
     printed = (await turnstile("migrate", "--sql")).out
 
@@ -145,7 +145,7 @@ async def test_the_sql_for_doing_it_by_hand_gives_way_too(turnstile: Turnstile) 
 
 
 @pytest.mark.parametrize(
-    "options", [(), ("--sql",), ("--down", "--revision", "0003", "--yes")], ids=["up", "sql", "down"]
+    "options", [(), ("--sql",), ("--down", "--revision", "base", "--yes")], ids=["up", "sql", "down"]
 )
 async def test_tables_of_a_later_program_are_left_alone_in_one_line(
     turnstile: Turnstile, database: Database, options: tuple[str, ...]

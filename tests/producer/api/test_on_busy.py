@@ -24,7 +24,7 @@ async def text(client: AsyncClient, on_busy: str, content: str = "x", key: str |
 
 async def contents(database: Database) -> list[list[Any]]:
     rows = await database.fetch(
-        "SELECT jsonb_agg(m.content ORDER BY m.ordinal) AS said FROM turns t JOIN messages m ON m.turn_id = t.id"
+        "SELECT json_agg(m.content ORDER BY m.ordinal) AS said FROM turns t JOIN messages m ON m.turn_id = t.id"
         " GROUP BY t.seq ORDER BY t.seq",
         {},
     )

@@ -74,6 +74,20 @@ async def test_a_turn_shows_its_input_before_and_after_its_end(
     assert "input" not in (await client.get("/v1/turns")).json()["turns"][0]
 
 
+async def test_json_comes_back_with_its_numbers_and_the_order_of_its_keys(
+    client: AsyncClient, database: Database, settings: Settings
+) -> None:
+    said = {"b": [1e308, -1e-300, -0.0, 10**40], "a": {"longer": None, "c": "\u00fc"}}
+    turn = (await client.post(PATH, json={"input": said, "metadata": said})).json()["id"]
+    await end(database, settings, "s", succeed(said))
+
+    body = (await client.get(f"/v1/turns/{turn}")).json()
+    shown = (await client.get("/v1/sessions/s/messages")).json()["messages"]
+
+    values = [body["input"], body["metadata"], body["output"], *(message["content"] for message in shown)]
+    assert [str(value) for value in values] == [str(said)] * 5
+
+
 async def test_merged_inputs_are_shown_as_the_handler_gets_them(client: AsyncClient) -> None:
     await client.post(PATH, json={"input": "busy with this"})
     await client.post(PATH, json={"input": "one", "on_busy": "merge"})

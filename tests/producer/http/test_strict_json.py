@@ -3,7 +3,6 @@
 import json
 import time
 import tracemalloc
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ values = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(10**100), 10**100)
-    | st.floats(allow_nan=False, allow_infinity=False).filter(lambda number: len(f"{Decimal(repr(number)):f}") <= 128)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | text,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4),
     max_leaves=20,
@@ -91,17 +90,7 @@ def test_what_is_not_json(data: bytes) -> None:
         (b'{"a": 1, "\\u0061": 1}', None),
         (b"[1e400]", None),
         (b"[-1e400]", None),
-        (b"1" * 129, None),
-        (b"0." + b"1" * 200, None),
-        (b"[1e308]", None),
-        (b'{"a": -1e-300}', None),
-        (b"1e128", None),
-        (b"1e-127", None),
-        (b"-1e127", None),
-        (b"0." + b"0" * 120 + b"1e-6", None),
-        (b"0e-127", None),
-        (b"1e999999999", None),
-        (b"1e-999999999", None),
+        (b"1" * 5000, None),
         (b"1e" + b"9" * 120, None),
     ],
 )
@@ -111,11 +100,8 @@ def test_what_is_json_but_can_not_be_stored_the_same(data: bytes, pointer: str |
     assert caught.value.pointer == pointer
 
 
-@pytest.mark.parametrize(
-    "number",
-    ["1e30", "1e127", "-1e126", "1e-126", "-0e-5", "0e999", "0." + "0" * 125 + "1", "1" * 128, "-" + "1" * 127],
-)
-def test_a_number_may_have_128_characters_when_it_is_written_out(number: str) -> None:
+@pytest.mark.parametrize("number", ["1e308", "-1e-300", "0e999", "0." + "1" * 5000, "1" * 4000])
+def test_a_number_is_as_long_as_python_reads_it(number: str) -> None:
     assert parse(number.encode()) == json.loads(number)
 
 

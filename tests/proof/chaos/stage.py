@@ -15,11 +15,11 @@ from uuid import uuid4
 import boto3
 import psycopg
 
-from tests.conftest import migrate
 from tests.proof.chaos import audit
 from tests.proof.chaos.terms import Addresses, Options, Queue, Wiring
 from tests.proof.proxy.control import ProxyControl
 from turnstile.ops.dev.stack.stack import LocalStack, down, up
+from turnstile.ops.migration_run import apply
 
 TEMPLATE = "template_chaos"
 ROLE = "product"
@@ -152,7 +152,7 @@ def _make_database(stack: LocalStack, name: str) -> None:
         if known is None:
             connection.execute(f"CREATE ROLE {ROLE} LOGIN")
             url = stack.postgres.create_database(TEMPLATE)
-            migrate(url)
+            apply(url)
             audit.install(url)
             with psycopg.connect(url, autocommit=True) as template:
                 template.execute(GRANTS)

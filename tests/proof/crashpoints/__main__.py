@@ -91,9 +91,9 @@ def _warm_up(stack: "LocalStack") -> None:
     import boto3
     import botocore.session
 
-    from tests.conftest import migrate
     from tests.proof.chaos import audit
     from tests.proof.crashpoints.terms import TEMPLATE
+    from turnstile.ops.migration_run import apply
 
     for module in LATE_IMPORTS:
         importlib.import_module(module)
@@ -103,7 +103,7 @@ def _warm_up(stack: "LocalStack") -> None:
     boto3.session.Session(botocore_session=session).client("sqs", endpoint_url=stack.sqs.address).close()
     botocore.session.get_session = lambda: session
     url = stack.postgres.create_database(TEMPLATE)
-    migrate(url)
+    apply(url)
     audit.install(url)
     gc.collect()
     gc.freeze()

@@ -42,7 +42,7 @@ from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.message import WakeUp
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
-from turnstile.worker.attempt.reply import encode
+from turnstile.turn.stored_json import encode
 
 Value = TypeVar("Value")
 

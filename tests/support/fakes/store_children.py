@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.support.fakes.store_clock import interval
-from tests.support.fakes.store_rows import MessageRow, TurnRow, ValueRow, columns, jsonb
+from tests.support.fakes.store_rows import MessageRow, TurnRow, ValueRow, columns, json_value
 from tests.support.fakes.store_tables import Tables
 from turnstile.turn.status import TurnStatus
 
@@ -34,7 +34,7 @@ def read_values(tables: Tables, parameters: Parameters) -> Rows:
 
 def record_value(tables: Tables, parameters: Parameters) -> Rows:
     """RECORD_VALUE."""
-    value = jsonb(parameters["value"])
+    value = json_value(parameters["value"])
     if not holds(tables, parameters["turn"], parameters["fence"]):
         return []
     row = ValueRow(parameters["turn"], parameters["key"], value, parameters["fence"], tables.now())

@@ -1,6 +1,5 @@
 """The fake store's claim, renew and settle: `statements.claim`, `statements.renew_lease`, `statements.settle`."""
 
-import json
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Any
@@ -17,7 +16,7 @@ from tests.support.fakes.store_rows import (
     by_id,
     by_seq,
     columns,
-    jsonb,
+    json_value,
 )
 from tests.support.fakes.store_submit import last_answered
 from tests.support.fakes.store_tables import Tables
@@ -210,8 +209,8 @@ def settle(tables: Tables, parameters: Parameters) -> Rows:
     ]
     for one in asked:
         # Before anything is written: one reply that can't be stored refuses the whole statement.
-        one["replies"] = jsonb(one["replies"])
-        one["partials"] = None if one["partials"] is None else jsonb(one["partials"])
+        one["replies"] = json_value(one["replies"])
+        one["partials"] = None if one["partials"] is None else json_value(one["partials"])
     answers: Rows = []
     heads: list[tuple[TurnRow, dict[str, Any]]] = []
     for one in asked:
@@ -231,12 +230,11 @@ def settle(tables: Tables, parameters: Parameters) -> Rows:
 
 def _reply(tables: Tables, row: TurnRow) -> dict[str, Any]:
     if row.status is not SUCCEEDED:
-        return dict.fromkeys(("seq", "ordinal", "role", "reply", "replied_at"))
+        return dict.fromkeys(("seq", "ordinal", "role", "replied_at"))
     reply = tables.messages[row.id][-1]
     return {
         **columns(reply, ("ordinal", "role")),
         "seq": row.seq,
-        "reply": json.dumps(reply.content, ensure_ascii=False),
         "replied_at": tables.to_datetime(reply.created_at),
     }
 

@@ -17,7 +17,7 @@ from tests.support.fakes.store_rows import (
     SubmissionRow,
     TurnRow,
     columns,
-    jsonb,
+    json_value,
 )
 from tests.support.fakes.store_tables import Tables
 from turnstile.statements import prune as forgetting
@@ -42,7 +42,7 @@ def submit(tables: Tables, parameters: Parameters) -> Rows:
     ]
     for one in asked:
         # Before anything is written: one value that can't be stored refuses the whole statement.
-        one["contents"], one["metadatas"] = jsonb(one["contents"]), jsonb(one["metadatas"])
+        one["contents"], one["metadatas"] = json_value(one["contents"]), json_value(one["metadatas"])
     # What was there before the statement: an id that comes twice in it is not free, whatever became of the first.
     seen: set[UUID] = set()
     answers: Rows = []
@@ -61,7 +61,7 @@ def submit(tables: Tables, parameters: Parameters) -> Rows:
 
 def stored(content: Any) -> Any:
     """A `Jsonb` as it stands in the table."""
-    return jsonb(json.dumps(content.obj))
+    return json_value(json.dumps(content.obj))
 
 
 def _record(tables: Tables, asked: dict[str, Any], net_seconds: float, seen_seconds: float) -> TurnRow | None:

@@ -1,14 +1,13 @@
 """The fake store's submit with a policy (`statements.submit_on_busy`)."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from tests.support.fakes.store_rows import MessageRow, SubmissionRow
+from tests.support.fakes.store_rows import MessageRow, SubmissionRow, json_value
 from tests.support.fakes.store_submit import answer_of, stored
 from tests.support.fakes.store_tables import Tables
 from turnstile.turn.status import TurnStatus
-from turnstile.turn.stored_json import count_characters
+from turnstile.turn.stored_json import encode
 
 Parameters = Mapping[str, Any]
 Rows = list[dict[str, Any]]
@@ -52,7 +51,7 @@ def lock_last(tables: Tables, parameters: Parameters) -> Rows:
     row = session.open[-1]
     untouched = row.status is TurnStatus.PENDING and row.fence == 0 and row.kind == "turn"
     inputs = [said.content for said in tables.messages.get(row.id, ()) if said.role == "user"]
-    input_bytes = sum(_printed_bytes(content) for content in inputs)
+    input_bytes = sum(len(encode(content).encode()) for content in inputs)
     return [
         {
             "id": row.id,
@@ -64,15 +63,10 @@ def lock_last(tables: Tables, parameters: Parameters) -> Rows:
     ]
 
 
-def _printed_bytes(content: Any) -> int:
-    text = json.dumps(content, ensure_ascii=False)
-    return len(text.encode()) - len(text) + count_characters(text)
-
-
 def add_input(tables: Tables, parameters: Parameters) -> Rows:
     """ADD_INPUT."""
     row = tables.turns[parameters["id"]]
-    content = stored(parameters["content"])
+    content = json_value(parameters["content"])
     ordinal = max((said.ordinal for said in tables.messages.get(row.id, ())), default=-1) + 1
     tables.insert_message(MessageRow(row.id, ordinal, "user", content, tables.now()))
     return [{"answer": answer_of(tables, row)}]

@@ -1,7 +1,6 @@
 """A reply is made fit for storage, or refused with a reason."""
 
 import json
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.factories import nest
 from turnstile.turn.stored_json import MAX_DEPTH
-from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean, encode
+from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean
 
 # `st.characters()` has all of Unicode: control characters (Cc) and lone surrogates (Cs) too.
 any_text = st.text(st.characters())
@@ -34,7 +33,7 @@ def texts_in(value: Any) -> list[str]:
 @settings(deadline=None)
 @given(json_of(any_text | unfit_text))
 def test_a_cleaned_reply_can_be_stored(reply: Any) -> None:
-    text = encode(clean(reply).value)
+    text = clean(reply).text
 
     assert b"\x00" not in text.encode()
     assert not any("\x00" in found for found in texts_in(json.loads(text)))
@@ -95,12 +94,12 @@ def test_a_reply_that_holds_itself_is_unfit() -> None:
         clean(reply)
 
 
-@pytest.mark.parametrize(("bottom", "cleaned"), [("fine", "fine"), ("unfit \x00", "unfit "), (1e308, 1e308)])
+@pytest.mark.parametrize(("bottom", "cleaned"), [("fine", "fine"), ("unfit \x00", "unfit ")])
 def test_a_reply_may_be_as_deep_as_the_limit(bottom: Any, cleaned: Any) -> None:
     assert clean(nest(bottom, MAX_DEPTH)).value == nest(cleaned, MAX_DEPTH)
 
 
-@pytest.mark.parametrize("bottom", ["fine", "unfit \x00", 1e308, {}])
+@pytest.mark.parametrize("bottom", ["fine", "unfit \x00", {}])
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 700])
 def test_a_deeper_reply_is_unfit(bottom: Any, depth: int) -> None:
     levels = depth - 1 if bottom == {} else depth
@@ -122,17 +121,6 @@ def test_a_reply_may_be_as_long_as_the_limit_and_no_longer() -> None:
         clean(longest + "x")
 
 
-@pytest.mark.parametrize("number", [1e308, 5e-324])
-def test_a_reply_counts_as_postgres_writes_its_numbers_out(number: float) -> None:
-    written_out = len(f"{Decimal(repr(number)):f}")
-    enough = MAX_REPLY_CHARACTERS // (written_out + len(", "))
-    assert clean([number] * enough).value == [number] * enough
-
-    with pytest.raises(UnfitReplyError, match=r"characters with its numbers written out, more than 1000000"):
-        clean([number] * (enough + 1))
-    with pytest.raises(UnfitReplyError, match=f"^metadata has {written_out + 5} characters"):
-        clean([number, 1], what="metadata", most=written_out)
-
-
-def test_a_reply_is_stored_as_the_characters_it_has() -> None:
-    assert encode({"a": "ü"}) == '{"a":"ü"}'
+def test_what_is_too_long_is_named() -> None:
+    with pytest.raises(UnfitReplyError, match="metadata has 6 characters, more than 5"):
+        clean([1, 2], what="metadata", most=5)

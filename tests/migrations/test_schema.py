@@ -1,4 +1,4 @@
-"""The schema: migrations up and down, the models beside them, and what the database refuses by itself."""
+"""The schema: migrations up and down, and what the database refuses by itself."""
 
 from collections.abc import Iterator
 from typing import Any, LiteralString
@@ -6,17 +6,10 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.migration import MigrationContext
 from psycopg.rows import dict_row
-from sqlalchemy import create_engine
-from sqlalchemy.pool import NullPool
 
-from tests.conftest import ROOT
 from tests.support.stacks.stack import Stack
-from turnstile.tables.schema import metadata
+from turnstile.ops.migration_run import apply
 from turnstile.turn.status import TRANSITIONS, TurnStatus
 
 Connection = psycopg.Connection[dict[str, Any]]
@@ -30,19 +23,7 @@ SELECT 'function', p.proname FROM pg_proc p WHERE p.pronamespace = 'public'::reg
 ORDER BY 1, 2
 """
 
-COLUMNS: LiteralString = r"""
-SELECT table_name, column_name, data_type, is_nullable, is_identity,
-       regexp_replace(column_default, '^''(.*)''::[a-z ]+$', '\1') AS "default"
-  FROM information_schema.columns
- WHERE table_schema = 'public' AND table_name NOT LIKE 'alembic%' ORDER BY 1, 2
-"""
-
 INDEXES: LiteralString = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1"
-
-CONSTRAINTS: LiteralString = """
-SELECT conrelid::regclass::text AS of, conname, pg_get_constraintdef(oid) AS means FROM pg_constraint
- WHERE connamespace = 'public'::regnamespace AND contype <> 'n' ORDER BY 1, 2
-"""
 
 LEGAL_WAY_TO = {
     TurnStatus.PENDING: (),
@@ -87,17 +68,6 @@ def bare_url(stack: Stack) -> Iterator[str]:
     stack.postgres.drop_database(name)
 
 
-def alembic(url: str) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(ROOT / "migrations"))
-    config.set_main_option("sqlalchemy.url", driver(url))
-    return config
-
-
-def driver(url: str) -> str:
-    return url.replace("postgresql://", "postgresql+psycopg://")
-
-
 def look(url: str, statement: LiteralString) -> list[dict[str, Any]]:
     with psycopg.connect(url, row_factory=dict_row) as opened:
         return opened.execute(statement).fetchall()
@@ -137,14 +107,13 @@ def allows(connection: Connection, statement: LiteralString, parameters: dict[st
 
 
 def test_the_migrations_go_up_and_down_and_up_again(bare_url: str) -> None:
-    config = alembic(bare_url)
     before = look(bare_url, CATALOG)
 
-    command.upgrade(config, "head")
+    apply(bare_url)
     up = look(bare_url, CATALOG)
-    command.downgrade(config, "base")
+    apply(bare_url, "base", down=True)
     down = look(bare_url, CATALOG)
-    command.upgrade(config, "head")
+    apply(bare_url)
 
     assert down == before == []
     assert look(bare_url, CATALOG) == up != []
@@ -153,28 +122,9 @@ def test_the_migrations_go_up_and_down_and_up_again(bare_url: str) -> None:
 def test_an_upgrade_of_what_is_up_to_date_changes_nothing(database_url: str) -> None:
     before = look(database_url, CATALOG)
 
-    command.upgrade(alembic(database_url), "head")
+    apply(database_url)
 
     assert look(database_url, CATALOG) == before
-
-
-def test_alembic_finds_no_difference_between_models_and_migrations(database_url: str) -> None:
-    engine = create_engine(driver(database_url), poolclass=NullPool)
-    with engine.connect() as connection:
-        context = MigrationContext.configure(
-            connection, opts={"compare_type": True, "compare_server_default": True, "target_metadata": metadata}
-        )
-
-        assert compare_metadata(context, metadata) == []
-
-
-@pytest.mark.parametrize("what", [COLUMNS, INDEXES, CONSTRAINTS], ids=["columns", "indexes", "constraints"])
-def test_models_and_migrations_make_the_same(what: LiteralString, database_url: str, bare_url: str) -> None:
-    """What alembic does not compare: conditions of indexes, checks, names."""
-    metadata.create_all(create_engine(driver(bare_url), poolclass=NullPool))
-
-    migrated = [row for row in look(database_url, what) if "alembic" not in str(row)]
-    assert look(bare_url, what) == migrated
 
 
 def test_no_index_names_the_lease(connection: Connection) -> None:

@@ -1,15 +1,8 @@
-"""Fences and versions that never come twice, whatever the database is restored to."""
+-- Fences and memory versions that never come twice, whatever the database is restored to (ADR 0060).
 
-from alembic import op
-
-revision = "0007"
-down_revision = "0006"
-
-# Called on each connection of a worker before anything else (`turnstile/statements/advance_fences.py`), by a role that may draw
-# from the sequences and not set them: hence SECURITY DEFINER. The lock keeps two calls apart: the one that looked first and set
-# last would take the sequence back. Draws go on meanwhile; 100,000 of them between the look and the set would be needed to be
-# overtaken.
-UPGRADE = """
+-- Called on each connection of a worker before anything else (turnstile/statements/advance_fences.py), by a role that may draw from
+-- the sequences and not set them: hence SECURITY DEFINER. The lock keeps two calls apart: the one that looked first and set last
+-- would take the sequence back. Draws go on meanwhile; 100,000 of them between the look and the set would be needed to be overtaken.
 CREATE FUNCTION advance_sequences(at_least bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
@@ -28,16 +21,3 @@ BEGIN
     END IF;
     RETURN (SELECT last_value FROM fence_seq);
 END $$;
-"""
-
-DOWNGRADE = """
-DROP FUNCTION advance_sequences;
-"""
-
-
-def upgrade() -> None:
-    op.execute(UPGRADE)
-
-
-def downgrade() -> None:
-    op.execute(DOWNGRADE)

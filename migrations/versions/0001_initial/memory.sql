@@ -1,15 +1,8 @@
-"""The durable items of sessions' working memories."""
+-- The durable items of sessions' working memories.
 
-from alembic import op
-
-revision = "0003"
-down_revision = "0002"
-
-UPGRADE = """
 CREATE SEQUENCE memory_version_seq AS bigint;
 
-ALTER TABLE sessions ADD COLUMN memory_version bigint NOT NULL DEFAULT 0;
-
+-- A deleted item stays for a while, without content.
 CREATE TABLE memory_items (
     tenant_id  text NOT NULL,
     session_id text NOT NULL,
@@ -28,18 +21,3 @@ CREATE TABLE memory_items (
     PRIMARY KEY (tenant_id, session_id, kind, key)
 );
 CREATE INDEX memory_items_expires_at ON memory_items (expires_at);
-"""
-
-DOWNGRADE = """
-DROP TABLE memory_items;
-ALTER TABLE sessions DROP COLUMN memory_version;
-DROP SEQUENCE memory_version_seq;
-"""
-
-
-def upgrade() -> None:
-    op.execute(UPGRADE)
-
-
-def downgrade() -> None:
-    op.execute(DOWNGRADE)

@@ -1,0 +1,30 @@
+"""The tables as they are first released. Each file of the folder `0001_initial` is one area of the schema."""
+
+from pathlib import Path
+
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+# Triggers and functions name tables of the files before theirs.
+AREAS = (
+    "turns", "turn_status", "messages", "attempts", "submissions", "webhooks", "memory", "operations", "archive", "sequences",
+)  # fmt: skip
+
+DOWNGRADE = """
+DROP TABLE archived_turns;
+DROP TABLE redrives, workers, memory_items, webhooks, chosen_ids, submissions, turn_traces, turn_attempts, turn_values, messages,
+           turns, sessions;
+DROP FUNCTION advance_sequences, turns_owe_webhook, turns_refuse_illegal_transition, turns_refuse_illegal_birth;
+DROP SEQUENCE fence_seq, memory_version_seq;
+"""
+
+
+def upgrade() -> None:
+    for area in AREAS:
+        op.execute(Path(__file__).with_suffix("").joinpath(f"{area}.sql").read_text("utf-8"))
+
+
+def downgrade() -> None:
+    op.execute(DOWNGRADE)

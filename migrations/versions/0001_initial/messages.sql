@@ -1,0 +1,22 @@
+-- What users, handlers and `ctx.once` have said. It is json and not jsonb: a value comes back as the text that it was, with its
+-- numbers and the order of its keys. jsonb writes `1e308` out with 309 digits.
+
+CREATE TABLE messages (
+    turn_id    uuid NOT NULL,
+    ordinal    integer NOT NULL,
+    role       text NOT NULL,
+    kind       text NOT NULL DEFAULT 'message',
+    content    json NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (turn_id, ordinal),
+    CONSTRAINT messages_role_known CHECK (role IN ('user', 'assistant'))
+);
+
+CREATE TABLE turn_values (
+    turn_id    uuid NOT NULL,
+    key        text NOT NULL,
+    value      json NOT NULL,
+    fence      bigint NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (turn_id, key)
+);

@@ -1,0 +1,24 @@
+-- What operators look at: the workers that run, and the redrives that were asked for.
+
+CREATE TABLE workers (
+    worker_id     text NOT NULL PRIMARY KEY,
+    queue         text NOT NULL,
+    host          text NOT NULL,
+    pid           integer NOT NULL,
+    slots         integer NOT NULL,
+    busy          integer NOT NULL DEFAULT 0,
+    dwell_seconds double precision NOT NULL DEFAULT 0,
+    draining      boolean NOT NULL DEFAULT false,
+    started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    seen_at       timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+CREATE TABLE redrives (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue        text,
+    requested_by text NOT NULL,
+    filter       jsonb NOT NULL,
+    turn_ids     uuid[] NOT NULL DEFAULT '{}'::uuid[],
+    started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    finished_at  timestamptz
+);
