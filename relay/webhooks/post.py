@@ -117,8 +117,12 @@ class WebhookPost:
         sent = {"User-Agent": "Turnstile", "Content-Type": "application/json", **headers}
         try:
             # Without `auto_decompress`: a few bytes of a response may unpack to gigabytes.
-            async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as http:
-                response = await http.post(url, data=body, headers=sent, timeout=timeout, allow_redirects=False)
+            async with (
+                aiohttp.ClientSession(
+                    connector=connector, headers=sent, timeout=timeout, auto_decompress=False
+                ) as http,
+                http.post(url, data=body, allow_redirects=False) as response,
+            ):
                 return response.status
         except (aiohttp.ClientError, OSError) as error:
             raise NotPostedError(_reason(error)) from None
