@@ -1,158 +1,147 @@
-"""One POST to an address that a client named, as carefully as that must be done.
+"""One POST of a webhook, to an address that a client chose (ADR 0029).
 
-The name is resolved once; one address among the answers that is not public refuses them all; and the connection goes to an
-address that was judged, never to the name again, so that a resolver that answers otherwise a moment later gains nothing. The
-certificate is checked for the name all the same. No redirect is followed, no proxy asked, and of the answer nothing is read
-but its status. Python's own `asyncio` and `ssl`: an HTTP client would resolve, redirect and pool by itself.
+The name is looked up once, and aiohttp connects to the addresses that were checked, never to the name again: a resolver that
+answers otherwise a moment later gains nothing. The certificate is checked for the name. No redirect is followed, no proxy is
+used, no cookie is kept, and only the status of the response is read.
 """
 
 import asyncio
 import socket
 import ssl
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import suppress
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
 
 from turnstile.errors import TurnstileError
 from turnstile.webhooks.url import WebhookTarget, is_public
 
+CONCURRENT = 64
+"""Posts at a time in a process."""
 TOTAL_SECONDS = 15.0
-"""From the resolver to the status line."""
+"""From the lookup of the name to the status line."""
 CONNECT_SECONDS = 5.0
-"""For each of the addresses."""
-MAX_HEADER_BYTES = 16_384
-RESOLVER_THREADS = 64
-"""How many may post at once without that one waits for another's name."""
 
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+LookUp = Callable[[str], Sequence[str]]
+"""The addresses of a name. Blocks. Raises OSError."""
 
 
 class NotPostedError(TurnstileError):
-    """No status came back; the message is a class of failures in a word or two, and quotes nobody."""
+    """There is no status. The message names a class of failures and quotes neither the address nor the receiver."""
 
 
-class WebhookPost:
-    """Posts. `resolve`, `may_reach` and `tls` are for tests: no setting reaches them."""
+class PublicAddresses(AbstractResolver):
+    """Refuses a name if one of its addresses may not be reached."""
 
-    def __init__(
-        self,
-        *,
-        resolve: Resolve | None = None,
-        may_reach: Callable[[str], bool] = is_public,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        # Threads of its own: a resolver that hangs must not take up those that others wait for.
-        self._threads = ThreadPoolExecutor(RESOLVER_THREADS, "webhook-resolver")
-        self._hanging: defaultdict[str, set[asyncio.Future[list[str]]]] = defaultdict(set)
-        self._resolve = resolve or self._ask_resolver
+    def __init__(self, look_up: LookUp, may_reach: Callable[[str], bool]) -> None:
+        self._look_up = look_up
         self._may_reach = may_reach
-        self._tls = tls or ssl.create_default_context()
+        # Not the event loop's threads: handlers fill the default ones, and names that hang would keep a worker from SQS, Redis
+        # and Postgres.
+        self._threads = ThreadPoolExecutor(CONCURRENT, "webhook-resolver")
+        self._lookups: dict[str, asyncio.Future[Sequence[str]]] = {}
 
-    def close(self) -> None:
-        """Lets go of the threads."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def __call__(self, target: WebhookTarget, headers: Mapping[str, str], body: bytes) -> int:
-        """The status of the answer. Raises NotPostedError, within TOTAL_SECONDS."""
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The addresses of all families. Raises NotPostedError."""
+        # Nothing can stop a lookup. One that hangs keeps one thread, however many posts wait for that name.
+        lookup = self._lookups.get(host) or self._begin(host)
         try:
-            async with asyncio.timeout(TOTAL_SECONDS):
-                addresses = await self._judged_addresses(target)
-                return await self._post(addresses, target, _request(target, headers, body))
-        except TimeoutError:
-            raise NotPostedError("timeout") from None
-
-    async def let_go(self, host: str) -> None:
-        """Until no thread asks for this name any more whose post has timed out: nothing can stop it, and it is one of few."""
-        if hanging := self._hanging.get(host):
-            await asyncio.wait(hanging)
-
-    async def _judged_addresses(self, target: WebhookTarget) -> Sequence[str]:
-        try:
-            addresses = await self._resolve(target.host, target.port)
+            addresses = await asyncio.shield(lookup)
         except (OSError, UnicodeError):
-            raise NotPostedError("name not resolved") from None
+            addresses = []
         if not addresses:
             raise NotPostedError("name not resolved")
         if not all(self._may_reach(address) for address in addresses):
             raise NotPostedError("address refused")
-        return addresses
+        flags = socket.AI_NUMERICHOST
+        return [
+            ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=flags)
+            for address in addresses
+        ]
 
-    async def _post(self, addresses: Sequence[str], target: WebhookTarget, request: bytes) -> int:
-        reader, writer = await self._connect(addresses, target)
+    async def close(self) -> None:
+        """Releases the threads; a lookup that hangs is left behind."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, host: str) -> "asyncio.Future[Sequence[str]]":
+        lookup = asyncio.get_running_loop().run_in_executor(self._threads, self._look_up, host)
+        self._lookups[host] = lookup
+        lookup.add_done_callback(lambda _: self._lookups.pop(host))
+        return lookup
+
+
+def _ask_system(host: str) -> Sequence[str]:
+    return [str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+
+
+class WebhookPost:
+    """Posts. The arguments are for tests: no setting reaches them."""
+
+    def __init__(
+        self,
+        *,
+        look_up: LookUp = _ask_system,
+        may_reach: Callable[[str], bool] = is_public,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._may_reach = may_reach
+        self._resolver = PublicAddresses(look_up, may_reach)
+        self._tls = tls or ssl.create_default_context()
+
+    async def close(self) -> None:
+        """To be called when no post is under way."""
+        await self._resolver.close()
+
+    async def __call__(self, target: WebhookTarget, headers: Mapping[str, str], body: bytes) -> int:
+        """The status of the response. Raises NotPostedError, within TOTAL_SECONDS."""
+        sockets: list[socket.socket] = []
+
+        def open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+            # aiohttp does not ask the resolver about a host that is a number.
+            if not self._may_reach(str(address[4][0])):
+                raise OSError("address refused")
+            sockets.append(socket.socket(*address[:3]))
+            return sockets[-1]
+
+        connector = aiohttp.TCPConnector(
+            resolver=self._resolver, use_dns_cache=False, ssl=self._tls, socket_factory=open_socket, force_close=True
+        )
+        timeout = aiohttp.ClientTimeout(total=TOTAL_SECONDS, sock_connect=CONNECT_SECONDS)
+        # As it is: aiohttp would write the path and the query in its own way.
+        url = URL(f"https://{target.authority}{target.path}", encoded=True)
+        sent = {"User-Agent": "Turnstile", "Content-Type": "application/json", **headers}
         try:
-            writer.write(request)
-            await writer.drain()
-            return await _read_status(reader)
-        except (OSError, EOFError):
-            raise NotPostedError("connection lost") from None
+            # Without `auto_decompress`: a few bytes of a response may unpack to gigabytes.
+            async with (
+                aiohttp.ClientSession(
+                    connector=connector, headers=sent, timeout=timeout, auto_decompress=False
+                ) as http,
+                http.post(url, data=body, allow_redirects=False) as response,
+            ):
+                return response.status
+        except (aiohttp.ClientError, OSError) as error:
+            raise NotPostedError(_reason(error)) from None
         finally:
-            # Not closed politely: whoever is slow to say goodbye would hold us up.
-            writer.transport.abort()
-
-    async def _connect(
-        self, addresses: Sequence[str], target: WebhookTarget
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reason = "not reachable"
-        for address in addresses:
-            try:
-                async with asyncio.timeout(CONNECT_SECONDS):
-                    return await asyncio.open_connection(
-                        address, target.port, ssl=self._tls, server_hostname=target.host, limit=MAX_HEADER_BYTES
-                    )
-            except ssl.SSLError:
-                reason = "certificate or TLS refused"
-            except OSError:
-                # TimeoutError is one: on to the next address.
-                continue
-        raise NotPostedError(reason)
-
-    async def _ask_resolver(self, host: str, port: int) -> Sequence[str]:
-        def ask() -> list[str]:
-            return [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-
-        asking = asyncio.get_running_loop().run_in_executor(self._threads, ask)
-        try:
-            return list(dict.fromkeys(await asyncio.shield(asking)))
-        except asyncio.CancelledError:
-            self._hanging[host].add(asking)
-            asking.add_done_callback(partial(self._forget, host))
-            raise
-
-    def _forget(self, host: str, asking: asyncio.Future[list[str]]) -> None:
-        self._hanging[host].discard(asking)
-        if not self._hanging[host]:
-            del self._hanging[host]
-        if not asking.cancelled():
-            # Looked at, or asyncio says that nobody has.
-            asking.exception()
+            # TLS waits for the receiver's goodbye for half a minute; with each post that takes one more file would be open.
+            for each in sockets:
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
 
 
-def _request(target: WebhookTarget, headers: Mapping[str, str], body: bytes) -> bytes:
-    lines = [
-        f"POST {target.path} HTTP/1.1",
-        f"Host: {target.authority}",
-        "User-Agent: Turnstile",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-        "Connection: close",
-        *(f"{name}: {value}" for name, value in headers.items()),
-    ]
-    return "\r\n".join([*lines, "", ""]).encode("ascii") + body
-
-
-async def _read_status(reader: asyncio.StreamReader) -> int:
-    try:
-        while True:
-            line = await reader.readuntil(b"\r\n")
-            version, _, rest = line.partition(b" ")
-            if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit() or rest[3:4] not in (b" ", b"\r"):
-                raise NotPostedError("no HTTP answer")
-            status = int(rest[:3])
-            if status >= 200:
-                return status
-            # Early hints and the like: the answer comes behind them.
-            while await reader.readuntil(b"\r\n") != b"\r\n":
-                continue
-    except (asyncio.LimitOverrunError, asyncio.IncompleteReadError):
-        raise NotPostedError("no HTTP answer") from None
+def _reason(error: Exception) -> str:
+    match error:
+        case aiohttp.ClientSSLError():
+            return "certificate or TLS refused"
+        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
+            return "not reachable"
+        case TimeoutError():
+            return "timeout"
+        case aiohttp.ClientResponseError():
+            return "no HTTP answer"
+        case _:
+            return "connection lost"

@@ -14,8 +14,8 @@ from turnstile.ops.dev.reference import pages
 from turnstile.ops.terminal.exit_codes import MEANINGS, ExitCode
 from turnstile.producer.app import server_config
 from turnstile.producer.http.client_connections import Connections
-from turnstile.relay.webhooks.delivery import CONCURRENT
-from turnstile.relay.webhooks.shares import PER_HOST, PER_TENANT
+from turnstile.relay.webhooks.delivery import PER_HOST
+from turnstile.relay.webhooks.post import CONCURRENT
 from turnstile.turn.status import mermaid
 
 ROOT = Path(__file__).parents[2]
@@ -133,11 +133,11 @@ def test_the_index_lists_every_decision_by_its_title() -> None:
     assert listed == [(path.read_text().splitlines()[0].removeprefix("# "), path.name) for path in DECISIONS]
 
 
-def test_the_event_flow_tells_the_shares_of_a_slow_receiver() -> None:
+def test_the_event_flow_states_the_cap_of_a_slow_receiver() -> None:
     text = (ROOT / "docs" / "event-flow.md").read_text()
-    told = re.findall(r"Of the (\d+) POSTs .* at most (\d+) go to one host, and (\d+) are one tenant's", text)
+    stated = re.findall(r"A process has (\d+) POSTs under way at most, and (\d+) to one host", text)
 
-    assert told == [(str(CONCURRENT), str(PER_HOST), str(PER_TENANT))]
+    assert stated == [(str(CONCURRENT), str(PER_HOST))]
 
 
 def test_the_api_keeps_an_idle_connection_longer_than_the_load_balancer_does() -> None:

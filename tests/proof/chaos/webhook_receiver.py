@@ -13,7 +13,6 @@ import hmac
 import json
 import random
 import ssl
-import subprocess
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -24,6 +23,7 @@ from typing import Any
 from tests.proof.chaos.journal import Journal, now
 from tests.proof.checker.webhook_evidence import Posted
 from tests.proof.checker.webhooks import GONE, TAKEN
+from tests.support.fleet.certificates import self_signed
 
 HOST = "hooks.example.com"
 LOOPBACK = "127.0.0.1"
@@ -123,7 +123,7 @@ def _read(body: bytes) -> Any:
 @asynccontextmanager
 async def open_receiver(journal: Journal, base: dict[str, str], seed: int, *, moody: bool) -> AsyncIterator[Receiver]:
     """A receiver for as long as the block; `base` is the environment that all processes will have."""
-    certificate = await asyncio.to_thread(_make_certificate, journal.folder)
+    certificate = await asyncio.to_thread(self_signed, journal.folder / "webhooks.pem", HOST)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     receiver = Receiver(journal, seed, moody=moody)
@@ -138,31 +138,15 @@ async def open_receiver(journal: Journal, base: dict[str, str], seed: int, *, mo
         await server.wait_closed()
 
 
-def _make_certificate(folder: Path) -> Path:
-    path, key = folder / "webhooks.pem", folder / "webhooks.key"
-    command = [
-        *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-        *("-days", "30", "-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST}"),
-        *("-keyout", str(key), "-out", str(path)),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    path.write_text(path.read_text() + key.read_text())
-    return path
-
-
 def reach_receiver(certificate: str) -> None:
     """In this process alone: every name is the receiver's, its certificate is trusted, and nobody waits for long."""
     import turnstile.relay.webhooks.delivery
     import turnstile.relay.webhooks.post
     from tests.proof.planted_bugs.patching import replace
 
-    async def resolve(host: str, port: int) -> list[str]:
-        return [LOOPBACK]
-
     def posting(original: Any) -> Any:
-        return lambda: original(
-            resolve=resolve, may_reach=LOOPBACK.__eq__, tls=ssl.create_default_context(cafile=certificate)
-        )
+        trusted = ssl.create_default_context(cafile=certificate)
+        return lambda: original(look_up=lambda _: [LOOPBACK], may_reach=LOOPBACK.__eq__, tls=trusted)
 
     replace(turnstile.relay.webhooks.delivery, "WebhookPost", posting)
     replace(turnstile.relay.webhooks.post, "TOTAL_SECONDS", lambda _: TOTAL_SECONDS)

@@ -1,13 +1,13 @@
 """Fixtures only: a certificate, a receiver that has it, and settings that allow webhooks to it."""
 
 import ssl
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.relay.webhooks.receiver import HOST, SLOW_HOST, Receiver, server_context
+from tests.support.fleet.certificates import self_signed
 from turnstile.config.settings import Settings
 from turnstile.relay.webhooks.post import WebhookPost
 
@@ -16,29 +16,13 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A key and a certificate for HOST that nobody but the test trusts."""
-    path = tmp_path_factory.mktemp("tls") / "hooks.pem"
-    key = path.with_suffix(".key")
-    command = [
-        *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-        *(
-            "-days",
-            "2",
-            "-subj",
-            f"/CN={HOST}",
-            "-addext",
-            f"subjectAltName=DNS:{HOST},DNS:{SLOW_HOST},DNS:*.{SLOW_HOST}",
-        ),
-        *("-keyout", str(key), "-out", str(path)),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    path.write_text(path.read_text() + key.read_text())
-    return path
+    """A key and a certificate for HOST that only the test trusts."""
+    return self_signed(tmp_path_factory.mktemp("tls") / "hooks.pem", HOST, SLOW_HOST, f"*.{SLOW_HOST}")
 
 
 @pytest.fixture
 async def receiver(certificate: Path) -> AsyncIterator[Receiver]:
-    """A receiver that takes everything, until it is told otherwise."""
+    """A receiver that takes everything until the test changes its answers."""
     opened = Receiver(server_context(certificate))
     await opened.open()
     yield opened
@@ -59,10 +43,8 @@ def trusted(certificate: Path) -> ssl.SSLContext:
 
 
 @pytest.fixture
-def post(trusted: ssl.SSLContext) -> WebhookPost:
+async def post(trusted: ssl.SSLContext) -> AsyncIterator[WebhookPost]:
     """A post for which every name means this machine, which it may reach."""
-
-    async def resolve(host: str, port: int) -> list[str]:
-        return ["127.0.0.1"]
-
-    return WebhookPost(resolve=resolve, may_reach=lambda address: True, tls=trusted)
+    opened = WebhookPost(look_up=lambda host: ["127.0.0.1"], may_reach=lambda address: True, tls=trusted)
+    yield opened
+    await opened.close()

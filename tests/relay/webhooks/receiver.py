@@ -1,4 +1,4 @@
-"""A receiver of webhooks: a TLS server of the test's own, which answers as it is told and remembers what it got."""
+"""A receiver of webhooks: a TLS server of the test's own, with the answers of the test. It keeps what it got."""
 
 import asyncio
 import ssl
@@ -21,12 +21,13 @@ class Got:
 
 @dataclass
 class Receiver:
-    """`answers` are raw; the last is for all that come after. None: it never answers."""
+    """`answers` are raw; the last is for all that come after. None: it never answers. Without `hangs_up` it reads no goodbye."""
 
     tls: ssl.SSLContext
     answers: list[bytes | None] = field(default_factory=lambda: [b"HTTP/1.1 204 No Content\r\n\r\n"])
     got: list[Got] = field(default_factory=list)
     connections: int = 0
+    hangs_up: bool = True
     port: int = 0
     _server: asyncio.Server | None = None
     _closed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -54,6 +55,9 @@ class Receiver:
             else:
                 writer.write(answer)
                 await writer.drain()
+                if not self.hangs_up:
+                    writer.transport.pause_reading()
+                    await self._closed.wait()
         except (OSError, EOFError):
             pass
         finally:

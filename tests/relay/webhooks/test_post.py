@@ -1,16 +1,18 @@
-"""One POST to an address that a client named: what it does, and what it refuses to do."""
+"""One POST to an address that a client chose: what it does, and what it refuses to do."""
 
 import asyncio
 import ssl
-from collections.abc import Sequence
-from pathlib import Path
+import threading
+from typing import Any
 
+import psutil
 import pytest
 
 from tests.relay.webhooks.receiver import HOST, Receiver
+from tests.support.probes import until
 from turnstile.relay.webhooks import post as webhook_post
-from turnstile.relay.webhooks.post import NotPostedError, WebhookPost
-from turnstile.webhooks.url import WebhookTarget, is_public
+from turnstile.relay.webhooks.post import CONCURRENT, NotPostedError, WebhookPost
+from turnstile.webhooks.url import WebhookTarget
 
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
 
@@ -20,13 +22,8 @@ def target(receiver: Receiver) -> WebhookTarget:
     return WebhookTarget(HOST, receiver.port, "/done?x=1")
 
 
-def resolving_to(*addresses: str, asked: list[str] | None = None, **fields: object) -> WebhookPost:
-    async def resolve(host: str, port: int) -> Sequence[str]:
-        if asked is not None:
-            asked.append(host)
-        return addresses
-
-    return WebhookPost(resolve=resolve, **fields)  # type: ignore[arg-type]
+def resolving_to(*addresses: str, **fields: Any) -> WebhookPost:
+    return WebhookPost(look_up=lambda host: addresses, **fields)
 
 
 async def refusal(post: WebhookPost, target: WebhookTarget) -> str:
@@ -35,14 +32,14 @@ async def refusal(post: WebhookPost, target: WebhookTarget) -> str:
     return str(refused.value)
 
 
-async def test_it_posts_and_brings_the_status_back(
-    post: WebhookPost, receiver: Receiver, target: WebhookTarget
-) -> None:
-    assert await post(target, {"webhook-id": "7"}, b'{"a":1}') == 204
+async def test_it_posts_and_returns_the_status(post: WebhookPost, receiver: Receiver) -> None:
+    as_it_is = "/a/../%7e?x=a+b%20c&y=%2B"
+
+    assert await post(WebhookTarget(HOST, receiver.port, as_it_is), {"webhook-id": "7"}, b'{"a":1}') == 204
 
     [got] = receiver.got
-    assert got.line == "POST /done?x=1 HTTP/1.1"
-    assert got.headers["host"] == f"{HOST}:{receiver.port}"
+    assert got.line == f"POST {as_it_is} HTTP/1.1"
+    assert (got.headers["host"], got.headers["user-agent"]) == (f"{HOST}:{receiver.port}", "Turnstile")
     assert (got.headers["webhook-id"], got.headers["content-type"], got.body) == ("7", "application/json", b'{"a":1}')
 
 
@@ -56,7 +53,7 @@ async def test_it_posts_and_brings_the_status_back(
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\nand so on", 200),
     ],
 )
-async def test_of_the_answer_only_the_status_counts(
+async def test_of_the_response_only_the_status_counts(
     post: WebhookPost, receiver: Receiver, target: WebhookTarget, answer: bytes, status: int
 ) -> None:
     receiver.answers = [answer]
@@ -65,71 +62,87 @@ async def test_of_the_answer_only_the_status_counts(
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [b"", b"hello\r\n\r\n", b"HTTP/1.1 2000\r\n\r\n", b"HTTP/2 200\r\n\r\n", b"HTTP/1.1 " + b"9" * 100_000],
-    ids=["nothing", "no HTTP", "no status", "another version", "endless"],
+    ("answer", "reason"),
+    [
+        (b"", "connection lost"),
+        (b"hello\r\n\r\n", "no HTTP answer"),
+        (b"HTTP/1.1 2000\r\n\r\n", "no HTTP answer"),
+        (b"HTTP/2 200\r\n\r\n", "no HTTP answer"),
+        (b"HTTP/1.1 " + b"9" * 100_000, "no HTTP answer"),
+        (OK[:-2] + b"a: b\r\n" * 100_000, "no HTTP answer"),
+    ],
+    ids=["nothing", "no HTTP", "no status", "another version", "endless line", "endless headers"],
 )
-async def test_what_is_no_answer_is_said(
-    post: WebhookPost, receiver: Receiver, target: WebhookTarget, answer: bytes
+async def test_a_response_that_is_not_http_is_a_failure(
+    post: WebhookPost, receiver: Receiver, target: WebhookTarget, answer: bytes, reason: str
 ) -> None:
     receiver.answers = [answer]
 
-    assert await refusal(post, target) in {"no HTTP answer", "connection lost"}
+    assert await refusal(post, target) == reason
 
 
 async def test_a_redirect_is_not_followed(post: WebhookPost, receiver: Receiver, target: WebhookTarget) -> None:
-    receiver.answers = [
-        f"HTTP/1.1 307 Temporary\r\nLocation: https://{HOST}:{receiver.port}/there\r\n\r\n".encode(),
-        OK,
-    ]
+    there = f"https://{HOST}:{receiver.port}/there"
+    receiver.answers = [f"HTTP/1.1 307 Temporary\r\nLocation: {there}\r\n\r\n".encode(), OK]
 
     assert await post(target, {}, b"{}") == 307
     assert len(receiver.got) == 1
 
 
-async def test_a_name_that_means_a_private_address_is_refused_before_anything_is_sent(
-    receiver: Receiver, target: WebhookTarget, trusted: ssl.SSLContext
+async def test_a_proxy_of_the_environment_is_not_used(
+    post: WebhookPost, receiver: Receiver, target: WebhookTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert await refusal(resolving_to("127.0.0.1", tls=trusted), target) == "address refused"
-    assert receiver.connections == 0
-
-
-async def test_one_private_address_among_public_ones_refuses_them_all(
-    receiver: Receiver, target: WebhookTarget
-) -> None:
-    assert await refusal(resolving_to("93.184.216.34", "10.0.0.1"), target) == "address refused"
-    assert receiver.connections == 0
-
-
-async def test_the_name_is_resolved_once_and_the_judged_address_is_the_one_connected_to(
-    receiver: Receiver, target: WebhookTarget, trusted: ssl.SSLContext
-) -> None:
-    asked: list[str] = []
-    judged: list[str] = []
-
-    def judge(address: str) -> bool:
-        judged.append(address)
-        return True
-
-    post = resolving_to("127.0.0.1", asked=asked, may_reach=judge, tls=trusted)
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 
     assert await post(target, {}, b"{}") == 204
-    assert (asked, judged) == ([HOST], ["127.0.0.1"])
 
 
-async def test_a_resolver_that_fails_refuses(target: WebhookTarget) -> None:
-    async def resolve(host: str, port: int) -> Sequence[str]:
-        raise OSError("no such name")
+async def test_a_cookie_is_not_sent_back(post: WebhookPost, receiver: Receiver, target: WebhookTarget) -> None:
+    receiver.answers = [b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\n\r\n"]
 
-    assert await refusal(WebhookPost(resolve=resolve), target) == "name not resolved"
-    assert await refusal(resolving_to(), target) == "name not resolved"
+    for _ in range(2):
+        await post(target, {}, b"{}")
+
+    assert "cookie" not in receiver.got[1].headers
 
 
-async def test_the_real_resolver_knows_this_machine_and_is_refused(target: WebhookTarget) -> None:
-    local = WebhookTarget("localhost", target.port, "/")
+@pytest.mark.parametrize("addresses", [("127.0.0.1",), ("93.184.216.34", "10.0.0.1"), ("::1",), ("169.254.169.254",)])
+async def test_a_name_with_an_address_that_is_not_public_is_refused(
+    receiver: Receiver, target: WebhookTarget, trusted: ssl.SSLContext, addresses: tuple[str, ...]
+) -> None:
+    assert await refusal(resolving_to(*addresses, tls=trusted), target) == "address refused"
+    assert receiver.connections == 0
 
-    assert await refusal(WebhookPost(), local) == "address refused"
-    assert not is_public("127.0.0.1")
+
+async def test_a_number_is_refused_though_no_resolver_is_asked(receiver: Receiver, trusted: ssl.SSLContext) -> None:
+    number = WebhookTarget("127.0.0.1", receiver.port, "/")
+
+    assert await refusal(resolving_to("93.184.216.34", tls=trusted), number) == "not reachable"
+    assert receiver.connections == 0
+
+
+async def test_the_systems_own_resolver_is_asked_and_its_answer_refused(target: WebhookTarget) -> None:
+    assert await refusal(WebhookPost(), WebhookTarget("localhost", target.port, "/")) == "address refused"
+
+
+async def test_the_name_is_looked_up_once_and_the_checked_address_is_connected_to(
+    receiver: Receiver, target: WebhookTarget, trusted: ssl.SSLContext
+) -> None:
+    answers = [["127.0.0.1"], ["127.0.0.2"]]
+    post = WebhookPost(look_up=lambda host: answers.pop(0), may_reach="127.0.0.1".__eq__, tls=trusted)
+
+    assert await post(target, {}, b"{}") == 204
+    assert len(answers) == 1
+
+
+@pytest.mark.parametrize("error", [OSError("no such name"), UnicodeError("no name at all"), None])
+async def test_a_name_without_an_address_is_refused(target: WebhookTarget, error: Exception | None) -> None:
+    def look_up(host: str) -> list[str]:
+        if error is not None:
+            raise error
+        return []
+
+    assert await refusal(WebhookPost(look_up=look_up), target) == "name not resolved"
 
 
 async def test_a_certificate_for_another_name_is_refused(post: WebhookPost, receiver: Receiver) -> None:
@@ -139,13 +152,13 @@ async def test_a_certificate_for_another_name_is_refused(post: WebhookPost, rece
     assert receiver.got == []
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_refused(receiver: Receiver, target: WebhookTarget) -> None:
+async def test_a_certificate_of_an_unknown_authority_is_refused(receiver: Receiver, target: WebhookTarget) -> None:
     post = resolving_to("127.0.0.1", may_reach=lambda address: True)
 
     assert await refusal(post, target) == "certificate or TLS refused"
 
 
-async def test_an_address_where_nobody_listens_is_passed_over(
+async def test_an_address_that_does_not_listen_is_passed_over(
     receiver: Receiver, target: WebhookTarget, trusted: ssl.SSLContext
 ) -> None:
     post = resolving_to("127.0.0.2", "127.0.0.1", may_reach=lambda address: True, tls=trusted)
@@ -162,15 +175,38 @@ async def test_a_receiver_that_never_answers_has_its_bound(
     assert await refusal(post, target) == "timeout"
 
 
-async def test_a_resolver_that_hangs_has_its_bound(target: WebhookTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_receiver_that_never_hangs_up_keeps_no_connection(
+    post: WebhookPost, receiver: Receiver, target: WebhookTarget
+) -> None:
+    receiver.hangs_up = False
+
+    assert await post(target, {}, b"{}") == 204
+
+    def open_here() -> bool:
+        connections = psutil.Process().net_connections("tcp")
+        return any(one.raddr and one.raddr.port == receiver.port for one in connections)
+
+    await until(lambda: not open_here())
+
+
+async def test_a_name_that_hangs_has_its_bound_and_keeps_one_thread(
+    target: WebhookTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(webhook_post, "TOTAL_SECONDS", 0.1)
+    over = threading.Event()
+    asked: list[str] = []
 
-    async def resolve(host: str, port: int) -> Sequence[str]:
-        await asyncio.Event().wait()
-        raise AssertionError
+    def look_up(host: str) -> list[str]:
+        asked.append(host)
+        over.wait()
+        return []
 
-    assert await refusal(WebhookPost(resolve=resolve), target) == "timeout"
+    post = WebhookPost(look_up=look_up)
+    try:
+        for _ in range(2):
+            refusals = await asyncio.gather(*(refusal(post, target) for _ in range(CONCURRENT)))
+            assert {*refusals} == {"timeout"}
+    finally:
+        over.set()
 
-
-def test_the_certificate_is_the_receivers_own(certificate: Path) -> None:
-    assert certificate.read_text().count("BEGIN") == 2
+    assert asked == [HOST]

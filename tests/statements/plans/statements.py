@@ -179,9 +179,6 @@ def calls() -> Iterator[Call]:
     yield Call("retry", halting.RETRY, retry)
     yield Call("owe a dead letter", halting.OWE_DEAD_LETTER, {"id": failed})
     yield Call("read attempts", attempts.READ, {"tenant": TENANT, "id": failed})
-    due = {"ids": _ids("failed"), "generations": [0] * TURNS}
-    yield Call("take webhooks", webhooks.TAKE, {**due, "stamp": 30.0})
-    yield Call("put off webhooks", webhooks.PUT_OFF, {**due, "seconds": [1.0] * TURNS})
 
 
 def calls_of_the_relay() -> Iterator[Call]:
@@ -197,5 +194,7 @@ def calls_of_the_relay() -> Iterator[Call]:
     yield Call("take what is due", relay_statements.TAKE_DUE, {**asked, **lines, "stamp": 15.0, "resend": 5.0})
     yield Call("put the net", relay_statements.PUT_NET, {"ids": _ids("waiting"), "stamps": [STAMP] * TURNS, **net})
     stamps = {"ids": _ids("waiting"), "stamps": [STAMP] * TURNS, "due_ats": [STAMP] * TURNS}
+    hooks = {"left_out": [], "only": None, "posts": "{}", "per_host": TURNS, "stamp": 60.0, **limit}
+    yield Call("take webhooks", webhooks.TAKE, hooks)
     yield Call("give back what was not sent", relay_statements.GIVE_BACK, stamps)
     yield Call("note dead letters", relay_statements.DEAD_LETTERED, {"ids": _ids("failed"), "generations": [1] * TURNS})

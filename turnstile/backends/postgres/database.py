@@ -1,7 +1,7 @@
 """Connections to Postgres, and what it means when one breaks.
 
 Every hot step of Turnstile is a single autocommit statement, or two or three in a pipeline. What must look before it acts is a
-transaction of several statements (a submit with a policy, a cancel, retry and skip, the taking of webhooks); where its process
+transaction of several statements (a submit with a policy, a cancel, retry and skip); where its process
 is stopped between two of them, `idle_in_transaction_session_timeout` ends it. A process that is stopped in its tracks between the
 statements of a pipeline and the Sync that commits them (they go out together, but not all of a large batch fits in the socket)
 does hold row locks, and the server counts it neither as idle nor as running a statement: only `transaction_timeout` ends that

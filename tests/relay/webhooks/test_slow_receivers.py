@@ -1,0 +1,157 @@
+"""A receiver that is slow, or a name that hangs, delays its own webhooks and no others."""
+
+import asyncio
+import ssl
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.relay.webhooks.receiver import HOST, SLOW_HOST, Receiver, server_context
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.relay.webhooks import delivery as webhook_delivery
+from turnstile.relay.webhooks import post as webhook_post
+from turnstile.relay.webhooks.delivery import PER_HOST, WebhookDelivery
+from turnstile.relay.webhooks.post import CONCURRENT, WebhookPost
+
+
+@pytest.fixture
+async def slow(certificate: Path) -> AsyncIterator[Receiver]:
+    """A receiver that takes requests and never answers."""
+    opened = Receiver(server_context(certificate), answers=[None])
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def settings(settings: Settings, slow: Receiver) -> Settings:
+    """Webhooks are allowed to both."""
+    allowed = (*settings.webhook_hosts, f"{SLOW_HOST}:{slow.port}", f"*.{SLOW_HOST}:{slow.port}")
+    return settings.model_copy(update={"webhook_hosts": allowed})
+
+
+@pytest.fixture
+async def delivery(
+    database: Database, settings: Settings, post: WebhookPost, slow: Receiver
+) -> AsyncIterator[WebhookDelivery]:
+    opened = WebhookDelivery(database, settings, post)
+    yield opened
+    await slow.close()
+    await opened.settled()
+
+
+async def owe(database: Database, count: int, *urls: str) -> None:
+    """So many to each. All are due; the earlier they are named, the longer."""
+    await database.fetch(
+        "INSERT INTO webhooks (turn_id, generation, url, event, due_at)"
+        ' SELECT gen_random_uuid(), 1, url, \'{"status": "FAILED", "finished_at": null}\','
+        "        clock_timestamp() - interval '1 hour' + place * interval '1 second'"
+        "   FROM unnest(%(urls)s::text[]) WITH ORDINALITY named (url, place), generate_series(1, %(count)s::int)",
+        {"urls": list(urls), "count": count},
+    )
+
+
+async def tries_of(database: Database, host: str) -> list[int]:
+    rows = await database.fetch("SELECT tries FROM webhooks WHERE strpos(url, %(host)s) > 0", {"host": f"//{host}"})
+    return [row["tries"] for row in rows]
+
+
+async def test_thousands_owed_to_a_receiver_that_hangs_delay_no_others(
+    database: Database, delivery: WebhookDelivery, receiver: Receiver, slow: Receiver
+) -> None:
+    await owe(database, 3000, f"https://{SLOW_HOST}:{slow.port}/")
+    await owe(database, 1, f"https://{HOST}:{receiver.port}/")
+
+    assert await delivery.round()
+    await until(lambda: receiver.got and len(slow.got) == PER_HOST)
+
+    # What waits for its host is not charged a try.
+    tries = await tries_of(database, SLOW_HOST)
+    assert (tries.count(1), tries.count(0)) == (PER_HOST, 3000 - PER_HOST)
+
+
+async def test_a_host_is_the_same_however_its_address_is_written(
+    database: Database, delivery: WebhookDelivery, slow: Receiver
+) -> None:
+    authority = f"{SLOW_HOST}:{slow.port}"
+    written = [authority, authority.upper(), f"{authority}?x=//y", f"{authority}/a:b", SLOW_HOST, f"{SLOW_HOST}:8443/"]
+    await owe(database, PER_HOST, *(f"https://{one}" for one in written))
+
+    await delivery.round()
+
+    tries = await database.fetch("SELECT sum(tries) AS sum FROM webhooks", {})
+    assert tries[0]["sum"] == PER_HOST
+
+
+async def test_a_text_that_is_no_address_is_tried_like_any_other(database: Database, delivery: WebhookDelivery) -> None:
+    await owe(database, 1, "no address")
+
+    await delivery.round()
+    await delivery.settled()
+
+    [row] = await database.fetch("SELECT error FROM webhooks", {})
+    assert row["error"] == "address not understood"
+
+
+async def test_a_process_has_so_many_posts_under_way_and_no_more(
+    database: Database, delivery: WebhookDelivery, slow: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_delivery, "CONCURRENT", 3)
+    await owe(database, 1, *(f"https://h{number}.{SLOW_HOST}:{slow.port}/" for number in range(5)))
+
+    for _ in range(2):
+        assert await delivery.round()
+
+    assert sorted(await tries_of(database, "")) == [0, 0, 1, 1, 1]
+
+
+async def test_what_waits_for_its_host_is_posted_when_the_posts_before_it_have_ended(
+    database: Database, delivery: WebhookDelivery, receiver: Receiver
+) -> None:
+    await owe(database, 3 * PER_HOST, f"https://{HOST}:{receiver.port}/")
+    stopping = asyncio.Event()
+    running = asyncio.create_task(delivery.run(stopping))
+
+    await until(lambda: len(receiver.got) == 3 * PER_HOST)
+    stopping.set()
+    await running
+
+    assert await tries_of(database, HOST) == [1] * 3 * PER_HOST
+
+
+async def test_a_name_whose_lookup_hangs_delays_no_others(
+    database: Database,
+    settings: Settings,
+    receiver: Receiver,
+    slow: Receiver,
+    trusted: ssl.SSLContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over = threading.Event()
+
+    def look_up(host: str) -> list[str]:
+        if host.endswith(SLOW_HOST):
+            over.wait()
+        return ["127.0.0.1"]
+
+    post = WebhookPost(look_up=look_up, may_reach=lambda address: True, tls=trusted)
+    delivery = WebhookDelivery(database, settings, post)
+    monkeypatch.setattr(webhook_post, "TOTAL_SECONDS", 0.1)
+    await owe(database, 2 * CONCURRENT, f"https://{SLOW_HOST}:{slow.port}/")
+    try:
+        # More tries than there are threads, and every one of them has hung.
+        while sum(await tries_of(database, SLOW_HOST)) <= CONCURRENT:
+            await delivery.round()
+            await delivery.settled()
+        monkeypatch.setattr(webhook_post, "TOTAL_SECONDS", 15.0)
+        await owe(database, 1, f"https://{HOST}:{receiver.port}/")
+        await delivery.round()
+
+        await until(lambda: receiver.got)
+    finally:
+        over.set()
+    await delivery.settled()
