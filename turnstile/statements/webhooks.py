@@ -1,7 +1,8 @@
 """Webhooks in the table: owed, taken, delivered or given up.
 
-A trigger writes a row in the commit that ends the turn, one for each generation of the turn, with the event as it was then. A try is counted when the row is taken, like an attempt, so a row that kills its deliverer comes to an end,
-too. A deliverer that dies leaves a `due_at`.
+A trigger writes a row in the commit that ends the turn, one for each generation of the turn, with the event as it was then.
+A try is counted when the row is taken, like an attempt, so a row that kills its deliverer comes to an end, too. A deliverer that
+dies leaves a `due_at`.
 """
 
 from collections.abc import Mapping
