@@ -257,7 +257,8 @@ archived_turns = Table(
     "archived_turns",
     metadata,
     Column("id", Uuid, primary_key=True),
-    *(Column(name, Text, nullable=False) for name in ("tenant_id", "session_id", "trace_id")),
+    Column("tenant_id", Text, primary_key=True),
+    *(Column(name, Text, nullable=False) for name in ("session_id", "trace_id")),
     Column("parent_turn_id", Uuid),
     Column("ended_at", Time, primary_key=True),
     Column("archived_at", Time, nullable=False, server_default=NOW),
@@ -265,5 +266,7 @@ archived_turns = Table(
     Index("archived_turns_session", "tenant_id", "session_id"),
     Index("archived_turns_trace_id", "trace_id"),
     Index("archived_turns_parent", "parent_turn_id", postgresql_where=text("parent_turn_id IS NOT NULL")),
-    postgresql_partition_by="RANGE (ended_at)",  # its months: turnstile.archive.partitions
+    Index(
+        "archived_turns_archived_at", "archived_at", postgresql_using="brin", postgresql_with={"autosummarize": "on"}
+    ),
 )
