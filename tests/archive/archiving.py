@@ -10,10 +10,11 @@ from turnstile.archive.move import Archived, archive_sessions, read_cutoff
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.claim import claim
+from turnstile.statements.redrive import revive
 from turnstile.statements.settle import SettleRequest, settle
 from turnstile.statements.submit import ParentClaim, submit
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.identifiers import TraceContext
+from turnstile.turn.identifiers import TraceContext, start_trace
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
 
@@ -87,6 +88,12 @@ async def start_child(
     await submit(database, [child], net_seconds=60)
     await settle_as(database, settings, await claim_head(database, settings, "child"), status)
     return running, child.turn_id
+
+
+async def redrive(database: Database, turn_id: UUID) -> int:
+    """How many turns went back to work."""
+    revived = await revive(database, [(turn_id, 1)], [start_trace(1)], expires_in_seconds=[900.0], net_seconds=60)
+    return len(revived)
 
 
 async def archive(

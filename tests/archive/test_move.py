@@ -1,36 +1,38 @@
-"""What the archive takes, what it leaves, and that a turn is always in exactly one place."""
+"""What the archive takes, and that a turn is always in exactly one place."""
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
 from typing import LiteralString
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import psycopg
 import pytest
 
-from tests.archive.archiving import age, archive, claim_head, end_turn, in_archive, in_table, settle_as, start_child
+from tests.archive.archiving import (
+    age,
+    archive,
+    claim_head,
+    end_turn,
+    in_archive,
+    in_table,
+    redrive,
+    settle_as,
+    start_child,
+)
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from turnstile.archive import move
 from turnstile.archive.move import Archived
 from turnstile.backends.postgres.database import LOCK_TIMEOUT_SECONDS, Database, conninfo, number_placeholders
 from turnstile.config.settings import Settings
+from turnstile.queries.history import read_history, read_version
 from turnstile.statements.cancel import cancel_ahead
-from turnstile.statements.redrive import revive
-from turnstile.statements.submit import Accepted, ParentClaim, submit
+from turnstile.statements.submit import Accepted, submit
 from turnstile.turn.cancel_reason import CancelReason
-from turnstile.turn.identifiers import start_trace
 from turnstile.turn.status import TurnStatus
 
 HOOK = "https://client.example/hook"
-
-
-async def redrive(database: Database, turn_id: UUID) -> int:
-    """How many turns went back to work."""
-    revived = await revive(database, [(turn_id, 1)], [start_trace(1)], expires_in_seconds=[900.0], net_seconds=60)
-    return len(revived)
 
 
 # --- what goes
@@ -109,171 +111,12 @@ async def test_a_child_goes_before_its_answered_parent(database: Database, setti
     assert (await in_table(database), await in_archive(database)) == ([parent.id], [child])
 
 
-# --- what stays
-
-
-async def stays(database: Database, *, failed: bool = False) -> bool:
-    """Whether all stays. A survey must count nothing either."""
-    before = await in_table(database)
-    assert await archive(database, failed=failed, dry_run=True) == Archived()
-    assert await archive(database, failed=failed) == Archived()
-    return await in_table(database) == before and await in_archive(database) == []
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        # It ended after the cut-off, or its session was used since, whatever is left of that.
-        "UPDATE turns SET finished_at = now() - interval '89 days'",
-        "UPDATE sessions SET updated_at = clock_timestamp()",
-        # Its dead letter is owed, or may be on the queue.
-        "UPDATE turns SET send_at = now()",
-        "UPDATE turns SET dead_lettered_at = now() - interval '14 days'",
-    ],
-)
-async def test_a_turn_that_something_may_ask_for_stays(
-    database: Database, settings: Settings, change: LiteralString
-) -> None:
-    await end_turn(database, settings, status=TurnStatus.FAILED)
-    await age(database)
-    await database.fetch(change, {})
-
-    assert await stays(database, failed=True)
-
-
-async def test_a_session_that_is_still_used_keeps_all_its_turns(database: Database, settings: Settings) -> None:
-    await end_turn(database, settings)
-    await age(database)
-    await end_turn(database, settings)
-
-    assert await stays(database)
-
-
-@pytest.mark.parametrize("claimed", [False, True])
-async def test_an_open_turn_keeps_its_session(database: Database, settings: Settings, claimed: bool) -> None:
-    await end_turn(database, settings)
-    await submit(database, [make_submission(settings.queue)], net_seconds=60)
-    if claimed:
-        await claim_head(database, settings, "s")
-    await age(database)
-
-    assert await stays(database)
-
-
-async def test_a_turn_scheduled_for_next_year_keeps_its_session(database: Database, settings: Settings) -> None:
-    await end_turn(database, settings)
-    later = datetime.now(UTC) + timedelta(days=365)
-    await submit(database, [make_submission(settings.queue, execute_at=later)], net_seconds=60)
-    await age(database)
-
-    assert await stays(database)
-
-
-async def test_a_halted_session_stays(database: Database, settings: Settings) -> None:
-    await end_turn(database, settings, status=TurnStatus.FAILED, halt=True)
-    await age(database)
-
-    assert await stays(database, failed=True)
-
-
-async def test_one_failed_turn_keeps_all_of_its_session(database: Database, settings: Settings) -> None:
-    for status in (TurnStatus.SUCCEEDED, TurnStatus.FAILED, TurnStatus.SUCCEEDED):
-        await end_turn(database, settings, status=status)
-    await age(database)
-
-    assert await stays(database)
-
-
-async def test_an_answered_turn_stays_while_the_letter_of_an_earlier_generation_may_be_on_the_queue(
-    database: Database, settings: Settings
-) -> None:
-    failed = await end_turn(database, settings, status=TurnStatus.FAILED)
-    await redrive(database, failed)
-    await settle_as(database, settings, await claim_head(database, settings, "s"), TurnStatus.SUCCEEDED)
-    await age(database, days=10)
-
-    assert await archive(database, days=5) == Archived()
-    assert await in_table(database) == [failed]
-
-
-async def test_a_turn_stays_until_its_webhook_is_delivered(database: Database, settings: Settings) -> None:
-    await end_turn(database, settings, webhook_url=HOOK)
-    await age(database)
-
-    assert await stays(database)
-
-
-@pytest.mark.parametrize("status", [None, TurnStatus.FAILED], ids=["open", "failed"])
-async def test_a_child_stays_while_its_parent_may_ask_for_it(
-    database: Database, settings: Settings, status: TurnStatus | None
-) -> None:
-    parent, _ = await start_child(database, settings)
-    if status is not None:
-        await settle_as(database, settings, parent, status)
-    await age(database)
-
-    assert await stays(database)
-
-
-async def test_another_tenants_open_turn_under_its_parents_id_keeps_no_child(
-    database: Database, settings: Settings
-) -> None:
-    parent, child = await start_child(database, settings)
-    await settle_as(database, settings, parent, TurnStatus.SUCCEEDED)
-    await age(database)
-    await database.fetch("UPDATE sessions SET updated_at = now() WHERE session_id = 'child'", {})
-    await archive(database)
-    await submit(database, [make_submission(settings.queue, "o", tenant_id="u", turn_id=parent.id)], net_seconds=60)
-    await database.fetch("UPDATE sessions SET updated_at = now() - interval '100 days'", {})
-
-    await archive(database)
-
-    assert await in_table(database) == [parent.id]
-    assert await in_archive(database) == sorted([parent.id, child])
-
-
-async def test_a_child_that_replaces_another_stays_as_long_as_that_one(database: Database, settings: Settings) -> None:
-    parent, replaced = await start_child(database, settings, TurnStatus.FAILED)
-    await settle_as(database, settings, parent, TurnStatus.FAILED)
-    await redrive(database, parent.id)
-    again = await claim_head(database, settings, "parent")
-    anew = make_submission(settings.queue, "anew", parent=ParentClaim(again.id, again.fence, "dig"))
-    await submit(database, [anew], net_seconds=60)
-    await settle_as(database, settings, await claim_head(database, settings, "anew"), TurnStatus.SUCCEEDED)
-    await settle_as(database, settings, again, TurnStatus.SUCCEEDED)
-    await age(database)
-
-    await archive(database)
-
-    assert await in_table(database) == sorted([replaced, anew.turn_id])
-    assert await redrive(database, replaced) == 0
-    # "anew" comes before the session "child".
-    for _ in range(2):
-        await archive(database, failed=True)
-    assert await in_table(database) == []
-
-
-async def test_an_answered_turn_stays_as_long_as_its_failed_compensation(
-    database: Database, settings: Settings
-) -> None:
-    parent, compensation = await start_child(database, settings, TurnStatus.FAILED)
-    await settle_as(database, settings, parent, TurnStatus.SUCCEEDED)
-    await database.fetch(
-        "UPDATE turns SET kind = 'compensation', child_key = NULL WHERE id = %(id)s", {"id": compensation}
-    )
-    await age(database)
-
-    assert await stays(database)
-    assert await redrive(database, compensation) == 0
-    for _ in range(2):
-        await archive(database, failed=True)
-    assert await in_table(database) == []
-
-
 # --- what a session is afterwards
 
 
-async def test_the_next_turn_goes_on_in_the_numbering(database: Database, settings: Settings) -> None:
+async def test_the_next_turn_goes_on_in_the_numbering_before_an_empty_history(
+    database: Database, settings: Settings
+) -> None:
     await end_turn(database, settings)
     await age(database)
     await archive(database)
@@ -281,6 +124,9 @@ async def test_the_next_turn_goes_on_in_the_numbering(database: Database, settin
     await submit(database, [make_submission(settings.queue)], net_seconds=60)
 
     assert (await claim_head(database, settings, "s")).seq == 2
+    version = await read_version(database, "t", "s")
+    assert version is not None
+    assert (version.seq, await read_history(database, "t", "s", limit=10)) == (0, [])
 
 
 async def sessions_left(database: Database) -> list[str]:

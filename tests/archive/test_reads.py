@@ -12,7 +12,6 @@ from turnstile.archive.reads import TurnKey
 from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.config.settings import Settings
 from turnstile.queries.attempts import read_attempts
-from turnstile.queries.history import read_history, read_version
 from turnstile.queries.operator_turns import read_said, read_turn_of_any
 from turnstile.queries.trace_tree import find_trace, read_trace
 from turnstile.queries.turns import read_standings, read_turn, read_turns
@@ -64,25 +63,6 @@ async def test_how_it_stands_is_read_without_what_was_said_in_it(
 
     assert standing is not None
     assert rows == [asdict(standing)]
-
-
-async def test_another_tenants_archived_turn_is_no_turn(database: Database, settings: Settings) -> None:
-    turn_id = await end_turn(database, settings)
-    await age(database)
-    await archive(database)
-
-    assert await read_turn(database, "another", turn_id) is None
-
-
-async def test_the_history_of_its_session_is_empty(database: Database, settings: Settings) -> None:
-    await end_turn(database, settings)
-    await age(database)
-    await archive(database)
-
-    version = await read_version(database, "t", "s")
-
-    assert version is not None
-    assert (version.seq, await read_history(database, "t", "s", limit=10)) == (0, [])
 
 
 async def test_a_cancel_finds_it_ended(database: Database, settings: Settings) -> None:
