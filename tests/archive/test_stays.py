@@ -145,27 +145,45 @@ async def test_another_tenants_open_turn_under_its_parents_id_keeps_no_child(
     assert await in_archive(database) == sorted([parent.id, child])
 
 
-@pytest.mark.parametrize("status", [TurnStatus.SUCCEEDED, TurnStatus.FAILED])
-async def test_a_child_that_replaces_another_stays_as_long_as_that_one(
-    database: Database, settings: Settings, status: TurnStatus
-) -> None:
+async def replace_child(
+    database: Database, settings: Settings, session_id: str, status: TurnStatus
+) -> tuple[UUID, UUID]:
+    """A FAILED child in the session `child`, and the child that its redriven parent has started instead; all ended long ago."""
     parent, replaced = await start_child(database, settings, TurnStatus.FAILED)
     await settle_as(database, settings, parent, TurnStatus.FAILED)
     await redrive(database, parent.id)
     again = await claim_head(database, settings, "parent")
-    anew = make_submission(settings.queue, "anew", parent=ParentClaim(again.id, again.fence, "dig"))
+    anew = make_submission(settings.queue, session_id, parent=ParentClaim(again.id, again.fence, "dig"))
     await submit(database, [anew], net_seconds=60)
-    await settle_as(database, settings, await claim_head(database, settings, "anew"), status)
+    await settle_as(database, settings, await claim_head(database, settings, session_id), status)
     await settle_as(database, settings, again, TurnStatus.SUCCEEDED)
     await age(database)
+    return replaced, anew.turn_id
+
+
+@pytest.mark.parametrize("status", [TurnStatus.SUCCEEDED, TurnStatus.FAILED])
+async def test_a_child_that_replaces_another_stays_as_long_as_that_one(
+    database: Database, settings: Settings, status: TurnStatus
+) -> None:
+    replaced, anew = await replace_child(database, settings, "anew", status)
 
     await archive(database)
 
-    assert await in_table(database) == sorted([replaced, anew.turn_id])
+    assert await in_table(database) == sorted([replaced, anew])
     assert await redrive(database, replaced) == 0
     await archive(database, failed=True)
-    assert await in_table(database) == [anew.turn_id]
+    assert await in_table(database) == [anew]
     await archive(database, failed=True)
+    assert await in_table(database) == []
+
+
+async def test_a_child_and_the_one_that_replaces_it_in_its_session_do_not_keep_each_other(
+    database: Database, settings: Settings
+) -> None:
+    await replace_child(database, settings, "child", TurnStatus.SUCCEEDED)
+
+    await archive(database, failed=True)
+
     assert await in_table(database) == []
 
 

@@ -51,7 +51,7 @@ STAYS: LiteralString = f"""
     OR (t.status <> 'FAILED' AND EXISTS (
         SELECT FROM turns c WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND ('' || c.tenant_id) = t.tenant_id
            AND ('' || c.status) NOT IN ('SUCCEEDED', 'CANCELED') OFFSET 0))
-    -- It replaces another child, which may be redriven (HAS_SUCCESSOR).
+    -- It replaces a child of another session, which may be redriven (HAS_SUCCESSOR).
     OR (t.child_key IS NOT NULL AND EXISTS (
         SELECT FROM turns o WHERE o.parent_turn_id = t.parent_turn_id AND o.child_key = t.child_key
            AND ('' || o.tenant_id) = t.tenant_id AND ('' || o.session_id) <> t.session_id AND o.created_at < t.created_at
