@@ -1,18 +1,20 @@
 """Turns that ended long ago, and a look at where they are by now."""
 
 import json
+from dataclasses import replace
 from typing import Any, LiteralString
 from uuid import UUID, uuid4
 
 from tests.support.factories import make_claim, make_submission, make_terms
-from turnstile.archive.move import ArchiveFilter, read_cutoff
+from turnstile.archive.move import Archived, archive_sessions, read_cutoff
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.ops.commands.archive_run import Archive, ArchiveResult
 from turnstile.statements.claim import claim
+from turnstile.statements.redrive import revive
 from turnstile.statements.settle import SettleRequest, settle
-from turnstile.statements.submit import submit
+from turnstile.statements.submit import ParentClaim, submit
 from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.identifiers import TraceContext, start_trace
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
 
@@ -72,10 +74,35 @@ async def settle_as(
     await settle(database, make_terms(settings, halt=halt), [request], json.dumps)
 
 
-async def archive(database: Database, *, days: float = 90, batch: int = 500, **wanted: Any) -> ArchiveResult:
+async def start_child(
+    database: Database, settings: Settings, status: TurnStatus = TurnStatus.SUCCEEDED
+) -> tuple[ClaimedTurn, UUID]:
+    """A RUNNING parent in the session `parent`, and its ended child in the session `child`."""
+    parent = make_submission(settings.queue, "parent")
+    await submit(database, [parent], net_seconds=60)
+    running = await claim_head(database, settings, "parent")
+    trace = TraceContext(parent.trace.trace_id, "c" * 16, running.span_id)
+    child = replace(
+        make_submission(settings.queue, "child"), parent=ParentClaim(running.id, running.fence, "dig"), trace=trace
+    )
+    await submit(database, [child], net_seconds=60)
+    await settle_as(database, settings, await claim_head(database, settings, "child"), status)
+    return running, child.turn_id
+
+
+async def redrive(database: Database, turn_id: UUID) -> int:
+    """How many turns went back to work."""
+    revived = await revive(database, [(turn_id, 1)], [start_trace(1)], expires_in_seconds=[900.0], net_seconds=60)
+    return len(revived)
+
+
+async def archive(
+    database: Database, *, days: float = 90, failed: bool = False, batch: int = 100, dry_run: bool = False
+) -> Archived:
     """One run over all that is older."""
     cutoff = await read_cutoff(database, days * DAY_SECONDS)
-    return await Archive(database, ArchiveFilter(cutoff=cutoff, **wanted)).run(batch=batch, pause_seconds=0)
+    steps = archive_sessions(database, cutoff, failed=failed, batch=batch, pause_seconds=0, dry_run=dry_run)
+    return sum([step async for step in steps], Archived())
 
 
 async def in_table(database: Database) -> list[UUID]:
@@ -86,3 +113,9 @@ async def in_table(database: Database) -> list[UUID]:
 async def in_archive(database: Database) -> list[UUID]:
     """Those in the archive, as often as they are there."""
     return [row["id"] for row in await database.fetch("SELECT id FROM archived_turns ORDER BY id", {})]
+
+
+async def everywhere(database: Database) -> list[UUID]:
+    """The ids of the turns in the table and in the archive, as of one moment: a statement of a killed process may still commit."""
+    both = "SELECT id FROM turns UNION ALL SELECT id FROM archived_turns ORDER BY id"
+    return [row["id"] for row in await database.fetch(both, {})]

@@ -1,10 +1,10 @@
 """Turns in the archive, as they are read there: by tenant and id, when the table has no such turn of the tenant.
 
-Never by the id alone: clients choose ids, and one that is in the archive is free again, for every tenant. Whoever knew it could
-otherwise submit a turn under it and stand before the one whose it was.
+Never by the id alone: clients choose ids, and one that is in the archive is free again, for every tenant. A client that knew the
+id of another tenant's turn could otherwise submit a turn under it, and would hide the other's.
 
-A row of the archive holds the rows of other tables as JSON, and becomes rows of them again as it is read. So what a reader gets
-is of the same shape from both, with an empty column where the table has got one since.
+A row of the archive holds the rows of other tables as JSON, and becomes rows of them again as it is read. So a reader gets the
+same shape from both, with an empty column where the table has got one since.
 """
 
 from collections.abc import Iterable
@@ -22,9 +22,9 @@ IN_TABLE: LiteralString = "EXISTS (SELECT FROM turns n WHERE n.id = %(id)s AND n
 OF_TURN: LiteralString = f"""(
     SELECT a.* FROM archived_turns a
      WHERE a.id = %(id)s AND a.tenant_id = %(tenant)s AND NOT {IN_TABLE} ORDER BY a.ended_at DESC LIMIT 1) a"""
-"""That turn in the archive, unless the tenant's table has one by now: what a client has chosen it may choose again."""
+"""That turn in the archive, unless the tenant's table has one by now: a client may choose the same id again."""
 
-# Each by a look of its own: of an id that was often used again, all that ever was under it is not read for the last.
+# Each by a look-up of its own: an id that was used often is read once, not all its turns for the last of them.
 _NAMED: LiteralString = """unnest(%(tenants)s::text[], %(ids)s::uuid[]) w (tenant_id, id)
  CROSS JOIN LATERAL (
        SELECT n.* FROM archived_turns n WHERE n.id = w.id AND n.tenant_id = w.tenant_id ORDER BY n.ended_at DESC LIMIT 1) a"""
@@ -39,7 +39,6 @@ SELECT t.*,
           FROM json_populate_recordset(NULL::webhooks, a.webhooks) w WHERE w.generation = t.generation) AS webhook
   FROM {_NAMED} CROSS JOIN LATERAL json_populate_record(NULL::turns, a.turn) t
 """
-
 READ_ARCHIVED_STANDINGS: LiteralString = f"""
 SELECT a.id, a.tenant_id, a.session_id, a.turn ->> 'status' AS status, (a.turn ->> 'attempt')::integer AS attempt,
        (a.turn ->> 'fence')::bigint AS fence

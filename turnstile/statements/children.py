@@ -36,16 +36,13 @@ SELECT m.turn_id, m.content FROM messages m
 """
 
 HAS_SUCCESSOR: LiteralString = """(
-    t.child_key IS NOT NULL AND (
-        EXISTS (SELECT FROM turns n
-                 WHERE n.parent_turn_id = t.parent_turn_id AND n.child_key = t.child_key
-                   AND ('' || n.tenant_id) = t.tenant_id AND (n.created_at, n.id) > (t.created_at, t.id) OFFSET 0)
-        OR EXISTS (SELECT FROM archived_turns a
-                    WHERE a.parent_turn_id = t.parent_turn_id AND a.turn ->> 'child_key' = t.child_key
-                      AND ('' || a.tenant_id) = t.tenant_id
-                      AND (a.turn ->> 'created_at')::timestamptz > t.created_at OFFSET 0)))
+    t.child_key IS NOT NULL AND EXISTS (
+        SELECT FROM turns n
+         WHERE n.parent_turn_id = t.parent_turn_id AND n.child_key = t.child_key
+           AND ('' || n.tenant_id) = t.tenant_id AND (n.created_at, n.id) > (t.created_at, t.id) OFFSET 0))
 """
-"""Whether the parent of turn `t` has started its call anew since; never NULL. Run again as well, it would be done twice."""
+"""Whether the parent of turn `t` has started its call anew since; never NULL. Run again as well, it would be done twice. The
+archive leaves the successor in the table for as long as `t` is there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,12 @@ IS_BEING_COMPENSATED: LiteralString = """EXISTS (
 """Whether a compensation of turn `t`, of whichever generation, has not ended: it would undo what a new run does."""
 
 IS_OVERTAKEN: LiteralString = """(
-    t.kind = 'compensation' AND 'FAILED' <> coalesce(
-        (SELECT p.status FROM turns p WHERE p.id = t.parent_turn_id AND ('' || p.tenant_id) = t.tenant_id),
-        (SELECT a.turn ->> 'status' FROM archived_turns a WHERE a.id = t.parent_turn_id AND ('' || a.tenant_id) = t.tenant_id
-          ORDER BY a.ended_at DESC LIMIT 1),
-        'FAILED'))
+    t.kind = 'compensation' AND EXISTS (
+        SELECT FROM turns p WHERE p.id = t.parent_turn_id AND ('' || p.tenant_id) = t.tenant_id
+                              AND ('' || p.status) <> 'FAILED' OFFSET 0))
 """
-"""Whether turn `t` is a compensation whose turn has gone back to work since, and may have succeeded; never NULL."""
+"""Whether turn `t` is a compensation whose turn has gone back to work since, and may have succeeded; never NULL. Only a turn that
+is FAILED goes to the archive before its compensation."""
 
 COMPENSATE: LiteralString = f"""
 compensation AS MATERIALIZED (

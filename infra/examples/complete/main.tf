@@ -156,7 +156,7 @@ module "relay" {
   secrets            = local.stores
 }
 
-# `turnstile migrate` before each new version; `turnstile archive` with another command, because it makes tables, too.
+# `turnstile migrate` before each new version: it makes the tables, so it has the role that owns them.
 module "migrate" {
   source = "../../modules/service"
 

@@ -14,12 +14,12 @@ output "secrets" {
 }
 
 output "migrate_task_definition_arn" {
-  description = "What `turnstile migrate` and `turnstile archive` run as, by hand or from a schedule."
+  description = "What `turnstile migrate` runs as."
   value       = module.migrate.task_definition_arn
 }
 
 output "operator_task_definition_arn" {
-  description = "What operators' commands run as: `turnstile doctor`, or with `--overrides` any other."
+  description = "What operators' commands run as: `turnstile doctor`, or with `--overrides` any other, as a daily `turnstile archive`."
   value       = module.operator.task_definition_arn
 }
 

@@ -52,7 +52,7 @@ variable "secrets_kms_key_arn" {
 }
 
 variable "task_role_arn" {
-  description = "What the process itself may do: module roles. Null: nothing, which is enough for `migrate` and `archive`."
+  description = "What the process itself may do: module roles. Null: nothing, which is enough for `migrate`."
   type        = string
   default     = null
 }

@@ -1,6 +1,6 @@
--- Where the turns of sessions at rest go. A row is a turn with all that belonged to it. Whole rows are kept as json, so that a column
--- that `turns` gets later changes nothing here; the columns are what is looked up by. turnstile/archive/partitions.py makes the
--- months as they are needed.
+-- Ended turns that nothing depends on any more. A row is a turn with all that belonged to it, as whole rows in json, so that a column
+-- that `turns` gets later changes nothing here. The columns are for look-ups. Rows are written in the order of `archived_at`, so a
+-- small BRIN index finds the oldest, which operators delete.
 
 CREATE TABLE archived_turns (
     id              uuid NOT NULL,
@@ -15,8 +15,9 @@ CREATE TABLE archived_turns (
     attempts        json NOT NULL,
     recorded_values json NOT NULL,
     webhooks        json NOT NULL,
-    PRIMARY KEY (id, ended_at)
-) PARTITION BY RANGE (ended_at);
+    PRIMARY KEY (id, tenant_id, ended_at)
+);
 CREATE INDEX archived_turns_session ON archived_turns (tenant_id, session_id);
 CREATE INDEX archived_turns_trace_id ON archived_turns (trace_id);
 CREATE INDEX archived_turns_parent ON archived_turns (parent_turn_id) WHERE parent_turn_id IS NOT NULL;
+CREATE INDEX archived_turns_archived_at ON archived_turns USING brin (archived_at) WITH (autosummarize = on);

@@ -53,14 +53,6 @@ async def test_its_events_are_its_text_and_its_end(client: AsyncClient, database
     assert heard.events[-1].data["output"] == "re hi"
 
 
-async def test_a_cancel_comes_too_late(client: AsyncClient, database: Database, turn: str) -> None:
-    await archive(database)
-
-    answer = await client.post(f"/v1/turns/{turn}/cancel")
-
-    assert (answer.json()["status"], answer.json()["cancel_requested"]) == ("SUCCEEDED", False)
-
-
 async def test_nobody_elses_archived_turn_is_shown(
     client: AsyncClient, other_client: AsyncClient, database: Database, turn: str
 ) -> None:

@@ -133,6 +133,5 @@ def greedy(url: str, state: str, wanted: Iterable[Call]) -> dict[str, Touched]:
 
 def rest(connection: psycopg.Connection, state: str) -> None:
     for (table,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall():
-        if table != "archived_turns":
-            connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
+        connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
     STATES[state](connection)

@@ -1,0 +1,113 @@
+"""What is answered for an archived turn, and that no other tenant's turn under its id gets in its way."""
+
+from dataclasses import asdict
+from typing import LiteralString
+
+import pytest
+from psycopg.rows import DictRow
+
+from tests.archive.archiving import age, archive, claim_head, end_turn, in_table, settle_as, start_child
+from tests.support.factories import make_submission
+from turnstile.archive.reads import TurnKey
+from turnstile.backends.postgres.database import Database, Parameters
+from turnstile.config.settings import Settings
+from turnstile.queries.attempts import read_attempts
+from turnstile.queries.operator_turns import read_said, read_turn_of_any
+from turnstile.queries.trace_tree import find_trace, read_trace
+from turnstile.queries.turns import read_standings, read_turn, read_turns
+from turnstile.statements.cancel import CanceledTurn, cancel_ahead
+from turnstile.statements.submit import ParentClaim, submit
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.status import TurnStatus
+
+
+async def test_a_turn_reads_the_same_before_and_after(database: Database, settings: Settings) -> None:
+    turn_id = await end_turn(
+        database, settings, content={"deep": [1, None]}, metadata={"a": None}, webhook_url="https://client.example/hook"
+    )
+    await database.fetch("UPDATE webhooks SET due_at = NULL, delivered_at = now()", {})
+    await age(database)
+
+    async def read() -> list[object]:
+        return [
+            await read_turn(database, "t", turn_id),
+            await read_turns(database, [TurnKey("t", turn_id)]),
+            await read_standings(database, [TurnKey("t", turn_id)]),
+            await read_turn_of_any(database, turn_id),
+            await read_attempts(database, "t", turn_id),
+            await read_said(database, "t", turn_id),
+        ]
+
+    before = await read()
+    assert None not in before
+    await archive(database)
+
+    assert await in_table(database) == []
+    assert await read() == before
+
+
+async def test_how_it_stands_is_read_without_what_was_said_in_it(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn_id = await end_turn(database, settings)
+    await age(database)
+    await archive(database)
+    fetch, rows = database.fetch, list[DictRow]()
+
+    async def overheard(statement: LiteralString, parameters: Parameters) -> list[DictRow]:
+        rows.extend(found := await fetch(statement, parameters))
+        return found
+
+    monkeypatch.setattr(database, "fetch", overheard)
+    [standing] = await read_standings(database, [TurnKey("t", turn_id)])
+
+    assert standing is not None
+    assert rows == [asdict(standing)]
+
+
+async def test_a_cancel_finds_it_ended(database: Database, settings: Settings) -> None:
+    turn_id = await end_turn(database, settings)
+    await age(database)
+    await archive(database)
+
+    met = await cancel_ahead(database, "t", turn_id, CancelReason.USER)
+
+    assert met == CanceledTurn(TurnStatus.SUCCEEDED, requested=False, session_id="s")
+    assert await database.fetch("SELECT 1 FROM chosen_ids", {}) == []
+
+
+async def test_a_trace_is_whole_whatever_of_it_is_archived(database: Database, settings: Settings) -> None:
+    parent, child = await start_child(database, settings)
+    await settle_as(database, settings, parent, TurnStatus.SUCCEEDED)
+    await age(database)
+    before = await read_trace(database, parent.trace_id)
+    assert [(span.id, span.depth) for span in before] == [(parent.id, 0), (child, 1)]
+
+    await database.fetch("UPDATE sessions SET updated_at = now() WHERE session_id = 'child'", {})
+    await archive(database)
+    assert await in_table(database) == [child]
+    assert await read_trace(database, parent.trace_id) == before
+
+    await database.fetch("UPDATE sessions SET updated_at = now() - interval '100 days'", {})
+    await archive(database)
+    assert await in_table(database) == []
+    assert await read_trace(database, parent.trace_id) == before
+    assert await find_trace(database, child) == parent.trace_id
+
+
+async def test_a_trace_is_without_another_tenants_turn_under_an_archived_id(
+    database: Database, settings: Settings
+) -> None:
+    parent, _ = await start_child(database, settings)
+    await settle_as(database, settings, parent, TurnStatus.SUCCEEDED)
+    await age(database)
+    before = await read_trace(database, parent.trace_id)
+    await archive(database)
+    again = make_submission(settings.queue, "o", tenant_id="u", turn_id=parent.id)
+    await submit(database, [again], net_seconds=60)
+    theirs = await claim_head(database, settings, "o", tenant_id="u")
+    claim_of_it = ParentClaim(theirs.id, theirs.fence, "dig")
+    await submit(database, [make_submission(settings.queue, "dug", tenant_id="u", parent=claim_of_it)], net_seconds=60)
+
+    assert await read_trace(database, parent.trace_id) == before
+    assert await find_trace(database, parent.id) == theirs.trace_id
