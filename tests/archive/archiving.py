@@ -116,6 +116,6 @@ async def in_archive(database: Database) -> list[UUID]:
 
 
 async def everywhere(database: Database) -> list[UUID]:
-    """The ids of the turns in the table and in the archive, as of one moment: a killed process may still have a commit under way."""
+    """The ids of the turns in both, as of one moment: a killed process may still have a commit under way."""
     both = "SELECT id FROM turns UNION ALL SELECT id FROM archived_turns ORDER BY id"
     return [row["id"] for row in await database.fetch(both, {})]
