@@ -143,13 +143,15 @@ async def test_it_is_committed_once_however_often_it_is_asked(store: Stand, sett
     assert await store.snapshot() == before
 
 
-async def test_a_stale_fence_changes_nothing(store: Stand) -> None:
+@pytest.mark.parametrize("settlement", [SUCCESS, FAILURE, RETRY, RELEASE], ids=lambda one: one.outcome)
+async def test_a_stale_fence_changes_nothing(store: Stand, settlement: Settlement) -> None:
     zombie = await started(store)
+    await submit_one(store)
     await pass_lease(store)
     await claimed(store, "worker-b")
     before = await store.snapshot()
 
-    assert await settle_one(store, zombie, SUCCESS) == Superseded()
+    assert await settle_one(store, zombie, settlement, more=True) == Superseded()
     assert await store.snapshot() == before
 
 
