@@ -50,7 +50,7 @@ test-containers: setup ## the tests that need a stack, on Testcontainers
 
 # Costs money, less than a cent a run. TURNSTILE_TEST_QUEUES names the queues, which must be used by nothing else: CONTRIBUTING.md.
 test-aws: setup ## the tests that use SQS, on queues at AWS that the environment names
-	@$(BIN)/python -m pytest --stack=aws tests/message_queue/test_message_queue.py tests/worker/test_consumer.py tests/e2e $(ARGS)
+	@$(BIN)/python -m pytest --stack=aws tests/message_queue/test_message_queue.py tests/worker/consumer tests/e2e $(ARGS)
 
 # The proof: what happens to turns while everything around them breaks. ARGS are the options of each (`ARGS=--help`).
 chaos: setup ## real processes under 58 kinds of faults, and a verdict on what they left behind

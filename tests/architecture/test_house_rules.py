@@ -12,6 +12,7 @@ from tests.conftest import ROOT
 PRODUCT = ("turnstile", "worker", "producer", "relay", "ops")
 LINKED = ("worker", "producer", "relay", "ops", "migrations", "examples")
 MAX_LINES = 300
+MAX_TEST_LINES = 400
 VAGUE = {"util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"}
 
 # The table's name after a word of SQL, apart from prose ("from turns that ...") by the capitals that our SQL is written in.
@@ -29,6 +30,15 @@ HANDS_THE_ENVIRONMENT_ON = {
     "turnstile/config/unknown_variables.py": "looks at the names alone",
     "ops/terminal/operator_access.py": "asks only whether a log level was chosen",
 }
+
+# To be split by their owners: no file is added here.
+LONG_TEST_FILES = {
+    "tests/archive/test_archive.py",
+    "tests/ops/commands/test_doctor.py",
+    "tests/producer/api/test_streaming_under_faults.py",
+}
+# Its fixtures go to tests/ops/commands/conftest.py when it is split.
+IMPORTED_TEST_MODULES = {"tests.ops.commands.test_doctor"}
 
 MAY_SLEEP = {
     "tests/support/probes.py": "the one place that waits",
@@ -88,6 +98,25 @@ def find_bare_folders(tree: ast.AST) -> list[int]:
     ]
 
 
+def imported_modules(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and module of each import. `from a import b` names a.b as well, which may be a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, one.name) for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.lineno, node.module
+            yield from ((node.lineno, f"{node.module}.{one.name}") for one in node.names)
+
+
+def find_test_modules(tree: ast.AST) -> list[int]:
+    """Imports of test modules, and from them."""
+    return [
+        line
+        for line, module in imported_modules(tree)
+        if re.fullmatch(r"tests\.(.*\.)?test_\w+", module) and module not in IMPORTED_TEST_MODULES
+    ]
+
+
 def find_naps(tree: ast.AST) -> list[int]:
     return [
         node.lineno
@@ -107,6 +136,9 @@ def find_naps(tree: ast.AST) -> list[int]:
         (find_environment, "from os import environ"),
         (find_bare_folders, "from worker.app import run"),
         (find_bare_folders, "import relay"),
+        (find_test_modules, "from tests.relay.test_loop import make_due"),
+        (find_test_modules, "from tests.relay import test_loop"),
+        (find_test_modules, "import tests.relay.test_loop"),
         (find_naps, "import time; time.sleep(1)"),
         (find_naps, "async def f(): await asyncio.sleep(0)"),
         (find_naps, "from time import sleep"),
@@ -123,6 +155,8 @@ def test_what_is_looked_for_would_be_found(finder: Finder, text: str) -> None:
         (find_sql_of_turns, "X = 'SELECT 1 FROM turn_attempts'"),
         (find_environment, "def environment(): ..."),
         (find_bare_folders, "from turnstile.worker import app"),
+        (find_test_modules, "from tests.support.fakes import lock"),
+        (find_test_modules, "from tests.relay.conftest import relay"),
         (find_naps, "asleep = 1"),
     ],
 )
@@ -134,6 +168,18 @@ def test_no_file_is_too_long_to_be_one_thing() -> None:
     lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in python_files(*PRODUCT, "bench")}
 
     assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def test_no_test_file_is_too_long_to_be_one_behaviour() -> None:
+    lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in python_files("tests")}
+    too_long = {name: lines for name, lines in lengths.items() if lines > MAX_TEST_LINES}
+
+    assert {name: lines for name, lines in too_long.items() if name not in LONG_TEST_FILES} == {}
+
+
+def test_no_test_module_is_imported() -> None:
+    """What several test modules use stands in a conftest.py or in tests/support."""
+    assert found_in(find_test_modules, "tests", *PRODUCT, "bench") == []
 
 
 def test_sql_of_the_status_table_stands_in_the_library_only() -> None:

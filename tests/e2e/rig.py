@@ -172,3 +172,14 @@ class Product:
             " WHERE finished_at < before"
         )
         assert (doubled, unanswered, disorder) == ([], [], [])
+
+
+async def submit_of(product: Product, tenant: str, session: str, seconds: float) -> UUID:
+    """A turn that takes so long, in a session of its own, and its wake-up."""
+    wanted = make_submission(
+        product.settings.queue, session, {"do": "sleep", "seconds": seconds}, tenant_id=tenant, max_attempts=1
+    )
+    await submit(product.database, [wanted], net_seconds=product.settings.net_seconds)
+    wake_up = WakeUp(tenant, session, wanted.turn_id)
+    await product.queues.send(product.settings.queue, [OutgoingMessage(wake_up, "")])
+    return wanted.turn_id

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
-from tests.e2e.test_tenant_cap import submit_of
+from tests.e2e.rig import Product, submit_of
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from turnstile.statements.submit import submit

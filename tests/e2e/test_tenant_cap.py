@@ -1,30 +1,14 @@
 """The cap of a tenant with a worker process (G20): its flood leaves slots to the others, and none of it is lost."""
 
 import asyncio
-from uuid import UUID
 
 import pytest
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
-from tests.support.factories import make_submission
+from tests.e2e.rig import Product, submit_of
 from tests.support.probes import until
-from turnstile.statements.submit import submit
-from turnstile.turn.envelope import OutgoingMessage
-from turnstile.turn.message import WakeUp
 
 SLOTS = {"TURNSTILE_CONCURRENCY": "3", "TURNSTILE_TENANT_SLOTS": "2"}
-
-
-async def submit_of(product: Product, tenant: str, session: str, seconds: float) -> UUID:
-    """A turn that takes so long, in a session of its own, and its wake-up."""
-    wanted = make_submission(
-        product.settings.queue, session, {"do": "sleep", "seconds": seconds}, tenant_id=tenant, max_attempts=1
-    )
-    await submit(product.database, [wanted], net_seconds=product.settings.net_seconds)
-    wake_up = WakeUp(tenant, session, wanted.turn_id)
-    await product.queues.send(product.settings.queue, [OutgoingMessage(wake_up, "")])
-    return wanted.turn_id
 
 
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import redis.asyncio
 
-from tests.statements.test_claim_races import claim_one, expire_leases, settle_one, submit_turns
+from tests.support.claiming import claim_one, expire_leases, settle_one, submit_turns
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings

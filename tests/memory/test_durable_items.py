@@ -9,7 +9,7 @@ import pytest
 
 import turnstile.memory.working
 from tests.memory.room import Room, at_once
-from tests.statements.test_claim_races import settle_one
+from tests.support.claiming import settle_one
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database

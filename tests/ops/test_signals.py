@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ops.test_cli import turnstile
+from tests.support.command_line import turnstile
 from turnstile.ops.terminal.exit_codes import ExitCode
 
 # Stands where the real one is imported, which takes long enough for a person to change her mind.

@@ -9,10 +9,10 @@ import psycopg
 import pytest
 from psycopg.rows import DictRow
 
-from tests.statements.test_claim_races import submit_turns
+from tests.support.claiming import submit_turns
 from tests.support.factories import make_submission
+from tests.support.relaying import declaring
 from turnstile.backends.postgres.database import Database, Parameters, conninfo, number_placeholders
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError
 from turnstile.memory.durable_items import PRUNE_ITEMS
@@ -42,11 +42,6 @@ class Sender:
 
     async def send_dead_letters(self, queue: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
         raise AssertionError(f"{queue}: {letters}")
-
-
-def declaring(settings: Settings, *names: str) -> Settings:
-    """The same with more queues."""
-    return settings.model_copy(update={"queues": (*settings.queues, *(QueueSettings(name=name) for name in names))})
 
 
 async def make_due(database: Database, seconds_ago: float) -> None:
@@ -143,6 +138,7 @@ async def test_a_send_of_which_nothing_was_taken_says_that_sqs_is_away(
 
 
 # --- what is old is forgotten
+
 
 FILL_OLD: tuple[LiteralString, ...] = (
     """INSERT INTO submissions (tenant_id, key, fingerprint, turn_id, answer, created_at)

@@ -1,60 +1,19 @@
 """Each queue is a line of its own to a relay: one that is long, silent or refused to it holds up nobody else's turns."""
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 from structlog.testing import capture_logs
 
-from tests.relay.test_loop import FAILURE, make_due, rows
-from tests.relay.test_relay_backlog import declaring
-from tests.statements.test_claim_races import claim_one, settle_one, submit_turns
-from tests.support.factories import make_submission
+from tests.statements.calls import FAILURE
+from tests.support.claiming import claim_one, settle_one, submit_turns
 from tests.support.probes import until
+from tests.support.relaying import Sqs, declaring, make_due, rows, submit_due
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.errors import QueueUnavailableError
 from turnstile.relay.loop import Relay
 from turnstile.relay.queues import BATCH
 from turnstile.relay.sends import SIDE_BY_SIDE
-from turnstile.statements.submit import submit
-from turnstile.turn.envelope import DeadLetter, OutgoingMessage
-
-
-class Sqs:
-    """Notes what was sent to which queue, in that order. `refused` queues refuse, `silent` ones answer nothing."""
-
-    def __init__(self, *, refused: Sequence[str] = (), silent: Sequence[str] = ()) -> None:
-        self.refused = set(refused)
-        self.silent = set(silent)
-        self.calls: list[str] = []
-        self.sent: list[str] = []
-
-    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
-        await self._take(queue, len(messages))
-        return list(messages)
-
-    async def send_dead_letters(self, queue: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-        await self._take(f"{queue}-dlq", len(letters))
-        return list(letters)
-
-    async def _take(self, queue: str, many: int) -> None:
-        self.calls.append(queue)
-        if queue in self.silent:
-            await asyncio.Event().wait()
-        if queue in self.refused:
-            raise QueueUnavailableError("AccessDenied")
-        self.sent += [queue] * many
-
-
-async def submit_due(database: Database, queue: str, many: int, since_seconds: float = 1.0) -> None:
-    wanted = [make_submission(queue, f"{queue}-{number}") for number in range(many)]
-    for start in range(0, many, 250):
-        await submit(database, wanted[start : start + 250], net_seconds=60.0)
-    await database.fetch(
-        "UPDATE turns SET send_at = now() - make_interval(secs => %(since)s) WHERE queue = %(queue)s",
-        {"queue": queue, "since": since_seconds},
-    )
 
 
 async def test_what_is_due_in_one_queue_does_not_wait_for_the_backlog_of_another(

@@ -11,8 +11,10 @@ from turnstile.statements.claim import Claim, ClaimTerms, claim
 from turnstile.statements.defer import PutOff, put_off
 from turnstile.statements.head import WAKE_HEAD, WAKE_HEAD_UNLESS_HELD
 from turnstile.statements.lost_turns import MARK_LOST
+from turnstile.statements.send_due import PUT_NET, TAKE_DUE
 from turnstile.statements.settle import Held, Settled, SettleRequest, Superseded, settle
 from turnstile.statements.submit import Accepted, submit
+from turnstile.statements.worker_registry import SEEN_SECONDS
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turnstile.turn.status import TurnStatus
@@ -21,6 +23,11 @@ QUEUE = "turns"
 LEASE_SECONDS = 30.0
 NET_SECONDS = 60.0
 MAX_CRASHES = 3
+STAMP_SECONDS = 15.0
+RESEND_SECONDS = 5.0
+
+ALL: dict[str, Any] = {"left_out": [], "only": None}
+"""No turn is left out, and none is taken alone."""
 
 SUCCESS = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply={"say": "hi"})
 FAILURE = Settlement(
@@ -170,3 +177,34 @@ async def pass_lease(store: Stand) -> None:
     """Every worker is lost: its lease is over, and its turn is marked."""
     await store.pass_time(LEASE_SECONDS + 1)
     await mark_lost(store)
+
+
+def lines(queue: str = QUEUE, *, limit: int = 200, reach: float = 1e9) -> dict[str, Any]:
+    """Wake-ups and dead letters of one queue."""
+    return {"queues": [queue, queue], "deads": [False, True], "limits": [limit, limit], "reaches": [reach, reach]}
+
+
+async def take_due(store: Stand, **asked: Any) -> list[dict[str, Any]]:
+    """The rows that a relay's round takes."""
+    rest = {name: asked.pop(name) for name in ALL if name in asked}
+    parameters = {**ALL, **rest, **lines(**asked), "stamp": STAMP_SECONDS, "resend": RESEND_SECONDS}
+    return await store.database.fetch(TAKE_DUE, parameters)
+
+
+async def put_net(store: Stand, *rows: dict[str, Any]) -> None:
+    """As a relay does that has sent the wake-ups of these rows."""
+    parameters = {
+        "ids": [row["id"] for row in rows],
+        "stamps": [row["send_at"] for row in rows],
+        "net": NET_SECONDS,
+        "seen": SEEN_SECONDS,
+    }
+    await store.database.fetch(PUT_NET, parameters)
+
+
+async def lose(store: Stand, times: int) -> ClaimedTurn:
+    """Claims the head so often, and loses it each time; the last claim."""
+    for _ in range(times):
+        turn = await claimed(store)
+        await pass_lease(store)
+    return turn

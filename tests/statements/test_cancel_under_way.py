@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.statements.test_claim_races import claim_one, expire_leases, settle_one, submit_turns
+from tests.support.claiming import claim_one, expire_leases, settle_one, submit_turns
 from tests.support.factories import make_claim, make_submission, make_terms
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database

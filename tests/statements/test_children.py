@@ -6,21 +6,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.statements.calls import (
-    FAILURE,
-    JOIN,
-    MAX_CRASHES,
-    NET_SECONDS,
-    RETRY,
-    SUCCESS,
-    claimed,
-    pass_lease,
-    row_of,
-    said,
-    submit_one,
-    terms,
-)
-from tests.support.factories import make_claim, make_submission
+from tests.statements.calls import FAILURE, JOIN, MAX_CRASHES, RETRY, SUCCESS, claimed, pass_lease, row_of, said, terms
+from tests.statements.family_calls import COMPENSATES, child_of, compensation_of, end, parent_of, start_child
+from tests.support.factories import make_claim
 from tests.support.fakes.store_stands import Stand
 from turnstile.errors import ParentSupersededError
 from turnstile.statements.cancel import CancelReason, cancel
@@ -28,38 +16,9 @@ from turnstile.statements.children import ChildState, KnownChild, read_children,
 from turnstile.statements.claim import claim
 from turnstile.statements.join import wake_joined, wake_parents
 from turnstile.statements.once_values import RecordedValue, read_values, record_value
-from turnstile.statements.settle import SettleRequest, settle
-from turnstile.statements.submit import Accepted, ParentClaim, submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import JoinPolicy, Settlement
 from turnstile.turn.status import TurnStatus
-
-COMPENSATES = replace(terms(), compensates=True, compensation_expires_seconds=50.0)
-
-
-async def parent_of(store: Stand) -> ClaimedTurn:
-    await submit_one(store, session_id="parent")
-    return await claimed(store, session_id="parent")
-
-
-async def start_child(store: Stand, parent: ClaimedTurn, key: str, **fields: Any) -> Any:
-    submission = make_submission("turns", f"child-{key}", parent=ParentClaim(parent.id, parent.fence, key), **fields)
-    (answer,) = await submit(store.database, [submission], net_seconds=NET_SECONDS)
-    return answer
-
-
-async def child_of(store: Stand, parent: ClaimedTurn, key: str) -> Accepted:
-    answer = await start_child(store, parent, key)
-    assert isinstance(answer, Accepted)
-    return answer
-
-
-async def end(store: Stand, turn: ClaimedTurn, settlement: Settlement, by: Any = None) -> None:
-    request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
-    import json
-
-    await settle(store.database, by or terms(), [request], json.dumps)
-
 
 # --- values
 
@@ -195,11 +154,6 @@ async def test_an_end_of_another_kind_ends_the_waiting(store: Stand) -> None:
 
 
 # --- compensations
-
-
-async def compensation_of(store: Stand, failed: UUID) -> list[dict[str, Any]]:
-    rows = (await store.snapshot())["turns"]
-    return [row for row in rows if row["parent_turn_id"] == failed]
 
 
 async def test_a_failed_settle_makes_a_compensation(store: Stand) -> None:

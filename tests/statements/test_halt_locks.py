@@ -9,8 +9,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from tests.statements.test_claim_races import expire_leases
-from tests.statements.test_settle_races import FAILURE, SUCCESS
+from tests.statements.calls import FAILURE, SUCCESS
+from tests.support.claiming import expire_leases
 from tests.support.factories import make_claim, make_submission, make_terms
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from tests.statements.test_redrive_locks import fail_next
+from tests.support.claiming import fail_next
 from tests.support.factories import make_submission
-from tests.support.processing import message_about, processing
-from tests.worker.test_locked_heads import Noting
+from tests.support.processing import Noting, message_about, processing
 from turnstile.backends.postgres.database import LOCK_TIMEOUT_SECONDS, Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings

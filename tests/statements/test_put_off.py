@@ -6,13 +6,14 @@ from tests.statements.calls import (
     NET_SECONDS,
     RETRY,
     claimed,
+    put_net,
     put_off_session,
     row_of,
     seconds_from_creation,
     settle_one,
     submit_one,
+    take_due,
 )
-from tests.statements.test_relay import put_net, take_due
 from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.defer import PutOff, put_off
 

@@ -1,26 +1,21 @@
 """Redrives under concurrency: of a turn and its compensation one goes back to work, whoever asks for which at what moment."""
 
 import asyncio
-import json
-from dataclasses import replace
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import psycopg
 import pytest
 
-from tests.statements.test_settle_races import FAILURE
-from tests.support.factories import make_claim, make_submission, make_terms
+from tests.support.claiming import fail_next
+from tests.support.factories import make_submission
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.statements.claim import claim
 from turnstile.statements.halt import LOCK_HALTED, RETRY, retry
 from turnstile.statements.redrive import REVIVE, revive
-from turnstile.statements.settle import SettleRequest, settle
 from turnstile.statements.submit import submit
-from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
 
 WAITING = """
@@ -33,15 +28,6 @@ SELECT count(*) AS many FROM pg_stat_activity
 def queue() -> QueueSettings:
     """Declared and nowhere in SQS: nothing here sends."""
     return QueueSettings(name="turns", visibility_seconds=4.0)
-
-
-async def fail_next(database: Database, settings: Settings, session_id: str, *, halt: bool, compensates: bool) -> UUID:
-    (turn,) = await claim(database, make_terms(settings), [make_claim(session_id)])
-    assert isinstance(turn, ClaimedTurn)
-    terms = replace(make_terms(settings, halt=halt), compensates=compensates, compensation_expires_seconds=60.0)
-    request = SettleRequest(turn=turn, settlement=FAILURE, more=False, next_claim_id=uuid4())
-    await settle(database, terms, [request], json.dumps)
-    return turn.id
 
 
 async def failed_pair(database: Database, settings: Settings, halts: str | None) -> dict[str, UUID]:

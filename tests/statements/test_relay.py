@@ -7,17 +7,22 @@ from uuid import UUID
 import pytest
 
 from tests.statements.calls import (
+    ALL,
     FAILURE,
     LEASE_SECONDS,
     NET_SECONDS,
     QUEUE,
     QUIET_FAILURE,
+    RESEND_SECONDS,
     RETRY,
+    STAMP_SECONDS,
     claimed,
     mark_lost,
+    put_net,
     row_of,
     settle_one,
     submit_one,
+    take_due,
 )
 from tests.support.factories import make_submission
 from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
@@ -27,43 +32,16 @@ from turnstile.statements.cancel_before_submit import forget_chosen_ids
 from turnstile.statements.prune import AT_ONCE
 from turnstile.statements.redrive import revive
 from turnstile.statements.renew_lease import renew
-from turnstile.statements.send_due import DEAD_LETTERED, MAX_NET_SECONDS, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
+from turnstile.statements.send_due import DEAD_LETTERED, MAX_NET_SECONDS, PLACE_SCHEDULED
 from turnstile.statements.submit import forget_submissions, idempotency_key, submit
-from turnstile.statements.worker_registry import SEEN_SECONDS
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.identifiers import start_trace
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
-STAMP_SECONDS = 15.0
-RESEND_SECONDS = 5.0
-
-
-ALL: dict[str, Any] = {"left_out": [], "only": None}
-
-
-def lines(queue: str = QUEUE, *, limit: int = 200, reach: float = 1e9) -> dict[str, Any]:
-    """Wake-ups and dead letters of one queue."""
-    return {"queues": [queue, queue], "deads": [False, True], "limits": [limit, limit], "reaches": [reach, reach]}
-
-
-async def take_due(store: Stand, **asked: Any) -> list[dict[str, Any]]:
-    rest = {name: asked.pop(name) for name in ALL if name in asked}
-    parameters = {**ALL, **rest, **lines(**asked), "stamp": STAMP_SECONDS, "resend": RESEND_SECONDS}
-    return await store.database.fetch(TAKE_DUE, parameters)
 
 
 async def taken(store: Stand) -> list[UUID]:
     return [row["id"] for row in await take_due(store)]
-
-
-async def put_net(store: Stand, *rows: dict[str, Any]) -> None:
-    parameters = {
-        "ids": [row["id"] for row in rows],
-        "stamps": [row["send_at"] for row in rows],
-        "net": NET_SECONDS,
-        "seen": SEEN_SECONDS,
-    }
-    await store.database.fetch(PUT_NET, parameters)
 
 
 async def dead_lettered(store: Stand, turn_id: UUID, generation: int) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.statements.test_claim_races import claim_one, submit_turns
+from tests.support.claiming import claim_one, submit_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings

@@ -61,6 +61,8 @@ async def test_a_success_writes_the_reply_and_the_attempt_and_owes_nothing(store
     assert (attempt.attempt, attempt.outcome, attempt.worker_id) == (1, "succeeded", "worker-a")
     assert attempt.started_at is not None
     assert (attempt.finished_at - attempt.started_at).total_seconds() == 2
+    (kept,) = (await store.snapshot())["turn_attempts"]
+    assert (kept["fence"], kept["generation"]) == ((await row_of(store, turn.id))["fence"], 1)
 
 
 async def test_a_failure_owes_a_dead_letter_at_once(store: Stand) -> None:
@@ -73,13 +75,14 @@ async def test_a_failure_owes_a_dead_letter_at_once(store: Stand) -> None:
     assert row["send_at"] == row["finished_at"]
 
 
-async def test_a_failure_that_is_not_worth_one_owes_none(store: Stand) -> None:
+@pytest.mark.parametrize(("failure", "failures"), [(QUIET_FAILURE, 0), (replace(FAILURE, dead_letter=False), 1)])
+async def test_a_failure_that_is_not_worth_one_owes_none(store: Stand, failure: Settlement, failures: int) -> None:
     turn = await started(store)
 
-    await settle_one(store, turn, QUIET_FAILURE)
+    await settle_one(store, turn, failure)
 
     row = await row_of(store, turn.id)
-    assert (row["status"], row["failures"], row["send_at"]) == ("FAILED", 0, None)
+    assert (row["status"], row["failures"], row["send_at"]) == ("FAILED", failures, None)
 
 
 async def test_a_retry_waits_and_is_charged(store: Stand) -> None:
@@ -89,6 +92,7 @@ async def test_a_retry_waits_and_is_charged(store: Stand) -> None:
 
     row = await row_of(store, turn.id)
     assert (row["status"], row["attempt"], row["failures"], row["finished_at"]) == ("PENDING", 1, 1, None)
+    assert (row["error_class"], row["error"]) == ("Boom", "boom")
     assert row["send_at"] == row["execute_at"]
     assert await seconds_from_creation(store, turn.id, "send_at") == 1 + RETRY.after_seconds
     assert await outcomes(store, turn.id) == [(1, "retried")]
@@ -127,6 +131,7 @@ async def test_an_acknowledged_cancel_wins_over_whatever_came_of_it(store: Stand
     row = await row_of(store, turn.id)
     assert settled == Settled(TurnStatus.CANCELED, NoClaim.IDLE)
     assert (row["status"], row["attempt"], row["send_at"], row["execute_at"]) == ("CANCELED", 1, None, None)
+    assert row["cancel_reason"] == "user"
     assert await outcomes(store, turn.id) == [(1, "canceled")]
     assert await said(store, turn.id) == [("user", "hello")]
 
@@ -143,13 +148,15 @@ async def test_it_is_committed_once_however_often_it_is_asked(store: Stand, sett
     assert await store.snapshot() == before
 
 
-async def test_a_stale_fence_changes_nothing(store: Stand) -> None:
+@pytest.mark.parametrize("settlement", [SUCCESS, FAILURE, RETRY, RELEASE], ids=lambda one: one.outcome)
+async def test_a_stale_fence_changes_nothing(store: Stand, settlement: Settlement) -> None:
     zombie = await started(store)
+    await submit_one(store)
     await pass_lease(store)
     await claimed(store, "worker-b")
     before = await store.snapshot()
 
-    assert await settle_one(store, zombie, SUCCESS) == Superseded()
+    assert await settle_one(store, zombie, settlement, more=True) == Superseded()
     assert await store.snapshot() == before
 
 

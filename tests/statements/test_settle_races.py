@@ -1,49 +1,38 @@
-"""Settle: what ends a claim, what it owes, and who may do it."""
+"""Settles at the same moment, in batches and after a takeover, on the real Postgres. What one settle writes: test_settle.py."""
 
 import asyncio
 import json
 from collections.abc import Sequence
-from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
 
-from tests.statements.test_claim_races import claim_one, expire_leases, settle_one, submit_turns
-from tests.support.factories import make_claim, make_submission, make_terms
+from tests.statements.calls import FAILURE, RELEASE, RETRY, SUCCESS
+from tests.support.claiming import (
+    claim_one,
+    claim_sessions,
+    claimed,
+    expire_leases,
+    outcomes,
+    replies,
+    row_of,
+    settle_one,
+    submit_turns,
+)
+from tests.support.factories import make_terms
 from tests.support.probes import until
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.statements.cancel import cancel
-from turnstile.statements.claim import NoClaim, claim
+from turnstile.statements.claim import NoClaim
 from turnstile.statements.settle import Held, Settled, SettleRequest, Superseded, settle
-from turnstile.statements.submit import submit
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
-
-SUCCESS = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply={"say": "hi"})
-FAILURE = Settlement(
-    status=TurnStatus.FAILED,
-    outcome=AttemptOutcome.FAILED,
-    fault=True,
-    error_class="Boom",
-    error="boom",
-    dead_letter=True,
-)
-RETRY = Settlement(
-    status=TurnStatus.PENDING,
-    outcome=AttemptOutcome.RETRIED,
-    after_seconds=60,
-    fault=True,
-    error_class="Boom",
-    error="x",
-)
-SNOOZE = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.SNOOZED, after_seconds=60, refund=True)
-RELEASE = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RELEASED, refund=True)
 
 
 @pytest.fixture
@@ -52,60 +41,10 @@ def queue() -> QueueSettings:
     return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
-async def claimed(database: Database, settings: Settings) -> ClaimedTurn:
-    turn = await claim_one(database, settings)
-    assert isinstance(turn, ClaimedTurn)
-    return turn
-
-
-async def claim_sessions(database: Database, settings: Settings, *sessions: str) -> list[ClaimedTurn]:
-    found = await claim(database, make_terms(settings), [make_claim(session) for session in sessions])
-    assert all(isinstance(turn, ClaimedTurn) for turn in found)
-    return [turn for turn in found if isinstance(turn, ClaimedTurn)]
-
-
-async def row_of(database: Database, turn: ClaimedTurn) -> dict[str, Any]:
-    rows = await database.fetch(
-        "SELECT *, extract(epoch FROM send_at - clock_timestamp())::float8 AS send_in,"
-        " extract(epoch FROM execute_at - clock_timestamp())::float8 AS execute_in FROM turns WHERE id = %(id)s",
-        {"id": turn.id},
-    )
-    return rows[0]
-
-
-async def replies(database: Database) -> list[Any]:
-    return [row["content"] for row in await database.fetch("SELECT content FROM messages WHERE role = 'assistant'", {})]
-
-
-async def outcomes(database: Database) -> list[tuple[int, str]]:
-    rows = await database.fetch("SELECT attempt, outcome FROM turn_attempts ORDER BY fence", {})
-    return [(row["attempt"], row["outcome"]) for row in rows]
-
-
 # --- what a settle writes
 
 
-async def test_a_success_writes_the_reply_and_the_attempt_and_owes_nothing(
-    database: Database, settings: Settings
-) -> None:
-    await submit_turns(database, settings, "one")
-    turn = await claimed(database, settings)
-
-    settled = await settle_one(database, settings, turn, SUCCESS)
-
-    row = await row_of(database, turn)
-    assert settled == Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)
-    assert (row["status"], row["send_at"], row["lease_until"]) == ("SUCCEEDED", None, None)
-    assert row["finished_at"] is not None
-    assert await replies(database) == [{"say": "hi"}]
-    attempts = await database.fetch("SELECT * FROM turn_attempts", {})
-    assert len(attempts) == 1
-    assert attempts[0]["started_at"] < attempts[0]["finished_at"]
-    assert (attempts[0]["turn_id"], attempts[0]["attempt"], attempts[0]["fence"]) == (turn.id, 1, turn.fence)
-    assert (attempts[0]["outcome"], attempts[0]["worker_id"], attempts[0]["generation"]) == ("succeeded", "worker-a", 1)
-
-
-@pytest.mark.parametrize("reply", [None, "", 0, [], {"deep": [1, {"a": None}]}], ids=repr)
+@pytest.mark.parametrize("reply", [None, "", {"deep": [1, {"a": None}]}], ids=repr)
 async def test_any_json_is_a_reply(database: Database, settings: Settings, reply: object) -> None:
     await submit_turns(database, settings, "one")
     success = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=reply)
@@ -113,51 +52,6 @@ async def test_any_json_is_a_reply(database: Database, settings: Settings, reply
     await settle_one(database, settings, await claimed(database, settings), success)
 
     assert await replies(database) == [reply]
-
-
-@pytest.mark.parametrize(("dead_letter", "owed"), [(True, True), (False, False)])
-async def test_a_failure_owes_a_dead_letter_if_it_says_so(
-    database: Database, settings: Settings, dead_letter: bool, owed: bool
-) -> None:
-    await submit_turns(database, settings, "one")
-    turn = await claimed(database, settings)
-    failure = Settlement(
-        status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="boom",
-        dead_letter=dead_letter,
-    )  # fmt: skip
-
-    await settle_one(database, settings, turn, failure)
-
-    row = await row_of(database, turn)
-    assert (row["status"], row["failures"], row["error_class"], row["error"]) == ("FAILED", 1, "Boom", "boom")
-    assert (row["send_at"] is not None) is owed
-    assert row["dead_lettered_at"] is None
-    assert await replies(database) == []
-
-
-async def test_a_retry_waits_its_time_and_keeps_its_error(database: Database, settings: Settings) -> None:
-    await submit_turns(database, settings, "one")
-    turn = await claimed(database, settings)
-
-    await settle_one(database, settings, turn, RETRY)
-
-    row = await row_of(database, turn)
-    assert (row["status"], row["attempt"], row["failures"], row["error_class"]) == ("PENDING", 1, 1, "Boom")
-    assert 30 < row["send_in"] <= 60
-    assert 30 < row["execute_in"] <= 60
-    assert await outcomes(database) == [(1, "retried")]
-
-
-async def test_a_snooze_waits_free_of_charge(database: Database, settings: Settings) -> None:
-    await submit_turns(database, settings, "one")
-    turn = await claimed(database, settings)
-
-    await settle_one(database, settings, turn, SNOOZE)
-
-    row = await row_of(database, turn)
-    assert (row["status"], row["attempt"], row["failures"]) == ("PENDING", 0, 0)
-    assert 30 < row["send_in"] <= 60
-    assert await outcomes(database) == [(1, "snoozed")]
 
 
 async def test_every_release_is_on_record_and_none_is_charged(database: Database, settings: Settings) -> None:
@@ -172,21 +66,6 @@ async def test_every_release_is_on_record_and_none_is_charged(database: Database
 
 
 # --- a cancel wins
-
-
-@pytest.mark.parametrize("settlement", [SUCCESS, FAILURE, RETRY, SNOOZE, RELEASE], ids=lambda one: one.outcome)
-async def test_an_acknowledged_cancel_wins_over(database: Database, settings: Settings, settlement: Settlement) -> None:
-    await submit_turns(database, settings, "one")
-    turn = await claimed(database, settings)
-    await cancel(database, "t", turn.id, CancelReason.USER)
-
-    settled = await settle_one(database, settings, turn, settlement)
-
-    row = await row_of(database, turn)
-    assert settled == Settled(TurnStatus.CANCELED, NoClaim.IDLE)
-    assert (row["status"], row["send_at"], row["cancel_reason"]) == ("CANCELED", None, "user")
-    assert await replies(database) == []
-    assert await outcomes(database) == [(1, "canceled")]
 
 
 async def test_the_turn_behind_a_cancelled_one_is_claimed_with_its_settle(
@@ -206,27 +85,6 @@ async def test_the_turn_behind_a_cancelled_one_is_claimed_with_its_settle(
 # --- only the newest claim
 
 
-@pytest.mark.parametrize("settlement", [SUCCESS, FAILURE, RETRY, RELEASE], ids=lambda one: one.outcome)
-async def test_a_zombie_changes_nothing(database: Database, settings: Settings, settlement: Settlement) -> None:
-    await submit_turns(database, settings, "one", "two")
-    zombie = await claimed(database, settings)
-    await expire_leases(database)
-    await until(lambda: _taken_over(database, settings, zombie))
-    before = await database.fetch("SELECT * FROM turns ORDER BY seq", {})
-    attempts = await outcomes(database)
-
-    refused = await settle_one(database, settings, zombie, settlement, more=True)
-
-    assert isinstance(refused, Superseded)
-    assert await database.fetch("SELECT * FROM turns ORDER BY seq", {}) == before
-    assert await outcomes(database) == attempts
-    assert await replies(database) == []
-
-
-async def _taken_over(database: Database, settings: Settings, zombie: ClaimedTurn) -> bool:
-    return isinstance(await claim_one(database, settings, "worker-b"), ClaimedTurn)
-
-
 async def test_a_zombie_is_refused_also_after_its_successor_has_settled(database: Database, settings: Settings) -> None:
     await submit_turns(database, settings, "one")
     zombie = await claimed(database, settings)
@@ -243,25 +101,6 @@ async def test_a_zombie_is_refused_also_after_its_successor_has_settled(database
 async def _claim_again(database: Database, settings: Settings) -> ClaimedTurn | None:
     found = await claim_one(database, settings, "worker-b")
     return found if isinstance(found, ClaimedTurn) else None
-
-
-async def test_a_batch_may_hold_a_stale_and_the_present_claim_of_one_turn(
-    database: Database, settings: Settings
-) -> None:
-    await submit_turns(database, settings, "one")
-    zombie = await claimed(database, settings)
-    await expire_leases(database)
-    successor = await until(lambda: _claim_again(database, settings))
-    requests = [
-        SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
-        for turn, settlement in ((zombie, FAILURE), (successor, SUCCESS))
-    ]
-
-    stale, present = await settle(database, make_terms(settings), requests, json.dumps)
-
-    assert isinstance(stale, Superseded)
-    assert isinstance(present, Settled)
-    assert (await row_of(database, zombie))["status"] == "SUCCEEDED"
 
 
 async def test_of_many_settles_of_one_claim_at_once_one_is_committed(database: Database, settings: Settings) -> None:
@@ -332,36 +171,6 @@ async def test_a_reply_that_postgres_refuses_fails_alone(database: Database, set
 
 
 # --- what comes next
-
-
-async def test_a_repeated_settle_finds_the_next_turn_that_it_had_claimed(
-    database: Database, settings: Settings
-) -> None:
-    await submit_turns(database, settings, "one", "two")
-    request = SettleRequest(
-        turn=await claimed(database, settings), settlement=SUCCESS, more=True, next_claim_id=uuid4()
-    )
-
-    first, again = [(await settle(database, make_terms(settings), [request], json.dumps))[0] for _ in range(2)]
-
-    assert isinstance(first, Settled)
-    assert isinstance(again, Settled)
-    assert isinstance(first.next, ClaimedTurn)
-    assert isinstance(again.next, ClaimedTurn)
-    assert (again.next.id, again.next.fence, again.next.attempt) == (first.next.id, first.next.fence, 1)
-
-
-async def test_a_next_turn_of_another_queue_is_woken_there(database: Database, settings: Settings) -> None:
-    await submit(
-        database, [make_submission(settings.queue), make_submission("another", content="two")], net_seconds=60.0
-    )
-    turn = await claimed(database, settings)
-
-    settled = await settle_one(database, settings, turn, SUCCESS, more=True)
-
-    assert settled == Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)
-    due = await database.fetch("SELECT queue, status FROM turns WHERE send_at <= clock_timestamp()", {})
-    assert due == [{"queue": "another", "status": "PENDING"}]
 
 
 async def test_a_next_turn_that_waits_for_its_retry_is_not_claimed(database: Database, settings: Settings) -> None:

@@ -5,6 +5,7 @@ import itertools
 import json
 import secrets
 import time
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -12,6 +13,8 @@ from turnstile.config.settings import Settings
 from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.statements.claim import ClaimRequest, ClaimTerms
 from turnstile.statements.submit import Submission
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.conversation import NOTHING_SAID
 from turnstile.turn.identifiers import start_trace, uuid7
 
 _numbers = itertools.count()
@@ -65,3 +68,11 @@ def nest(value: Any, levels: int) -> Any:
     for _ in range(levels):
         value = {"a": value}
     return value
+
+
+CLAIMED = ClaimedTurn(
+    claim_id=UUID(int=1), id=UUID(int=2), tenant_id="t", session_id="s", seq=1, queue="turns", attempt=1, failures=0,
+    crashes=0, max_attempts=None, generation=1, fence=7, timeout_seconds=None, expires_in_seconds=900.0,
+    dwell_seconds=0.0, metadata={}, trace_id="1" * 32, span_id="1" * 16, created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    inputs=("hi",), messages=(), history_version=NOTHING_SAID,
+)  # fmt: skip

@@ -1,7 +1,7 @@
 """Processors as the worker makes them, for the tests that look at the way of one message."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, cast
@@ -13,7 +13,7 @@ from turnstile.handlers.handler import Handler
 from turnstile.memory.history import History
 from turnstile.memory.item_cache import ItemCache
 from turnstile.streaming.stream import Append, Appended
-from turnstile.turn.envelope import ReceivedMessage
+from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.attempt.emitters import Emission
 from turnstile.worker.dependencies import Workbench
@@ -100,3 +100,21 @@ def processing(
 def message_about(turn_id: UUID, session_id: str = "s", tenant_id: str = "t") -> ReceivedMessage:
     """A delivery of the turn's wake-up."""
     return ReceivedMessage(uuid4().hex, WakeUp(tenant_id, session_id, turn_id).encode(), "handle", 1, {}, False)
+
+
+class Noting:
+    """Where messages go that a processor is done with."""
+
+    def __init__(self) -> None:
+        self.deleted: list[ReceivedMessage] = []
+        self.given_back: list[tuple[ReceivedMessage, float]] = []
+        self.sent: list[OutgoingMessage] = []
+
+    async def delete(self, _: str, messages: Sequence[ReceivedMessage]) -> None:
+        self.deleted += messages
+
+    async def give_back(self, _: str, messages: Sequence[ReceivedMessage], *, after_seconds: float) -> None:
+        self.given_back += [(message, after_seconds) for message in messages]
+
+    async def send(self, _: str, messages: Sequence[OutgoingMessage]) -> None:
+        self.sent += messages

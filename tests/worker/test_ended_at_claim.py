@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from structlog.testing import capture_logs
 
-from tests.statements.test_claim_races import claim_one, expire_leases, submit_turns
+from tests.support.claiming import claim_one, expire_leases, submit_turns
 from tests.support.processing import message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings

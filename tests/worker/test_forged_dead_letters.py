@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 import structlog.testing
 
-from tests.statements.test_redrive_locks import fail_next
+from tests.support.claiming import fail_next
 from tests.support.factories import make_submission
 from tests.support.processing import message_about, processing
 from turnstile.backends.postgres.database import Database

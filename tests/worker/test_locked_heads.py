@@ -1,17 +1,16 @@
 """Somebody sits on the rows of heads, as long as he likes: their sessions wait by themselves, their wake-ups in the queue."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
-import psycopg
 import pytest
 
-from tests.statements.test_claim_races import submit_turns
+from tests.support.claiming import statuses, submit_turns
 from tests.support.factories import make_submission
 from tests.support.probes import until
-from tests.support.processing import message_about, processing
+from tests.support.processing import Noting, message_about, processing
+from tests.support.row_locks import HANGS, sitting
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
@@ -30,26 +29,6 @@ from turnstile.worker.slots.slots import Slots
 NET_SECONDS = 600.0
 POOL = 6
 """As many connections as a worker has."""
-HANGS = 15.0
-"""A bound that only a hang would break: three time-outs of a lock."""
-
-
-class Noting:
-    """Where messages go that a processor is done with."""
-
-    def __init__(self) -> None:
-        self.deleted: list[ReceivedMessage] = []
-        self.given_back: list[tuple[ReceivedMessage, float]] = []
-        self.sent: list[OutgoingMessage] = []
-
-    async def delete(self, _: str, messages: Sequence[ReceivedMessage]) -> None:
-        self.deleted += messages
-
-    async def give_back(self, _: str, messages: Sequence[ReceivedMessage], *, after_seconds: float) -> None:
-        self.given_back += [(message, after_seconds) for message in messages]
-
-    async def send(self, _: str, messages: Sequence[OutgoingMessage]) -> None:
-        self.sent += messages
 
 
 class Gone(Noting):
@@ -73,21 +52,6 @@ async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
     opened = SessionLock(settings)
     yield opened
     await opened.close()
-
-
-@contextmanager
-def sitting(settings: Settings, on: str) -> Iterator[psycopg.Connection]:
-    """Somebody whose transaction has those rows, until the block ends or he rolls back."""
-    with psycopg.connect(settings.database_url) as somebody:
-        somebody.execute(f"SELECT 1 FROM turns WHERE {on} FOR NO KEY UPDATE")  # type: ignore[call-overload]
-        yield somebody
-        somebody.rollback()
-
-
-async def statuses(database: Database) -> dict[str, str]:
-    return {
-        row["session_id"]: row["status"] for row in await database.fetch("SELECT session_id, status FROM turns", {})
-    }
 
 
 async def test_held_heads_keep_no_other_session_waiting_and_are_answered_when_they_are_let_go(

@@ -10,12 +10,12 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from tests.statements.test_claim_races import submit_turns
-from tests.statements.test_settle_races import FAILURE, SUCCESS, claim_sessions, outcomes
+from tests.statements.calls import FAILURE, SUCCESS
+from tests.support.claiming import claim_sessions, outcomes, statuses, submit_turns
 from tests.support.factories import make_submission, make_terms
 from tests.support.probes import until
 from tests.support.processing import message_about, processing
-from tests.worker.test_locked_heads import HANGS, statuses
+from tests.support.row_locks import HANGS
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.statements.test_claim_races import submit_turns
+from tests.support.claiming import submit_turns
 from tests.support.probes import until
 from tests.support.processing import message_about, processing
 from turnstile.backends.postgres.database import Database

@@ -6,7 +6,7 @@ from uuid import uuid4
 from structlog.contextvars import bound_contextvars
 from structlog.testing import capture_logs
 
-from tests.worker.attempt.test_attempt import CLAIMED
+from tests.support.factories import CLAIMED
 from turnstile.worker.turn_log import report_takeover
 
 

@@ -5,9 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from tests.statements.test_claim_races import claim_one, settle_one, submit_turns
-from tests.support.processing import message_about, processing
-from tests.worker.test_locked_heads import Noting
+from tests.support.claiming import claim_one, settle_one, submit_turns
+from tests.support.processing import Noting, message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings

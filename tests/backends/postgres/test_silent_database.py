@@ -8,11 +8,10 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from tests.producer.api.cable import Cable, cable_to
-from tests.producer.api.test_outages import at_port
-from tests.statements.test_claim_races import claim_one, submit_turns
+from tests.producer.api.cable import Cable, at_port, cable_to
+from tests.support.beating import Beating
+from tests.support.claiming import claim_one, submit_turns
 from tests.support.probes import until
-from tests.worker.test_heartbeat import Beating
 from turnstile.backends.postgres import database as database_module
 from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.backends.postgres.hang_detection import ANSWER_SECONDS, BoundedAsyncConnection

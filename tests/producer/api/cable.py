@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit, urlunsplit
 
 
 class Cable:
@@ -85,3 +86,9 @@ async def cable_to(host: str, port: int) -> AsyncIterator[Cable]:
         yield cable
     finally:
         await cable.cut()
+
+
+def at_port(url: str, port: int) -> str:
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition(":")[0]
+    return urlunsplit(parts._replace(netloc=f"{host}:{port}"))

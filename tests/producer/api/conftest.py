@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient
 
+from tests.producer.api.cable import Cable, at_port, cable_to
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.ops.dev.stack.ports import choose_free
@@ -80,4 +82,17 @@ async def offline() -> AsyncIterator[AsyncClient]:
     )
     app = create_app(settings)
     async with app.router.lifespan_context(app), call(app) as client:
+        yield client
+
+
+@pytest.fixture
+async def database_cable(settings: Settings) -> AsyncIterator[Cable]:
+    async with cable_to("127.0.0.1", urlsplit(settings.database_url).port or 5432) as cable:
+        yield cable
+
+
+@pytest.fixture
+async def cabled(settings: Settings, database_cable: Cable, connect: Connect) -> AsyncIterator[AsyncClient]:
+    url = at_port(settings.database_url, database_cable.port)
+    async with connect(settings.model_copy(update={"database_url": url})) as client:
         yield client

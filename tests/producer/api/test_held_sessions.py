@@ -8,8 +8,9 @@ import pytest
 from httpx import AsyncClient
 from structlog.testing import capture_logs
 
+from tests.producer.api.calls import HANGS_SECONDS, HOLD, post
 from tests.producer.api.conftest import Connect
-from tests.producer.api.test_outages import expect_unavailable
+from tests.producer.api.expectations import expect_unavailable
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -17,13 +18,6 @@ from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.submit import intake
 from turnstile.producer.submit.intake import MOST_UNDER_WAY, Intake
 from turnstile.statements.submit import Accepted, Submission, submit
-
-HANGS_SECONDS = 60.0
-HOLD = "SELECT 1 FROM sessions WHERE session_id = 'held' FOR NO KEY UPDATE"
-
-
-async def post(client: AsyncClient, session: str, **more: object) -> int:
-    return (await client.post(f"/v1/sessions/{session}/turns", json={"input": "x", **more})).status_code
 
 
 @pytest.mark.parametrize("on_busy", ["enqueue", "merge"])

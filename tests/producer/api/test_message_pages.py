@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
+from tests.producer.api.calls import end, submit, succeed
 from tests.producer.api.conftest import Connect
 from tests.producer.api.expectations import expect_problem
-from tests.producer.api.test_reading import end, submit, succeed
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.memory.history import PAGE_BYTES

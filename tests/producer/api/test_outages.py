@@ -4,16 +4,17 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
 from fastapi import FastAPI
-from httpx import AsyncClient, Response
+from httpx import AsyncClient
 from structlog.testing import capture_logs
 
-from tests.producer.api.cable import Cable, cable_to
+from tests.producer.api.cable import Cable, at_port, cable_to
 from tests.producer.api.conftest import Connect, call
+from tests.producer.api.expectations import expect_unavailable
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
@@ -25,25 +26,6 @@ from turnstile.producer.submit import wake_ups as wake_up_sending
 PATH = "/v1/sessions/s/turns"
 
 
-def at_port(url: str, port: int) -> str:
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition(":")[0]
-    return urlunsplit(parts._replace(netloc=f"{host}:{port}"))
-
-
-@pytest.fixture
-async def database_cable(settings: Settings) -> AsyncIterator[Cable]:
-    async with cable_to("127.0.0.1", urlsplit(settings.database_url).port or 5432) as cable:
-        yield cable
-
-
-@pytest.fixture
-async def cabled(settings: Settings, database_cable: Cable, connect: Connect) -> AsyncIterator[AsyncClient]:
-    url = at_port(settings.database_url, database_cable.port)
-    async with connect(settings.model_copy(update={"database_url": url})) as client:
-        yield client
-
-
 @pytest.fixture
 async def sqs_cable(settings: Settings) -> AsyncIterator[Cable]:
     async with cable_to("127.0.0.1", urlsplit(settings.sqs_endpoint_url or "").port or 80) as cable:
@@ -52,13 +34,6 @@ async def sqs_cable(settings: Settings) -> AsyncIterator[Cable]:
 
 def without_sqs(settings: Settings, port: int) -> Settings:
     return settings.model_copy(update={"sqs_endpoint_url": f"http://127.0.0.1:{port}"})
-
-
-def expect_unavailable(answer: Response) -> None:
-    assert answer.status_code == 503, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.json()["type"] == "/problems/unavailable"
-    assert int(answer.headers["retry-after"]) > 0
 
 
 async def test_without_a_database_every_route_answers_503_and_the_process_is_alive(

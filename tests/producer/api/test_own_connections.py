@@ -10,10 +10,10 @@ import psycopg
 import pytest
 from httpx import AsyncClient
 
+from tests.producer.api.calls import HANGS_SECONDS, HOLD, post
 from tests.producer.api.conversation import conversing
 from tests.producer.api.expectations import expect_problem
 from tests.producer.api.listening import Transcript, read_events
-from tests.producer.api.test_held_sessions import HANGS_SECONDS, HOLD, post
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
-from tests.producer.api.test_reading import submit
+from tests.producer.api.calls import submit
 from turnstile.backends.postgres.database import Database
 from turnstile.queries import turns as reading
 

@@ -1,40 +1,24 @@
 """Reading over HTTP: one turn, lists with cursors, the history."""
 
 import json
-from typing import Any
 from uuid import uuid4
 
 import pytest
 from httpx import AsyncClient
 
+from tests.producer.api.calls import end, submit, succeed
 from tests.producer.api.conftest import Connect
 from tests.support.factories import make_claim, make_terms, nest
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.producer.routes.turn_responses import TurnDetail, TurnSummary
-from turnstile.statements.claim import ClaimedTurn, claim
-from turnstile.statements.settle import AttemptOutcome, Settlement, SettleRequest, settle
+from turnstile.statements.claim import claim
+from turnstile.statements.settle import AttemptOutcome, Settlement
 from turnstile.turn.settlement import JoinPolicy
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.stored_json import MAX_DEPTH
 
 PATH = "/v1/sessions/s/turns"
-
-
-async def submit(client: AsyncClient, session: str = "s", text: str = "x") -> str:
-    return str((await client.post(f"/v1/sessions/{session}/turns", json={"input": text})).json()["id"])
-
-
-async def end(database: Database, settings: Settings, session: str, settlement: Settlement) -> None:
-    terms = make_terms(settings)
-    (claimed,) = await claim(database, terms, [make_claim(session, "acme")])
-    assert isinstance(claimed, ClaimedTurn)
-    request = SettleRequest(turn=claimed, settlement=settlement, more=False, next_claim_id=uuid4())
-    await settle(database, terms, [request], json.dumps)
-
-
-def succeed(reply: Any) -> Settlement:
-    return Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=reply)
 
 
 FAILURE = Settlement(

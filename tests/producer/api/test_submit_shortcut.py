@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from httpx import AsyncClient, Response
 
-from tests.producer.api.test_bad_input import BODIES, JSON
+from tests.producer.api.bad_bodies import BODIES, JSON
 from turnstile.backends.postgres.database import Database
 
 LONG = {"Prefer": "handling=lenient"}

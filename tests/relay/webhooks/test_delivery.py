@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 
 from tests.relay.webhooks.conftest import SECRET
 from tests.relay.webhooks.receiver import HOST, Receiver
-from tests.statements.test_claim_races import expire_leases, settle_one
-from tests.statements.test_settle_races import FAILURE, RETRY, SUCCESS
+from tests.statements.calls import FAILURE, RETRY, SUCCESS
+from tests.support.claiming import expire_leases, settle_one
 from tests.support.factories import make_claim, make_submission, make_terms
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database

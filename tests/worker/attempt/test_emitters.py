@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.factories import CLAIMED
 from tests.support.probes import turn_loop
-from tests.worker.attempt.test_attempt import CLAIMED
 from turnstile.config.settings import Settings
 from turnstile.streaming.stream import Append, Appended
 from turnstile.turn.settlement import AttemptOutcome, Settlement

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.statements.test_claim_races import claim_one, expire_leases, settle_one, submit_turns
+from tests.support.claiming import claim_one, expire_leases, settle_one, submit_turns
 from turnstile.backends.postgres.database import Database
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.statements.once_values import RecordedValue, record_value
 from turnstile.statements.redrive import revive
@@ -22,12 +21,6 @@ from turnstile.worker.attempt.signals import ClaimLost
 
 RETRY = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RETRIED, fault=True, error_class="Boom")
 FAILURE = Settlement(status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="x")
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared and nowhere in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 async def _step() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from tests.support.processing import message_about, processing
-from tests.worker.test_locked_heads import sitting
+from tests.support.row_locks import sitting
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from tests.proof.proxy.control import ProxyControl
 from tests.proof.tests.proxy.conftest import connect, through
-from tests.statements.test_claim_races import submit_turns
+from tests.support.claiming import submit_turns
 from tests.support.processing import message_about, processing
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database

@@ -10,8 +10,9 @@ import pytest
 
 import turnstile.message_queue
 import turnstile.worker.heartbeat
+from tests.support.beating import beating_against, hold_messages
+from tests.support.late_sqs import LateSqs, late
 from tests.support.probes import until
-from tests.worker.test_heartbeat_without_sqs import LateSqs, beating_against, hold_messages, late
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings

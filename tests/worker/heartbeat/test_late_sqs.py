@@ -1,11 +1,7 @@
 """The heartbeat with an SQS that hangs, or answers late: messages can wait for their visibility, leases can't."""
 
 import asyncio
-import json
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 
 import pytest
@@ -14,81 +10,21 @@ from structlog.typing import EventDict
 
 import turnstile.backends.sqs.credentials
 import turnstile.message_queue
-from tests.statements.test_claim_races import claim_one, submit_turns
+from tests.support.beating import Beating, beating_against, hold_messages
+from tests.support.claiming import claim_one, submit_turns
 from tests.support.giving_credentials import Hanging, found, temporary
+from tests.support.late_sqs import late
 from tests.support.probes import until
-from tests.worker.test_heartbeat import Beating
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.envelope import QueueAddress, ReceivedMessage
-from turnstile.worker.kept_alive import Kept
 
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
     """A beat every second."""
     return settings.model_copy(update={"lease_seconds": 3.0})
-
-
-@dataclass(slots=True)
-class LateSqs:
-    """Answers every call well, but late."""
-
-    late_seconds: float | None
-    """None: not before it may."""
-    address: str = ""
-    extended: list[list[str]] = field(default_factory=list)
-    """The receipt handles of each call that has come."""
-    may_answer: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
-        with suppress(OSError, EOFError):
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-                length = int(head.partition("content-length:")[2].partition("\r\n")[0])
-                entries = json.loads(await reader.readexactly(length))["Entries"]
-                self.extended.append([entry["ReceiptHandle"] for entry in entries])
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self.may_answer.wait(), self.late_seconds)
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-        writer.close()
-
-
-@asynccontextmanager
-async def late(seconds: float | None) -> AsyncIterator[LateSqs]:
-    """A server for as long as the block."""
-    sqs = LateSqs(seconds)
-    server = await asyncio.start_server(sqs.serve, "127.0.0.1", 0)
-    sqs.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    try:
-        yield sqs
-    finally:
-        sqs.may_answer.set()
-        server.close()
-
-
-@asynccontextmanager
-async def beating_against(sqs: LateSqs, settings: Settings) -> AsyncIterator[Beating]:
-    """A heartbeat that is begun by the test and ended here."""
-    queues = MessageQueues(settings.model_copy(update={"sqs_endpoint_url": sqs.address}))
-    made = Beating(settings, queues, QueueAddress(settings.queue, f"{sqs.address}/0/a", f"{sqs.address}/0/d", 60.0))
-    try:
-        yield made
-    finally:
-        sqs.may_answer.set()
-        await asyncio.to_thread(made.heartbeat.stop, 40.0)
-        await queues.close()
-
-
-def hold_messages(beating: Beating, count: int) -> list[Kept]:
-    """As many holds, which have no turn at present; the handle of each says which it is."""
-    holds = [Kept(None, ReceivedMessage(str(n), "", f"handle-{n}", 1, {}, False)) for n in range(count)]
-    for kept in holds:
-        beating.heartbeat.take(kept)
-    return holds
 
 
 async def hold_a_turn(beating: Beating, database: Database, settings: Settings) -> None:

@@ -1,0 +1,136 @@
+"""A history that Redis has lost is rebuilt by one reader, for all."""
+
+import asyncio
+
+import pytest
+import redis.asyncio
+from redis.crc import key_slot
+
+import turnstile.memory.history
+from tests.support.conversing import Conversation, Reader
+from tests.support.probes import until
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
+
+
+async def test_what_is_missing_is_rebuilt_once(
+    reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
+) -> None:
+    await talk.exchange(reader.history)
+    await keys.delete(key)
+
+    assert await talk.read(reader.history) == await talk.table()
+    assert await talk.read(reader.history) == await talk.table()
+    assert reader.asked == ["rebuild"]
+
+
+async def test_an_entry_ends_by_itself(
+    reader: Reader, talk: Conversation, settings: Settings, keys: redis.asyncio.Redis, key: str
+) -> None:
+    await talk.exchange(reader.history)
+    assert 0 < await keys.pttl(key) <= settings.history_ttl_seconds * 1000
+
+    await keys.pexpire(key, 5_000)
+    await talk.exchange(reader.history)
+    assert await keys.pttl(key) > 5_000
+
+    await keys.delete(key)
+    await talk.read(reader.history)
+    assert 0 < await keys.pttl(key) <= settings.history_ttl_seconds * 1000
+    assert key_slot(key.encode()) == key_slot(f"{key}:rebuild".encode())
+
+
+async def test_of_many_readers_at_once_one_asks_the_table(
+    reader: Reader,
+    other: Reader,
+    talk: Conversation,
+    keys: redis.asyncio.Redis,
+    key: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turnstile.memory.history, "PAUSES_SECONDS", (0.02,) * 500)
+    await talk.exchange(reader.history)
+    await keys.delete(key)
+    version = await talk.version()
+
+    reads = [one.history.read("t", "s", version, 9) for one in (reader, other) for _ in range(20)]
+    found = await asyncio.gather(*reads)
+
+    assert found == [await talk.table()] * 40
+    assert reader.asked + other.asked == ["rebuild"]
+
+
+async def test_whoever_waits_too_long_for_another_reader_asks_the_table(
+    reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
+) -> None:
+    await talk.exchange(reader.history)
+    await keys.delete(key)
+    await keys.set(f"{key}:rebuild", "1", px=60_000)
+
+    assert await talk.read(reader.history) == await talk.table()
+    assert reader.asked == ["read"]
+
+
+async def test_a_rebuild_whose_reader_has_died_is_taken_up_by_another(
+    reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turnstile.memory.history, "PAUSES_SECONDS", (0.02,) * 500)
+    await talk.exchange(reader.history)
+    await keys.delete(key)
+    await keys.set(f"{key}:rebuild", "1", px=100)
+
+    assert await talk.read(reader.history) == await talk.table()
+    assert reader.asked == ["rebuild"]
+
+
+async def test_a_rebuild_does_not_overwrite_what_is_newer(
+    reader: Reader, other: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
+) -> None:
+    await talk.exchange(reader.history, "one")
+    await keys.delete(key)
+    reader.watched.open.clear()
+    slow = asyncio.create_task(talk.read(reader.history))
+    await until(lambda: reader.watched.asked)
+    older = await talk.table()
+    await talk.answer(await talk.begin("two"))
+    # As two seconds later.
+    await keys.delete(f"{key}:rebuild")
+    await talk.read(other.history)
+    assert other.asked == ["rebuild"]
+
+    reader.watched.open.set()
+
+    assert await slow == older
+    assert await talk.read(other.history) == await talk.table()
+    assert other.asked == []
+
+
+async def test_a_reader_who_goes_takes_nothing_from_the_others(
+    reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
+) -> None:
+    await talk.exchange(reader.history)
+    await keys.delete(key)
+    reader.watched.open.clear()
+    first, second = (asyncio.create_task(talk.read(reader.history)) for _ in range(2))
+    await until(lambda: reader.watched.asked)
+
+    first.cancel()
+    reader.watched.open.set()
+
+    assert await second == await talk.table()
+    assert reader.asked == ["rebuild"]
+    assert first.cancelled()
+
+
+async def test_an_outage_of_the_database_is_told_and_leaves_nothing_behind(
+    reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
+) -> None:
+    await talk.exchange(reader.history)
+    await keys.delete(key)
+    reader.watched.failure = DatabaseUnavailableError("away")
+    with pytest.raises(DatabaseUnavailableError):
+        await talk.read(reader.history)
+
+    reader.watched.failure = None
+
+    assert await talk.read(reader.history) == await talk.table()

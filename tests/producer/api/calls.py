@@ -1,0 +1,38 @@
+"""What clients send, and what becomes of a turn without a worker."""
+
+import json
+from typing import Any
+from uuid import uuid4
+
+from httpx import AsyncClient
+
+from tests.support.factories import make_claim, make_terms
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.statements.claim import ClaimedTurn, claim
+from turnstile.statements.settle import AttemptOutcome, Settlement, SettleRequest, settle
+from turnstile.turn.status import TurnStatus
+
+
+async def submit(client: AsyncClient, session: str = "s", text: str = "x") -> str:
+    return str((await client.post(f"/v1/sessions/{session}/turns", json={"input": text})).json()["id"])
+
+
+async def end(database: Database, settings: Settings, session: str, settlement: Settlement) -> None:
+    terms = make_terms(settings)
+    (claimed,) = await claim(database, terms, [make_claim(session, "acme")])
+    assert isinstance(claimed, ClaimedTurn)
+    request = SettleRequest(turn=claimed, settlement=settlement, more=False, next_claim_id=uuid4())
+    await settle(database, terms, [request], json.dumps)
+
+
+def succeed(reply: Any) -> Settlement:
+    return Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=reply)
+
+
+HANGS_SECONDS = 60.0
+HOLD = "SELECT 1 FROM sessions WHERE session_id = 'held' FOR NO KEY UPDATE"
+
+
+async def post(client: AsyncClient, session: str, **more: object) -> int:
+    return (await client.post(f"/v1/sessions/{session}/turns", json={"input": "x", **more})).status_code

@@ -1,0 +1,43 @@
+"""Finding lost turns, on both stores: by their crashes, and for the tenants with room."""
+
+from tests.statements.calls import QUEUE, RELEASE, claim_one, claimed, lose, pass_lease, settle_one, submit_one
+from tests.support.fakes.store_stands import Stand
+from turnstile.statements.lost_turns import find_lost
+
+
+async def test_recovery_finds_what_is_lost_with_the_fewest_crashes_first(store: Stand) -> None:
+    for session in ("once", "twice", "living", "never"):
+        await submit_one(store, session_id=session)
+    await claim_one(store, session_id="twice")
+    await pass_lease(store)
+    for session in ("once", "twice"):
+        await claim_one(store, session_id=session)
+    await pass_lease(store)
+    await claim_one(store, session_id="living")
+
+    found = await find_lost(store.database, QUEUE, 10)
+
+    assert [(lost.session_id, lost.crashes) for lost in found] == [("once", 1), ("twice", 2)]
+    assert await find_lost(store.database, "other", 10) == []
+    assert len(await find_lost(store.database, QUEUE, 1)) == 1
+
+
+async def test_recovery_leaves_out_the_tenants_that_it_has_no_room_for(store: Stand) -> None:
+    for tenant in ("full", "other"):
+        await submit_one(store, tenant_id=tenant)
+        await claim_one(store, tenant_id=tenant)
+    await pass_lease(store)
+
+    found = await find_lost(store.database, QUEUE, 1, but_tenants=["full"])
+
+    assert [lost.tenant_id for lost in found] == ["other"]
+
+
+async def test_recovery_finds_a_waiting_turn_with_a_crash_once_it_is_due(store: Stand) -> None:
+    await submit_one(store)
+    await lose(store, 1)
+    await settle_one(store, await claimed(store), RELEASE)
+
+    (found,) = await find_lost(store.database, QUEUE, 10)
+
+    assert (found.session_id, found.crashes) == ("s", 1)

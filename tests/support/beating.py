@@ -1,0 +1,96 @@
+"""Heartbeats as the worker makes them, and what they asked for."""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.support.late_sqs import LateSqs
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.statements.worker_registry import WorkerRecord
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.envelope import QueueAddress, ReceivedMessage
+from turnstile.worker.attempt.outcome import StopReason
+from turnstile.worker.heartbeat import Heartbeat
+from turnstile.worker.kept_alive import Kept
+from turnstile.worker.session_lock import LockedSession
+
+
+class Beating:
+    """A heartbeat as the worker makes it, and what it asked for."""
+
+    def __init__(self, settings: Settings, queues: MessageQueues, address: Any) -> None:
+        self.beats = 0
+        self.trouble: list[Exception] = []
+        self.stops: list[StopReason] = []
+        self.told: list[CancelReason | None] = []
+        self.heartbeat = Heartbeat(
+            settings, queues, address, asyncio.get_running_loop().call_soon_threadsafe, self._describe, self._beat_on
+        )
+        self._queue = settings.queue
+
+    def hold(self, turn: ClaimedTurn, lock: LockedSession | None = None, renew_until: float = math.inf) -> Kept:
+        """Begins to keep a claimed turn alive."""
+        kept = Kept(lock, None)
+        kept.begin(turn, self._stop, renew_until)
+        self.heartbeat.take(kept)
+        return kept
+
+    def _stop(self, reason: StopReason, told: CancelReason | None = None) -> None:
+        self.stops.append(reason)
+        self.told.append(told)
+
+    def _beat_on(self) -> None:
+        self.beats += 1
+
+    def _describe(self) -> WorkerRecord:
+        if self.trouble:
+            raise self.trouble.pop()
+        return WorkerRecord(
+            worker_id="worker-a", queue=self._queue, host="h", pid=1, slots=4, busy=self.beats, dwell_seconds=0.5,
+            draining=False,
+        )  # fmt: skip
+
+
+@asynccontextmanager
+async def beating_against(sqs: LateSqs, settings: Settings) -> AsyncIterator[Beating]:
+    """A heartbeat that is begun by the test and ended here."""
+    queues = MessageQueues(settings.model_copy(update={"sqs_endpoint_url": sqs.address}))
+    made = Beating(settings, queues, QueueAddress(settings.queue, f"{sqs.address}/0/a", f"{sqs.address}/0/d", 60.0))
+    try:
+        yield made
+    finally:
+        sqs.may_answer.set()
+        await asyncio.to_thread(made.heartbeat.stop, 40.0)
+        await queues.close()
+
+
+def hold_messages(beating: Beating, count: int) -> list[Kept]:
+    """As many holds, which have no turn at present; the handle of each says which it is."""
+    holds = [Kept(None, ReceivedMessage(str(n), "", f"handle-{n}", 1, {}, False)) for n in range(count)]
+    for kept in holds:
+        beating.heartbeat.take(kept)
+    return holds
+
+
+async def lease_of(database: Database) -> Any:
+    return (await database.fetch("SELECT lease_until FROM turns", {}))[0]["lease_until"]
+
+
+async def beats_on(beating: Beating, times: int = 3) -> None:
+    """Waits until it has beaten that often from now on: the beat under way may have begun before."""
+    enough = beating.beats + times
+    await until(lambda: beating.beats >= enough)
+
+
+def block_loop_until(condition: Callable[[], bool]) -> None:
+    """Keeps the event loop's thread to itself, as a careless handler does."""
+    deadline = time.monotonic() + 30.0
+    while not condition():
+        assert time.monotonic() < deadline

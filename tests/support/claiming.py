@@ -1,0 +1,85 @@
+"""Turns in a session on the real Postgres: submitted, claimed, settled, lost, with the product's own statements."""
+
+import json
+from dataclasses import replace
+from typing import Any
+from uuid import UUID, uuid4
+
+from tests.statements.calls import FAILURE, SUCCESS
+from tests.support.factories import make_claim, make_submission, make_terms
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.statements.claim import ClaimedTurn, claim
+from turnstile.statements.settle import Held, Settled, Settlement, SettleRequest, Superseded, settle
+from turnstile.statements.submit import submit
+
+
+async def submit_turns(database: Database, settings: Settings, *contents: str, session_id: str = "s") -> None:
+    await submit(
+        database,
+        [make_submission(settings.queue, session_id, content) for content in contents],
+        net_seconds=settings.net_seconds,
+    )
+
+
+async def claim_one(database: Database, settings: Settings, worker: str = "worker-a", **terms: int) -> object:
+    return (await claim(database, make_terms(settings, worker, **terms), [make_claim()]))[0]
+
+
+async def settle_one(
+    database: Database, settings: Settings, turn: object, settlement: Settlement = SUCCESS, *, more: bool = False
+) -> Settled | Superseded:
+    """As a worker does, who asks again where somebody had the row."""
+    assert isinstance(turn, ClaimedTurn)
+    request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
+    while isinstance(answer := (await settle(database, make_terms(settings), [request], json.dumps))[0], Held):
+        continue
+    return answer
+
+
+async def expire_leases(database: Database) -> None:
+    """Every running turn is lost, and marked so: a claim takes it over."""
+    await database.fetch(
+        "UPDATE turns SET lease_until = now() - interval '1 s', send_at = now() WHERE status = 'RUNNING'", {}
+    )
+
+
+async def claimed(database: Database, settings: Settings) -> ClaimedTurn:
+    turn = await claim_one(database, settings)
+    assert isinstance(turn, ClaimedTurn)
+    return turn
+
+
+async def claim_sessions(database: Database, settings: Settings, *sessions: str) -> list[ClaimedTurn]:
+    found = await claim(database, make_terms(settings), [make_claim(session) for session in sessions])
+    assert all(isinstance(turn, ClaimedTurn) for turn in found)
+    return [turn for turn in found if isinstance(turn, ClaimedTurn)]
+
+
+async def row_of(database: Database, turn: ClaimedTurn) -> dict[str, Any]:
+    [row] = await database.fetch("SELECT * FROM turns WHERE id = %(id)s", {"id": turn.id})
+    return row
+
+
+async def replies(database: Database) -> list[Any]:
+    return [row["content"] for row in await database.fetch("SELECT content FROM messages WHERE role = 'assistant'", {})]
+
+
+async def outcomes(database: Database) -> list[tuple[int, str]]:
+    rows = await database.fetch("SELECT attempt, outcome FROM turn_attempts ORDER BY fence", {})
+    return [(row["attempt"], row["outcome"]) for row in rows]
+
+
+async def fail_next(database: Database, settings: Settings, session_id: str, *, halt: bool, compensates: bool) -> UUID:
+    (turn,) = await claim(database, make_terms(settings), [make_claim(session_id)])
+    assert isinstance(turn, ClaimedTurn)
+    terms = replace(make_terms(settings, halt=halt), compensates=compensates, compensation_expires_seconds=60.0)
+    request = SettleRequest(turn=turn, settlement=FAILURE, more=False, next_claim_id=uuid4())
+    await settle(database, terms, [request], json.dumps)
+    return turn.id
+
+
+async def statuses(database: Database) -> dict[str, str]:
+    return {
+        row["session_id"]: row["status"] for row in await database.fetch("SELECT session_id, status FROM turns", {})
+    }

@@ -1,0 +1,45 @@
+"""An SQS that answers well, but late."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class LateSqs:
+    """Answers every call well, but late."""
+
+    late_seconds: float | None
+    """None: not before it may."""
+    address: str = ""
+    extended: list[list[str]] = field(default_factory=list)
+    """The receipt handles of each call that has come."""
+    may_answer: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection."""
+        with suppress(OSError, EOFError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                length = int(head.partition("content-length:")[2].partition("\r\n")[0])
+                entries = json.loads(await reader.readexactly(length))["Entries"]
+                self.extended.append([entry["ReceiptHandle"] for entry in entries])
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.may_answer.wait(), self.late_seconds)
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        writer.close()
+
+
+@asynccontextmanager
+async def late(seconds: float | None) -> AsyncIterator[LateSqs]:
+    """A server for as long as the block."""
+    sqs = LateSqs(seconds)
+    server = await asyncio.start_server(sqs.serve, "127.0.0.1", 0)
+    sqs.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield sqs
+    finally:
+        sqs.may_answer.set()
+        server.close()

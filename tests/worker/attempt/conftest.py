@@ -1,0 +1,61 @@
+"""What an attempt has around it: threads, an emitter, a parent turn with its children."""
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import cast
+
+import pytest
+
+from tests.support.attempting import THREADS, Bench
+from tests.support.claiming import submit_turns
+from tests.support.emitting import EmitterRig
+from tests.support.families import PARENT, Family, NoQueues
+from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.worker.attempt.child_intake import ChildIntake
+
+
+@pytest.fixture
+def threads() -> Iterator[Executor]:
+    with ThreadPoolExecutor(THREADS) as pool:
+        yield pool
+
+
+@pytest.fixture
+async def bench(threads: Executor) -> Bench:
+    return Bench(threads)
+
+
+@pytest.fixture
+async def rig() -> EmitterRig:
+    return EmitterRig()
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared and nowhere in SQS."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+@pytest.fixture
+def no_queues() -> NoQueues:
+    return NoQueues()
+
+
+@pytest.fixture
+def intake(settings: Settings, database: Database, no_queues: NoQueues) -> ChildIntake:
+    return ChildIntake(settings, database, cast("MessageQueues", no_queues))
+
+
+@pytest.fixture
+def family(database: Database, settings: Settings, intake: ChildIntake) -> Family:
+    return Family(database, settings, intake)
+
+
+@pytest.fixture
+async def parent(family: Family) -> ClaimedTurn:
+    await submit_turns(family.database, family.settings, "one", session_id=PARENT)
+    return await family.claim()

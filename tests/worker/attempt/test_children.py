@@ -1,0 +1,131 @@
+"""Starting children: each call makes one child, which every later run finds; what no turn could be is refused."""
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.support.claiming import expire_leases, submit_turns
+from tests.support.factories import make_claim, make_submission, make_terms, nest
+from tests.support.families import PARENT, Family
+from turnstile.errors import UnknownQueueError
+from turnstile.statements.claim import claim
+from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.limits import MAX_SECONDS
+from turnstile.worker.attempt.children import MAX_CHILDREN, MAX_INPUT_CHARACTERS
+from turnstile.worker.attempt.signals import ClaimLost, JoinPending
+
+
+async def test_a_later_run_finds_the_same_children(family: Family, parent: ClaimedTurn) -> None:
+    first, second = family.run(parent), family.run(parent)
+    before = [await family.start(first, "a"), await family.start(first, "b"), await family.start(first, "c", key="k")]
+
+    assert [await family.start(second, one) for one in "ab"] + [await family.start(second, "c", key="k")] == before
+    assert len(await family.database.fetch("SELECT 1 FROM turns", {})) == 4
+
+
+@pytest.mark.parametrize("tenant", ["t", "another"])
+async def test_a_turn_under_an_id_that_was_anothers_has_none_of_his_children(
+    family: Family, parent: ClaimedTurn, tenant: str
+) -> None:
+    # The archive took the turn and left its child, whose session goes on; its id may be chosen again.
+    his = await family.start(family.run(parent), key="notify")
+    await family.end(his)
+    for table, column in (("turns", "id"), ("messages", "turn_id")):
+        await family.database.fetch(f"DELETE FROM {table} WHERE {column} = %(id)s", {"id": parent.id})  # type: ignore[arg-type]
+    again = make_submission(family.settings.queue, "again", turn_id=parent.id, tenant_id=tenant)
+    await submit(family.database, [again], net_seconds=60.0)
+    (turn,) = await claim(family.database, make_terms(family.settings), [make_claim("again", tenant_id=tenant)])
+    assert isinstance(turn, ClaimedTurn)
+
+    mine = await family.start(family.run(turn), key="notify")
+
+    assert mine.id != his.id
+    with pytest.raises(JoinPending):
+        await family.run(turn).join([mine], "all")
+
+
+async def test_children_that_are_started_together_are_numbered_in_the_order_of_their_calls(
+    family: Family, parent: ClaimedTurn
+) -> None:
+    run = family.run(parent)
+
+    children = await asyncio.gather(*[family.start(run, f"{n}") for n in range(20)])
+
+    rows = await family.database.fetch(
+        "SELECT m.content, t.child_key FROM turns t JOIN messages m ON m.turn_id = t.id WHERE child_key IS NOT NULL", {}
+    )
+    assert {row["content"]: row["child_key"] for row in rows} == {f"{n}": f"#{n + 1}" for n in range(20)}
+    assert len({child.id for child in children}) == 20
+
+
+async def test_a_call_that_is_repeated_after_a_lost_answer_makes_one_child(family: Family, parent: ClaimedTurn) -> None:
+    # Neither run knows of the other's children: both read before anything was there.
+    runs = [family.run(parent), family.run(parent)]
+    for run in runs:
+        await run._read()
+
+    first, second = await asyncio.gather(*[family.start(run) for run in runs])
+
+    assert first == second
+
+
+async def test_a_superseded_parent_starts_nothing(family: Family, parent: ClaimedTurn) -> None:
+    late = family.run(parent)
+    await expire_leases(family.database)
+    await family.claim()
+
+    with pytest.raises(ClaimLost):
+        await family.start(late)
+
+    assert len(await family.database.fetch("SELECT 1 FROM turns", {})) == 1
+    assert len(await family.database.fetch("SELECT 1 FROM sessions", {})) == 1
+
+
+async def test_a_child_in_its_parents_session_is_refused(family: Family, parent: ClaimedTurn) -> None:
+    with pytest.raises(ValueError, match="for ever"):
+        await family.start(family.run(parent), session=PARENT)
+
+
+async def test_a_child_in_the_session_of_a_compensation_is_refused(family: Family, parent: ClaimedTurn) -> None:
+    with pytest.raises(ValueError, match="is for compensations"):
+        await family.start(family.run(parent), session=f"compensation:{uuid4()}")
+
+
+async def test_a_child_may_stand_in_a_session_that_others_use(family: Family, parent: ClaimedTurn) -> None:
+    await submit_turns(family.database, family.settings, "other", session_id="other")
+
+    child = await family.start(family.run(parent), session="other")
+
+    assert ((await family.row(child.id))["seq"], child.session_id) == (2, "other")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"content": ""}, {"content": 5}, {"content": {}}, {"content": {"x": {1}}}, {"content": None},
+        {"content": "x" * (MAX_INPUT_CHARACTERS + 1)}, {"session": "no spaces"}, {"session": ""}, {"key": "#1"}, {"key": ""},
+        {"max_attempts": 0}, {"max_attempts": 1.5}, {"max_attempts": True},
+        {"timeout_seconds": 0}, {"expires_in_seconds": -1}, {"expires_in_seconds": float("nan")},
+        {"timeout_seconds": float("inf")}, {"timeout_seconds": MAX_SECONDS + 1}, {"expires_in_seconds": MAX_SECONDS + 1},
+        {"metadata": {"x": "y" * 20_000}}, {"metadata": nest(1, 201)}, {"content": nest(1, 201)},
+    ],
+)  # fmt: skip
+async def test_what_no_turn_could_be_is_refused(family: Family, parent: ClaimedTurn, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"must|may not|JSON|more than"):
+        await family.start(family.run(parent), **options)
+
+
+async def test_a_queue_must_be_declared(family: Family, parent: ClaimedTurn) -> None:
+    with pytest.raises(UnknownQueueError):
+        await family.start(family.run(parent), queue="nowhere")
+
+
+async def test_a_turn_may_not_start_children_without_end(family: Family, parent: ClaimedTurn) -> None:
+    run = family.run(parent)
+    run._asked_for.update(map(str, range(MAX_CHILDREN)))
+
+    with pytest.raises(ValueError, match="may start"):
+        await family.start(run, key="one too many")

@@ -1,0 +1,48 @@
+"""`ctx.join`: it ends the attempt while a child is open, and gives the replies or the failure."""
+
+import pytest
+
+from tests.support.claiming import submit_turns
+from tests.support.families import FAILURE, Family
+from turnstile.handlers.child import Child, ChildFailedError
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.worker.attempt.signals import JoinPending
+
+
+async def test_a_join_of_open_children_ends_the_attempt(family: Family, parent: ClaimedTurn) -> None:
+    run = family.run(parent)
+    children = [await family.start(run), await family.start(run)]
+
+    with pytest.raises(JoinPending) as pending:
+        await run.join(children, "all")
+
+    assert pending.value.children == tuple(child.id for child in children)
+
+
+async def test_a_join_of_nobody_is_over(family: Family, parent: ClaimedTurn) -> None:
+    assert await family.run(parent).join([], "all") == []
+
+
+@pytest.mark.parametrize("policy", ["any", "first", ""])
+async def test_a_join_that_can_never_be_over_is_refused(family: Family, parent: ClaimedTurn, policy: str) -> None:
+    with pytest.raises(ValueError, match=r"no child|not a valid"):
+        await family.run(parent).join([], policy)
+
+
+async def test_a_join_of_somebody_elses_turn_is_refused(family: Family, parent: ClaimedTurn) -> None:
+    await submit_turns(family.database, family.settings, "other", session_id="other")
+    stranger = await family.claim("other")
+
+    with pytest.raises(ValueError, match=str(stranger.id)):
+        await family.run(parent).join([Child(stranger.id, "other", "#1")], "all")
+
+
+async def test_a_failed_child_says_why(family: Family, parent: ClaimedTurn) -> None:
+    run = family.run(parent)
+    child = await family.start(run, key="bad")
+    await family.end(child, FAILURE)
+
+    with pytest.raises(ChildFailedError) as failed:
+        await run.join([child], "all")
+
+    assert (failed.value.child, failed.value.status, failed.value.error_class) == (child, "FAILED", "Boom")

@@ -1,0 +1,94 @@
+"""A stream that is flushed, full, or whose answers are lost: nothing is said twice, and the text is said anew."""
+
+import json
+
+from tests.support.emitting import EmitterRig, large
+from tests.support.probes import until
+from turnstile.streaming.event import EventKind
+
+
+async def test_a_portion_whose_answer_was_lost_doubles_nothing_and_loses_nothing() -> None:
+    rig = EmitterRig(cap=1000)
+    await rig.quiet()
+    rig.redis.loses_answer = True
+    for n in range(40):
+        await rig.emitter.emit(large(n))
+    await rig.quiet()
+
+    assert [json.loads(event.saying.data)["n"] for event in rig.redis.heard[1:]] == list(range(40))
+
+
+async def test_after_a_flush_between_two_portions_all_that_was_not_said_is() -> None:
+    rig = EmitterRig(cap=1000)
+    await rig.emitter.emit("before, ")
+    await rig.quiet()
+    calls = rig.redis.calls
+    for n in range(40):
+        await rig.emitter.emit(large(n))
+    await until(lambda: rig.redis.calls > calls)
+    told = len(rig.redis.heard)
+    rig.redis.stream = []
+    await rig.emitter.emit("after")
+    await rig.quiet()
+
+    customs = [json.loads(event.saying.data)["n"] for event in rig.redis.heard if event.saying.kind is EventKind.CUSTOM]
+    assert told < len(rig.redis.heard)
+    assert customs == list(range(40))
+    assert [event.id.n for event in rig.redis.heard] == list(range(1, len(rig.redis.heard) + 1))
+    assert rig.redis.text(rig.redis.stream) == "before, after"
+
+
+async def test_a_lost_answer_doubles_nothing(rig: EmitterRig) -> None:
+    await rig.quiet()
+    rig.redis.loses_answer = True
+    await rig.emitter.emit("once")
+    await rig.quiet()
+    await rig.emitter.emit(" more")
+    await rig.quiet()
+    assert rig.redis.text(rig.redis.heard) == "once more"
+    assert [event.id.n for event in rig.redis.heard] == [1, 2, 3]
+
+
+async def test_after_a_flush_the_numbers_go_on_and_the_text_is_said_anew(rig: EmitterRig) -> None:
+    await rig.emitter.emit("before, ")
+    await rig.quiet()
+    rig.redis.stream = []
+    await rig.emitter.emit("after")
+    await rig.emitter.emit({"n": 1})
+    await rig.quiet()
+    assert rig.redis.kinds == ["reset", "custom"]
+    assert [event.id.n for event in rig.redis.heard] == [1, 2, 3, 4]
+    assert rig.redis.text(rig.redis.stream) == "before, after"
+
+
+async def test_numbers_that_somebody_may_have_seen_are_not_given_again(rig: EmitterRig) -> None:
+    await rig.quiet()
+    rig.redis.loses_answer = True
+    await rig.emitter.emit("seen")
+    await until(lambda: rig.redis.calls == 2)
+    rig.redis.stream = []
+    await rig.quiet()
+    assert [str(event.id) for event in rig.redis.stream] == ["7-3"]
+    assert rig.redis.text(rig.redis.heard) == "seen"
+
+
+async def test_a_stream_at_its_cap_begins_anew() -> None:
+    rig = EmitterRig(cap=10)
+    for n in range(25):
+        await rig.emitter.emit(f"{n} ")
+        await rig.emitter.emit(n)
+        await rig.quiet()
+    assert len(rig.redis.stream) <= 11
+    assert rig.redis.text(rig.redis.stream) == rig.emitter.text
+    assert [event.id.n for event in rig.redis.heard] == list(range(1, len(rig.redis.heard) + 1))
+
+
+async def test_a_long_text_is_said_anew_in_pieces(rig: EmitterRig) -> None:
+    await rig.emitter.emit("x" * 100_000)
+    await rig.quiet()
+    rig.redis.stream = []
+    await rig.emitter.emit("y")
+    await rig.quiet()
+    assert rig.redis.kinds[0] == "reset"
+    assert len(rig.redis.kinds) > 3
+    assert rig.redis.text(rig.redis.stream) == "x" * 100_000 + "y"

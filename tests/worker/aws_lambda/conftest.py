@@ -1,0 +1,40 @@
+"""Lambda functions, and the event source of the emulator's queue."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conftest import sqs_client
+from tests.support.event_source import EventSource
+from tests.support.invoking import MakeFunction, answer
+from tests.support.stacks.stack import Stack
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.handlers.handler import Handler
+from turnstile.worker.aws_lambda.handler import Function
+
+
+@pytest.fixture
+def visibility_seconds() -> float:
+    """So long that no test sees a message again that nobody gave back."""
+    return 600.0
+
+
+@pytest.fixture
+def source(stack: Stack, settings: Settings, queue: QueueSettings) -> EventSource:
+    return EventSource(sqs_client(stack), queue)
+
+
+@pytest.fixture
+def function(settings: Settings) -> Iterator[MakeFunction]:
+    """Makes functions; each is a container."""
+    made: list[Function] = []
+
+    def make(handler: Any = answer, settings: Settings = settings) -> Function:
+        made.append(Function(settings, Handler(handler)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

@@ -1,0 +1,60 @@
+"""The function as Lambda calls it: with an event and a context, all else from the environment."""
+
+import asyncio
+
+import pytest
+
+from tests.conftest import environment_of
+from tests.support.event_source import EventSource
+from tests.support.invoking import rows, send_turns
+from tests.support.stacks.stack import Stack
+from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.worker.aws_lambda import handler as lambda_handler
+from turnstile.worker.aws_lambda.event import EventRefusedError
+from turnstile.worker.aws_lambda.handler import handle
+
+
+class LambdaContext:
+    aws_request_id = "request-1"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 20_000
+
+
+async def test_lambda_calls_it_with_an_event_and_a_context_and_everything_else_is_in_the_environment(
+    stack: Stack,
+    database: Database,
+    queues: MessageQueues,
+    settings: Settings,
+    queue: QueueSettings,
+    source: EventSource,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    variables = {
+        **environment_of(stack),
+        "DATABASE_URL": settings.database_url,
+        "TURNSTILE_QUEUES": f"[{queue.model_dump_json()}]",
+        "TURNSTILE_QUEUE": settings.queue,
+        "TURNSTILE_REDIS_PREFIX": settings.redis_prefix,
+        "TURNSTILE_HANDLER": "tests.support.invoking:answer",
+        "TURNSTILE_LOG_LEVEL": "error",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("TURNSTILE_API_KEYS", raising=False)
+    monkeypatch.setattr(lambda_handler, "_function", None)
+    monkeypatch.setattr("turnstile.config.logs.configure", lambda _: None)
+    await send_turns(database, queues, settings, "a")
+    event = await source.poll(1)
+
+    answered = await asyncio.to_thread(handle, event, LambdaContext())
+
+    assert answered == {"batchItemFailures": []}
+    assert await rows(database, "status") == [("SUCCEEDED",)]
+    with pytest.raises(EventRefusedError):
+        await asyncio.to_thread(handle, {"Records": [{}]}, LambdaContext())
+    assert lambda_handler._function is not None
+    await asyncio.to_thread(lambda_handler._function.close)

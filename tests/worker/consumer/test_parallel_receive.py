@@ -1,0 +1,101 @@
+"""Short polls beside the long poll, while polls bring ten messages each."""
+
+import asyncio
+
+from tests.support.consuming import Rig
+from tests.support.probes import until
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.worker.consumer import BESIDE
+
+
+async def test_while_polls_bring_ten_each_others_go_beside_them_and_wait_for_nothing(rig: Rig) -> None:
+    await rig.send(40)
+    async with rig.consuming(64, rig.work_until_released):
+        await until(lambda: len(rig.received) == 40)
+
+    assert rig.watched.waits[:2] == [True, True]
+    assert rig.watched.waits.count(False) >= BESIDE
+    assert {most for most, wait in zip(rig.watched.most, rig.watched.waits, strict=True) if not wait} == {10}
+
+
+async def test_one_that_brings_less_is_the_last_for_a_while(rig: Rig) -> None:
+    await rig.send(10)
+    async with rig.consuming(64, rig.work_until_released) as consumer:
+        await until(lambda: len(rig.received) == 10)
+        await until(lambda: consumer._beside == 0 and False in rig.watched.waits)
+        asked = rig.watched.waits.count(False)
+        await rig.send(10)
+        await until(lambda: len(rig.received) == 20)
+        await until(lambda: rig.watched.waits[-1])
+
+        assert rig.watched.waits.count(False) == asked
+
+
+async def test_a_worker_of_few_slots_polls_one_by_one(rig: Rig) -> None:
+    await rig.send(9)
+    async with rig.consuming(9, rig.work_until_released):
+        await until(lambda: len(rig.received) == 9)
+
+    assert False not in rig.watched.waits
+
+
+async def test_one_that_waits_for_room_takes_it_when_there_is_enough_for_ten(rig: Rig) -> None:
+    await rig.send(40)
+    async with rig.consuming(20, rig.work_until_released) as consumer:
+        await until(lambda: len(rig.received) == 20 and len(consumer._waiting) == 1 + BESIDE)
+        asked = rig.watched.waits.count(False)
+        rig.release.set()
+        await until(lambda: len(rig.received) == 40)
+
+    assert rig.watched.waits.count(False) > asked
+
+
+class Scripted:
+    """Queues whose polls bring what the test says, when it says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, bool, asyncio.Future[int]]] = []
+
+    async def receive(self, queue: str, most: int, *, wait: bool) -> list[ReceivedMessage]:
+        brings: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.asked.append((most, wait, brings))
+        return [ReceivedMessage(f"m-{n}", "", "handle", 1, {}, False) for n in range(await brings)]
+
+    async def give_back(self, queue: str, messages: list[ReceivedMessage]) -> None:
+        """They are nobody's."""
+
+
+async def test_room_that_one_gives_back_goes_to_the_long_poll_that_waits_for_it(rig: Rig) -> None:
+    """Without any handler's end, which may be minutes away."""
+    scripted, gate = Scripted(), asyncio.Event()
+
+    async def work(_: ReceivedMessage) -> None:
+        await (rig.release if gate.is_set() else gate).wait()
+
+    rig.watched = scripted  # type: ignore[assignment]
+    async with rig.consuming(20, work) as consumer:
+        await until(lambda: len(scripted.asked) == 1)
+        scripted.asked[0][2].set_result(10)
+        await until(lambda: len(scripted.asked) == 2 and consumer.busy == 10)
+        gate.set()
+        await until(lambda: len(scripted.asked) == 3)
+        assert [(most, wait) for most, wait, _ in scripted.asked] == [(10, True), (10, True), (10, False)]
+        scripted.asked[1][2].set_result(10)
+        await until(lambda: consumer.busy == 10)
+        assert consumer._room_left == 0
+
+        scripted.asked[2][2].set_result(3)
+
+        await until(lambda: len(scripted.asked) == 4)
+        most, wait, brings = scripted.asked[3]
+        assert (most, wait) == (7, True)
+        rig.stopping.set()
+        brings.set_result(0)
+
+
+async def test_a_stop_is_heeded_by_those_that_wait_for_room(rig: Rig) -> None:
+    await rig.send(20)
+    async with rig.consuming(20, rig.work_until_released) as consumer:
+        await until(lambda: len(rig.received) == 20 and len(consumer._waiting) == 1 + BESIDE)
+
+    assert consumer._room_left == 20

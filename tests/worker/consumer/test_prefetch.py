@@ -1,0 +1,76 @@
+"""Receiving ahead of the slots, as far as their pace allows."""
+
+from tests.support.consuming import Rig
+from tests.support.probes import until
+from turnstile.worker.slots.slots import Slots
+
+
+class Paced(Slots):
+    """Slots whose pace is what the test says."""
+
+    def __init__(self, count: int, ahead: int) -> None:
+        super().__init__(count)
+        self.told_ahead = ahead
+        self.fading: list[int] = []
+
+    def ahead(self) -> int:
+        return self.fading.pop() if self.fading else self.told_ahead
+
+
+async def test_a_poll_for_a_free_slot_is_for_what_will_soon_be_free_as_well(rig: Rig) -> None:
+    await rig.send(5)
+    async with rig.consuming(Paced(2, ahead=3), rig.work_until_released):
+        await until(lambda: len(rig.received) == 5)
+
+    assert rig.watched.most[0] == 5
+
+
+async def test_beyond_its_slots_it_polls_for_whole_batches_only(rig: Rig) -> None:
+    await rig.send(40)
+    async with rig.consuming(Paced(10, ahead=25), rig.work_until_released) as consumer:
+        await until(lambda: len(rig.received) == 30)
+        assert (consumer._room_left, rig.watched.polls) == (-20, 3)
+        assert (consumer.busy, consumer.busy_slots) == (30, 10)
+
+    assert set(rig.watched.most) == {10}
+
+
+async def test_an_end_that_quickens_the_pace_makes_room(rig: Rig) -> None:
+    await rig.send(20)
+    slots = Paced(10, ahead=9)
+    async with rig.consuming(slots, rig.work_until_released):
+        await until(lambda: len(rig.received) == 10)
+        slots.take()
+        slots.told_ahead = 10
+        slots.give_back(0.1)
+
+        await until(lambda: len(rig.received) == 20)
+
+
+async def test_nothing_is_received_ahead_of_handlers_that_take_their_time(rig: Rig) -> None:
+    await rig.send(3)
+    slots = Slots(2)
+    async with rig.consuming(slots, rig.work_until_released) as consumer:
+        await until(lambda: len(rig.received) == 2)
+        slots.take()
+        slots.give_back(0.1)
+
+        assert (consumer._room_left, consumer._find_room()) == (0, 0)
+
+
+async def test_room_that_is_gone_a_moment_later_ends_no_poll(rig: Rig) -> None:
+    await rig.send(20)
+    slots = Paced(10, ahead=0)
+    async with rig.consuming(slots, rig.work_until_released) as consumer:
+        await until(lambda: len(rig.received) == 10)
+        # The process may stand still between any two looks at the clock.
+        slots.fading = [10, 10]
+        slots.take()
+        slots.give_back(0.1)
+        await until(lambda: len(rig.received) == 20)
+        assert consumer._room_left == -10
+        rig.release.set()
+        await rig.send(1)
+        await until(lambda: len(rig.received) == 21)
+
+    assert rig.watched.most[:2] == [10, 10]

@@ -1,0 +1,59 @@
+"""Shutdown of the consumer: it polls no more, and gives back what comes late."""
+
+import asyncio
+
+from tests.support.consuming import Rig, Watched
+from tests.support.probes import until
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.worker.consumer import Consumer
+from turnstile.worker.slots.slots import Slots
+
+
+async def test_what_a_late_poll_brings_is_given_back(settings: Settings, rig: Rig) -> None:
+    patient = MessageQueues(settings.model_copy(update={"receive_wait_seconds": 20}))
+    rig.watched = Watched(patient)
+    async with rig.consuming(4, rig.work_until_released):
+        await until(lambda: rig.watched.polls)
+        rig.stopping.set()
+        await rig.send(1)
+    await patient.close()
+
+    (again,) = await until(lambda: rig.queues.receive(settings.queue, 1))
+    assert again.receive_count == 2
+    assert rig.received == []
+
+
+async def test_a_stop_begins_no_other_poll(rig: Rig) -> None:
+    async with rig.consuming(4, rig.work_until_released):
+        await until(lambda: rig.watched.polls)
+        rig.stopping.set()
+        polls = rig.watched.polls
+
+    assert rig.watched.polls == polls
+
+
+async def test_a_stop_is_heeded_while_all_slots_are_busy(rig: Rig) -> None:
+    await rig.send(1)
+    consumer = Consumer(rig.queues, rig.settings.queue, Slots(1), rig.work_until_released, rig.stopping)  # type: ignore[arg-type]
+    polling = asyncio.create_task(consumer.run())
+    await until(lambda: rig.received)
+
+    rig.stopping.set()
+
+    await asyncio.wait_for(polling, 30)
+    assert consumer.busy == 1
+    rig.release.set()
+    await asyncio.wait_for(consumer.finished(), 30)
+    assert consumer.busy == 0
+
+
+async def test_what_is_abandoned_is_cancelled(rig: Rig) -> None:
+    await rig.send(1)
+    async with rig.consuming(1, rig.work_until_released) as consumer:
+        await until(lambda: rig.received)
+
+        consumer.abandon()
+
+        await asyncio.wait_for(consumer.finished(), 30)
+        assert not rig.release.is_set()

@@ -1,0 +1,178 @@
+"""The heartbeat renews leases, also while the event loop is blocked, and stops an attempt whose claim is over."""
+
+import asyncio
+import time
+from uuid import uuid4
+
+import psycopg
+
+from tests.support.beating import Beating, beats_on, block_loop_until, lease_of
+from tests.support.claiming import claim_one, expire_leases, settle_one
+from tests.support.factories import Proven
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.relay.lost_workers import LostWorkers
+from turnstile.statements.cancel import cancel
+from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.worker.attempt.outcome import StopReason
+
+
+async def test_a_lease_is_renewed_while_somebody_sits_on_the_row_that_tells_of_the_worker(
+    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    await until(lambda: beating.beats > 1)
+    with psycopg.connect(settings.database_url) as somebody:
+        assert somebody.execute("SELECT FROM workers FOR UPDATE").rowcount == 1
+        beating.hold(turn)
+        first = await lease_of(database)
+
+        async def renewed_past_its_first_lease() -> bool:
+            [row] = await database.fetch(
+                "SELECT lease_until > now() AND %(first)s::timestamptz < now() AS so FROM turns", {"first": first}
+            )
+            return bool(row["so"])
+
+        await until(renewed_past_its_first_lease)
+
+
+async def test_a_lease_is_renewed_while_the_event_loop_is_blocked(
+    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    beating.hold(turn)
+    first = await lease_of(database)
+    with psycopg.connect(settings.database_url, autocommit=True) as connection:
+
+        def renewed_past_its_first_lease() -> bool:
+            found = connection.execute("SELECT lease_until > now() AND %s < now() FROM turns", [first]).fetchone()
+            return found == (True,)
+
+        block_loop_until(renewed_past_its_first_lease)
+
+    assert beating.stops == []
+
+
+async def test_a_turn_that_is_dropped_is_renewed_no_more(
+    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    kept = beating.hold(turn)
+    await beats_on(beating)
+
+    beating.heartbeat.drop(kept)
+
+    await until(lambda: _taken_over(database, settings))
+
+
+async def test_a_turn_past_its_time_is_renewed_no_more_whatever_its_handler_does(
+    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    beating.hold(turn, renew_until=time.monotonic())
+
+    await until(lambda: _taken_over(database, settings))
+    await beats_on(beating)
+
+    assert beating.stops == []
+
+
+async def _taken_over(database: Database, settings: Settings) -> bool:
+    await LostWorkers(database, settings, Proven()).mark()
+    return isinstance(await claim_one(database, settings, "worker-b"), ClaimedTurn)
+
+
+async def test_a_refused_renewal_stops_the_attempt(
+    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    await expire_leases(database)
+    await until(lambda: _taken_over(database, settings))
+
+    beating.hold(turn)
+
+    await until(lambda: beating.stops)
+    assert set(beating.stops) == {StopReason.SUPERSEDED}
+
+
+async def test_a_cancel_stops_the_attempt_and_its_lease_is_kept_for_the_settle(
+    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    beating.hold(turn)
+    await cancel(database, "t", turn.id, CancelReason.USER)
+
+    await until(lambda: beating.stops)
+
+    before = await lease_of(database)
+
+    async def renewed() -> bool:
+        return bool(await lease_of(database) > before)
+
+    await until(renewed)
+    assert set(beating.stops) == {StopReason.CANCELED}
+
+
+async def test_the_attempt_is_told_why_as_the_row_has_it(
+    database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    beating.hold(turn)
+    await cancel(database, "t", turn.id, CancelReason.SUPERSEDED)
+
+    await until(lambda: beating.stops)
+
+    assert set(beating.told) == {CancelReason.SUPERSEDED}
+
+
+async def test_a_nudge_makes_it_look_at_a_turn_at_once(
+    settings: Settings, queues: MessageQueues, database: Database, turn: ClaimedTurn
+) -> None:
+    """The next beat would be an hour away."""
+    rare = settings.model_copy(update={"lease_seconds": 7200.0, "heartbeat_seconds": 3600.0})
+    beating = Beating(rare, queues, await queues.find(settings.queue))
+    beating.heartbeat.start()
+    await until(lambda: beating.beats)
+    beating.hold(turn)
+    await cancel(database, "t", turn.id, CancelReason.USER)
+
+    beating.heartbeat.nudge(turn.id)
+
+    await until(lambda: beating.stops)
+    await asyncio.to_thread(beating.heartbeat.stop, 10.0)
+    assert not beating.heartbeat._thread.is_alive()
+
+
+async def test_a_nudge_about_somebody_elses_turn_is_none(beating: Beating, turn: ClaimedTurn) -> None:
+    beating.hold(turn)
+
+    beating.heartbeat.nudge(uuid4())
+
+    assert not beating.heartbeat._roused.is_set()
+
+
+async def test_a_hold_that_has_settled_its_turn_is_not_stopped(
+    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    kept = beating.hold(turn)
+    await settle_one(database, settings, turn)
+    kept.end()
+
+    await beats_on(beating)
+
+    assert beating.stops == []
+
+
+async def test_a_lease_that_ran_out_in_an_outage_is_renewed_after_it(
+    database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    beating.hold(turn)
+    await beats_on(beating)
+    await expire_leases(database)
+    await database.fetch(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE application_name = 'turnstile-heartbeat' AND datname = current_database()",
+        {},
+    )
+
+    async def alive() -> bool:
+        return bool(await database.fetch("SELECT 1 FROM turns WHERE lease_until > now()", {}))
+
+    await until(alive)
+    assert beating.stops == []

@@ -1,0 +1,157 @@
+"""The heartbeat keeps the session locks of the turns that it renews, and no others."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+import redis.asyncio
+
+from tests.support.beating import Beating, beats_on, lease_of
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.worker.kept_alive import Kept
+from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock
+
+
+async def test_a_lock_that_is_given_back_while_the_beat_is_under_way_is_not_taken_again(
+    settings: Settings, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = SessionLock(settings)
+    ours = name_lock(settings, "t", "s", "ours")
+    await lock.acquire(ours)
+    loop = asyncio.get_running_loop()
+    extend = SessionLock.extend
+
+    async def give_back(kept: Kept) -> None:
+        kept.keeps_lock = False
+        await lock.release(ours)
+
+    async def extend_late(extender: SessionLock, *args: Any) -> Any:
+        # The hold is over between the beat's look at what is kept and its call.
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(give_back(kept), loop))
+        return await extend(extender, *args)
+
+    monkeypatch.setattr(SessionLock, "extend", extend_late)
+    kept = beating.hold(turn, ours)
+    await beats_on(beating)
+
+    assert await keys.get(ours.key) is None
+    await lock.close()
+
+
+async def test_leases_are_renewed_while_the_name_of_redis_is_looked_up_without_end(
+    database: Database, beating: Beating, turn: ClaimedTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = threading.Event()
+
+    async def extend(*_: Any) -> list[Any]:
+        await asyncio.to_thread(found.wait, 60.0)
+        return []
+
+    monkeypatch.setattr(SessionLock, "extend", extend)
+    beating.hold(turn, lock=LockedSession("key", "waiting", "token"))
+    leases = {await lease_of(database)}
+
+    async def renewed_often() -> bool:
+        leases.add(await lease_of(database))
+        return len(leases) > 4
+
+    try:
+        await until(renewed_often)
+    finally:
+        found.set()
+
+
+async def test_the_lock_of_a_turn_that_is_renewed_is_kept(
+    settings: Settings, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis
+) -> None:
+    lock = await _lock(settings)
+    await keys.pexpire(lock.key, 500)
+    beating.hold(turn, lock)
+
+    async def extended() -> bool:
+        return bool(await keys.pttl(lock.key) > 500)
+
+    await until(extended)
+
+
+async def test_the_lock_of_a_turn_that_is_not_renewed_is_not_kept(
+    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis
+) -> None:
+    """A worker that is cut off from Postgres must not keep a session to itself."""
+    lock = await _lock(settings)
+    kept = beating.hold(turn, lock, renew_until=time.monotonic())
+    kept.renewed_at = time.monotonic() - settings.lease_seconds
+
+    async def gone() -> bool:
+        return not await keys.exists(lock.key)
+
+    await until(gone)
+
+
+async def test_a_lock_that_was_flushed_is_taken_again_and_stops_nobody(
+    settings: Settings, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis
+) -> None:
+    lock = await _lock(settings)
+    beating.hold(turn, lock)
+    await keys.delete(lock.key)
+
+    async def retaken() -> bool:
+        return await keys.get(lock.key) == lock.token
+
+    await until(retaken)
+    assert beating.stops == []
+
+
+async def test_a_lock_that_another_has_is_left_to_it_and_stops_nobody(
+    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis
+) -> None:
+    lock = name_lock(settings, "t", "s", "ours")
+    await keys.set(lock.key, "theirs")
+    beating.hold(turn, lock)
+
+    await beats_on(beating)
+
+    assert await keys.get(lock.key) == "theirs"
+    assert beating.stops == []
+
+
+async def test_the_connections_of_the_locks_are_not_closed_under_an_extension(
+    settings: Settings, queues: MessageQueues, turn: ClaimedTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end, seen = threading.Event(), threading.Event(), list[str]()
+
+    async def extend(*_: Any) -> list[Any]:
+        begun.set()
+        await asyncio.to_thread(may_end.wait, 10.0)
+        seen.append("extended")
+        return []
+
+    async def close(_: SessionLock) -> None:
+        seen.append("closed")
+
+    monkeypatch.setattr(SessionLock, "extend", extend)
+    monkeypatch.setattr(SessionLock, "close", close)
+    beating = Beating(settings, queues, await queues.find(settings.queue))
+    beating.heartbeat.start()
+    beating.hold(turn, lock=LockedSession("key", "waiting", "token"))
+    await until(begun.is_set)
+
+    stopping = asyncio.create_task(asyncio.to_thread(beating.heartbeat.stop, 10.0))
+    may_end.set()
+    await stopping
+
+    assert seen[-1] == "closed"
+    assert "extended" in seen
+
+
+async def _lock(settings: Settings) -> LockedSession:
+    lock, session_lock = name_lock(settings, "t", "s", "ours"), SessionLock(settings)
+    await session_lock.acquire(lock)
+    await session_lock.close()
+    return lock

@@ -1,0 +1,46 @@
+"""The heartbeat's thread: the worker is on record while it runs, no failed beat ends it, a stop does."""
+
+import asyncio
+from typing import Any
+
+from tests.support.beating import Beating, lease_of
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.claimed_turn import ClaimedTurn
+
+
+async def test_a_worker_is_on_record_while_it_lives_and_withdraws_when_it_stops(
+    settings: Settings, database: Database, queues: MessageQueues
+) -> None:
+    beating = Beating(settings, queues, await queues.find(settings.queue))
+    beating.heartbeat.start()
+
+    async def on_record() -> list[dict[str, Any]]:
+        return await database.fetch("SELECT worker_id, queue, slots, dwell_seconds FROM workers", {})
+
+    assert await until(on_record) == [
+        {"worker_id": "worker-a", "queue": settings.queue, "slots": 4, "dwell_seconds": 0.5}
+    ]
+    await asyncio.to_thread(beating.heartbeat.stop, 10.0)
+    assert await on_record() == []
+
+
+async def test_a_beat_that_fails_is_not_the_last(database: Database, beating: Beating, turn: ClaimedTurn) -> None:
+    """With the thread gone, every turn of the process would be lost without a word."""
+    beating.trouble.append(RuntimeError("a bug of ours"))
+    beating.hold(turn)
+    await until(lambda: not beating.trouble)
+    before = await lease_of(database)
+
+    async def renewed() -> bool:
+        return bool(await lease_of(database) > before)
+
+    await until(renewed, within=10.0)
+
+
+async def test_a_stop_ends_the_thread(beating: Beating) -> None:
+    await asyncio.to_thread(beating.heartbeat.stop, 10.0)
+
+    assert not beating.heartbeat._thread.is_alive()
