@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnstile.ops.terminal.confirmation import confirm
-from turnstile.ops.terminal.float_option import check_finite
+from turnstile.ops.terminal.input import check_finite, confirm
 from turnstile.ops.terminal.output import AsJson, print_json, say
 
 if TYPE_CHECKING:

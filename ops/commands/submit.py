@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.float_option import check_finite
+from turnstile.ops.terminal.input import check_finite
 from turnstile.ops.terminal.output import AsJson, print_json, progress, say
 from turnstile.ops.terminal.wait_option import WAIT_SECONDS
 from turnstile.turn.message import DEFAULT_TENANT
@@ -146,7 +146,7 @@ def _read_standard_input() -> str:
 
 def _check(session: str, idempotency_key: str | None) -> None:
     # Before anything is sent: HTTP has no way to say what a header or a path may not hold.
-    from turnstile.ops.commands.submit_checks import check_key, check_session
+    from turnstile.ops.terminal.input import check_key, check_session
 
     check_session(session)
     if idempotency_key is not None:
@@ -168,10 +168,10 @@ def _read_metadata(text: str | None) -> dict[str, Any] | None:
 async def _over_http(settings: "Settings", session: str, body: dict[str, Any], wishes: _Wishes) -> ExitCode:
     import asyncio
 
-    from turnstile.ops.commands.submit_http import ApiClient
+    from turnstile.ops.commands.submit_http import open_api
     from turnstile.ops.commands.turn_waiting import report_ended, wait_until_ended
 
-    async with ApiClient(settings) as api:
+    async with open_api(settings) as api:
         # A turn id chosen by the person is what a repeat is known by; a key of ours would make the repeat another request.
         key = wishes.idempotency_key or (f"turn-{body['turn_id']}" if "turn_id" in body else uuid.uuid4().hex)
         accepted, replayed = await api.submit(session, body, key)
@@ -257,13 +257,16 @@ async def _submit_all(settings: "Settings", submissions: "list[Submission]") -> 
     from turnstile.message_queue import MessageQueues
     from turnstile.ops.commands.submit_direct import submit_all
     from turnstile.ops.terminal.operator_access import operator_database
+    from turnstile.submit.submitting import Submitting
+    from turnstile.submit.wake_ups import WakeUpSending
 
     queues = MessageQueues(settings)
     try:
         async with operator_database(settings) as database:
             with progress() as begin:
+                sending = WakeUpSending(queues, list(settings.queues_by_name))
                 report = begin("submitting", "turns")
-                result = await submit_all(database, queues, settings, submissions, report=report)
+                result = await submit_all(Submitting(settings, database, sending), submissions, report=report)
     finally:
         await queues.close()
     if result.unsent:

@@ -27,7 +27,7 @@ from turnstile.ops.cli import app
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
-HEAVY = ("alembic", "asyncio", "boto3", "fastapi", "httpx", "producer", "psycopg", "pydantic", "rich", "worker")
+HEAVY = ("aiohttp", "alembic", "asyncio", "boto3", "fastapi", "producer", "psycopg", "pydantic", "rich", "worker")
 
 
 def turnstile(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -248,14 +248,11 @@ def test_what_goes_wrong_is_one_line_for_people(
 
 @pytest.mark.parametrize(("kind", "code"), [("unknown-queue", ExitCode.NOT_FOUND), ("invalid-body", ExitCode.USAGE)])
 def test_a_queue_that_the_api_does_not_know_is_not_found_over_http_too(kind: str, code: ExitCode) -> None:
-    import httpx
-
-    from turnstile.config.settings import Settings
-    from turnstile.ops.commands.submit_http import ApiClient
+    from turnstile.ops.commands.submit_http import Answer, read_answer
 
     problem = {"type": f"https://example.test/problems/{kind}", "detail": "it says why"}
     with pytest.raises(CommandError, match="422: it says why") as refused:
-        ApiClient(Settings())._read(httpx.Response(422, json=problem))
+        read_answer(Answer(422, json.dumps(problem).encode()), "http://api", keyed=True)
 
     assert refused.value.code is code
 
@@ -310,16 +307,13 @@ def test_a_shell_without_a_database_is_told_what_sets_it(command: list[str]) -> 
 
 
 def test_a_shell_without_a_key_is_told_what_sets_it() -> None:
-    import httpx
+    from turnstile.ops.commands.submit_http import Answer, read_answer
 
-    from turnstile.config.settings import Settings
-    from turnstile.ops.commands.submit_http import ApiClient
-
-    problem = httpx.Response(401, json={"detail": "send `Authorization: Bearer <key>`"})
+    problem = Answer(401, b'{"detail": "send `Authorization: Bearer <key>`"}')
     with pytest.raises(CommandError) as forgotten:
-        ApiClient(Settings(api_key=None))._read(problem)
+        read_answer(problem, "http://api", keyed=False)
     with pytest.raises(CommandError) as wrong:
-        ApiClient(Settings(api_key="not-the-right-one"))._read(problem)
+        read_answer(problem, "http://api", keyed=True)
 
     assert str(forgotten.value) == f"401: the API wants a key, and TURNSTILE_API_KEY is not set: {LOCAL_ENV}"
     assert str(wrong.value) == "401: the API does not know the key in TURNSTILE_API_KEY"
