@@ -9,7 +9,8 @@ from typing import Annotated, cast
 
 from fastapi import APIRouter, Header
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from fastapi.security.utils import get_authorization_scheme_param
+from pydantic import TypeAdapter, ValidationError
 from starlette.datastructures import State
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,7 +22,7 @@ from turnstile.producer.http.request_body import read_json
 from turnstile.producer.routes.error_handlers import translate
 from turnstile.producer.routes.openapi import SUBMIT_BODY, problems
 from turnstile.producer.routes.turn_responses import SubmittedTurn, TurnDetail, detail, submitted
-from turnstile.producer.routes.turns import Backend, SessionId, Tenant, bearer, find_tenant
+from turnstile.producer.routes.turns import Backend, SessionId, Tenant, identify
 from turnstile.producer.submit.turn_request import (
     IDEMPOTENCY_KEY_PATTERN,
     MAX_IDEMPOTENCY_KEY_CHARACTERS,
@@ -29,6 +30,7 @@ from turnstile.producer.submit.turn_request import (
     read_submission,
 )
 from turnstile.producer.watch.waiting import wait_for_end, wanted_wait
+from turnstile.queries.turns import TurnRecord
 from turnstile.statements.submit import Accepted
 from turnstile.turn.message import RESERVED_RULE, is_reserved_session
 
@@ -102,9 +104,13 @@ class SubmitTurn:
         await response(scope, receive, send)
 
     async def _answer(self, backend: Backend, request: Request, session_id: str) -> Response:
-        refuse_unknown(request, known=())
-        tenant = await find_tenant(backend, await bearer(request))
-        key = request.headers.get("idempotency-key")
+        if request.scope["query_string"]:
+            refuse_unknown(request, known=())
+        # One pass, for Starlette goes through all headers for each that is asked for. Of two of a name the first counts.
+        headers = {name: value.decode("latin-1") for name, value in reversed(request.scope["headers"])}
+        scheme, credentials = get_authorization_scheme_param(headers.get(b"authorization"))
+        tenant = identify(backend, credentials if scheme.lower() == "bearer" and credentials else None)
+        key = headers.get(b"idempotency-key")
         _check_parameters(session_id, key)
         submission = read_submission(
             backend.settings,
@@ -112,12 +118,16 @@ class SubmitTurn:
             session_id,
             await read_json(request, backend.settings.max_body_bytes),
             key=key,
-            traceparent=request.headers.get("traceparent"),
+            traceparent=headers.get(b"traceparent"),
             now=datetime.now(UTC),
             random_bits=secrets.randbits(RANDOM_BITS),
         )
         accepted = await backend.intake.accept(submission)
-        return await _respond(backend, request, tenant, accepted)
+        seconds = wanted_wait(headers.get(b"prefer"), backend.settings.max_wait_seconds)
+        ended = None
+        if seconds is not None:
+            ended = await wait_for_end(backend.watch, backend.places, request, tenant, accepted.turn_id, seconds)
+        return _respond(accepted, seconds, ended)
 
 
 def _check_parameters(session_id: str, key: str | None) -> None:
@@ -133,23 +143,14 @@ def _check_parameters(session_id: str, key: str | None) -> None:
         raise invalid_parameters(Fault(detail=RESERVED_RULE, parameter="session_id"))
 
 
-async def _respond(backend: Backend, request: Request, tenant: str, accepted: Accepted) -> Response:
+def _respond(accepted: Accepted, waited_seconds: int | None, ended: TurnRecord | None) -> Response:
     headers = {
         "Location": f"/v1/turns/{accepted.turn_id}",
-        "Retry-After": "1",
+        **({} if ended else {"Retry-After": "1"}),
         "traceparent": accepted.trace.traceparent,
         **({"Idempotency-Replayed": "true"} if accepted.replayed else {}),
+        **({} if waited_seconds is None else {"Preference-Applied": f"wait={waited_seconds}"}),
     }
-    seconds = wanted_wait(request.headers.get("prefer"), backend.settings.max_wait_seconds)
-    if seconds is not None:
-        headers["Preference-Applied"] = f"wait={seconds}"
-        ended = await wait_for_end(backend.watch, backend.places, request, tenant, accepted.turn_id, seconds)
-        if ended is not None:
-            del headers["Retry-After"]
-            return _json(200, detail(ended), headers)
-    return _json(202, submitted(accepted), headers)
-
-
-def _json(status: int, model: BaseModel, headers: dict[str, str]) -> Response:
+    status, body = (202, submitted(accepted)) if ended is None else (200, detail(ended))
     # Written by pydantic at once. FastAPI makes a dict of it first, goes through that in Python, and writes it then.
-    return Response(model.model_dump_json(by_alias=True), status, headers, media_type="application/json")
+    return Response(body.model_dump_json(by_alias=True), status, headers, media_type="application/json")

@@ -74,14 +74,19 @@ async def find_backend(request: Request) -> Backend:
 
 
 Behind = Annotated[Backend, Depends(find_backend)]
-bearer = HTTPBearer(auto_error=False, description="A key of TURNSTILE_API_KEYS. Where none are set, none is needed.")
+_bearer = HTTPBearer(auto_error=False, description="A key of TURNSTILE_API_KEYS. Where none are set, none is needed.")
 
 
-async def find_tenant(behind: Behind, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> str:
+async def find_tenant(behind: Behind, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> str:
     """The caller's tenant. Raises the 401."""
-    tenant = behind.api_keys.find_tenant(given.credentials if given else None)
+    return identify(behind, given.credentials if given else None)
+
+
+def identify(behind: Backend, key: str | None) -> str:
+    """The tenant of a bearer key. Raises the 401."""
+    tenant = behind.api_keys.find_tenant(key)
     if tenant is None:
-        behind.unauthorized.note(key=given is not None)
+        behind.unauthorized.note(key=key is not None)
         refuse_unauthorized()
     return tenant
 
