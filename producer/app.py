@@ -30,15 +30,16 @@ from turnstile.producer.http.parameters import refuse_unknown_parameters
 from turnstile.producer.http.response_headers import ResponseHeaders
 from turnstile.producer.routes import cancel as cancel_routes
 from turnstile.producer.routes import error_handlers, openapi, stream
+from turnstile.producer.routes import submit as submit_routes
 from turnstile.producer.routes import turns as api
 from turnstile.producer.routes.readiness import DatabaseProbe, report_queues
-from turnstile.producer.routes.submit_shortcut import SubmitShortcut
 from turnstile.producer.server import Server, listen
 from turnstile.producer.submit.intake import Intake
-from turnstile.producer.submit.wake_ups import WakeUpSending
 from turnstile.producer.watch.places import WatchPlaces
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.streaming.cancel_signals import CancelHints
+from turnstile.submit.submitting import Submitting
+from turnstile.submit.wake_ups import WakeUpSending
 
 HOT_CONNECTIONS = 4
 """For submits alone."""
@@ -89,7 +90,7 @@ def create_app(settings: Settings) -> FastAPI:
             sending = WakeUpSending(queues, list(settings.queues_by_name))
             hints = CancelHints(settings)
             stack.push_async_callback(hints.close)
-            intake = Intake(settings, databases.submits, sending, hints)
+            intake = Intake(settings, Submitting(settings, databases.submits, sending), hints)
             stack.push_async_callback(intake.close)
             watch = TurnWatch(settings, databases.reads)
             stack.push_async_callback(watch.close)
@@ -122,7 +123,7 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    for routes in (api.v1, cancel_routes.v1, stream.v1):
+    for routes in (submit_routes.v1, api.v1, cancel_routes.v1, stream.v1):
         app.include_router(routes, dependencies=[Depends(refuse_unknown_parameters)], responses=openapi.problems(422))
     app.include_router(api.health)
     app.state.connections = connections
@@ -209,16 +210,16 @@ class _Application(FastAPI):
         self._is_full = is_full
         self._refused = Tally("api.requests_full")
         self._refuse = ResponseHeaders(problems.refuse_overload)
-        self._shortcut = SubmitShortcut(self.state)
-        # As far out as for all others.
-        self._submit = ResponseHeaders(error_handlers.LastResort(self._shortcut))
+        self._submits = submit_routes.SubmitTurn(self.state)
+        # Around it stands what stands around all other routes.
+        self._submit = ResponseHeaders(error_handlers.LastResort(self._submits))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # In front of everything that FastAPI does for a request. It does none of it for these.
         if scope["type"] == "http" and self._is_full() and scope["path"] not in ALWAYS_ANSWERED:
             self._refused.note()
             await self._refuse(scope, receive, send)
-        elif scope["type"] == "http" and self._shortcut.takes(scope):
+        elif scope["type"] == "http" and self._submits.takes(scope):
             await self._submit(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)

@@ -95,6 +95,13 @@ class SubmissionRefusedError(TurnstileError):
     """A submit that can't be accepted as it is; `status` table unchanged."""
 
 
+class UnstorableContentError(SubmissionRefusedError):
+    """Postgres refuses the content of a turn, although it has passed every check."""
+
+    def __init__(self) -> None:
+        super().__init__("the database refused this content")
+
+
 class WebhookNotAllowedError(TurnstileError):
     """A completion webhook was asked for, and this deployment allows none, or none there."""
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnstile.ops.terminal.confirmation import confirm
 from turnstile.ops.terminal.exit_codes import ExitCode
-from turnstile.ops.terminal.float_option import check_finite
+from turnstile.ops.terminal.input import check_finite, confirm
 from turnstile.ops.terminal.output import AsJson, print_fields, print_json, say, short_time
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ def _one(turn: UUID, *, as_json: bool) -> None:
 
 
 def _all(session: str, tenant: str, *, as_json: bool) -> None:
-    from turnstile.ops.commands.submit_checks import check_id
+    from turnstile.ops.terminal.input import check_id
     from turnstile.ops.terminal.operator_access import load_settings, run
 
     check_id("the tenant", tenant)

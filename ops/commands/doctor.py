@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from turnstile.ops.terminal.confirmation import confirm
+from turnstile.ops.terminal.input import confirm
 from turnstile.ops.terminal.output import AsJson, print_json, say
 
 

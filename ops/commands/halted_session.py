@@ -7,8 +7,8 @@ from uuid import UUID
 import typer
 
 from turnstile.ops.commands.waking import wake
-from turnstile.ops.terminal.confirmation import confirm
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.input import confirm
 from turnstile.ops.terminal.output import AsJson, print_fields, print_json, short_time
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import typer
 
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.ops.migration_run import apply, wait_for_database
-from turnstile.ops.terminal.confirmation import confirm
-from turnstile.ops.terminal.float_option import check_finite
+from turnstile.ops.terminal.input import check_finite, confirm
 from turnstile.ops.terminal.output import say
 
 

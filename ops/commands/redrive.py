@@ -7,8 +7,8 @@ from uuid import UUID
 import typer
 
 from turnstile.ops.commands.halted_session import find_archived, why_not_again
-from turnstile.ops.terminal.confirmation import confirm
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.input import confirm
 from turnstile.ops.terminal.output import AsJson, print_fields, print_json, progress, say, short_time
 
 if TYPE_CHECKING:

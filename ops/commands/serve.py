@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from turnstile.ops.terminal.float_option import check_finite
+from turnstile.ops.terminal.input import check_finite
 
 
 def api(

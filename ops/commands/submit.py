@@ -3,6 +3,8 @@
 import json
 import sys
 import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,23 +13,25 @@ from uuid import UUID
 import typer
 
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.float_option import check_finite
+from turnstile.ops.terminal.input import check_finite, check_key, check_session
 from turnstile.ops.terminal.output import AsJson, print_json, progress, say
 from turnstile.ops.terminal.wait_option import WAIT_SECONDS
 from turnstile.turn.message import DEFAULT_TENANT
 from turnstile.turn.on_busy import OnBusy
 
 if TYPE_CHECKING:
+    from turnstile.backends.postgres.database import Database
     from turnstile.config.settings import Settings
     from turnstile.ops.commands.submit_direct import DirectResult
     from turnstile.statements.submit import Submission
+    from turnstile.submit.submitting import Submitting
 
 
 @dataclass(frozen=True, slots=True)
-class _Wishes:
-    idempotency_key: str | None
-    wait: float | None
-    as_json: bool
+class _Submitted:
+    document: dict[str, Any]
+    read: Callable[[float], Awaitable[dict[str, Any]]]
+    """The turn, once it has ended or after so many seconds at most."""
 
 
 def submit(
@@ -97,12 +101,11 @@ def submit(
     if tenant is not None and not direct:
         raise typer.BadParameter("--tenant goes with --direct; the API knows the tenant by its key")
     whose = DEFAULT_TENANT if tenant is None else tenant
-    wishes = _Wishes(idempotency_key, wait, as_json)
     if file is not None:
         if not direct or session is not None or wait is not None:
             raise typer.BadParameter("--file goes with --direct, without SESSION, TEXT and --wait")
         _refuse_for_a_file(on_busy, execute_at=execute_at, turn_id=turn_id, metadata=metadata, webhook=webhook)
-        _submit_file(load_settings(), whose, file, queue, wishes)
+        _submit_file(load_settings(), whose, file, queue, key_prefix=idempotency_key, as_json=as_json)
         return
     if session is None or text is None:
         raise typer.BadParameter("SESSION and TEXT are needed (or --direct --file)")
@@ -116,14 +119,17 @@ def submit(
         "on_busy": None if on_busy is OnBusy.ENQUEUE else on_busy.value,
     }
     body = _clean({name: value for name, value in body.items() if value is not None})
-    _check(session, idempotency_key)
+    # Before anything is sent: HTTP has no way to say what a header or a path may not hold.
+    check_session(session)
+    if idempotency_key is not None:
+        check_key(idempotency_key)
     settings = load_settings(api_url=api_url)
-    work = (
-        _submit_direct(settings, whose, session, body, wishes)
+    way = (
+        _directly(settings, whose, session, body, idempotency_key)
         if direct
-        else _over_http(settings, session, body, wishes)
+        else _over_http(settings, session, body, idempotency_key)
     )
-    code = run(work)
+    code = run(_submit_one(way, wait, as_json=as_json))
     if code is not ExitCode.OK:
         raise typer.Exit(code)
 
@@ -144,15 +150,6 @@ def _read_standard_input() -> str:
         raise CommandError("standard input is not UTF-8", ExitCode.USAGE) from None
 
 
-def _check(session: str, idempotency_key: str | None) -> None:
-    # Before anything is sent: HTTP has no way to say what a header or a path may not hold.
-    from turnstile.ops.commands.submit_checks import check_key, check_session
-
-    check_session(session)
-    if idempotency_key is not None:
-        check_key(idempotency_key)
-
-
 def _read_metadata(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
@@ -165,59 +162,66 @@ def _read_metadata(text: str | None) -> dict[str, Any] | None:
     return value
 
 
-async def _over_http(settings: "Settings", session: str, body: dict[str, Any], wishes: _Wishes) -> ExitCode:
+async def _submit_one(way: AbstractAsyncContextManager[_Submitted], wait: float | None, *, as_json: bool) -> ExitCode:
     import asyncio
 
-    from turnstile.ops.commands.submit_http import ApiClient
     from turnstile.ops.commands.turn_waiting import report_ended, wait_until_ended
 
-    async with ApiClient(settings) as api:
-        # A turn id chosen by the person is what a repeat is known by; a key of ours would make the repeat another request.
-        key = wishes.idempotency_key or (f"turn-{body['turn_id']}" if "turn_id" in body else uuid.uuid4().hex)
-        accepted, replayed = await api.submit(session, body, key)
-        turn_id = str(accepted["id"])
-        if replayed:
-            say(f"turn {turn_id} had been submitted before")
-        if wishes.wait is None:
-            _print_accepted(accepted, turn_id, as_json=wishes.as_json)
+    async with way as submitted:
+        turn_id = str(submitted.document["id"])
+        if wait is None:
+            if as_json:
+                print_json(submitted.document)
+            else:
+                typer.echo(turn_id)
             return ExitCode.OK
         try:
-            turn = await wait_until_ended(lambda left: api.read(turn_id, wait_seconds=left), wishes.wait)
+            turn = await wait_until_ended(submitted.read, wait)
         except asyncio.CancelledError:
             say(f"turn {turn_id} goes on without you: turnstile status {turn_id}")
             raise
-    return report_ended(turn_id, turn, as_json=wishes.as_json)
+    return report_ended(turn_id, turn, as_json=as_json)
 
 
-async def _submit_direct(
-    settings: "Settings", tenant: str, session: str, body: dict[str, Any], wishes: _Wishes
-) -> ExitCode:
+@asynccontextmanager
+async def _over_http(
+    settings: "Settings", session: str, body: dict[str, Any], key: str | None
+) -> "AsyncIterator[_Submitted]":
+    from turnstile.ops.commands.submit_http import open_api
+
+    # A turn id chosen by the person is what a repeat is known by; a key of ours would make the repeat another request.
+    key = key or (f"turn-{body['turn_id']}" if "turn_id" in body else uuid.uuid4().hex)
+    async with open_api(settings) as api:
+        accepted, replayed = await api.submit(session, body, key)
+        if replayed:
+            say(f"turn {accepted['id']} had been submitted before")
+        yield _Submitted(accepted, lambda left: api.read(accepted["id"], wait_seconds=left))
+
+
+@asynccontextmanager
+async def _directly(
+    settings: "Settings", tenant: str, session: str, body: dict[str, Any], key: str | None
+) -> "AsyncIterator[_Submitted]":
     from turnstile.ops.commands.submit_direct import prepare
-    from turnstile.ops.commands.turn_waiting import report_ended, wait_until_ended
-    from turnstile.ops.terminal.operator_access import operator_database
     from turnstile.queries.turns import read_turn
     from turnstile.turn.conversation import join_inputs
 
-    submission = prepare(settings, tenant, session, body, wishes.idempotency_key)
-    result = await _submit_all(settings, [submission])
-    if result.refused:
-        raise CommandError(result.refused[0]["error"])
-    turn_id = result.turn_ids[0]
-    if wishes.wait is None:
-        _print_accepted({"id": turn_id, "replayed": bool(result.replayed)}, str(turn_id), as_json=wishes.as_json)
-        return ExitCode.OK
-    async with operator_database(settings) as database:
+    submission = prepare(settings, tenant, session, body, key)
+    async with _open_direct(settings) as (database, submitting):
+        result = await _submit_all(submitting, [submission])
+        if result.refused:
+            raise CommandError(result.refused[0]["error"])
+        turn_id = result.turn_ids[0]
 
         async def read(_: float) -> dict[str, Any]:
             record = await read_turn(database, tenant, turn_id)
             if record is None:
                 raise CommandError(f"there is no turn {turn_id} of tenant {tenant}", ExitCode.NOT_FOUND)
             error = {"class": record.error_class, "message": record.error} if record.error_class else None
-            told = {name: value for name, value in asdict(record).items() if name != "inputs"}
-            return {**told, "input": join_inputs(record.inputs or ()), "error": error}
+            shown = {name: value for name, value in asdict(record).items() if name != "inputs"}
+            return {**shown, "input": join_inputs(record.inputs or ()), "error": error}
 
-        turn = await wait_until_ended(read, wishes.wait)
-    return report_ended(turn_id, turn, as_json=wishes.as_json)
+        yield _Submitted({"id": turn_id, "replayed": bool(result.replayed)}, read)
 
 
 def _clean(body: dict[str, Any]) -> dict[str, Any]:
@@ -231,7 +235,9 @@ def _clean(body: dict[str, Any]) -> dict[str, Any]:
     return parsed
 
 
-def _submit_file(settings: "Settings", tenant: str, file: Path, queue: str | None, wishes: _Wishes) -> None:
+def _submit_file(
+    settings: "Settings", tenant: str, file: Path, queue: str | None, *, key_prefix: str | None, as_json: bool
+) -> None:
     from turnstile.ops.commands.submit_direct import read_lines
     from turnstile.ops.terminal.operator_access import run
 
@@ -239,9 +245,14 @@ def _submit_file(settings: "Settings", tenant: str, file: Path, queue: str | Non
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror}", ExitCode.USAGE) from error
-    submissions = read_lines(content.split(b"\n"), settings, tenant, wishes.idempotency_key, queue=queue)
-    result = run(_submit_all(settings, submissions))
-    if wishes.as_json:
+    submissions = read_lines(content.split(b"\n"), settings, tenant, key_prefix, queue=queue)
+
+    async def submit_them() -> "DirectResult":
+        async with _open_direct(settings) as (_, submitting):
+            return await _submit_all(submitting, submissions)
+
+    result = run(submit_them())
+    if as_json:
         print_json({"submitted": len(result.turn_ids), **asdict(result)})
     else:
         for turn_id in result.turn_ids:
@@ -253,26 +264,26 @@ def _submit_file(settings: "Settings", tenant: str, file: Path, queue: str | Non
         raise CommandError(f"{len(result.refused)} of {len(submissions)} turns were refused")
 
 
-async def _submit_all(settings: "Settings", submissions: "list[Submission]") -> "DirectResult":
-    from turnstile.message_queue import MessageQueues
+async def _submit_all(submitting: "Submitting", submissions: "Sequence[Submission]") -> "DirectResult":
     from turnstile.ops.commands.submit_direct import submit_all
-    from turnstile.ops.terminal.operator_access import operator_database
 
-    queues = MessageQueues(settings)
-    try:
-        async with operator_database(settings) as database:
-            with progress() as begin:
-                report = begin("submitting", "turns")
-                result = await submit_all(database, queues, settings, submissions, report=report)
-    finally:
-        await queues.close()
+    with progress() as begin:
+        result = await submit_all(submitting, submissions, report=begin("submitting", "turns"))
     if result.unsent:
         say(f"SQS did not take {result.unsent} wake-ups: the relay sends them, nothing is to be done")
     return result
 
 
-def _print_accepted(document: dict[str, Any], turn_id: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(document)
-    else:
-        typer.echo(turn_id)
+@asynccontextmanager
+async def _open_direct(settings: "Settings") -> "AsyncIterator[tuple[Database, Submitting]]":
+    from turnstile.message_queue import MessageQueues
+    from turnstile.ops.terminal.operator_access import operator_database
+    from turnstile.submit.submitting import Submitting
+    from turnstile.submit.wake_ups import WakeUpSending
+
+    queues = MessageQueues(settings)
+    try:
+        async with operator_database(settings) as database:
+            yield database, Submitting(settings, database, WakeUpSending(queues, list(settings.queues_by_name)))
+    finally:
+        await queues.close()

@@ -4,6 +4,7 @@ The same rules and the same fingerprints as over HTTP, so that a repeat is recog
 one after the other: the turns of a session stand in the order in which they were given.
 """
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,18 +13,20 @@ from uuid import UUID
 
 import psycopg
 
-from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.errors import QueueUnavailableError, SubmissionRefusedError, UnknownQueueError, WebhookNotAllowedError
-from turnstile.message_queue import MessageQueues
-from turnstile.ops.commands.submit_checks import check_id, check_key, check_session
+from turnstile.errors import (
+    SubmissionRefusedError,
+    UnknownQueueError,
+    UnstorableContentError,
+    WebhookNotAllowedError,
+)
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.input import check_id, check_key, check_session
 from turnstile.ops.terminal.output import Report
 from turnstile.producer.http.strict_json import NotJsonError, RefusedJsonError, parse
-from turnstile.producer.submit.as_submission import as_submission
-from turnstile.producer.submit.turn_request import InvalidRequestError, read_turn_request
-from turnstile.statements.submit import Accepted, Submission, submit
-from turnstile.statements.worker_registry import seen_seconds
+from turnstile.producer.submit.turn_request import RANDOM_BITS, InvalidRequestError, read_submission
+from turnstile.statements.submit import Accepted, Submission
+from turnstile.submit.submitting import Submitting
 from turnstile.turn.on_busy import OnBusy
 
 BATCH = 100
@@ -78,67 +81,53 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
     if key is not None:
         check_key(key)
     try:
-        request = read_turn_request(body, datetime.now(UTC))
-        queue = settings.find_queue(request.queue or settings.queue)
-        submission = as_submission(request, tenant_id, session_id, queue, key=key, webhook_hosts=settings.webhook_hosts)
+        submission = read_submission(
+            settings,
+            tenant_id,
+            session_id,
+            body,
+            key=key,
+            now=datetime.now(UTC),
+            random_bits=secrets.randbits(RANDOM_BITS),
+        )
     except InvalidRequestError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     except WebhookNotAllowedError as error:
         raise CommandError(f"webhook_url: {error}", ExitCode.USAGE) from error
     except UnknownQueueError as error:
         raise CommandError(str(error), ExitCode.NOT_FOUND) from error
-    if request.on_busy is not OnBusy.ENQUEUE:
+    if submission.on_busy is not OnBusy.ENQUEUE:
         # A batch job's lines stand in the order in which they were given: none of them is to look at the others.
         raise CommandError("on_busy is for clients of the API; --direct always enqueues", ExitCode.USAGE)
     return submission
 
 
 async def submit_all(
-    database: Database,
-    queues: MessageQueues,
-    settings: Settings,
-    submissions: Sequence[Submission],
-    *,
-    report: Report = lambda done, total: None,
+    submitting: Submitting, submissions: Sequence[Submission], *, report: Report = lambda done, total: None
 ) -> DirectResult:
-    """Records and sends batch after batch. Raises DatabaseUnavailableError; what was recorded before stays recorded."""
+    """Submits batch after batch. Raises DatabaseUnavailableError; what was committed before stays committed."""
     result = DirectResult()
     for start in range(0, len(submissions), BATCH):
         batch = submissions[start : start + BATCH]
-        answers = await _record(database, batch, settings)
-        taken: list[tuple[Submission, Accepted]] = []
+        answers = await _commit(submitting, batch)
         for submission, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Accepted):
-                taken.append((submission, answer))
                 result.turn_ids.append(answer.turn_id)
                 result.replayed += answer.replayed
             else:
                 result.refused.append({"session_id": submission.session_id, "error": str(answer)})
-        result.unsent += await _send(queues, taken)
+        result.unsent += await submitting.wake_all(batch, answers)
         report(start + len(batch), len(submissions))
     return result
 
 
-async def _record(
-    database: Database, batch: Sequence[Submission], settings: Settings
-) -> Sequence[Accepted | SubmissionRefusedError]:
+async def _commit(submitting: Submitting, batch: Sequence[Submission]) -> Sequence[Accepted | SubmissionRefusedError]:
     try:
-        return await submit(database, batch, net_seconds=settings.net_seconds, seen_seconds=seen_seconds(settings))
-    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        return await submitting.commit(batch)
+    except UnstorableContentError as error:
+        return [error]
+    except (psycopg.DataError, psycopg.IntegrityError):
         if len(batch) == 1:
-            # Without the error's text: it quotes what was said.
-            return [SubmissionRefusedError(f"the database refuses this content ({error.sqlstate})")]
+            raise
     # One by one and in order, so that a bad one fails alone.
-    return [answer for one in batch for answer in await _record(database, [one], settings)]
-
-
-async def _send(queues: MessageQueues, taken: Sequence[tuple[Submission, Accepted]]) -> int:
-    unsent = 0
-    due = [(submission, accepted) for submission, accepted in taken if accepted.wake]
-    for queue in sorted({accepted.queue for _, accepted in due}):
-        messages = [accepted.message(submission.tenant_id) for submission, accepted in due if accepted.queue == queue]
-        try:
-            unsent += len(messages) - len(await queues.send(queue, messages))
-        except (QueueUnavailableError, UnknownQueueError):
-            unsent += len(messages)
-    return unsent
+    return [answer for one in batch for answer in await _commit(submitting, [one])]

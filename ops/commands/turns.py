@@ -7,7 +7,7 @@ from uuid import UUID
 import typer
 
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.float_option import check_finite
+from turnstile.ops.terminal.input import check_finite
 from turnstile.ops.terminal.output import (
     AsJson,
     print_fields,

@@ -15,10 +15,10 @@ from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import RowHeldError
 from turnstile.producer.session_gate import Session, SessionGate
-from turnstile.producer.submit.wake_ups import WakeUpSending
 from turnstile.queries.turns import Standing, read_standings
 from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel_ahead, cancel_session
 from turnstile.streaming.cancel_signals import CancelHints
+from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.turn.cancel_reason import CancelReason
 
 CONNECTIONS = 3

@@ -1,5 +1,6 @@
 """Query parameters that no route knows are refused by name: a filter with a slip in it would be answered as if it were none."""
 
+from collections.abc import Collection
 from typing import cast
 
 from fastapi import Request
@@ -9,13 +10,17 @@ from turnstile.producer.http.problems import Fault, invalid_parameters
 
 MOST_NAMED = 10
 MOST_CHARACTERS = 100
-"""Of a name: whoever sends thousands of parameters is not sent them back."""
+"""Of a name: a client that sends thousands of parameters is not sent them back."""
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
     """Raises the 422. A coroutine though it awaits nothing, or FastAPI would send every request through a thread."""
     route = cast("APIRoute", request.scope["route"])
-    known = {field.alias for field in route.dependant.query_params}
+    refuse_unknown(request, known={field.alias for field in route.dependant.query_params})
+
+
+def refuse_unknown(request: Request, *, known: Collection[str]) -> None:
+    """Raises the 422 if the query has a parameter that is not `known`."""
     unknown = [name for name in request.query_params if name not in known]
     if unknown:
         takes = f"one of {', '.join(sorted(known))}" if known else "there are none here"

@@ -23,6 +23,7 @@ from turnstile.errors import (
     SessionBusyError,
     TurnIdTakenError,
     UnknownQueueError,
+    UnstorableContentError,
     WebhookNotAllowedError,
 )
 from turnstile.producer.http.problems import (
@@ -34,7 +35,6 @@ from turnstile.producer.http.problems import (
     listing,
     respond,
 )
-from turnstile.producer.submit.intake import UnstorableContentError
 from turnstile.producer.submit.turn_request import InvalidRequestError
 from turnstile.turn.message import ID_PATTERN, ID_RULE
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
-from turnstile.producer.submit.wake_ups import WakeUpSending
+from turnstile.submit.wake_ups import WakeUpSending
 
 PATIENCE_SECONDS = 2.0
 KEPT_SECONDS = 1.0
@@ -87,9 +87,9 @@ async def report_queues(queues: MessageQueues, sending: WakeUpSending, names: li
             case QueueHealth.OK:
                 pass
             case QueueHealth.AWAY:
-                log.warning("api.sqs_away", queue=name)
+                log.warning("queue.sqs_away", queue=name)
             case QueueHealth.MISSING:
-                log.error("api.queue_missing", queue=name)
+                log.error("queue.missing", queue=name)
 
 
 async def _check_queue(queues: MessageQueues, sending: WakeUpSending, name: str) -> QueueHealth:

@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from typing import Annotated, TypeVar, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import BaseModel
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -19,32 +18,25 @@ from turnstile.producer.http.auth import ApiKeys
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import Fault, Kind, ProblemError, invalid_parameters, refuse_unauthorized
 from turnstile.producer.routes import page_cursor
-from turnstile.producer.routes.openapi import SUBMIT_BODY, problems
+from turnstile.producer.routes.openapi import problems
 from turnstile.producer.routes.readiness import DatabaseProbe, Readiness, check_queues
-from turnstile.producer.routes.submit_request import submitted_headers, take_in
 from turnstile.producer.routes.turn_responses import (
     MessagePage,
-    SubmittedTurn,
     TurnDetail,
     TurnPage,
     detail,
     poll_after_seconds,
     said,
-    submitted,
     summary,
 )
 from turnstile.producer.submit.intake import Intake
-from turnstile.producer.submit.turn_request import (
-    IDEMPOTENCY_KEY_PATTERN,
-    MAX_IDEMPOTENCY_KEY_CHARACTERS,
-    parse_uuid,
-)
-from turnstile.producer.submit.wake_ups import WakeUpSending
+from turnstile.producer.submit.turn_request import parse_uuid
 from turnstile.producer.watch.places import WatchPlaces
 from turnstile.producer.watch.turn_watch import TurnWatch
-from turnstile.producer.watch.waiting import wait_for_end, wanted_wait
+from turnstile.producer.watch.waiting import wait_for_end
 from turnstile.queries.history import read_version, session_exists
 from turnstile.queries.turns import TurnFilter, list_page, read_turn
+from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.turn.message import ID_PATTERN
 from turnstile.turn.status import TurnStatus
 
@@ -87,9 +79,14 @@ _bearer = HTTPBearer(auto_error=False, description="A key of TURNSTILE_API_KEYS.
 
 async def find_tenant(behind: Behind, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> str:
     """The caller's tenant. Raises the 401."""
-    tenant = behind.api_keys.find_tenant(given.credentials if given else None)
+    return identify(behind, given.credentials if given else None)
+
+
+def identify(behind: Backend, key: str | None) -> str:
+    """The tenant of a bearer key. Raises the 401."""
+    tenant = behind.api_keys.find_tenant(key)
     if tenant is None:
-        behind.unauthorized.note(key=given is not None)
+        behind.unauthorized.note(key=key is not None)
         refuse_unauthorized()
     return tenant
 
@@ -112,17 +109,6 @@ StatusText = Annotated[
         alias="status", description="In any case, and in both spellings.", json_schema_extra={"enum": STATUS_SPELLINGS}
     ),
 ]
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=MAX_IDEMPOTENCY_KEY_CHARACTERS,
-        pattern=IDEMPOTENCY_KEY_PATTERN,
-        description="Repeats of a request that carry the same key find the same turn. For a day, usually.",
-    ),
-]
-Prefer = Annotated[str | None, Header(description="RFC 7240: `wait=10` waits ten seconds for the turn to end.")]
 Wait = Annotated[
     float,
     Query(ge=0, allow_inf_nan=False, description="Seconds to wait for the turn to end, as far as the server allows."),
@@ -130,49 +116,6 @@ Wait = Annotated[
 
 health = APIRouter(tags=["health"])
 v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
-
-
-@v1.post(
-    "/sessions/{session_id}/turns",
-    status_code=202,
-    tags=["turns"],
-    summary="Submit a turn",
-    response_model=None,
-    responses={**problems(400, 408, 409, 413, 415, 422), 200: {"model": TurnDetail}, 202: {"model": SubmittedTurn}},
-    openapi_extra=SUBMIT_BODY,
-)
-async def submit_turn(
-    behind: Behind,
-    tenant: Tenant,
-    session_id: SessionId,
-    request: Request,
-    idempotency_key: IdempotencyKey = None,
-    traceparent: Annotated[
-        str | None, Header(description="W3C trace context. One that is not valid is ignored.")
-    ] = None,
-    prefer: Prefer = None,
-) -> Response:
-    """Records the turn and queues it. It is answered later; ask at `Location`, after `Retry-After` seconds.
-
-    With `Prefer: wait=10` the answer waits: 200 with the turn if it has ended by then, else 202 as ever. It does not wait where
-    the server has no place for one more wait.
-    """
-    # An ordinary submit does not come here: `producer/routes/submit_shortcut.py` answers it, with the same two calls.
-    accepted = await take_in(behind.intake, tenant, session_id, request, key=idempotency_key, traceparent=traceparent)
-    headers = submitted_headers(accepted)
-    seconds = wanted_wait(prefer, behind.settings.max_wait_seconds)
-    if seconds is not None:
-        headers["Preference-Applied"] = f"wait={seconds}"
-        ended = await wait_for_end(behind.watch, behind.places, request, tenant, accepted.turn_id, seconds)
-        if ended is not None:
-            del headers["Retry-After"]
-            return _answer(200, detail(ended), headers)
-    return _answer(202, submitted(accepted), headers)
-
-
-def _answer(status: int, model: BaseModel, headers: dict[str, str]) -> Response:
-    # Written by pydantic at once. FastAPI makes a dict of it first, goes through that in Python, and writes it then.
-    return Response(model.model_dump_json(by_alias=True), status, headers, media_type="application/json")
 
 
 @v1.get("/turns/{turn_id}", tags=["turns"], summary="Read a turn", responses=problems(404, 422))

@@ -1,34 +1,21 @@
-"""Taking a turn in: recorded and committed first, then its wake-up sent, then the client answered (G1).
+"""Taking in the turns of clients: which of them share a statement, which wait for their session, and how many at most.
 
-Concurrent requests share their statements and their sends. Once a request is valid, nothing that the client does stops
-it half-way: a client that goes away leaves behind either nothing or a turn with its wake-up.
+Once a request is valid, nothing that the client does stops it half-way: a client that goes away leaves behind either nothing or a
+turn with its wake-up.
 """
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
-import psycopg
 import structlog
 
 from turnstile.backends.batcher import Batcher
-from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.errors import (
-    DatabaseUnavailableError,
-    RowHeldError,
-    SubmissionRefusedError,
-    TurnstileError,
-)
+from turnstile.errors import DatabaseUnavailableError, RowHeldError, SubmissionRefusedError
 from turnstile.producer.session_gate import Session, SessionGate
-from turnstile.producer.submit.as_submission import as_submission
-from turnstile.producer.submit.turn_request import TurnRequest
-from turnstile.producer.submit.wake_ups import WakeUpSending
-from turnstile.statements.submit import Accepted, Submission, submit
-from turnstile.statements.submit_on_busy import submit_on_busy
-from turnstile.statements.worker_registry import seen_seconds
+from turnstile.statements.submit import Accepted, Submission
 from turnstile.streaming.cancel_signals import CancelHints
+from turnstile.submit.submitting import Submitting
 from turnstile.turn.on_busy import OnBusy
 
 MAX_BATCH = 200
@@ -37,8 +24,8 @@ MAX_BATCH_BYTES = 16 * 1024 * 1024
 
 LANES = 2
 PATIENT_LANES = 2
-"""Submits that may wait for their session at a time: with a policy, or because somebody holds it. They must leave connections
-to the others."""
+"""How many submits may wait for their sessions at a time: those with a policy, and those whose session is locked. They must leave
+connections to the others."""
 
 PATIENCE_SECONDS = 5.0
 """Fifty at once to one session take a second or two; beyond this their clients begin to give up."""
@@ -46,50 +33,33 @@ PATIENCE_SECONDS = 5.0
 MOST_UNDER_WAY = 2000
 """Beyond is nothing but waiting: an API process does some hundreds a second, and its memory holds what waits."""
 
-RETRY_SECONDS = 0.5
-RETRY_PAUSE_SECONDS = 0.02
 CLOSE_SECONDS = 10.0
 
 log = structlog.get_logger("turnstile.api")
-Answer = TypeVar("Answer")
-
-
-class UnstorableContentError(TurnstileError):
-    """Postgres refused what the client sent, although it had passed every check."""
 
 
 class Intake:
     """Submits turns for the API. One per process."""
 
-    def __init__(self, settings: Settings, database: Database, sending: WakeUpSending, hints: CancelHints) -> None:
-        self.max_body_bytes = settings.max_body_bytes
-        self._settings = settings
-        self._database = database
-        self._sending = sending
+    def __init__(self, settings: Settings, submitting: Submitting, hints: CancelHints) -> None:
+        self._submitting = submitting
         self._hints = hints
         limit = max(1, min(MAX_BATCH, MAX_BATCH_BYTES // settings.max_body_bytes))
         self._batcher = Batcher(self._record, limit=limit, lanes=LANES)
         self._gate = SessionGate(PATIENT_LANES, PATIENCE_SECONDS)
         self._held: set[Session] = set()
-        """Sessions that somebody held when a batch came to them. Their turns go by the gate until one has passed."""
+        """Sessions that were locked when a batch came to them. Their turns go by the gate until one has passed."""
         self._under_way: set[asyncio.Task[Accepted]] = set()
 
-    async def accept(
-        self, tenant_id: str, session_id: str, request: TurnRequest, *, key: str | None, traceparent: str | None
-    ) -> Accepted:
-        """Records the turn and sends its wake-up.
+    async def accept(self, submission: Submission) -> Accepted:
+        """Commits the turn and sends its wake-up.
 
-        Raises UnknownQueueError, WebhookNotAllowedError, SubmissionRefusedError, UnstorableContentError (nothing was done) or
-        DatabaseUnavailableError (nothing was done, or it can't be known: a repeat with the same key finds out).
+        Raises SubmissionRefusedError (nothing was done) or DatabaseUnavailableError (nothing was done, or it can't be known: a
+        repeat with the same key finds out).
         """
-        queue = self._settings.find_queue(self._usual_queue() if request.queue is None else request.queue)
-        hosts = self._settings.webhook_hosts
-        submission = as_submission(
-            request, tenant_id, session_id, queue, key=key, webhook_hosts=hosts, traceparent=traceparent
-        )
         if len(self._under_way) >= MOST_UNDER_WAY:
             raise DatabaseUnavailableError("too many submits are under way")
-        task = asyncio.create_task(self._commit_and_wake(submission, request.on_busy))
+        task = asyncio.create_task(self._commit_and_wake(submission))
         self._under_way.add(task)
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)
@@ -102,23 +72,14 @@ class Intake:
     def _forget(self, task: asyncio.Task[Accepted]) -> None:
         self._under_way.discard(task)
         if not task.cancelled():
-            # Seen by the request, if that is still there. Nobody else needs telling.
+            # The request sees the error, if it is still there. Without it asyncio would report the error as never looked at.
             task.exception()
 
-    def _usual_queue(self) -> str:
-        names = self._settings.queues_by_name
-        return self._settings.queue if self._settings.queue in names else next(iter(names))
-
-    async def _commit_and_wake(self, submission: Submission, on_busy: OnBusy) -> Accepted:
-        try:
-            accepted = await self._commit(submission, on_busy)
-        except psycopg.DataError as error:
-            # No text of the error: it quotes what the client said.
-            log.warning("api.unstorable", sqlstate=error.sqlstate, session_id=submission.session_id)
-            raise UnstorableContentError("the database refused this content") from None
+    async def _commit_and_wake(self, submission: Submission) -> Accepted:
+        accepted = await self._commit(submission)
         if isinstance(accepted, SubmissionRefusedError):
             raise accepted
-        sent = accepted.wake and await self._sending.send(accepted.queue, accepted.message(submission.tenant_id))
+        sent = await self._submitting.wake(submission, accepted)
         log.info(
             "turn.submitted",
             turn_id=str(accepted.turn_id),
@@ -129,29 +90,26 @@ class Intake:
             replayed=accepted.replayed,
             merged=accepted.merged,
             scheduled=accepted.execute_at is not None,
-            sent=sent,
+            sent=bool(sent),
         )
         return accepted
 
-    async def _commit(self, submission: Submission, on_busy: OnBusy) -> Accepted | SubmissionRefusedError:
+    async def _commit(self, submission: Submission) -> Accepted | SubmissionRefusedError:
         session = _session_of(submission)
-        if on_busy is OnBusy.ENQUEUE:
+        if submission.on_busy is OnBusy.ENQUEUE:
             answer = None if session in self._held else await self._batcher(submission)
             return await self._record_alone(submission) if answer is None else answer
-        terms = {"net_seconds": self._settings.net_seconds, "seen_seconds": seen_seconds(self._settings)}
         async with self._gate.enter(session):
-            texted = await self._persist(
-                lambda: submit_on_busy(self._database, submission, on_busy, **terms), alone=True
-            )
-        # After the commit: whoever hears a hint finds the request, or the end, on the row.
+            texted = await self._submitting.commit_on_busy(submission)
+        # After the commit: a worker or a reader that hears a hint finds the request, or the end, on the row.
         await self._hints.publish(texted.asked)
         await self._hints.tell_watchers(submission.tenant_id, submission.session_id, texted.canceled)
         return texted.answer
 
     async def _record(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError | None]:
-        """None: somebody holds the session, and nothing was done."""
+        """None: another transaction holds the session, and nothing was done."""
         try:
-            return [*await self._submit(submissions)]
+            return [*await self._submitting.commit(submissions)]
         except RowHeldError:
             if len(submissions) > 1:
                 return [await self._record_unless_held(submission) for submission in submissions]
@@ -169,37 +127,9 @@ class Intake:
     async def _record_alone(self, submission: Submission) -> Accepted | SubmissionRefusedError:
         session = _session_of(submission)
         async with self._gate.enter(session):
-            [answer] = await self._submit([submission])
+            [answer] = await self._submitting.commit([submission])
         self._held.discard(session)
         return answer
-
-    async def _submit(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
-        terms = {"net_seconds": self._settings.net_seconds, "seen_seconds": seen_seconds(self._settings)}
-        return await self._persist(lambda: submit(self._database, submissions, **terms), alone=len(submissions) == 1)
-
-    async def _persist(self, call: Callable[[], Awaitable[Answer]], *, alone: bool) -> Answer:
-        begun = time.monotonic()
-        again = collided = False
-        while True:
-            try:
-                return await call()
-            except RowHeldError:
-                # The server has waited long enough, and has done nothing.
-                raise
-            except DatabaseUnavailableError:
-                # Whether the lost call had committed is found out by asking again with the same ids: once in any case,
-                # and on while it fails at once. After a restart of Postgres each connection of the pool fails once.
-                if again and time.monotonic() - begun > RETRY_SECONDS:
-                    raise
-            except psycopg.errors.UniqueViolation:
-                # Two requests chose the same turn id under different keys, or the lost call has committed after all, while
-                # this one waited for it. One by one, the next finds the first.
-                if collided or not alone:
-                    raise
-                collided = True
-            if again:
-                await asyncio.sleep(RETRY_PAUSE_SECONDS)
-            again = True
 
 
 def _session_of(submission: Submission) -> Session:

@@ -1,4 +1,6 @@
-"""What a client may ask for when it submits a turn, and by what two requests are recognised as the same. Pure.
+"""What a client may ask for when it submits a turn, and the submission that it becomes. Pure.
+
+The API and the batch jobs read a request here, so that a repeat is recognised whichever way it comes.
 
 An unknown field is refused: a misspelt `max_attemps` that is silently ignored shows only when it hurts.
 """
@@ -6,7 +8,7 @@ An unknown field is refused: a misspelt `max_attemps` that is silently ignored s
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
@@ -22,8 +24,11 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from turnstile.config.settings import Settings
 from turnstile.errors import WebhookNotAllowedError
 from turnstile.producer.http.strict_json import escape_pointer
+from turnstile.statements.submit import Submission, idempotency_key, turn_id_key
+from turnstile.turn.identifiers import continue_trace, uuid7
 from turnstile.turn.limits import MAX_ATTEMPTS, MAX_SECONDS
 from turnstile.turn.on_busy import OnBusy
 from turnstile.webhooks.url import MAX_URL_CHARACTERS, is_allowed, parse_webhook_url
@@ -35,6 +40,11 @@ MAX_AHEAD = timedelta(days=366)
 
 IDEMPOTENCY_KEY_PATTERN = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"
 MAX_IDEMPOTENCY_KEY_CHARACTERS = 255
+
+_TRACE_BITS = 192
+RANDOM_BITS = _TRACE_BITS + 74
+"""What a submission takes for its trace and its id. One call of the system for both: each lets go of the interpreter's lock, and
+may wait long to have it back."""
 
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 _CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
@@ -197,12 +207,56 @@ def read_turn_request(body: Any, now: datetime) -> TurnRequest:
     return request
 
 
-def check_webhook_allowed(url: str | None, rules: Sequence[str]) -> str | None:
-    """The address that a submit asks for, if there may be one. Raises WebhookNotAllowedError, or ValueError for a bad form."""
-    if url is not None and not is_allowed(parse_webhook_url(url), rules):
-        # Which hosts are allowed is the deployment's own affair.
-        raise WebhookNotAllowedError("this host is not allowed" if rules else "webhooks are not enabled here")
-    return url
+def read_submission(
+    settings: Settings,
+    tenant_id: str,
+    session_id: str,
+    body: Any,
+    *,
+    key: str | None,
+    now: datetime,
+    random_bits: int,
+    traceparent: str | None = None,
+) -> Submission:
+    """The submission that a parsed body asks for. `key` is the client's own; `random_bits` are RANDOM_BITS.
+
+    Raises InvalidRequestError, UnknownQueueError, WebhookNotAllowedError.
+    """
+    request = read_turn_request(body, now)
+    queue = settings.find_queue(_usual_queue(settings) if request.queue is None else request.queue)
+    hosts = settings.webhook_hosts
+    if request.webhook_url is not None and not is_allowed(parse_webhook_url(request.webhook_url), hosts):
+        # Which hosts are allowed is not the client's business.
+        raise WebhookNotAllowedError("this host is not allowed" if hosts else "webhooks are not enabled here")
+    return Submission(
+        turn_id=request.turn_id or uuid7(int(now.timestamp() * 1000), random_bits >> _TRACE_BITS),
+        tenant_id=tenant_id,
+        session_id=session_id,
+        queue=queue.name,
+        content=request.input,
+        fingerprint=fingerprint(session_id, request),
+        trace=continue_trace(traceparent, random_bits & (1 << _TRACE_BITS) - 1),
+        key=_recorded_key(key, request.turn_id),
+        chosen=request.turn_id is not None,
+        execute_at=request.execute_at,
+        expires_in_seconds=request.expires_in_seconds or queue.expires_in_seconds,
+        max_attempts=request.max_attempts,
+        timeout_seconds=request.timeout_seconds,
+        metadata=request.metadata,
+        webhook_url=request.webhook_url,
+        on_busy=request.on_busy,
+    )
+
+
+def _usual_queue(settings: Settings) -> str:
+    names = settings.queues_by_name
+    return settings.queue if settings.queue in names else next(iter(names))
+
+
+def _recorded_key(key: str | None, turn_id: UUID | None) -> str | None:
+    if key is not None:
+        return idempotency_key(key)
+    return None if turn_id is None else turn_id_key(turn_id)
 
 
 def fingerprint(session_id: str, request: TurnRequest) -> bytes:

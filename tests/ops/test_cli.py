@@ -7,7 +7,7 @@ import sys
 
 from tests.support.command_line import turnstile
 
-HEAVY = ("alembic", "asyncio", "boto3", "fastapi", "httpx", "producer", "psycopg", "pydantic", "rich", "worker")
+HEAVY = ("aiohttp", "alembic", "asyncio", "boto3", "fastapi", "producer", "psycopg", "pydantic", "rich", "worker")
 
 
 def test_help_is_quick() -> None:

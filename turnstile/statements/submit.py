@@ -31,6 +31,7 @@ from turnstile.statements.worker_registry import SEEN_SECONDS
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.message import ID_RULE, WakeUp, is_valid_id
+from turnstile.turn.on_busy import OnBusy
 from turnstile.turn.stored_json import encode
 
 DWELL: LiteralString = """
@@ -139,7 +140,7 @@ class ParentClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A request to answer `content`, validated at the edge. `key` is what a repeat of it is known by, if anything.
+    """A request to answer `content`, validated at the edge. A repeat is recognised by `key`, if there is one.
 
     Raises ValueError for a tenant or session that no message may name: such a turn could be recorded, but never woken.
     """
@@ -162,6 +163,8 @@ class Submission:
     webhook_url: str | None = None
     """Where to tell how the turn ended, checked at the edge."""
     parent: ParentClaim | None = None
+    on_busy: OnBusy = OnBusy.ENQUEUE
+    """What `submit_on_busy` is to do if the session is busy. SUBMIT always enqueues."""
 
     def __post_init__(self) -> None:
         if not (is_valid_id(self.tenant_id) and is_valid_id(self.session_id)):
@@ -269,6 +272,7 @@ def accepted(answer: Mapping[str, Any], *, replayed: bool, wake: bool) -> Accept
 
 def submit_parameters(submissions: Sequence[Submission], net_seconds: float, seen_seconds: float) -> dict[str, Any]:
     """The parameters of SUBMIT."""
+    parents = [submission.parent for submission in submissions]
     return {
         "ords": list(range(len(submissions))),
         "ids": [submission.turn_id for submission in submissions],
@@ -288,13 +292,9 @@ def submit_parameters(submissions: Sequence[Submission], net_seconds: float, see
         "parent_span_ids": [submission.trace.parent_span_id for submission in submissions],
         "webhook_urls": [submission.webhook_url for submission in submissions],
         "chosens": [submission.chosen for submission in submissions],
-        "parents": [None if (parent := submission.parent) is None else parent.turn_id for submission in submissions],
-        "parent_fences": [
-            None if (parent := submission.parent) is None else parent.fence for submission in submissions
-        ],
-        "child_keys": [
-            None if (parent := submission.parent) is None else parent.child_key for submission in submissions
-        ],
+        "parents": [parent and parent.turn_id for parent in parents],
+        "parent_fences": [parent and parent.fence for parent in parents],
+        "child_keys": [parent and parent.child_key for parent in parents],
         "net": net_seconds,
         "seen": seen_seconds,
     }

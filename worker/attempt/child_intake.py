@@ -1,32 +1,24 @@
-"""Taking in the children that handlers start: recorded and committed first, then their wake-ups sent.
+"""Taking in the children that handlers start. Children that are started at the same time share their statement.
 
-As the producer does it for clients, with one difference: nobody is answered, so a wake-up that can't be sent at once is
-left to the relay without a word. Children that are started at the same time share their statement.
+Nobody waits for an answer: where a wake-up can't be sent at once, the relay sends it.
 """
 
-import asyncio
-import time
-from collections import defaultdict
 from collections.abc import Sequence
 
-import psycopg
 import structlog
 
 from turnstile.backends.batcher import Batcher
-from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.errors import ParentSupersededError, QueueUnavailableError, SubmissionRefusedError, UnknownQueueError
+from turnstile.errors import ParentSupersededError, SubmissionRefusedError
 from turnstile.message_queue import MessageQueues
-from turnstile.statements.submit import Accepted, Submission, submit
-from turnstile.statements.worker_registry import seen_seconds
-from turnstile.turn.envelope import OutgoingMessage
+from turnstile.statements.submit import Accepted, Submission
+from turnstile.submit.submitting import Submitting
+from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.worker.attempt.signals import ClaimLost
 
 MAX_BATCH = 50
-SEND_PATIENCE_SECONDS = 1.0
-"""How long a handler waits for the wake-ups of its children."""
 
 log = structlog.get_logger("turnstile.worker")
 
@@ -36,18 +28,15 @@ class ChildIntake:
 
     def __init__(self, settings: Settings, database: Database, queues: MessageQueues) -> None:
         self._settings = settings
-        self._database = database
-        self._queues = queues
-        self._batcher = Batcher(self._record_and_wake, limit=MAX_BATCH)
-        # One each: a queue that was never made is no reason to leave the others' children to the relay.
-        self._circuits: defaultdict[str, Circuit] = defaultdict(lambda: Circuit(threshold=2))
+        self._submitting = Submitting(settings, database, WakeUpSending(queues, list(settings.queues_by_name)))
+        self._batcher = Batcher(self._commit_and_wake, limit=MAX_BATCH)
 
     def find_queue(self, name: str) -> QueueSettings:
         """A declared queue. Raises UnknownQueueError."""
         return self._settings.find_queue(name)
 
     async def accept(self, submission: Submission) -> Accepted:
-        """Records a child and sends its wake-up.
+        """Commits a child and sends its wake-up.
 
         Raises ClaimLost, SubmissionRefusedError or DatabaseUnavailableError; after the last it may be called again with
         the same submission.
@@ -66,33 +55,7 @@ class ChildIntake:
         )
         return accepted
 
-    async def _record_and_wake(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
-        answers = await self._record(submissions)
-        by_queue: defaultdict[str, list[OutgoingMessage]] = defaultdict(list)
-        for one, answer in zip(submissions, answers, strict=True):
-            if isinstance(answer, Accepted):
-                by_queue[answer.queue].append(answer.message(one.tenant_id))
-        await asyncio.gather(*(self._wake(queue, messages) for queue, messages in by_queue.items()))
+    async def _commit_and_wake(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
+        answers = await self._submitting.commit(submissions)
+        await self._submitting.wake_all(submissions, answers)
         return answers
-
-    async def _record(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
-        terms = {"net_seconds": self._settings.net_seconds, "seen_seconds": seen_seconds(self._settings)}
-        try:
-            return await submit(self._database, submissions, **terms)
-        except psycopg.errors.UniqueViolation:
-            # A superseded claim of the same parent has started the same child in this moment. It is there by now.
-            return await submit(self._database, submissions, **terms)
-
-    async def _wake(self, queue: str, messages: Sequence[OutgoingMessage]) -> None:
-        circuit = self._circuits[queue]
-        if not circuit.allows(time.monotonic()):
-            return
-        try:
-            async with asyncio.timeout(SEND_PATIENCE_SECONDS):
-                await self._queues.send(queue, messages)
-        except (TimeoutError, QueueUnavailableError, UnknownQueueError) as error:
-            # Each row's `send_at` has the wake-up too.
-            circuit.failed(time.monotonic())
-            log.warning("worker.children_not_woken", queue=queue, turns=len(messages), error=str(error))
-        else:
-            circuit.succeeded()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import UUID
 
-import httpx
+import aiohttp
 
 from turnstile.ops.dev.demo.scenario import Line, Role
 
@@ -26,7 +26,7 @@ class Ledger:
         return [turn_id for turn_id, (_, line) in self.accepted.items() if line.part == part]
 
 
-async def talk(client: httpx.AsyncClient, role: Role, ledger: Ledger) -> None:
+async def talk(client: aiohttp.ClientSession, role: Role, ledger: Ledger) -> None:
     """Submits all lines of one session, in order, without waiting for the replies."""
     for place, line in enumerate(role.lines):
         body: dict[str, object] = {"input": line.text}
@@ -42,17 +42,17 @@ async def talk(client: httpx.AsyncClient, role: Role, ledger: Ledger) -> None:
         await asyncio.sleep(BETWEEN_LINES_SECONDS)
 
 
-async def _submit(client: httpx.AsyncClient, session_id: str, body: dict[str, object], key: str) -> UUID:
+async def _submit(client: aiohttp.ClientSession, session_id: str, body: dict[str, object], key: str) -> UUID:
     for _ in range(MAX_TRIES):
         try:
             # The key makes the repeat safe: the same request is the same turn.
-            answer = await client.post(f"/v1/sessions/{session_id}/turns", json=body, headers={"Idempotency-Key": key})
-        except httpx.TransportError:
-            await asyncio.sleep(0.2)
-            continue
-        if answer.status_code == 503:
-            await asyncio.sleep(float(answer.headers.get("Retry-After", "1")))
-            continue
-        answer.raise_for_status()
-        return UUID(answer.json()["id"])
+            headers = {"Idempotency-Key": key}
+            async with client.post(f"/v1/sessions/{session_id}/turns", json=body, headers=headers) as answer:
+                if answer.status != 503:
+                    answer.raise_for_status()
+                    return UUID((await answer.json())["id"])
+                pause = float(answer.headers.get("Retry-After", "1"))
+        except (aiohttp.ClientConnectionError, TimeoutError):
+            pause = 0.2
+        await asyncio.sleep(pause)
     raise RuntimeError(f"no answer to {key} after {MAX_TRIES} tries")

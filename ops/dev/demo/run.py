@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import LiteralString
 
-import httpx
+import aiohttp
 from rich.console import Console
 
 from turnstile.backends.postgres.database import Database
@@ -53,7 +53,7 @@ class Stage:
     troupe: Troupe
     database: Database
     queues: MessageQueues
-    client: httpx.AsyncClient
+    client: aiohttp.ClientSession
     screen: Screen
     outage: Path
     roles: list[Role]
@@ -158,8 +158,10 @@ async def _stage(
     await asyncio.to_thread(create_declared, settings)
     troupe = Troupe(environment, folder)
     queues = MessageQueues(settings)
-    client = httpx.AsyncClient(
-        base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, trust_env=False, timeout=10
+    client = aiohttp.ClientSession(
+        f"http://127.0.0.1:{port}",
+        headers={"Authorization": f"Bearer {key}"},
+        timeout=aiohttp.ClientTimeout(total=10),
     )
     try:
         async with Database(url, "turnstile-demo", size=2) as database, client:
@@ -180,8 +182,9 @@ async def _open(stage: Stage) -> None:
 
     async def ready(_: dict[str, int]) -> bool:
         try:
-            return (await stage.client.get("/readyz")).status_code == 200
-        except httpx.TransportError:
+            async with stage.client.get("/readyz") as answer:
+                return answer.status == 200
+        except (aiohttp.ClientConnectionError, TimeoutError):
             return False
 
     await stage.until("the API", ready)
@@ -202,10 +205,12 @@ async def _converse(stage: Stage) -> None:
     [endless] = stage.ledger.turns("endless")
 
     async def running(_: dict[str, int]) -> bool:
-        return bool((await stage.client.get(f"/v1/turns/{endless}")).json()["status"] == TurnStatus.RUNNING)
+        async with stage.client.get(f"/v1/turns/{endless}") as answer:
+            return bool((await answer.json())["status"] == TurnStatus.RUNNING)
 
     await stage.until("the turn that never ends", running)
-    await stage.client.post(f"/v1/turns/{endless}/cancel")
+    async with stage.client.post(f"/v1/turns/{endless}/cancel"):
+        pass
     stage.screen.event("a client cancelled its turn, which was running")
     await stage.until("all turns to end", lambda counts: _ended(counts) == stage.total)
 

@@ -1,5 +1,6 @@
 """Errors on the command line: each has its exit code and one line on standard error."""
 
+import json
 import socket
 from pathlib import Path
 
@@ -85,14 +86,11 @@ def test_what_goes_wrong_is_one_line_for_people(
 
 @pytest.mark.parametrize(("kind", "code"), [("unknown-queue", ExitCode.NOT_FOUND), ("invalid-body", ExitCode.USAGE)])
 def test_a_queue_that_the_api_does_not_know_is_not_found_over_http_too(kind: str, code: ExitCode) -> None:
-    import httpx
-
-    from turnstile.config.settings import Settings
-    from turnstile.ops.commands.submit_http import ApiClient
+    from turnstile.ops.commands.submit_http import Answer, read_answer
 
     problem = {"type": f"https://example.test/problems/{kind}", "detail": "it says why"}
     with pytest.raises(CommandError, match="422: it says why") as refused:
-        ApiClient(Settings())._read(httpx.Response(422, json=problem))
+        read_answer(Answer(422, json.dumps(problem).encode()), "http://api", keyed=True)
 
     assert refused.value.code is code
 

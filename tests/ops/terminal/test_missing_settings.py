@@ -58,16 +58,13 @@ def test_a_shell_without_a_database_is_told_what_sets_it(command: list[str]) -> 
 
 
 def test_a_shell_without_a_key_is_told_what_sets_it() -> None:
-    import httpx
+    from turnstile.ops.commands.submit_http import Answer, read_answer
 
-    from turnstile.config.settings import Settings
-    from turnstile.ops.commands.submit_http import ApiClient
-
-    problem = httpx.Response(401, json={"detail": "send `Authorization: Bearer <key>`"})
+    problem = Answer(401, b'{"detail": "send `Authorization: Bearer <key>`"}')
     with pytest.raises(CommandError) as forgotten:
-        ApiClient(Settings(api_key=None))._read(problem)
+        read_answer(problem, "http://api", keyed=False)
     with pytest.raises(CommandError) as wrong:
-        ApiClient(Settings(api_key="not-the-right-one"))._read(problem)
+        read_answer(problem, "http://api", keyed=True)
 
     assert str(forgotten.value) == f"401: the API wants a key, and TURNSTILE_API_KEY is not set: {LOCAL_ENV}"
     assert str(wrong.value) == "401: the API does not know the key in TURNSTILE_API_KEY"

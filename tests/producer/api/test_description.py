@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from tests.producer.api.conftest import KEYS
 from turnstile.config.settings import Settings
 from turnstile.producer.app import create_app
-from turnstile.producer.submit import wake_ups as wake_up_sending
+from turnstile.submit import wake_ups as wake_up_sending
 
 SECURE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 VARYING = {"location", "content-length", "traceparent"}

@@ -18,6 +18,7 @@ from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.submit import intake
 from turnstile.producer.submit.intake import MOST_UNDER_WAY, Intake
 from turnstile.statements.submit import Accepted, Submission, submit
+from turnstile.submit import submitting
 
 
 @pytest.mark.parametrize("on_busy", ["enqueue", "merge"])
@@ -86,7 +87,7 @@ async def test_a_lost_call_that_commits_while_the_next_waits_for_it_is_found(
             case _:
                 return await submit(database, submissions, **terms)
 
-    monkeypatch.setattr(intake, "submit", torn)
+    monkeypatch.setattr(submitting, "submit", torn)
 
     answer = await client.post("/v1/sessions/s/turns", json={"input": "x"})
 
@@ -100,7 +101,7 @@ async def test_more_than_can_be_under_way_is_refused_at_once(
     going_on = asyncio.Event()
     under_way = 0
 
-    async def late(self: Intake, submission: Submission, on_busy: object) -> Accepted:
+    async def late(self: Intake, submission: Submission) -> Accepted:
         nonlocal under_way
         under_way += 1
         await going_on.wait()

@@ -21,7 +21,7 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dev.stack.ports import choose_free
-from turnstile.producer.submit import wake_ups as wake_up_sending
+from turnstile.submit import wake_ups as wake_up_sending
 
 PATH = "/v1/sessions/s/turns"
 
@@ -154,14 +154,14 @@ async def test_a_queue_that_sqs_does_not_have_is_an_error_in_the_log_and_the_tur
     with capture_logs() as lines:
         both = settings.model_copy(update={"queues": (*settings.queues, missing)})
         async with connect(Settings.model_validate(both.model_dump())) as client:
-            await until(lambda: any(line["event"] == "api.queue_missing" for line in lines))
+            await until(lambda: any(line["event"] == "queue.missing" for line in lines))
             ready = await client.get("/readyz")
             answer = await client.post(PATH, json={"input": "x", "queue": missing.name})
             usual = await client.post(PATH, json={"input": "x"})
     assert ready.status_code == 200
     assert ready.json()["queues"] == {settings.queue: "ok", missing.name: "missing"}
     assert answer.status_code == usual.status_code == 202
-    errors = [line for line in lines if line["event"] == "api.queue_missing"]
+    errors = [line for line in lines if line["event"] == "queue.missing"]
     assert {line["log_level"] for line in errors} == {"error"}
     assert {line["queue"] for line in errors} == {missing.name}
     assert [line["sent"] for line in lines if line["event"] == "turn.submitted"] == [False, True]

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
+from fastapi import FastAPI
 from httpx import AsyncClient
 
 from tests.producer.api.conftest import Connect
@@ -136,6 +137,30 @@ async def test_a_client_that_goes_away_leaves_a_turn_and_its_wake_up(
     rows = await until(lambda: database.fetch("SELECT id FROM turns", {}))
     assert len(rows) == 1
     await until(lambda: queues.count(queue.name))
+
+
+@pytest.mark.parametrize("header", [("Prefer", "wait=0"), ("Idempotency-Key", "")], ids=["a wait", "a bad key"])
+async def test_no_submit_pays_for_fastapi(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch, header: tuple[str, str]
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise AssertionError("FastAPI was asked")
+
+    monkeypatch.setattr(FastAPI, "__call__", refuse)
+
+    ordinary = await client.post("/v1/sessions/s/turns", json={"input": "x"})
+    other = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers=dict([header]))
+
+    assert (ordinary.status_code, ordinary.headers["x-content-type-options"]) == (202, "nosniff")
+    assert other.status_code in {202, 422}
+
+
+async def test_of_two_headers_of_a_name_the_first_counts(client: AsyncClient, database: Database) -> None:
+    keys = [("Idempotency-Key", "first"), ("Idempotency-Key", "second")]
+
+    await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers=keys)
+
+    assert await database.fetch("SELECT key FROM submissions", {}) == [{"key": "key:first"}]
 
 
 async def test_the_usual_queue_is_the_only_one_declared(settings: Settings, connect: Connect) -> None:

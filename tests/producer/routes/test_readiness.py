@@ -6,7 +6,7 @@ import structlog.testing
 
 from turnstile.message_queue import MessageQueues
 from turnstile.producer.routes.readiness import report_queues
-from turnstile.producer.submit.wake_ups import WakeUpSending
+from turnstile.submit.wake_ups import WakeUpSending
 
 
 class BrokenQueues:

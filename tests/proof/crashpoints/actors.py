@@ -7,6 +7,7 @@ product's own code: a worker, a relay, an API's intake, a redrive. It tells on a
 import asyncio
 import json
 import os
+import secrets
 import select
 import signal
 import sys
@@ -14,6 +15,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -179,19 +181,23 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
     from turnstile.message_queue import MessageQueues
     from turnstile.producer.app import HOT_CONNECTIONS
     from turnstile.producer.submit.intake import Intake
-    from turnstile.producer.submit.turn_request import TurnRequest
-    from turnstile.producer.submit.wake_ups import WakeUpSending
+    from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
     from turnstile.streaming.cancel_signals import CancelHints
+    from turnstile.submit.submitting import Submitting
+    from turnstile.submit.wake_ups import WakeUpSending
 
     async def submit(intake: Intake, number: int, request: dict[str, Any]) -> None:
         try:
-            accepted = await intake.accept(
+            submission = read_submission(
+                settings,
                 request["tenant"],
                 request["session"],
-                TurnRequest.model_validate(request["body"]),
+                request["body"],
                 key=request["key"],
-                traceparent=None,
+                now=datetime.now(UTC),
+                random_bits=secrets.randbits(RANDOM_BITS),
             )
+            accepted = await intake.accept(submission)
         except Exception as error:
             # A client sees 500 or 503.
             plan.tell(request=number, refused=f"{type(error).__name__}: {error}")
@@ -202,7 +208,7 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
     try:
         async with Database(settings.database_url, "turnstile-api", size=HOT_CONNECTIONS, pinned=True) as database:
             sending = WakeUpSending(queues, list(settings.queues_by_name))
-            intake = Intake(settings, database, sending, CancelHints(settings))
+            intake = Intake(settings, Submitting(settings, database, sending), CancelHints(settings))
             await asyncio.gather(*(submit(intake, *numbered) for numbered in enumerate(part.requests)))
             await intake.close()
     finally:

@@ -23,6 +23,8 @@ from turnstile.config.load_settings import load
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.commands.submit_direct import prepare, submit_all
 from turnstile.ops.dev.stack.ports import LOOPBACK
+from turnstile.submit.submitting import Submitting
+from turnstile.submit.wake_ups import WakeUpSending
 
 MOST_CONNECTIONS = 256
 """To the APIs. Whoever comes when all are taken waits, and his waiting counts."""
@@ -64,13 +66,14 @@ async def open_direct(environment: Mapping[str, str], queue: str, journal: Journ
 
         async def submit(asks: Sequence[Ask]) -> list[str]:
             wanted = [prepare(settings, ask.tenant, ask.session, {"input": ask.content}, ask.key) for ask in asks]
-            result = await submit_all(database, queues, settings, wanted)
+            result = await submit_all(submitting, wanted)
             if result.refused:
                 raise RuntimeError(f"refused: {result.refused[0]}")
             return [str(turn_id) for turn_id in result.turn_ids]
 
         try:
             async with Database(settings.database_url, "load", size=LANES) as database:
+                submitting = Submitting(settings, database, WakeUpSending(queues, list(settings.queues_by_name)))
                 yield Direct(Batcher(submit, limit=BATCH, lanes=LANES), journal)
         finally:
             await queues.close()

@@ -8,8 +8,8 @@ from dataclasses import replace as with_fields
 from typing import Any
 
 import turnstile.message_queue
-import turnstile.producer.submit.as_submission
 import turnstile.producer.submit.intake
+import turnstile.producer.submit.turn_request
 import turnstile.relay.renewal_evidence
 import turnstile.statements.settle
 import turnstile.worker.decision
@@ -193,7 +193,7 @@ def crash_budget_ignored() -> None:
 
 def idempotency_key_ignored() -> None:
     """Equal requests make a turn each."""
-    replace(turnstile.producer.submit.as_submission, "_key", lambda original: lambda key, turn_id: None)
+    replace(turnstile.producer.submit.turn_request, "_recorded_key", lambda original: lambda key, turn_id: None)
 
 
 def accepted_without_commit() -> None:

@@ -1,14 +1,19 @@
 """The API as a simulated process: the real intake and cancel behind requests that take time and may be left unanswered."""
 
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import UUID
 
 from tests.proof.simulation.processes import Process
 from tests.proof.simulation.worker import Backing
 from turnstile.producer.submit.intake import Intake
-from turnstile.producer.submit.wake_ups import WakeUpSending
+from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
+from turnstile.statements.submit import Accepted
 from turnstile.streaming.cancel_signals import CancelHints
+from turnstile.submit.submitting import Submitting
+from turnstile.submit.wake_ups import WakeUpSending
 
 PATIENCE_SECONDS = 4.0
 LATENCY_SECONDS = 0.002
@@ -36,12 +41,19 @@ class SimulatedApi:
     """One API process."""
 
     def __init__(self, backing: Backing, process: Process) -> None:
-        settings = backing.settings
+        self._settings = backing.settings
         self.process = process
         self.loop = backing.loop
         self.database = backing.database(process)
-        self.sending = WakeUpSending(backing.queues(process), list(settings.queues_by_name))
-        self.intake = Intake(settings, self.database, self.sending, cast("CancelHints", _NoHints()))
+        self.sending = WakeUpSending(backing.queues(process), list(self._settings.queues_by_name))
+        submitting = Submitting(self._settings, self.database, self.sending)
+        self._intake = Intake(self._settings, submitting, cast("CancelHints", _NoHints()))
+
+    async def submit(self, tenant: str, session: str, body: dict[str, Any], key: str | None) -> Accepted:
+        """What the route of a submit does with a parsed body. Each call is another request, with another id."""
+        now, bits = datetime.fromtimestamp(self.loop.now, UTC), secrets.randbits(RANDOM_BITS)
+        submission = read_submission(self._settings, tenant, session, body, key=key, now=now, random_bits=bits)
+        return await self._intake.accept(submission)
 
     async def ask(self, work: Callable[["SimulatedApi"], Awaitable[Any]], *, answered: bool = True) -> Any:
         """Called by a client: has the API do `work`. Raises what it raises, UnansweredError or RefusedError."""

@@ -9,11 +9,13 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 from unittest.mock import patch
 
 from tests.proof.simulation.clock import VirtualLoop
+from turnstile.producer.submit import turn_request
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.kept_alive import Kept
 from turnstile.worker.session_run import Hold
@@ -63,6 +65,8 @@ def seeded(seed: int, loop: VirtualLoop) -> Iterator[None]:
             (time, "time_ns", lambda: int(wall() * NANOSECONDS)),
             (os, "urandom", bytes_.randbytes),
             (random, "_urandom", bytes_.randbytes),
+            # Virtual time begins in 1970, and clients choose an `execute_at` in it.
+            (turn_request, "EARLIEST", datetime.fromtimestamp(0, UTC)),
         ):
             stack.enter_context(patch.object(target, name, value))
         random.seed(f"product {seed}")

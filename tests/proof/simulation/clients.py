@@ -12,7 +12,6 @@ from tests.proof.simulation.api import RefusedError, SimulatedApi, UnansweredErr
 from tests.proof.simulation.clock import VirtualLoop
 from tests.proof.simulation.plan import TENANTS, Plan, Wish, make_wish
 from turnstile.errors import DatabaseUnavailableError, SubmissionRefusedError
-from turnstile.producer.submit.turn_request import TurnRequest
 from turnstile.statements.cancel import cancel
 from turnstile.turn.cancel_reason import CancelReason
 
@@ -77,14 +76,13 @@ class Clients:
         elif dice < 0.75 and wish.on_busy != "merge":
             body["turn_id"] = str(UUID(int=chance.getrandbits(128), version=4))
             key = f"turn:{body['turn_id']}"
-        request = TurnRequest.model_validate(body)
         call = Call(
             client=f"client-{session}", op="submit", at=0.0, until=0.0, outcome="", tenant=tenant, session=session,
             key=key, content=wish.content, on_busy=wish.on_busy,
         )  # fmt: skip
 
         async def work(api: SimulatedApi) -> Any:
-            return await api.intake.accept(tenant, session, request, key=header, traceparent=None)
+            return await api.submit(tenant, session, body, header)
 
         if key is not None and self._plan.kinds and chance.random() < 0.05:
             for _ in range(2):

@@ -15,9 +15,9 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import UnknownQueueError
 from turnstile.message_queue import MessageQueues
+from turnstile.submit import wake_ups
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import OutgoingMessage
-from turnstile.worker.attempt import child_intake
 from turnstile.worker.attempt.child_intake import ChildIntake
 
 
@@ -40,11 +40,12 @@ class OneSilentQueue:
         self.gate = asyncio.Event()
         self.taken: list[UUID] = []
 
-    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> None:
+    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> Sequence[OutgoingMessage]:
         if queue == "silent":
             await self.gate.wait()
             raise UnknownQueueError("silent")
         self.taken += [message.wake_up.turn_id for message in messages]
+        return messages
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ async def test_a_queue_that_is_missing_leaves_the_children_of_no_other_to_the_re
 async def test_children_of_several_queues_are_sent_for_side_by_side(
     settings: Settings, one_silent: OneSilentQueue, with_silent: ChildIntake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_intake, "SEND_PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(wake_ups, "PATIENCE_SECONDS", 60.0)
     # The silent one first, and in one batch with the other: both wait when the first batch begins.
     queues = ("silent", settings.queue)
     started = [asyncio.create_task(with_silent.accept(make_submission(queue, queue))) for queue in queues]

@@ -13,6 +13,8 @@ from turnstile.ops.commands.submit_direct import submit_all
 from turnstile.relay.loop import Relay
 from turnstile.statements.redrive import revive
 from turnstile.statements.submit import submit
+from turnstile.submit.submitting import Submitting
+from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.settlement import AttemptOutcome, Settlement
@@ -79,7 +81,8 @@ async def seen_a_minute_ago(database: Database, settings: Settings) -> None:
 
 
 async def by_submit_direct(database: Database, queues: MessageQueues, settings: Settings) -> None:
-    await submit_all(database, queues, settings, [make_submission(settings.queue)])
+    submitting = Submitting(settings, database, WakeUpSending(queues, [settings.queue]))
+    await submit_all(submitting, [make_submission(settings.queue)])
 
 
 async def by_relay(database: Database, queues: MessageQueues, settings: Settings) -> None:

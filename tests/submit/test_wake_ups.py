@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.probes import until
 from turnstile.message_queue import MessageQueues
-from turnstile.producer.submit import wake_ups as wake_up_sending
-from turnstile.producer.submit.wake_ups import WakeUpSending
+from turnstile.submit import wake_ups as wake_up_sending
+from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.message import WakeUp

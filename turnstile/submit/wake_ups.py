@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 1.0
 PAUSE_SECONDS = 5.0
 THRESHOLD = 2
 
-log = structlog.get_logger("turnstile.api")
+log = structlog.get_logger("turnstile.submit")
 
 
 class WakeUpSending:
@@ -72,11 +72,11 @@ class _Lane:
         except UnknownQueueError:
             self.breaker.failed(time.monotonic())
             # The turns are committed and the relay goes on trying: somebody has to make the queue.
-            log.error("api.queue_missing", queue=self._name, turns=len(messages))  # noqa: TRY400
+            log.error("queue.missing", queue=self._name, turns=len(messages))  # noqa: TRY400
             raise
         except QueueUnavailableError as error:
             self.breaker.failed(time.monotonic())
-            log.warning("api.sqs_away", queue=self._name, turns=len(messages), error=str(error))
+            log.warning("queue.sqs_away", queue=self._name, turns=len(messages), error=str(error))
             raise
         finally:
             lateness.cancel()
@@ -87,4 +87,4 @@ class _Lane:
 
     def _note_late(self, turns: int) -> None:
         self.breaker.failed(time.monotonic())
-        log.warning("api.wake_up_late", queue=self._name, turns=turns, waited_seconds=PATIENCE_SECONDS)
+        log.warning("queue.wake_up_late", queue=self._name, turns=turns, waited_seconds=PATIENCE_SECONDS)

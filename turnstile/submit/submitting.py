@@ -1,0 +1,99 @@
+"""Submit: turns are recorded and committed first, then their wake-ups are sent (G1).
+
+The API, the handlers that start children and the operators' batch jobs all submit by this class. Each adds only its own rules:
+which turns share a statement, what a refusal means, who waits for what.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import psycopg
+import structlog
+
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError, RowHeldError, SubmissionRefusedError, UnstorableContentError
+from turnstile.statements.submit import Accepted, Submission, submit
+from turnstile.statements.submit_on_busy import Texted, submit_on_busy
+from turnstile.statements.worker_registry import seen_seconds
+from turnstile.submit.wake_ups import WakeUpSending
+
+RETRY_SECONDS = 0.5
+RETRY_PAUSE_SECONDS = 0.02
+
+log = structlog.get_logger("turnstile.submit")
+Answer = TypeVar("Answer")
+
+
+class Submitting:
+    """Commits turns and sends their wake-ups. One per process."""
+
+    def __init__(self, settings: Settings, database: Database, sending: WakeUpSending) -> None:
+        self._database = database
+        self._sending = sending
+        self._terms = {"net_seconds": settings.net_seconds, "seen_seconds": seen_seconds(settings)}
+
+    async def commit(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
+        """Records the turns with one statement; answers in the order of `submissions`. Their `on_busy` is not looked at.
+
+        Raises RowHeldError (another transaction holds a session; nothing was done) and DatabaseUnavailableError (nothing was
+        done, or it can't be known: the same submissions may be committed again). Of one submission, raises
+        UnstorableContentError. Of several, raises psycopg's DataError and IntegrityError, and nothing was done: one by
+        one they show which is to blame.
+        """
+        return await self._retry(
+            lambda: submit(self._database, submissions, **self._terms), alone=len(submissions) == 1
+        )
+
+    async def commit_on_busy(self, submission: Submission) -> Texted:
+        """Records one turn as its `on_busy` says.
+
+        Raises SubmissionRefusedError, and what `commit` raises for one submission.
+        """
+        return await self._retry(
+            lambda: submit_on_busy(self._database, submission, submission.on_busy, **self._terms), alone=True
+        )
+
+    async def wake(self, submission: Submission, answer: Accepted | SubmissionRefusedError) -> bool | None:
+        """Sends the wake-up of a committed turn. Whether SQS is known to have it; None if none is due. Raises nothing."""
+        if isinstance(answer, Accepted) and answer.wake:
+            return await self._sending.send(answer.queue, answer.message(submission.tenant_id))
+        return None
+
+    async def wake_all(
+        self, submissions: Sequence[Submission], answers: Sequence[Accepted | SubmissionRefusedError]
+    ) -> int:
+        """Sends the wake-ups of a batch. How many of them SQS is not known to have: the relay sends those."""
+        return (await asyncio.gather(*map(self.wake, submissions, answers))).count(False)
+
+    async def _retry(self, call: Callable[[], Awaitable[Answer]], *, alone: bool) -> Answer:
+        begun = time.monotonic()
+        again = collided = False
+        while True:
+            try:
+                return await call()
+            except RowHeldError:
+                # The server has waited long enough, and has done nothing.
+                raise
+            except DatabaseUnavailableError:
+                # A second call with the same ids shows whether the lost one had committed. One more call in any case, and further
+                # ones as long as they fail at once: after a restart of Postgres each connection of the pool fails once.
+                if again and time.monotonic() - begun > RETRY_SECONDS:
+                    raise
+            except psycopg.errors.UniqueViolation:
+                # Two requests chose the same turn id under different keys, two claims of one parent started the same child, or
+                # the lost call has committed while this one waited for it. One by one, the next call finds the first.
+                if collided or not alone:
+                    raise
+                collided = True
+            except psycopg.DataError as error:
+                if not alone:
+                    raise
+                # No text of the error: it quotes what the client said.
+                log.warning("submit.unstorable", sqlstate=error.sqlstate)
+                raise UnstorableContentError from None
+            if again:
+                await asyncio.sleep(RETRY_PAUSE_SECONDS)
+            again = True
