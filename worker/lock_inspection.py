@@ -5,10 +5,8 @@ Apart from `worker.session_lock`, which is the way of a turn: they are the only 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
-from redis.exceptions import RedisError
-
+from turnstile.backends.redis.client import OUTAGES, raise_first, script
 from turnstile.backends.redis.connect import connect
 from turnstile.config.settings import Settings
 from turnstile.errors import TurnstileError
@@ -59,21 +57,18 @@ class LockInspector:
         found: dict[str, HeldLock] = {}
         try:
             keys: list[str] = []
-            async for key in self._redis.scan_iter(match=f"{self._prefix}*}}", count=1000):
+            async for key in self._redis.scan(f"{self._prefix}*}}"):
                 keys.append(key)
                 if len(keys) == most:
                     break
             for start in range(0, len(keys), BATCH):
                 found |= await self._read(keys[start : start + BATCH])
-        except (RedisError, OSError) as error:
+        except OUTAGES as error:
             raise LocksUnreadableError(f"{type(error).__name__}: {error}") from error
         return list(found.values())
 
     async def _read(self, keys: Sequence[str]) -> dict[str, HeldLock]:
-        pipeline = self._redis.pipeline(transaction=False)
-        for key in keys:
-            cast("Any", pipeline.get(key)).pttl(key)
-        answers = await pipeline.execute() if keys else []
+        answers = raise_first(await self._redis.run([(command, key) for key in keys for command in ("GET", "PTTL")]))
         locks = {}
         for key, token, ttl in zip(keys, answers[::2], answers[1::2], strict=True):
             tenant_id, _, session_id = key.removeprefix(self._prefix).removesuffix("}").partition("/")
@@ -85,6 +80,7 @@ class LockInspector:
     async def free(self, lock: HeldLock) -> bool:
         """Deletes a lock that has no time to live, if it still is as it was seen."""
         try:
-            return bool(await cast("Any", self._redis.eval(FREE_FOREVER, 1, lock.key, lock.token)))
-        except (RedisError, OSError) as error:
+            [freed] = raise_first(await self._redis.run([script(FREE_FOREVER, [lock.key], lock.token)]))
+            return bool(freed)
+        except OUTAGES as error:
             raise LocksUnreadableError(f"{type(error).__name__}: {error}") from error

@@ -47,7 +47,7 @@ def settings(settings: Settings) -> Settings:
 async def reader(settings: Settings, database: Database) -> AsyncIterator[Reader]:
     opened = Reader(settings, database)
     yield opened
-    await opened.history.close()
+    await opened.close()
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def other(settings: Settings, database: Database) -> AsyncIterator[Reader]
     """Another process."""
     opened = Reader(settings, database)
     yield opened
-    await opened.history.close()
+    await opened.close()
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ async def far(settings: Settings, database: Database, cable: Cable) -> AsyncIter
     """A process that reaches Redis through the cable."""
     opened = Reader(settings.model_copy(update={"redis_url": f"redis://127.0.0.1:{cable.port}"}), database)
     yield opened
-    await opened.history.close()
+    await opened.close()
 
 
 def make_context(turn: ClaimedTurn, history: History) -> TurnContext:
@@ -158,7 +158,7 @@ async def test_an_entry_of_a_process_that_keeps_less_is_not_taken_for_the_whole(
 
     assert await talk.read(newer.history, 2 * DEPTH) == await talk.table(2 * DEPTH)
     assert newer.asked == ["read"]
-    await newer.history.close()
+    await newer.close()
 
 
 @pytest.mark.parametrize(
@@ -600,7 +600,7 @@ def _count_pipelines(history: History) -> list[int]:
     run_many, counts = history._cache._run_many, list[int]()
 
     async def counted(commands: Any) -> Any:
-        assert {command.script for command in commands} == {LOAD}
+        assert {command[1] for command in commands} == {LOAD}
         counts.append(len(commands))
         return await run_many(commands)
 

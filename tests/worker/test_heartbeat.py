@@ -15,6 +15,7 @@ import redis.asyncio
 from tests.statements.test_claim_races import claim_one, expire_leases, settle_one, submit_turns
 from tests.support.factories import Proven
 from tests.support.probes import until
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -116,7 +117,7 @@ def block_loop_until(condition: Callable[[], bool]) -> None:
 async def test_a_lock_that_is_given_back_while_the_beat_is_under_way_is_not_taken_again(
     settings: Settings, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock = SessionLock(settings)
+    lock = OwnSessionLock(settings)
     ours = name_lock(settings, "t", "s", "ours")
     await lock.acquire(ours)
     loop = asyncio.get_running_loop()
@@ -430,7 +431,7 @@ async def test_the_connections_of_the_locks_are_not_closed_under_an_extension(
 
 
 async def _lock(settings: Settings) -> LockedSession:
-    lock, session_lock = name_lock(settings, "t", "s", "ours"), SessionLock(settings)
+    lock, session_lock = name_lock(settings, "t", "s", "ours"), OwnSessionLock(settings)
     await session_lock.acquire(lock)
     await session_lock.close()
     return lock

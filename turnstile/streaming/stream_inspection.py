@@ -1,10 +1,8 @@
 """Looking at the streams of events from outside, for operators: which fence was ever the highest there."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from redis.exceptions import RedisError
-
+from turnstile.backends.redis.client import OUTAGES, raise_first, script
 from turnstile.backends.redis.connect import connect
 from turnstile.config.settings import Settings
 from turnstile.errors import TurnstileError
@@ -28,7 +26,7 @@ class StreamInspector:
     def __init__(self, settings: Settings) -> None:
         self._pattern = match_streams(settings.redis_prefix)
         # Longer than a worker waits: a look may come late, an event may not.
-        self._redis: Any = connect(settings.memory_redis, timeout_seconds=5.0)
+        self._redis = connect(settings.memory_redis, timeout_seconds=5.0)
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -39,19 +37,17 @@ class StreamInspector:
         highest = 0
         try:
             keys: list[str] = []
-            async for key in self._redis.scan_iter(match=self._pattern, count=1000):
+            async for key in self._redis.scan(self._pattern):
                 keys.append(key)
                 if len(keys) == most:
                     break
             for start in range(0, len(keys), BATCH):
                 highest = max(highest, await self._highest_of(keys[start : start + BATCH]))
-        except (RedisError, OSError) as error:
+        except OUTAGES as error:
             raise StreamsUnreadableError(f"{type(error).__name__}: {error}") from error
         return highest
 
     async def _highest_of(self, keys: Sequence[str]) -> int:
-        pipeline = self._redis.pipeline(transaction=False)
-        for key in keys:
-            pipeline.eval(LAST_ID, 1, key)
+        answers = raise_first(await self._redis.run([script(LAST_ID, [key]) for key in keys]))
         # None: it has expired since.
-        return max((EventId.parse(last).fence for last in await pipeline.execute() if last is not None), default=0)
+        return max((EventId.parse(last).fence for last in answers if last is not None), default=0)

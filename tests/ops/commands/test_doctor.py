@@ -15,6 +15,7 @@ from tests.conftest import sqs_client
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_dead, make_failed, rows
 from tests.support.factories import make_claim, make_submission, make_terms
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -27,7 +28,7 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.lock_inspection import LockInspector
-from turnstile.worker.session_lock import SessionLock, name_lock
+from turnstile.worker.session_lock import name_lock
 
 
 @dataclass(frozen=True)
@@ -401,7 +402,7 @@ async def test_a_lock_of_a_worker_that_was_seen_lately_is_its_own_affair(
         "INSERT INTO workers (worker_id, queue, host, pid, slots) VALUES ('w', %(queue)s, 'h', 1, 1)",
         {"queue": settings.queue},
     )
-    guard = SessionLock(settings)
+    guard = OwnSessionLock(settings)
     await guard.acquire(name_lock(settings, "t", "s", "w:1"))
 
     visit = await doctor()

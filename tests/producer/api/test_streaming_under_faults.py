@@ -16,13 +16,13 @@ from tests.producer.api.conversation import Conversation, conversing
 from tests.producer.api.listening import Transcript, read_events, read_to_the_end
 from tests.producer.api.scissors import scissors_before
 from tests.support.probes import until
+from tests.support.redis_hands import OwnEventHints, OwnEventWriter
 from tests.support.stacks.stack import Stack
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.config.settings import Settings
 from turnstile.streaming import stream as events
 from turnstile.streaming.event import EventKind, Saying, name_stream, numbered
 from turnstile.streaming.stream import Append, Appended, EventWriter
-from turnstile.streaming.subscriptions import EventHints
 
 WORDS = [f"word{n} " for n in range(60)]
 
@@ -259,7 +259,7 @@ async def test_every_stream_has_a_time_to_live(settings: Settings, keys: redis.a
 
 @pytest.fixture
 async def writer(settings: Settings) -> AsyncIterator[EventWriter]:
-    opened = EventWriter(settings)
+    opened = OwnEventWriter(settings)
     yield opened
     await opened.close()
 
@@ -433,7 +433,7 @@ async def test_a_reader_that_takes_nothing_holds_nobody_up(talk: Conversation) -
 async def test_a_hint_reaches_those_that_wait_for_it(
     settings: Settings, writer: EventWriter, keys: redis.asyncio.Redis
 ) -> None:
-    hints = EventHints(settings)
+    hints = OwnEventHints(settings)
     key = f"{settings.redis_prefix}stream"
     with hints.listen(key) as anything, hints.listen(key, only_ends=True) as ends:
         assert await ends.wait(30), "told when it is subscribed"
@@ -446,7 +446,7 @@ async def test_a_hint_reaches_those_that_wait_for_it(
 
 
 async def test_when_the_connection_of_the_hints_breaks_all_are_told_to_look(settings: Settings, cable: Cable) -> None:
-    hints = EventHints(settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{cable.port}"}))
+    hints = OwnEventHints(settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{cable.port}"}))
     with hints.listen("channel") as listener:
         assert await listener.wait(30)
         await cable.cut()
@@ -460,8 +460,8 @@ async def test_when_the_connection_of_the_hints_breaks_all_are_told_to_look(sett
 async def test_a_connection_that_is_merely_quiet_is_kept_and_one_that_is_dead_is_given_up(
     settings: Settings, cable: Cable, keys: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.streaming.subscriptions.CHECK_SECONDS", 0.3)
-    hints = EventHints(settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{cable.port}"}))
+    monkeypatch.setattr("turnstile.backends.redis.subscribe.QUIET_SECONDS", 0.3)
+    hints = OwnEventHints(settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{cable.port}"}))
     with hints.listen("channel") as listener:
         assert await listener.wait(30)
         # Long enough for several pings; a connection that was given up would tell all to look.

@@ -15,6 +15,7 @@ from tests.conftest import environment_of, sqs_client
 from tests.support.event_source import EventSource
 from tests.support.factories import make_submission
 from tests.support.probes import until
+from tests.support.redis_hands import OwnSessionLock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
@@ -30,7 +31,7 @@ from turnstile.worker.aws_lambda import handler as lambda_handler
 from turnstile.worker.aws_lambda import invocation as lambda_invocation
 from turnstile.worker.aws_lambda.event import EventRefusedError
 from turnstile.worker.aws_lambda.handler import Function, handle
-from turnstile.worker.session_lock import SessionLock, name_lock
+from turnstile.worker.session_lock import name_lock
 
 MakeFunction = Callable[..., Function]
 
@@ -131,7 +132,7 @@ async def test_a_session_that_another_worker_is_on_is_left_to_it(
     database: Database, queues: MessageQueues, settings: Settings, source: EventSource, function: MakeFunction
 ) -> None:
     """Its holder has been told to look once more; a message that came back would only be turned away again."""
-    lock = SessionLock(settings)
+    lock = OwnSessionLock(settings)
     held = name_lock(settings, "t", "a", "somebody")
     await lock.acquire(held)
     await send_turns(database, queues, settings, "a", "b")
