@@ -49,7 +49,7 @@ def connections(outside: Any) -> set[str]:
 async def busy(client: RedisClient, outside: Any, calls: int) -> None:
     """So many calls at the same time; they are over when this returns."""
     waiting = [asyncio.create_task(client.run([("BLPOP", "said", 0)])) for _ in range(calls)]
-    await until(lambda: len(connections(outside)) == calls)
+    await until(lambda: sum(one["cmd"] == "blpop" for one in outside.client_list()) == calls)
     outside.rpush("said", *range(calls))
     await asyncio.gather(*waiting)
 

@@ -9,6 +9,7 @@ import structlog.testing
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
+from tests.support.probes import let_the_loop_turn
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.redis.client import Command, NodeAwayError, RedisClient, Send
 from turnstile.backends.redis.guarded import Guarded
@@ -89,7 +90,7 @@ async def test_calls_that_fail_together_are_one_line_of_the_log_and_each_probe_i
     client.go.clear()
     with structlog.testing.capture_logs() as logged:
         together = [asyncio.create_task(at_once.run(GET)) for _ in range(5)]
-        await asyncio.sleep(0)
+        await let_the_loop_turn(1)
         client.go.set()
         await asyncio.gather(*together)
         assert [line["event"] for line in logged] == ["lock.redis_away"]
@@ -128,7 +129,7 @@ async def test_a_node_that_is_away_does_not_keep_others_from_being_asked(guarded
 async def test_calls_beyond_the_bound_wait_and_give_up_after_a_time_out(guarded: Guarded, client: Scripted) -> None:
     client.go.clear()
     under_way = [asyncio.create_task(guarded.run(GET)) for _ in range(2)]
-    await asyncio.sleep(0)
+    await let_the_loop_turn(1)
 
     assert await guarded.run(GET) is None
     client.go.set()
@@ -142,7 +143,7 @@ async def test_what_waited_for_a_call_that_failed_is_not_sent(guarded: Guarded, 
     client.answer = AWAY
     client.go.clear()
     calls = [asyncio.create_task(guarded.run(GET)) for _ in range(3)]
-    await asyncio.sleep(0)
+    await let_the_loop_turn(1)
     client.go.set()
 
     assert await asyncio.gather(*calls) == [[AWAY, AWAY], [AWAY, AWAY], None]

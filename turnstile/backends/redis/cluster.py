@@ -49,16 +49,23 @@ class Cluster(RedisClient):
         self._circuits: dict[str, Circuit] = {}
         """Of the nodes that do not answer at present."""
         self._reading: asyncio.Task[None] | None = None
+        self._closed = False
         self._subscriptions = secrets.randbelow(1000)
 
     def _make(self) -> Any:
         startup = [redis.asyncio.cluster.ClusterNode(host, port) for host, port in self._addresses]
         # A part of the slots is better than none. `reinitialize_steps` would close all connections on a moved slot.
-        return redis.asyncio.RedisCluster(
+        client = redis.asyncio.RedisCluster(
             startup_nodes=startup, require_full_coverage=False, reinitialize_steps=0, **self._options
         )
+        for command in ("SCAN", "XRANGE", "INFO"):
+            # As the server sends them, like those of `client.Server`.
+            client.set_response_callback(command, lambda answer, **_: answer)
+        return client
 
     async def aclose(self) -> None:
+        # redis-py may lose the cancellation: it sends with `asyncio.wait_for`.
+        self._closed = True
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait({self._reading})
@@ -72,7 +79,9 @@ class Cluster(RedisClient):
         nodes = [(node.host, node.port) for node in self._client.get_nodes()] or list(self._addresses)
         self._subscriptions += 1
         host, port = nodes[self._subscriptions % len(nodes)]
-        return redis.asyncio.Redis(host=host, port=port, **self._options).pubsub()
+        # Without a time-out for each answer: whoever listens bounds the calls.
+        options = {**self._options, "socket_timeout": None}
+        return redis.asyncio.Redis(host=host, port=port, **options).pubsub()
 
     async def primaries(self) -> list[Send]:
         await self._connect()
@@ -166,7 +175,7 @@ class Cluster(RedisClient):
                 log.info("redis.slots_unread", error=f"{type(error).__name__}: {error}")
             names = {node.name for node in self._client.get_primaries()}
             self._circuits = {name: circuit for name, circuit in self._circuits.items() if name in names}
-            if not self._circuits:
+            if self._closed or not self._circuits:
                 return
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
