@@ -17,6 +17,7 @@ from tests.support.factories import Proven
 from tests.support.probes import until
 from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.lost_workers import LostWorkers
@@ -412,11 +413,11 @@ async def test_the_connections_of_the_locks_are_not_closed_under_an_extension(
         seen.append("extended")
         return []
 
-    async def close(_: SessionLock) -> None:
+    async def close(_: Guarded) -> None:
         seen.append("closed")
 
     monkeypatch.setattr(SessionLock, "extend", extend)
-    monkeypatch.setattr(SessionLock, "close", close)
+    monkeypatch.setattr(Guarded, "close", close)
     beating = Beating(settings, queues, await queues.find(settings.queue))
     beating.heartbeat.start()
     beating.hold(turn, lock=LockedSession("key", "waiting", "token"))

@@ -55,7 +55,7 @@ class Cluster(RedisClient):
     def _make(self) -> Any:
         startup = [redis.asyncio.cluster.ClusterNode(host, port) for host, port in self._addresses]
         # A part of the slots is better than none. `reinitialize_steps` would close all connections on a moved slot.
-        client = redis.asyncio.RedisCluster(
+        client: Any = redis.asyncio.RedisCluster(
             startup_nodes=startup, require_full_coverage=False, reinitialize_steps=0, **self._options
         )
         for command in ("SCAN", "XRANGE", "INFO"):
