@@ -15,6 +15,7 @@ from turnstile.backends.postgres.database import STATEMENT_TIMEOUT_SECONDS, Data
 from turnstile.backends.sqs.endpoint import SqsOptions, find_region
 from turnstile.config import logs
 from turnstile.config.gc_tuning import spare_collector
+from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
 from turnstile.config.startup_tls_check import check_certificates
 from turnstile.memory.history import History
@@ -85,14 +86,15 @@ def create_app(settings: Settings) -> FastAPI:
             databases = await _open_databases(settings, stack)
             queues = MessageQueues(settings)
             stack.push_async_callback(queues.close)
-            history = History(settings, databases.reads)
-            stack.push_async_callback(history.close)
+            redis = RedisClients.open(settings)
+            stack.push_async_callback(redis.close)
+            history = History(settings, databases.reads, redis.memory)
+            stack.callback(history.close)
             sending = WakeUpSending(queues, list(settings.queues_by_name))
-            hints = CancelHints(settings)
-            stack.push_async_callback(hints.close)
+            hints = CancelHints(settings, redis)
             intake = Intake(settings, Submitting(settings, databases.submits, sending), hints)
             stack.push_async_callback(intake.close)
-            watch = TurnWatch(settings, databases.reads)
+            watch = TurnWatch(settings, databases.reads, redis.memory)
             stack.push_async_callback(watch.close)
             app.state.backend = api.Backend(
                 settings=settings,

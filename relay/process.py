@@ -6,6 +6,7 @@ import signal
 import structlog
 
 from turnstile.backends.postgres.database import Database
+from turnstile.config.redis_clients import connect_memory
 from turnstile.config.settings import Settings
 from turnstile.config.startup_tls_check import check_certificates
 from turnstile.memory.watch import MemoryWatch
@@ -33,7 +34,8 @@ async def run_relay(settings: Settings) -> None:
         loop.add_signal_handler(number, stop)
     await check_certificates(settings)
     queues = MessageQueues(settings)
-    memory_watch = MemoryWatch(settings)
+    redis = connect_memory(settings)
+    memory_watch = MemoryWatch(redis)
     try:
         async with Database(settings.database_url, "turnstile-relay", size=2, pinned=True) as database:
             log.info("relay.started", queues=list(settings.queues_by_name))
@@ -51,4 +53,4 @@ async def run_relay(settings: Settings) -> None:
             log.info("relay.stopped")
     finally:
         await queues.close()
-        await memory_watch.close()
+        await redis.close()

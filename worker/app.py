@@ -18,6 +18,7 @@ import structlog
 from turnstile.backends.postgres.database import Database
 from turnstile.config import logs
 from turnstile.config.gc_tuning import spare_collector
+from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
 from turnstile.config.startup_tls_check import check_certificates
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, TurnstileError
@@ -141,14 +142,13 @@ class _Worker:
         self.database = database
         self.shutdown = shutdown
         self.watchdog = Watchdog(loop, settings.watchdog_seconds)
-        self.lock = SessionLock(settings)
-        self.history = History(settings, database)
-        self.emission = Emission(settings, EventWriter(settings))
+        self.redis = RedisClients.open(settings)
+        self.history = History(settings, database, self.redis.memory)
+        self.emission = Emission(settings, EventWriter(settings, self.redis.memory))
         self.heartbeat = Heartbeat(
             settings, queues, address, loop.call_soon_threadsafe, self._describe, self.watchdog.look
         )
-        self.memory_watch = MemoryWatch(settings)
-        self.memory = ItemCache(settings, lambda: self.memory_watch.pressure)
+        self.memory_watch = MemoryWatch(self.redis.memory)
         self.relay = Relay(database, queues, settings, self.heartbeat.evidence)
         self.threads = ThreadPoolExecutor(settings.concurrency, "handler")
         self.slots = Slots(settings.concurrency)
@@ -157,9 +157,9 @@ class _Worker:
             Workbench(
                 database=database,
                 queues=queues,
-                lock=self.lock,
+                lock=SessionLock(settings, self.redis.lock),
                 history=self.history,
-                memory=self.memory,
+                memory=ItemCache(settings, self.redis.memory, lambda: self.memory_watch.pressure),
                 heartbeat=self.heartbeat,
                 emission=self.emission,
                 handler=handler,
@@ -181,14 +181,12 @@ class _Worker:
 
     async def run(self, stack: AsyncExitStack) -> int:
         """Works until told to stop. 1 if a part of the worker ended by itself, which none should."""
-        stack.push_async_callback(self.lock.close)
-        stack.push_async_callback(self.history.close)
-        stack.push_async_callback(self.memory.close)
-        stack.push_async_callback(self.memory_watch.close)
+        stack.push_async_callback(self.redis.close)
+        stack.callback(self.history.close)
         stack.push_async_callback(self.emission.close)
         stack.callback(self.threads.shutdown, wait=False, cancel_futures=True)
         self.heartbeat.start()
-        hints = asyncio.create_task(listen(self.settings, self.heartbeat.nudge), name="hints")
+        hints = asyncio.create_task(listen(self.settings, self.redis.lock, self.heartbeat.nudge), name="hints")
         stack.push_async_callback(in_own_thread, self.heartbeat.stop, 2.0)
         if self.settings.health_port is not None:
             server = await serve_health(Health(self._live, self._ready), self.settings.health_port)
@@ -257,4 +255,4 @@ class _Worker:
             postgres = True
         except DatabaseUnavailableError:
             postgres = False
-        return {"postgres": postgres, "redis": await self.lock.ping()}
+        return {"postgres": postgres, "redis": await self.redis.lock.ping()}

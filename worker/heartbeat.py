@@ -32,6 +32,7 @@ import structlog
 
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.sqs.client import CONNECT_SECONDS
+from turnstile.config.redis_clients import connect_lock
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.message_queue import EXTEND_SECONDS, MessageQueues
@@ -181,10 +182,11 @@ class Heartbeat:
             wait_seconds=patience,
             patience_seconds=patience,
         )
+        redis = connect_lock(settings)
+        stack.push_async_callback(redis.close)
         connections = Connections(
-            await stack.enter_async_context(database), SessionLock(settings), self._queues.for_another_loop()
+            await stack.enter_async_context(database), SessionLock(settings, redis), self._queues.for_another_loop()
         )
-        stack.push_async_callback(connections.lock.close)
         stack.push_async_callback(connections.queues.close)
         return connections
 

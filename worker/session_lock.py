@@ -13,19 +13,13 @@ Every call may have been executed although its answer got lost. So taking a lock
 releasing compares first.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, cast
-
-import structlog
-from redis.exceptions import RedisError
 
 from turnstile.backends.batcher import Batcher
-from turnstile.backends.circuit_breaker import Circuit
-from turnstile.backends.redis.batch import NodeAwayError
-from turnstile.backends.redis.connect import connect, leave_demoted
+from turnstile.backends.redis.client import script
+from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 
 BATCH = 50
@@ -56,8 +50,6 @@ if holder == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 if not holder then return 2 end
 return 0
 """
-
-log = structlog.get_logger("turnstile.lock")
 
 
 class Guard(StrEnum):
@@ -124,23 +116,11 @@ def name_lock(settings: Settings, tenant_id: str, session_id: str, token: str) -
 class SessionLock:
     """Takes and gives back session locks; calls that are made at the same moment share a round trip."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._redis = connect(settings.redis_url, settings.redis_timeout_seconds)
+    def __init__(self, settings: Settings, redis: Guarded) -> None:
+        self._redis = redis
         self._milliseconds = int(settings.lease_seconds * 1000)
-        self._circuit = Circuit()
         self._acquire = Batcher(self._acquire_many, limit=BATCH)
         self._release = Batcher(self._release_many, limit=BATCH)
-
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._redis.aclose()
-
-    async def ping(self) -> bool:
-        """Whether Redis answers."""
-        try:
-            return bool(await cast("Any", self._redis.ping()))
-        except RedisError:
-            return False
 
     def acquire(self, lock: LockedSession) -> Awaitable[Guard]:
         """Takes the lock or leaves the waiting mark."""
@@ -176,9 +156,9 @@ class SessionLock:
             extensions[place] = taken[answer]
         return extensions
 
-    async def _ask(self, script: str, locks: Sequence[LockedSession]) -> list[int | None]:
+    async def _ask(self, text: str, locks: Sequence[LockedSession]) -> list[int | None]:
         """None for each that was not answered, or not asked because Redis is away."""
-        answers = await self._run(script, locks) if locks else []
+        answers = await self._run(text, locks) if locks else []
         return [None] * len(locks) if answers is None else answers
 
     async def _acquire_many(self, locks: Sequence[LockedSession]) -> Sequence[Guard]:
@@ -189,39 +169,17 @@ class SessionLock:
         return [meaning[answer] for answer in answers]
 
     async def _release_many(self, locks: Sequence[LockedSession]) -> Sequence[Release]:
-        answers = await self._run(RELEASE, locks, try_anyway=True)
+        # A lock that is not given back turns away every wake-up of its session for a lease: worth a try.
+        answers = await self._run(RELEASE, locks, even_if_away=True)
         if answers is None:
             return [Release.UNKNOWN] * len(locks)
         meaning = {1: Release.LOOK_AGAIN, 0: Release.RELEASED, -1: Release.LOST, None: Release.UNKNOWN}
         return [meaning[answer] for answer in answers]
 
     async def _run(
-        self, script: str, locks: Sequence[LockedSession], *, try_anyway: bool = False
+        self, text: str, locks: Sequence[LockedSession], *, even_if_away: bool = False
     ) -> list[int | None] | None:
         """None: not asked, because Redis is away. None for one of them: not answered, and perhaps done."""
-        # A lock that is not given back turns away every wake-up of its session for a lease: worth a try.
-        if not self._circuit.allows(time.monotonic()) and not try_anyway:
-            return None
-        pipeline = self._redis.pipeline(transaction=False)
-        for lock in locks:
-            # EVAL, not EVALSHA: the server keeps the compiled script either way, and there is no NOSCRIPT to handle.
-            pipeline.eval(script, 2, lock.key, lock.waiting_key, lock.token, self._milliseconds)
-        try:
-            answers = await pipeline.execute(raise_on_error=False)
-        except (RedisError, OSError) as error:
-            self._circuit.failed(time.monotonic())
-            log.warning("lock.redis_away", error=f"{type(error).__name__}: {error}", sessions=len(locks))
-            return [None] * len(locks)
-        self._circuit.succeeded()
-        return _read(answers, self._redis)
-
-
-def _read(answers: Sequence[Any], client: Any) -> list[int | None]:
-    """None for each that was refused, or whose node of a cluster is away: that says nothing of the others."""
-    refused = next((answer for answer in answers if isinstance(answer, Exception)), None)
-    if refused is None:
-        return [int(answer) for answer in answers]
-    if not isinstance(refused, NodeAwayError):
-        log.warning("lock.redis_refuses", error=f"{type(refused).__name__}: {refused}", sessions=len(answers))
-        leave_demoted(client, refused)
-    return [None if isinstance(answer, Exception) else int(answer) for answer in answers]
+        commands = [script(text, (one.key, one.waiting_key), one.token, self._milliseconds) for one in locks]
+        answers = await self._redis.run(commands, even_if_away=even_if_away)
+        return answers and [None if isinstance(answer, Exception) else int(answer) for answer in answers]

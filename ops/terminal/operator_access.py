@@ -70,10 +70,11 @@ def database_away(settings: Settings, error: Exception) -> DatabaseUnavailableEr
 @asynccontextmanager
 async def cancel_hints(settings: Settings) -> "AsyncIterator[CancelHints]":
     """For whoever has just cancelled something. Connects only if there is somebody to tell."""
+    from turnstile.config.redis_clients import RedisClients
     from turnstile.streaming.cancel_signals import CancelHints
 
-    hints = CancelHints(settings)
+    redis = RedisClients.open(settings)
     try:
-        yield hints
+        yield CancelHints(settings, redis)
     finally:
-        await hints.close()
+        await redis.close()

@@ -18,6 +18,7 @@ from uuid import UUID
 from turnstile.archive.reads import TurnKey
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.queries.turns import Standing, TurnRecord, read_standings, read_turns
@@ -47,11 +48,11 @@ class Told:
 class TurnWatch:
     """Watches turns for clients of this process."""
 
-    def __init__(self, settings: Settings, reads: Database) -> None:
+    def __init__(self, settings: Settings, reads: Database, redis: Guarded) -> None:
         self._prefix = settings.redis_prefix
         self._longest_pause = min(LONGEST_PAUSE_SECONDS, settings.stream_heartbeat_seconds)
-        self._reader = EventReader(settings)
-        self._hints = EventHints(settings)
+        self._reader = EventReader(redis)
+        self._hints = EventHints(redis)
         self._standing: Batcher[TurnKey, Standing | None] = Batcher(
             lambda wanted: read_standings(reads, wanted), limit=STANDINGS_BATCH
         )
@@ -66,10 +67,9 @@ class TurnWatch:
         self._hints.tell_all()
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Ends all watches, and the subscription."""
         self.stop()
         await self._hints.close()
-        await self._reader.close()
 
     async def find(self, tenant_id: str, turn_id: UUID) -> Standing | None:
         """How the turn stands; None if the tenant has no such turn. Raises DatabaseUnavailableError.

@@ -5,7 +5,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from uuid import uuid4
 
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
 from turnstile.memory.history_cache import HistoryCache
 from turnstile.memory.item_cache import ItemCache
@@ -52,8 +54,9 @@ class Hands:
     """All that speak to Redis."""
 
     settings: Settings
+    redis: RedisClients
     lock: SessionLock
-    extender: SessionLock
+    extender: OwnSessionLock
     """The heartbeat's."""
     writer: EventWriter
     reader: EventReader
@@ -71,22 +74,21 @@ class Hands:
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[Hands]:
     """All of them, closed at the end."""
+    redis = RedisClients.open(settings)
     hands = Hands(
         settings,
-        SessionLock(settings),
-        SessionLock(settings),
-        EventWriter(settings),
-        EventReader(settings),
-        EventHints(settings),
-        CancelHints(settings),
-        HistoryCache(settings),
-        ItemCache(settings),
-        MemoryWatch(settings),
+        redis,
+        SessionLock(settings, redis.lock),
+        OwnSessionLock(settings),
+        EventWriter(settings, redis.memory),
+        EventReader(redis.memory),
+        EventHints(redis.memory),
+        CancelHints(settings, redis),
+        HistoryCache(settings, redis.memory),
+        ItemCache(settings, redis.memory),
+        MemoryWatch(redis.memory),
     )
     async with AsyncExitStack() as stack:
-        for each in (
-            *(hands.lock, hands.extender, hands.writer, hands.reader, hands.hints),
-            *(hands.cancels, hands.history, hands.items, hands.watch),
-        ):
+        for each in (redis, hands.extender, hands.hints):
             stack.push_async_callback(each.close)
         yield hands

@@ -9,9 +9,11 @@ from uuid import uuid4
 import pytest
 import redis
 
-from tests.support.fakes.lock import AsyncClient, Direct, FakeRedis
+from tests.support.fakes.lock import Direct, FakeClient, FakeRedis
 from tests.support.probes import until
+from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.redis_clients import connect_lock
 from turnstile.config.settings import Settings
 from turnstile.worker.session_lock import Extension, Guard, LockedSession, Release, SessionLock, name_lock
 
@@ -48,9 +50,10 @@ async def locks(request: pytest.FixtureRequest) -> AsyncIterator[Locks]:
     """The same hands, on either."""
     if request.param == "real":
         settings = _settings(request.getfixturevalue("stack").redis.url)
+        guarded = connect_lock(settings)
         looking = redis.Redis.from_url(settings.redis_url, decode_responses=True)
         made = Locks(
-            lock=SessionLock(settings),
+            lock=SessionLock(settings, guarded),
             get=lambda key: cast("str | None", looking.get(key)),
             pttl=lambda key: cast("int", looking.pttl(key)),
             # Of this test's keys only: the server is shared.
@@ -59,15 +62,13 @@ async def locks(request: pytest.FixtureRequest) -> AsyncIterator[Locks]:
             settings=settings,
         )
         yield made
-        await made.lock.close()
+        await guarded.close()
         looking.close()
         return
     settings = _settings("redis://127.0.0.1:1/0")
     server = FakeRedis(asyncio.get_running_loop().time)
-    lock = SessionLock(settings)
-    lock._redis = cast("Any", AsyncClient(server, Direct()))
     yield Locks(
-        lock=lock,
+        lock=SessionLock(settings, Guarded("lock", FakeClient(server, Direct()), 1.0)),
         get=server.get,
         pttl=server.pttl,
         flush=server.flush,
@@ -159,7 +160,3 @@ async def test_many_locks_are_extended_at_once_and_each_is_told_its_own(locks: L
     assert [locks.get(lock.key) for lock in held] == ["ours", "theirs", "ours"]
     assert locks.pttl(held[0].key) > 10_000
     assert 0 < locks.pttl(held[2].key) <= LEASE_SECONDS * 1000
-
-
-async def test_redis_answers_a_ping(locks: Locks) -> None:
-    assert await locks.lock.ping() is True

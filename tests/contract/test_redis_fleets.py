@@ -131,7 +131,7 @@ async def _first(changes: AsyncIterator[MemoryChange]) -> MemoryChange:
 
 async def test_a_hint_about_a_cancel_is_heard(hands: Hands) -> None:
     turn, heard = uuid4(), set[UUID]()
-    listening = asyncio.create_task(listen(hands.settings, heard.add))
+    listening = asyncio.create_task(listen(hands.settings, hands.redis.lock, heard.add))
 
     async def told() -> bool:
         await hands.cancels.publish([turn])

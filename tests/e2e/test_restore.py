@@ -15,10 +15,11 @@ from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.support.dumping import dump, restore
 from tests.support.probes import until
+from tests.support.redis_hands import OwnEventReader
 from tests.support.stacks.stack import Stack
 from turnstile.config.settings import Settings
 from turnstile.streaming.event import TurnEvent, name_stream
-from turnstile.streaming.stream import EventReader, Reading
+from turnstile.streaming.stream import Reading
 
 SESSIONS = [f"s{n}" for n in range(4)]
 FUTURE = 6
@@ -170,7 +171,7 @@ async def test_a_turn_that_is_answered_once_more_is_heard_once_more_and_its_sess
 
 async def heard(settings: Settings, turn: UUID) -> list[TurnEvent]:
     """The turn's stream, as it stands in Redis."""
-    reader = EventReader(settings)
+    reader = OwnEventReader(settings)
     try:
         return await reader.read(Reading(name_stream(settings.redis_prefix, "t", "s", turn), None)) or []
     finally:

@@ -9,12 +9,12 @@ from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.support.factories import make_submission
 from tests.support.probes import until
+from tests.support.redis_hands import OwnCancelHints
 from tests.support.stacks.stack import Stack
 from turnstile.config.settings import Settings
 from turnstile.errors import SessionBusyError
 from turnstile.statements.cancel import cancel
 from turnstile.statements.submit_on_busy import submit_on_busy
-from turnstile.streaming.cancel_signals import CancelHints
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.on_busy import OnBusy
 
@@ -35,7 +35,7 @@ async def text(product: Product, on_busy: OnBusy, content: object) -> None:
     """As the API does it: commit, then the hint and the wake-up."""
     submission = make_submission(product.settings.queue, "s", content)
     texted = await submit_on_busy(product.database, submission, on_busy, net_seconds=product.settings.net_seconds)
-    hints = CancelHints(product.settings)
+    hints = OwnCancelHints(product.settings)
     await hints.publish(texted.asked)
     await hints.close()
     if not isinstance(texted.answer, SessionBusyError) and texted.answer.wake:
@@ -49,7 +49,7 @@ async def test_a_running_handler_hears_of_its_cancel_without_a_heartbeat(
     [turn] = await product.submit(LONG)
     await until(product.evidence)
     await until(lambda: worker.said("hints.listening"))
-    hints = CancelHints(product.settings)
+    hints = OwnCancelHints(product.settings)
 
     await cancel(product.database, "t", turn, CancelReason.USER)
     await hints.publish([turn])
@@ -97,7 +97,7 @@ async def test_with_redis_away_a_cancel_is_heard_with_the_next_heartbeat(
     await until(product.evidence)
     await asyncio.to_thread(stack.redis.stop)
     try:
-        hints = CancelHints(product.settings)
+        hints = OwnCancelHints(product.settings)
         await cancel(product.database, "t", turn, CancelReason.USER)
         await hints.publish([turn])
         await hints.close()

@@ -7,9 +7,9 @@ import redis.asyncio
 
 from tests.support.claiming import claim_one, expire_leases, settle_one, submit_turns
 from tests.support.probes import until
+from tests.support.redis_hands import OwnItemCache
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.memory.item_cache import ItemCache
 from turnstile.memory.working import WorkingMemory
 from turnstile.turn.claimed_turn import ClaimedTurn
 
@@ -40,8 +40,8 @@ class Room:
         self.settings = settings
         self.database = database
         self.keys = keys
-        self.cache = ItemCache(settings)
-        self._unreachable = ItemCache(settings.model_copy(update={"memory_redis_url": "redis://127.0.0.1:1/0"}))
+        self.cache = OwnItemCache(settings)
+        self._unreachable = OwnItemCache(settings.model_copy(update={"memory_redis_url": "redis://127.0.0.1:1/0"}))
         self.turn: ClaimedTurn
         self.memory: WorkingMemory
 

@@ -10,11 +10,11 @@ import redis.asyncio
 from tests.memory.room import Room, at_once
 from tests.producer.api.cable import cable_to
 from tests.support.probes import until
+from tests.support.redis_hands import OwnItemCache
 from tests.support.stacks.stack import Stack
 from turnstile.memory.durable_items import MAX_ITEMS as MAX_DURABLE_ITEMS
 from turnstile.memory.interface import MemoryChange
 from turnstile.memory.item import MAX_BATCH, MAX_ITEMS, Write
-from turnstile.memory.item_cache import ItemCache
 from turnstile.memory.kinds import DAY, HOUR, MINUTE
 from turnstile.memory.working import WorkingMemory
 
@@ -182,12 +182,12 @@ async def test_what_is_no_change_is_passed_over(
 async def test_a_listener_goes_on_while_it_is_quiet_and_ends_when_redis_falls_silent(
     room: Room, memory: WorkingMemory, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.memory.changes.QUIET_SECONDS", 0.2)
+    monkeypatch.setattr("turnstile.backends.redis.subscribe.QUIET_SECONDS", 0.2)
     address = urlsplit(stack.redis.url)
     told: list[str] = []
 
     async def listen(port: int) -> None:
-        cache = ItemCache(room.settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{port}"}))
+        cache = OwnItemCache(room.settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{port}"}))
         async with WorkingMemory(cache, room.database, room.turn, at_once).changes() as changes:
             told.append("listening")
             async for change in changes:

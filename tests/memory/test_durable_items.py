@@ -287,7 +287,7 @@ async def test_a_redis_without_room_costs_nothing_durable(
         await room.keys.config_set("maxmemory", limit)
 
     logged = capsys.readouterr().out
-    assert "memory.redis_refused" in logged
+    assert "memory.redis_refuses" in logged
     assert "memory.redis_away" not in logged
     assert await value_of(memory, "visitor") == "Ann"
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 import redis.asyncio
@@ -10,6 +9,8 @@ import redis.asyncio
 from tests.memory.room import Room, at_once
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
+from turnstile.backends.redis.guarded import Guarded
+from turnstile.config.redis_clients import connect_memory
 from turnstile.config.settings import Settings
 from turnstile.memory.item import Verdict
 from turnstile.memory.item_cache import ItemCache
@@ -36,10 +37,15 @@ async def full(keys: redis.asyncio.Redis) -> AsyncIterator[Full]:
 
 
 @pytest.fixture
-async def watch(settings: Settings) -> AsyncIterator[MemoryWatch]:
-    opened = MemoryWatch(settings)
+async def guarded(settings: Settings) -> AsyncIterator[Guarded]:
+    opened = connect_memory(settings)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+def watch(guarded: Guarded) -> MemoryWatch:
+    return MemoryWatch(guarded)
 
 
 async def test_each_level_is_told_once_and_left_with_some_slack(
@@ -58,9 +64,9 @@ async def test_each_level_is_told_once_and_left_with_some_slack(
 
 
 async def test_low_priorities_are_kept_for_the_shortest_time_and_then_not_at_all(
-    room: Room, settings: Settings, full: Full, watch: MemoryWatch
+    room: Room, settings: Settings, guarded: Guarded, full: Full, watch: MemoryWatch
 ) -> None:
-    cache = ItemCache(settings, lambda: watch.pressure)
+    cache = ItemCache(settings, guarded, lambda: watch.pressure)
     memory = WorkingMemory(cache, room.database, room.turn, at_once)
     await memory.set("old", 1, priority=2)
     await memory.set("safe", 1, priority=1, kind="fact")
@@ -77,7 +83,6 @@ async def test_low_priorities_are_kept_for_the_shortest_time_and_then_not_at_all
     assert (await memory.set("low too", 1, priority=3)).verdict is Verdict.NOT_KEPT
     assert sorted(item.key for item in await memory.find()) == ["safe", "usual"]
     assert await room.index_errors() == []
-    await cache.close()
 
 
 async def test_the_health_check_says_how_redis_is(watch: MemoryWatch) -> None:
@@ -90,31 +95,6 @@ async def test_the_health_check_says_how_redis_is(watch: MemoryWatch) -> None:
     assert health.used_ratio is None
 
 
-@pytest.mark.parametrize("untold", ["maxmemory", "keyspace_hits", "evicted_keys", "connected_clients", "used_memory"])
-async def test_what_a_managed_redis_does_not_tell_counts_as_nothing(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], untold: str
-) -> None:
-    watch = MemoryWatch(settings)
-    ask = watch._redis.info
-
-    async def tell() -> dict[str, Any]:
-        return {name: fact for name, fact in (await ask()).items() if name != untold}
-
-    monkeypatch.setattr(watch._redis, "info", tell)
-    stopping = asyncio.Event()
-    running = asyncio.create_task(watch.run(stopping, every_seconds=0.001))
-    try:
-        await until(lambda: watch.health is not None or running.done())
-    finally:
-        stopping.set()
-        await running
-        await watch.close()
-
-    assert watch.health is not None
-    assert watch.health.used_ratio is None
-    assert "memory.watch_failed" not in capsys.readouterr().out
-
-
 async def test_a_redis_that_is_away_has_no_health_and_changes_no_level(watch: MemoryWatch, stack: Stack) -> None:
     await asyncio.to_thread(stack.redis.stop)
     try:
@@ -125,7 +105,7 @@ async def test_a_redis_that_is_away_has_no_health_and_changes_no_level(watch: Me
 
 
 async def test_it_looks_until_it_is_told_to_stop_whatever_comes_of_a_look(
-    settings: Settings, capsys: pytest.CaptureFixture[str]
+    guarded: Guarded, capsys: pytest.CaptureFixture[str]
 ) -> None:
     looks = 0
 
@@ -137,13 +117,12 @@ async def test_it_looks_until_it_is_told_to_stop_whatever_comes_of_a_look(
                 raise KeyError("used_memory")
             return await MemoryWatch.look(self)
 
-    watch = Breaking(settings)
+    watch = Breaking(guarded)
     stopping = asyncio.Event()
     running = asyncio.create_task(watch.run(stopping, every_seconds=0.001))
     await until(lambda: watch.health is not None)
     stopping.set()
     await running
-    await watch.close()
 
     assert looks > 1
     assert capsys.readouterr().out.count("] memory.watch_failed") == 1

@@ -3,6 +3,7 @@ loses its answers, rebuilds come late. Whatever is read is what the table has as
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -24,6 +25,8 @@ from tests.statements.calls import (
 )
 from tests.support.fakes.store_stands import Stand
 from turnstile.backends.circuit_breaker import Circuit
+from turnstile.backends.redis.client import Command, RedisClient, Send
+from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 from turnstile.memory.history import History
 from turnstile.memory.history_entry import MAX_CONTENT_BYTES, Entry
@@ -48,39 +51,36 @@ FAILURES = 3
 """So many calls fail, and the wire is mended: with Redis away for long, little happens that could be wrong."""
 
 
-class FaultyRedis:
+class FaultyRedis(RedisClient):
     """A client of Redis whose calls arrive, or do not, or arrive and are not answered."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: RedisClient) -> None:
         self._client = client
         self.reached = True
         self.answers = True
         self.failures = 0
 
-    def pipeline(self, *, transaction: bool) -> "FaultyRedis._Pipeline":
-        """As redis.asyncio.Redis.pipeline."""
-        return FaultyRedis._Pipeline(self, self._client.pipeline(transaction=transaction))
+    async def run(self, commands: Sequence[Command]) -> list[Any]:
+        if self.reached:
+            answers = await self._client.run(commands)
+            if self.answers:
+                return answers
+        self.failures += 1
+        if self.failures % FAILURES == 0:
+            self.reached = self.answers = True
+        raise RedisConnectionError("the wire is broken")
+
+    async def primaries(self) -> list[Send]:
+        return [self.run]
+
+    def pubsub(self) -> Any:
+        raise AssertionError("nobody listens here")
+
+    def leave(self) -> None:
+        """There is no other server."""
 
     async def aclose(self) -> None:
-        """As redis.asyncio.Redis.aclose."""
         await self._client.aclose()
-
-    class _Pipeline:
-        def __init__(self, faulty: "FaultyRedis", pipeline: Any) -> None:
-            self._faulty, self._pipeline = faulty, pipeline
-
-        def eval(self, *words: Any) -> None:
-            self._pipeline.eval(*words)
-
-        async def execute(self, *, raise_on_error: bool) -> Any:
-            if self._faulty.reached:
-                answers = await self._pipeline.execute(raise_on_error=raise_on_error)
-                if self._faulty.answers:
-                    return answers
-            self._faulty.failures += 1
-            if self._faulty.failures % FAILURES == 0:
-                self._faulty.reached = self._faulty.answers = True
-            raise RedisConnectionError("the wire is broken")
 
 
 class HistoryMachine(RuleBasedStateMachine):
@@ -93,7 +93,7 @@ class HistoryMachine(RuleBasedStateMachine):
         """An empty store."""
         raise NotImplementedError
 
-    def open_redis(self) -> Any:
+    def open_redis(self) -> RedisClient:
         """A client of an empty Redis."""
         raise NotImplementedError
 
@@ -113,16 +113,15 @@ class HistoryMachine(RuleBasedStateMachine):
         self.rebuilds: list[tuple[str, HistoryVersion, Entry]] = []
 
     def _open_history(self) -> History:
-        history = History(self.settings, self.store.database)
-        history._cache._redis = self.redis  # type: ignore[assignment]
         # Asked again at once: how long it is left alone is tested elsewhere.
-        history._cache._circuit = Circuit(first_pause_seconds=0.0, longest_pause_seconds=0.0)
-        return history
+        circuit = Circuit(first_pause_seconds=0.0, longest_pause_seconds=0.0)
+        return History(self.settings, self.store.database, Guarded("memory", self.redis, 1.0, circuit=circuit))
 
     def teardown(self) -> None:
         if hasattr(self, "processes"):
             for history in self.processes:
-                self.runner.run(history.close())
+                history.close()
+            self.runner.run(self.redis.aclose())
 
     # --- turns
 

@@ -6,7 +6,6 @@ calls as a program, and the blob that `@reproduce_failure` takes.
 
 import asyncio
 import os
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -17,10 +16,11 @@ from hypothesis.stateful import run_state_machine_as_test
 
 import turnstile.memory.history
 from tests.model.history_machine import DEPTH, HistoryMachine
-from tests.support.fakes.lock import AsyncClient, Direct, FakeRedis
+from tests.support.fakes.lock import Direct, FakeClient, FakeRedis
 from tests.support.fakes.store_stands import FakeStand, PostgresStand, Stand, put_on_virtual_clock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.redis.client import RedisClient
 from turnstile.backends.redis.connect import connect
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
@@ -65,7 +65,7 @@ def test_the_cache_is_the_table_on_the_real_servers(stack: Stack, database_url: 
                 runner.run(stand.reset())
                 return stand
 
-            def open_redis(self) -> Any:
+            def open_redis(self) -> RedisClient:
                 self.flush_redis()
                 return connect(self.settings.memory_redis, 1.0)
 
@@ -86,9 +86,9 @@ def test_the_cache_is_the_table_on_the_stand_ins() -> None:
             def open_store(self) -> Stand:
                 return FakeStand()
 
-            def open_redis(self) -> Any:
+            def open_redis(self) -> RedisClient:
                 self.server = FakeRedis(runner.get_loop().time)
-                return AsyncClient(self.server, Direct())
+                return FakeClient(self.server, Direct())
 
             def flush_redis(self) -> None:
                 self.server.flush()

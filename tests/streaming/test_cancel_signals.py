@@ -9,7 +9,10 @@ import redis.asyncio
 import structlog.testing
 
 from tests.support.probes import until
+from tests.support.redis_hands import OwnCancelHints
 from tests.support.stacks.stack import Stack
+from turnstile.backends.redis.guarded import Guarded
+from turnstile.config.redis_clients import connect_lock
 from turnstile.config.settings import Settings
 from turnstile.streaming.cancel_signals import CancelHints, listen
 
@@ -17,21 +20,28 @@ from turnstile.streaming.cancel_signals import CancelHints, listen
 class Listening:
     """One listener, and what it heard."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, redis: Guarded) -> None:
         self.heard: list[UUID] = []
-        self.task = asyncio.create_task(listen(settings, self.heard.append))
+        self.task = asyncio.create_task(listen(settings, redis, self.heard.append))
 
 
 @pytest.fixture
-async def listening(settings: Settings) -> AsyncIterator[Listening]:
-    made = Listening(settings)
+async def redis_lock(settings: Settings) -> AsyncIterator[Guarded]:
+    made = connect_lock(settings)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def listening(settings: Settings, redis_lock: Guarded) -> AsyncIterator[Listening]:
+    made = Listening(settings, redis_lock)
     yield made
     made.task.cancel()
 
 
 @pytest.fixture
 async def hints(settings: Settings) -> AsyncIterator[CancelHints]:
-    made = CancelHints(settings)
+    made = OwnCancelHints(settings)
     yield made
     await made.close()
 
@@ -53,8 +63,10 @@ async def heard(hints: CancelHints, listening: Listening) -> None:
     await until(tried)
 
 
-async def test_a_hint_is_heard_by_every_listener(settings: Settings, hints: CancelHints, listening: Listening) -> None:
-    another = Listening(settings)
+async def test_a_hint_is_heard_by_every_listener(
+    settings: Settings, redis_lock: Guarded, hints: CancelHints, listening: Listening
+) -> None:
+    another = Listening(settings, redis_lock)
     try:
         await asyncio.gather(heard(hints, listening), heard(hints, another))
     finally:
@@ -64,7 +76,7 @@ async def test_a_hint_is_heard_by_every_listener(settings: Settings, hints: Canc
 async def test_another_deployments_hints_are_not_heard(
     settings: Settings, hints: CancelHints, listening: Listening
 ) -> None:
-    theirs = CancelHints(settings.model_copy(update={"redis_prefix": "theirs:"}))
+    theirs = OwnCancelHints(settings.model_copy(update={"redis_prefix": "theirs:"}))
     turn_id = uuid4()
     await heard(hints, listening)
 
@@ -95,7 +107,7 @@ async def test_what_is_no_hint_is_passed_over(
 
 
 async def test_what_fails_while_a_hint_is_heeded_does_not_end_the_listener(
-    settings: Settings, hints: CancelHints
+    settings: Settings, redis_lock: Guarded, hints: CancelHints
 ) -> None:
     heeded: list[UUID] = []
 
@@ -104,7 +116,7 @@ async def test_what_fails_while_a_hint_is_heeded_does_not_end_the_listener(
         if len(heeded) == 1:
             raise LookupError("a bug of ours")
 
-    task = asyncio.create_task(listen(settings, heed))
+    task = asyncio.create_task(listen(settings, redis_lock, heed))
 
     async def heeded_again() -> bool:
         await hints.publish([uuid4()])

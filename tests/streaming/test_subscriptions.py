@@ -6,6 +6,7 @@ import pytest
 import redis.asyncio
 
 from tests.support.probes import until
+from tests.support.redis_hands import OwnEventHints
 from turnstile.config.settings import Settings
 from turnstile.streaming.event import EventKind
 from turnstile.streaming.subscriptions import EventHints, Listener
@@ -15,7 +16,7 @@ CHANNEL, ANOTHER = "events:a", "events:b"
 
 @pytest.fixture
 async def hints(settings: Settings) -> AsyncIterator[EventHints]:
-    made = EventHints(settings)
+    made = OwnEventHints(settings)
     yield made
     await made.close()
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from tests.support.factories import make_claim, make_submission, make_terms
 from turnstile.backends.postgres.database import Database
+from turnstile.config.redis_clients import connect_memory
 from turnstile.config.settings import Settings
 from turnstile.memory.history import History
 from turnstile.queries.history import CONTENTS, HISTORY, HISTORY_AS_TEXT, read_history, read_version
@@ -54,7 +55,13 @@ class Reader:
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self.watched = WatchedDatabase(database)
-        self.history = History(settings, cast("Database", self.watched))
+        self.redis = connect_memory(settings)
+        self.history = History(settings, cast("Database", self.watched), self.redis)
+
+    async def close(self) -> None:
+        """Breaks off what is under way, and closes the connections."""
+        self.history.close()
+        await self.redis.close()
 
     @property
     def asked(self) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, cast
 from uuid import UUID, uuid4
 
 from turnstile.backends.postgres.database import Database
+from turnstile.config.redis_clients import connect_memory
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.memory.history import History
@@ -72,6 +73,7 @@ def processing(
 ) -> Iterator[Processor]:
     """A processor without a heartbeat, whose handler answers at once. What that would keep alive is added to `taken`."""
     kept = [] if taken is None else taken
+    memory = connect_memory(settings)
     with ThreadPoolExecutor(1) as threads:
         yield Processor(
             settings,
@@ -79,8 +81,8 @@ def processing(
                 database=database,
                 queues=queues or cast("Any", Queues()),
                 lock=lock,
-                history=History(settings, database),
-                memory=ItemCache(settings),
+                history=History(settings, database, memory),
+                memory=ItemCache(settings, memory),
                 heartbeat=cast("Any", Heart(kept)),
                 handler=handler,
                 emission=emission or Emission(settings, cast("Any", Deaf())),

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.factories import make_submission
 from tests.support.processing import message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.submit import submit
@@ -17,7 +18,7 @@ from turnstile.worker.session_lock import Guard, SessionLock, name_lock
 @pytest.fixture
 async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
     """A worker's hand on the locks, which are never free because their time is over."""
-    opened = SessionLock(settings.model_copy(update={"lease_seconds": 600.0}))
+    opened = OwnSessionLock(settings.model_copy(update={"lease_seconds": 600.0}))
     yield opened
     await opened.close()
 

@@ -10,6 +10,7 @@ import pytest
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from tests.support.processing import message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler, Turn
@@ -33,7 +34,7 @@ class SilentSqs:
 @pytest.fixture
 async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
     """A worker's hand on the locks, which are never free because their time is over."""
-    opened = SessionLock(settings.model_copy(update={"lease_seconds": 600.0}))
+    opened = OwnSessionLock(settings.model_copy(update={"lease_seconds": 600.0}))
     yield opened
     await opened.close()
 

@@ -9,11 +9,11 @@ from structlog.testing import capture_logs
 
 from tests.support.claiming import claim_one, expire_leases, submit_turns
 from tests.support.processing import message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.statements.claim import CLAIM
-from turnstile.worker.session_lock import SessionLock
 
 
 class LosingClaims:
@@ -46,7 +46,7 @@ async def test_an_end_at_the_claim_is_reported_though_its_answer_is_lost(
     await database.fetch(
         "UPDATE turns SET crashes = %(crashes)s WHERE status = 'RUNNING'", {"crashes": queue.max_crashes - 1}
     )
-    losing, lock = LosingClaims(database), SessionLock(settings)
+    losing, lock = LosingClaims(database), OwnSessionLock(settings)
 
     with processing(settings, cast("Database", losing), lock, "worker-b") as processor, capture_logs() as said:
         await processor.process(message_about(uuid4()))

@@ -11,6 +11,7 @@ import structlog.testing
 from tests.support.claiming import fail_next
 from tests.support.factories import make_submission
 from tests.support.processing import message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
@@ -28,7 +29,7 @@ def queue() -> QueueSettings:
 
 @pytest.fixture
 async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
-    opened = SessionLock(settings)
+    opened = OwnSessionLock(settings)
     yield opened
     await opened.close()
 

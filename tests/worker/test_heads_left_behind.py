@@ -10,6 +10,7 @@ import pytest
 from tests.support.claiming import submit_turns
 from tests.support.factories import make_submission
 from tests.support.processing import message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
@@ -50,7 +51,7 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture
 async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
-    opened = SessionLock(settings)
+    opened = OwnSessionLock(settings)
     yield opened
     await opened.close()
 

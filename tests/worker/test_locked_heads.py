@@ -10,6 +10,7 @@ from tests.support.claiming import statuses, submit_turns
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from tests.support.processing import Noting, message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from tests.support.row_locks import HANGS, sitting
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
@@ -49,7 +50,7 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture
 async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
-    opened = SessionLock(settings)
+    opened = OwnSessionLock(settings)
     yield opened
     await opened.close()
 

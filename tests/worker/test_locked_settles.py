@@ -15,6 +15,7 @@ from tests.support.claiming import claim_sessions, outcomes, statuses, submit_tu
 from tests.support.factories import make_submission, make_terms
 from tests.support.probes import until
 from tests.support.processing import message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from tests.support.row_locks import HANGS
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.config.queue_settings import QueueSettings
@@ -39,7 +40,7 @@ def queue() -> QueueSettings:
 
 @pytest.fixture
 async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
-    opened = SessionLock(settings)
+    opened = OwnSessionLock(settings)
     yield opened
     await opened.close()
 

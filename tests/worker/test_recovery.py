@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from tests.support.factories import make_claim, make_submission
 from tests.support.probes import until
 from tests.support.processing import message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler, Turn
@@ -121,7 +122,7 @@ class Ward:
 
 @pytest.fixture
 async def ward(settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ward]:
-    lock = SessionLock(settings)
+    lock = OwnSessionLock(settings)
     ward = Ward(settings, database)
     quick = settings.model_copy(
         update={"relay_tick_seconds": 0.05, "concurrency": SLOTS, "lease_seconds": 60.0, "tenant_slots": 3}

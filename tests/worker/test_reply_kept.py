@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.factories import make_submission
 from tests.support.processing import message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
@@ -39,7 +40,7 @@ class Meddling:
 
 @pytest.fixture
 async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
-    opened = SessionLock(settings)
+    opened = OwnSessionLock(settings)
     yield opened
     await opened.close()
 

@@ -10,6 +10,7 @@ import pytest
 from tests.support.claiming import submit_turns
 from tests.support.probes import until
 from tests.support.processing import message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler, Turn
@@ -42,7 +43,7 @@ class Counting:
 
 @pytest.fixture
 async def lock(settings: Settings) -> AsyncIterator[Counting]:
-    opened = SessionLock(settings.model_copy(update={"lease_seconds": 600.0}))
+    opened = OwnSessionLock(settings.model_copy(update={"lease_seconds": 600.0}))
     yield Counting(opened)
     await opened.close()
 

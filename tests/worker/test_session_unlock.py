@@ -1,6 +1,5 @@
 """Giving a session lock back when Redis answers badly: it is tried, once, and nothing is claimed to be known."""
 
-import time
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
@@ -8,7 +7,11 @@ import pytest
 import redis.asyncio
 
 from tests.producer.api.cable import Cable, cable_to
+from tests.support.redis_hands import OwnSessionLock
 from tests.support.stacks.stack import Stack
+from turnstile.backends.circuit_breaker import Circuit
+from turnstile.backends.redis.connect import connect
+from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock, name_lock
@@ -36,7 +39,7 @@ async def cable(stack: Stack) -> AsyncIterator[Cable]:
 @pytest.fixture
 async def lock(settings: Settings, cable: Cable) -> AsyncIterator[SessionLock]:
     """A hand on Redis that reaches it through the cable."""
-    opened = SessionLock(settings.model_copy(update={"redis_url": f"redis://127.0.0.1:{cable.port}"}))
+    opened = OwnSessionLock(settings.model_copy(update={"redis_url": f"redis://127.0.0.1:{cable.port}"}))
     yield opened
     await opened.close()
 
@@ -59,14 +62,21 @@ def theirs(settings: Settings) -> LockedSession:
 
 
 async def test_a_release_is_tried_although_the_circuit_is_open(
-    lock: SessionLock, ours: LockedSession, keys: redis.asyncio.Redis
+    settings: Settings, cable: Cable, ours: LockedSession, theirs: LockedSession, keys: redis.asyncio.Redis
 ) -> None:
     """The lock would turn away every wake-up of its session for a lease."""
+    for_long = Circuit(first_pause_seconds=600.0, longest_pause_seconds=600.0)
+    client = connect(f"redis://127.0.0.1:{cable.port}", settings.redis_timeout_seconds)
+    lock = SessionLock(settings, Guarded("lock", client, settings.redis_timeout_seconds, circuit=for_long))
     await lock.acquire(ours)
-    lock._circuit.failed(time.monotonic())
+    await cable.cut()
+    assert await lock.acquire(theirs) is Guard.UNANSWERED
+    await cable.plug_in()
 
+    assert await lock.acquire(theirs) is Guard.UNGUARDED
     assert await lock.release(ours) is Release.RELEASED
     assert not await keys.exists(ours.key)
+    await client.aclose()
 
 
 async def test_a_release_that_reaches_no_redis_tells_nothing(

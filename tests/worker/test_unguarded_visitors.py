@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.claiming import claim_one, settle_one, submit_turns
 from tests.support.processing import Noting, message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
@@ -26,14 +27,14 @@ def queue() -> QueueSettings:
 @pytest.fixture
 async def no_lock(settings: Settings) -> AsyncIterator[SessionLock]:
     """With Redis away."""
-    opened = SessionLock(settings.model_copy(update={"redis_url": NOWHERE}))
+    opened = OwnSessionLock(settings.model_copy(update={"redis_url": NOWHERE}))
     yield opened
     await opened.close()
 
 
 @pytest.fixture
 async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
-    opened = SessionLock(settings)
+    opened = OwnSessionLock(settings)
     yield opened
     await opened.close()
 

@@ -12,6 +12,7 @@ from tests.conftest import sqs_client
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from tests.support.processing import message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -47,7 +48,7 @@ class Vanished:
 
 @pytest.fixture
 async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
-    opened = SessionLock(settings)
+    opened = OwnSessionLock(settings)
     yield opened
     await opened.close()
 

@@ -13,6 +13,7 @@ import pytest
 from tests.support.factories import make_submission
 from tests.support.probes import stand_still, until
 from tests.support.processing import message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler, Turn
@@ -22,7 +23,6 @@ from turnstile.worker import handling
 from turnstile.worker.attempt.outcome import StopReason
 from turnstile.worker.kept_alive import Kept
 from turnstile.worker.processor import Processor
-from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import QUICK_SECONDS, Slots
 
 FOR_EVER = 600.0
@@ -115,7 +115,7 @@ class Room:
 async def room(settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
     monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", FOR_EVER)
     settings = settings.model_copy(update={"cancel_grace_seconds": 0.05})
-    lock = SessionLock(settings)
+    lock = OwnSessionLock(settings)
     slots = Slots(1)
     room = Room(settings, database, slots)
     with processing(
@@ -222,7 +222,7 @@ async def test_the_turns_of_a_hold_that_goes_on_say_nothing_of_places_that_come_
 
 
 async def test_after_a_session_was_put_off_nothing_is_taken_in_ahead(settings: Settings, database: Database) -> None:
-    slots, lock = Slots(64), SessionLock(settings)
+    slots, lock = Slots(64), OwnSessionLock(settings)
     capped = settings.model_copy(update={"tenant_slots": 1})
     going_on = asyncio.Event()
 

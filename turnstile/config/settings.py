@@ -79,7 +79,7 @@ class Settings(BaseSettings):
     slots while no other tenant has turns for this worker, else three quarters at most
     ([how](adr/0062-fair-shares-of-the-slots.md))."""
     memory_connections: Annotated[int, Field(ge=1, le=1000)] = 20
-    """Connections of a process's `ctx.memory` to Redis (H9). Histories and events have their own, without a bound."""
+    """Calls of a process to the memory's Redis at a time (H9): `ctx.memory`, histories and events. Each has a connection."""
     redis_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]{0,64}$")] = ""
     """Put before every Redis key."""
 

@@ -1,55 +1,41 @@
 """Change events of a session's memory: told by the scripts, on one channel for each session (H4). Hints, never work (G36)."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 
 import structlog
-from redis.exceptions import RedisError
 
+from turnstile.backends.redis.client import OUTAGES
+from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.subscribe import Channels, Heard, hear
 from turnstile.memory.interface import MemoryChange
-
-QUIET_SECONDS = 5.0
-"""After so long without a word the connection is asked for a sign of life; after as long again it is given up. A Redis that has
-vanished without a word (a host, a path through a network) would be listened to for ever."""
 
 log = structlog.get_logger("turnstile.memory")
 
 
 @asynccontextmanager
-async def subscribed(redis: Any, channel: str) -> AsyncIterator[AsyncIterator[MemoryChange]]:
-    """The changes from now on; an empty run of them if Redis is away."""
-    subscription = redis.pubsub()
-    try:
-        yield _changes(subscription if await _joined(subscription, channel) else None)
-    finally:
-        await subscription.aclose()
-
-
-async def _joined(subscription: Any, channel: str) -> bool:
-    try:
-        await subscription.subscribe(channel)
-    except (RedisError, OSError) as error:
-        log.info("memory.not_subscribed", error=f"{type(error).__name__}: {error}")
-        return False
-    return True
-
-
-async def _changes(subscription: Any) -> AsyncIterator[MemoryChange]:
-    asked = False
-    while subscription is not None:
+async def subscribed(redis: Guarded, channel: str) -> AsyncIterator[AsyncIterator[MemoryChange]]:
+    """The changes from now on, until the connection is lost; an empty run of them if Redis is away."""
+    async with aclosing(hear(redis, Channels(channel))) as heard:
         try:
-            message = await subscription.get_message(timeout=QUIET_SECONDS)
-            if message is None and asked:
-                raise ConnectionError("no sign of life")
-            if asked := message is None:
-                await subscription.ping()
-        except (RedisError, OSError) as error:
-            log.info("memory.subscription_lost", error=f"{type(error).__name__}: {error}")
-            return
-        if message is not None and message["type"] == "message" and (change := _read(message["data"])) is not None:
-            yield change
+            async with asyncio.timeout(redis.timeout_seconds):
+                # That the subscription has begun.
+                await anext(heard)
+        except OUTAGES as error:
+            log.info("memory.not_subscribed", error=f"{type(error).__name__}: {error}")
+        # Of a generator that has failed there is no more to come.
+        yield _changes(heard)
+
+
+async def _changes(heard: AsyncGenerator[Heard, None]) -> AsyncIterator[MemoryChange]:
+    try:
+        async for one in heard:
+            if one.text is not None and (change := _read(one.text)) is not None:
+                yield change
+    except OUTAGES as error:
+        log.info("memory.subscription_lost", error=f"{type(error).__name__}: {error}")
 
 
 def _read(text: str) -> MemoryChange | None:

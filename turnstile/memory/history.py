@@ -15,6 +15,7 @@ from typing import assert_never
 import structlog
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 from turnstile.memory.history_cache import HistoryCache, Missing
 from turnstile.memory.history_entry import MAX_CONTENT_BYTES, Entry, to_message, to_text
@@ -35,18 +36,17 @@ log = structlog.get_logger("turnstile.history")
 class History:
     """Reads and continues the histories of sessions, for one process."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(self, settings: Settings, database: Database, redis: Guarded) -> None:
         self._database = database
         self._depth = settings.history_messages
-        self._cache = HistoryCache(settings)
+        self._cache = HistoryCache(settings, redis)
         self._flights: dict[tuple[str, str, HistoryVersion], Flight] = {}
         self._appends: dict[tuple[str, str], asyncio.Task[None]] = {}
 
-    async def close(self) -> None:
-        """Breaks off what is being built, and closes the connections to Redis."""
+    def close(self) -> None:
+        """Breaks off what is being built."""
         for under_way in (*self._flights.values(), *self._appends.values()):
             under_way.cancel()
-        await self._cache.close()
 
     async def read(self, tenant_id: str, session_id: str, version: HistoryVersion, limit: int) -> list[Message]:
         """The last `limit` messages of the session as of `version`, oldest first. Raises DatabaseUnavailableError."""

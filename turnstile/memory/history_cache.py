@@ -7,23 +7,18 @@ Nothing depends on it. An entry is only ever answered for the version that is as
 replica that lags behind or of another life of the database costs a query; and as of one version a history never changes, so
 whoever writes an entry writes the same. What the scripts see to is that newer entries are not overwritten by older ones.
 
-Calls that are made at the same moment share a round trip. One command that is refused (out of memory, a read-only replica)
-fails alone; only where nobody answers is Redis away, and then it is left alone for a while.
+Calls that are made at the same moment share a round trip.
 """
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import structlog
-from redis.exceptions import RedisError
 
 from turnstile.backends.batcher import Batcher
-from turnstile.backends.circuit_breaker import Circuit
-from turnstile.backends.redis.batch import NodeAwayError
-from turnstile.backends.redis.connect import connect, leave_demoted
+from turnstile.backends.redis.client import Command, script
+from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 from turnstile.memory.history_entry import Entry, decode, encode_claim, encode_header, encode_message
 from turnstile.turn.conversation import HistoryVersion, StoredMessage
@@ -97,32 +92,20 @@ class Missing(StrEnum):
 _MISSING = {1: Missing.OURS_TO_REBUILD, 0: Missing.BEING_REBUILT, -1: Missing.BEHIND}
 
 
-@dataclass(frozen=True, slots=True)
-class _Command:
-    script: str
-    keys: tuple[str, ...]
-    arguments: tuple[str | int, ...]
-
-
 class HistoryCache:
     """The entries of all sessions. No call raises, and none waits longer than Redis is waited for."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._redis = connect(settings.memory_redis, settings.redis_timeout_seconds)
+    def __init__(self, settings: Settings, redis: Guarded) -> None:
+        self._redis = redis
         self._prefix = settings.redis_prefix
         self._limit = settings.history_messages
         self._milliseconds = int(settings.history_ttl_seconds * 1000)
-        self._circuit = Circuit()
         self._run = Batcher(self._run_many, limit=BATCH)
-
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._redis.aclose()
 
     async def load(self, tenant_id: str, session_id: str, version: HistoryVersion, limit: int) -> Entry | Missing:
         """The entry as of `version`, with its last `limit` messages."""
         arguments = (version.seq, encode_claim(version), limit, int(REBUILD_SECONDS * 1000))
-        answer = await self._run(_Command(LOAD, self._keys(tenant_id, session_id), arguments))
+        answer = await self._run(script(LOAD, self._keys(tenant_id, session_id), *arguments))
         if not isinstance(answer, list):
             return Missing.AWAY if answer is None else _MISSING[answer]
         try:
@@ -137,7 +120,7 @@ class HistoryCache:
         header = encode_header(version, whole=entry.whole)
         elements = map(encode_message, entry.messages)
         keys = self._keys(tenant_id, session_id)
-        await self._run(_Command(STORE, keys, (version.seq, self._milliseconds, header, *elements)))
+        await self._run(script(STORE, keys, version.seq, self._milliseconds, header, *elements))
 
     async def append(
         self,
@@ -151,28 +134,12 @@ class HistoryCache:
         key, _ = self._keys(tenant_id, session_id)
         elements = map(encode_message, messages)
         versions = (encode_claim(before), after.seq, encode_claim(after))
-        await self._run(_Command(APPEND, (key,), (*versions, self._milliseconds, self._limit, *elements)))
+        await self._run(script(APPEND, [key], *versions, self._milliseconds, self._limit, *elements))
 
     def _keys(self, tenant_id: str, session_id: str) -> tuple[str, str]:
         key = f"{self._prefix}history:session:{{{tenant_id}/{session_id}}}"
         return key, f"{key}:rebuild"
 
-    async def _run_many(self, commands: Sequence[_Command]) -> Sequence[Any]:
-        if not self._circuit.allows(time.monotonic()):
-            return [None] * len(commands)
-        pipeline = self._redis.pipeline(transaction=False)
-        for command in commands:
-            # EVAL, not EVALSHA: the server keeps the compiled script either way, and there is no NOSCRIPT to handle.
-            pipeline.eval(command.script, len(command.keys), *command.keys, *command.arguments)
-        try:
-            answers = await pipeline.execute(raise_on_error=False)
-        except (RedisError, OSError) as error:
-            self._circuit.failed(time.monotonic())
-            log.warning("history.redis_away", error=f"{type(error).__name__}: {error}", sessions=len(commands))
-            return [None] * len(commands)
-        self._circuit.succeeded()
-        refused = [answer for answer in answers if isinstance(answer, RedisError)]
-        if refused and not isinstance(refused[0], NodeAwayError):
-            leave_demoted(self._redis, refused[0])
-            log.warning("history.redis_refuses", error=f"{type(refused[0]).__name__}: {refused[0]}", calls=len(refused))
-        return [None if isinstance(answer, RedisError) else answer for answer in answers]
+    async def _run_many(self, commands: Sequence[Command]) -> Sequence[Any]:
+        answers = await self._redis.run(commands) or [None] * len(commands)
+        return [None if isinstance(answer, Exception) else answer for answer in answers]

@@ -3,19 +3,14 @@
 Nothing here may be relied upon to be there: what is durable is behind it in Postgres, all else may vanish.
 """
 
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import structlog
-from redis.exceptions import RedisError, ResponseError
-
-from turnstile.backends.circuit_breaker import Circuit
-from turnstile.backends.redis.batch import NodeAwayError
-from turnstile.backends.redis.connect import connect, connect_listener, leave_demoted
+from turnstile.backends.redis.client import script
+from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 from turnstile.errors import SupersededError
 from turnstile.memory import context_scripts, item_scripts
@@ -41,8 +36,6 @@ NO_ROOM = -1
 """In place of a version: the session holds as many items as it may."""
 CONFLICT = 0
 """In place of a version: the item's was not the expected one."""
-
-log = structlog.get_logger("turnstile.memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +84,19 @@ class Step:
 
 
 class ItemCache:
-    """All Redis calls about items and contexts. One for a process; its sessions share connections and circuit."""
+    """All Redis calls about items and contexts. One for a process."""
 
-    def __init__(self, settings: Settings, pressure: Callable[[], Pressure] = lambda: Pressure.NONE) -> None:
-        self._redis: Any = connect(
-            settings.memory_redis, settings.redis_timeout_seconds, max_connections=settings.memory_connections
-        )
-        # A subscription has its connection to itself, for as long as it lasts.
-        self._subscribing = connect_listener(settings.memory_redis, settings.redis_timeout_seconds)
+    def __init__(
+        self, settings: Settings, redis: Guarded, pressure: Callable[[], Pressure] = lambda: Pressure.NONE
+    ) -> None:
+        self._redis = redis
         self._prefix = settings.redis_prefix
-        self._circuit = Circuit()
         self._pressure = pressure
 
     @property
     def pressure(self) -> Pressure:
         """How full Redis is, as the memory watch saw it last."""
         return self._pressure()
-
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._redis.aclose()
-        await self._subscribing.aclose()
 
     def session(self, tenant_id: str, session_id: str, fence: int) -> SessionKeys:
         """The keys of a session's memory."""
@@ -196,32 +181,11 @@ class ItemCache:
 
     def changes(self, session: SessionKeys) -> AbstractAsyncContextManager[AsyncIterator[MemoryChange]]:
         """What happens to the session's memory from now on."""
-        return subscribed(self._subscribing, session.channel)
+        return subscribed(self._redis, session.channel)
 
-    async def _run(self, script: str, session: SessionKeys, *arguments: str | int) -> Any:
-        if not self._circuit.allows(time.monotonic()):
-            return None
-        try:
-            # EVAL, not EVALSHA: the server keeps the compiled script either way, and there is no NOSCRIPT to handle.
-            answer = await self._redis.eval(
-                script, len(session.keys), *session.keys, session.channel, *map(str, arguments)
-            )
-        except ResponseError as error:
-            # It is there and refuses: out of memory, read-only, loading.
-            log.warning("memory.redis_refused", error=str(error))
-            leave_demoted(self._redis, error)
-            return None
-        except NodeAwayError:
-            # One of several, which is left alone for a while; the others are not.
-            return None
-        except (RedisError, OSError) as error:
-            if not self._circuit.is_open:
-                # Once an outage: a handler may ask in a loop.
-                log.warning("memory.redis_away", error=f"{type(error).__name__}: {error}")
-            self._circuit.failed(time.monotonic())
-            return None
-        self._circuit.succeeded()
-        return answer
+    async def _run(self, text: str, session: SessionKeys, *arguments: str | int) -> Any:
+        answers = await self._redis.run([script(text, session.keys, session.channel, *arguments)])
+        return None if answers is None or isinstance(answers[0], Exception) else answers[0]
 
 
 def _found(answer: list[str] | None) -> Found | None:

@@ -9,13 +9,10 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
-from redis.exceptions import RedisError
 
-from turnstile.backends.redis.connect import connect
-from turnstile.config.settings import Settings
+from turnstile.backends.redis.guarded import Guarded
 from turnstile.memory.kinds import Pressure
 from turnstile.memory.pressure import judge
 
@@ -50,15 +47,11 @@ class MemoryHealth:
 class MemoryWatch:
     """Looks every few seconds. `pressure` and `health` are what it saw last."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._redis = connect(settings.memory_redis, settings.redis_timeout_seconds)
+    def __init__(self, redis: Guarded) -> None:
+        self._redis = redis
         self.pressure = Pressure.NONE
         self.health: MemoryHealth | None = None
         """None: it did not answer."""
-
-    async def close(self) -> None:
-        """Closes the connection."""
-        await self._redis.aclose()
 
     async def run(self, stopping: asyncio.Event, *, every_seconds: float = EVERY_SECONDS) -> None:
         """Looks again and again until `stopping`. No failure ends it, and none of it reaches what runs beside it."""
@@ -81,21 +74,18 @@ class MemoryWatch:
 
     async def _ask(self) -> MemoryHealth | None:
         began = time.monotonic()
-        try:
-            facts: dict[str, Any] = await self._redis.info()
-        except (RedisError, OSError):
+        if (facts := await self._redis.info()) is None:
             return None
         return MemoryHealth(
             response_seconds=time.monotonic() - began,
-            # Managed ones leave out what is the provider's own affair.
-            used_bytes=facts.get("used_memory", 0),
-            max_bytes=facts.get("maxmemory", 0),
-            clients=facts.get("connected_clients", 0),
-            operations=facts.get("total_commands_processed", 0),
-            hits=facts.get("keyspace_hits", 0),
-            misses=facts.get("keyspace_misses", 0),
-            evicted=facts.get("evicted_keys", 0),
-            expired=facts.get("expired_keys", 0),
+            used_bytes=facts["used_memory"],
+            max_bytes=facts["maxmemory"],
+            clients=facts["connected_clients"],
+            operations=facts["total_commands_processed"],
+            hits=facts["keyspace_hits"],
+            misses=facts["keyspace_misses"],
+            evicted=facts["evicted_keys"],
+            expired=facts["expired_keys"],
         )
 
     def _note(self, now: Pressure, health: MemoryHealth) -> None:

@@ -9,19 +9,14 @@ it what he needs is given the end of the turn from Postgres (`producer.watch.tur
 Each append also publishes a hint on a channel of the key's name. Hints get lost; readers look for themselves, too.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import structlog
-from redis.exceptions import RedisError
-
 from turnstile.backends.batcher import Batcher
-from turnstile.backends.circuit_breaker import Circuit
-from turnstile.backends.redis.batch import NodeAwayError
-from turnstile.backends.redis.connect import connect, leave_demoted
+from turnstile.backends.redis.client import script
+from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 from turnstile.streaming.event import EventId, EventKind, Saying, TurnEvent
 
@@ -59,8 +54,6 @@ redis.call('PUBLISH', KEYS[1], ARGV[5])
 return 'appended'
 """
 
-log = structlog.get_logger("turnstile.events")
-
 
 class Appended(StrEnum):
     """What became of an append."""
@@ -85,15 +78,10 @@ class Append:
 class EventWriter:
     """A worker's hand on the streams of its turns; appends of the same moment share a round trip."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._redis = connect(settings.memory_redis, settings.redis_timeout_seconds)
+    def __init__(self, settings: Settings, redis: Guarded) -> None:
+        self._redis = redis
         self._milliseconds = int(settings.events_ttl_seconds * 1000)
-        self._circuit = Circuit()
         self.append: Batcher[Append, Appended] = Batcher(self._append_many, limit=APPEND_BATCH)
-
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._redis.aclose()
 
     async def _append_many(self, appends: Sequence[Append]) -> Sequence[Appended]:
         answers: list[Appended] = []
@@ -102,12 +90,9 @@ class EventWriter:
         return answers
 
     async def _call(self, appends: Sequence[Append]) -> Sequence[Appended]:
-        if not self._circuit.allows(time.monotonic()):
-            return [Appended.AWAY] * len(appends)
-        pipeline = self._redis.pipeline(transaction=False)
-        for append in appends:
-            pipeline.eval(APPEND, 1, append.key, *_arguments(append, self._milliseconds))
-        answers = await _execute(self._redis, pipeline, self._circuit, "events.write_failed")
+        answers = await self._redis.run(
+            [script(APPEND, [append.key], *_arguments(append, self._milliseconds)) for append in appends]
+        )
         if answers is None:
             return [Appended.AWAY] * len(appends)
         return [Appended.AWAY if isinstance(answer, Exception) else Appended(answer) for answer in answers]
@@ -125,42 +110,21 @@ class Reading:
 class EventReader:
     """An API process's hand on the streams; reads of the same moment share a round trip, on one connection."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._redis = connect(settings.memory_redis, settings.redis_timeout_seconds)
-        self._circuit = Circuit()
+    def __init__(self, redis: Guarded) -> None:
+        self._redis = redis
         self.read: Batcher[Reading, list[TurnEvent] | None] = Batcher(self._read_many, limit=READ_BATCH)
         """Up to PAGE events; None if Redis is away."""
 
-    async def close(self) -> None:
-        """Closes the connection."""
-        await self._redis.aclose()
-
     async def _read_many(self, readings: Sequence[Reading]) -> Sequence[list[TurnEvent] | None]:
-        if not self._circuit.allows(time.monotonic()):
-            return [None] * len(readings)
-        pipeline = self._redis.pipeline(transaction=False)
-        for reading in readings:
-            pipeline.xrange(reading.key, "-" if reading.after is None else f"({reading.after}", "+", count=PAGE)
-        answers = await _execute(self._redis, pipeline, self._circuit, "events.read_failed")
+        answers = await self._redis.run(
+            [
+                ("XRANGE", reading.key, "-" if reading.after is None else f"({reading.after}", "+", "COUNT", PAGE)
+                for reading in readings
+            ]
+        )
         if answers is None:
             return [None] * len(readings)
         return [None if isinstance(answer, Exception) else [_event(*entry) for entry in answer] for answer in answers]
-
-
-async def _execute(client: Any, pipeline: Any, circuit: Circuit, complaint: str) -> list[Any] | None:
-    try:
-        # A key of another type fails alone, and is no outage.
-        answers: list[Any] = await pipeline.execute(raise_on_error=False)
-    except (RedisError, OSError) as error:
-        circuit.failed(time.monotonic())
-        log.warning(complaint, error=f"{type(error).__name__}: {error}")
-        return None
-    circuit.succeeded()
-    refused = next((answer for answer in answers if isinstance(answer, Exception)), None)
-    if refused is not None and not isinstance(refused, NodeAwayError):
-        log.warning(complaint, error=f"{type(refused).__name__}: {refused}")
-        leave_demoted(client, refused)
-    return answers
 
 
 def _as_many_as_fit(appends: Sequence[Append]) -> Sequence[Append]:
@@ -180,5 +144,6 @@ def _arguments(append: Append, milliseconds: int) -> list[Any]:
     return [first.id.fence, first.id.n, mode, milliseconds, last.saying.kind.value, *sayings]
 
 
-def _event(entry_id: str, fields: dict[str, str]) -> TurnEvent:
+def _event(entry_id: str, words: Sequence[str]) -> TurnEvent:
+    fields = dict(zip(words[::2], words[1::2], strict=True))
     return TurnEvent(EventId.parse(entry_id), Saying(EventKind(fields["kind"]), fields["data"]))

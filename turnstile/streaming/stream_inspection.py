@@ -1,10 +1,8 @@
 """The highest fence that the streams of events have seen, for operators."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from redis.exceptions import RedisError
-
+from turnstile.backends.redis.client import OUTAGES, RedisClient, raise_first, script
 from turnstile.backends.redis.connect import connect
 from turnstile.backends.redis.ping import OPERATOR_TIMEOUT_SECONDS, RedisUnreachableError
 from turnstile.config.settings import Settings
@@ -23,26 +21,24 @@ async def highest_fence(settings: Settings, most: int) -> int:
 
     Goes through the key space in small steps, as SCAN does. Raises RedisUnreachableError.
     """
-    client: Any = connect(settings.memory_redis, timeout_seconds=OPERATOR_TIMEOUT_SECONDS)
+    client = connect(settings.memory_redis, timeout_seconds=OPERATOR_TIMEOUT_SECONDS)
     highest = 0
     try:
         keys: list[str] = []
-        async for key in client.scan_iter(match=match_streams(settings.redis_prefix), count=1000):
+        async for key in client.scan(match_streams(settings.redis_prefix)):
             keys.append(key)
             if len(keys) == most:
                 break
         for start in range(0, len(keys), BATCH):
             highest = max(highest, await _highest_of(client, keys[start : start + BATCH]))
-    except (RedisError, OSError) as error:
+    except OUTAGES as error:
         raise RedisUnreachableError(f"{type(error).__name__}: {error}") from error
     finally:
         await client.aclose()
     return highest
 
 
-async def _highest_of(client: Any, keys: Sequence[str]) -> int:
-    pipeline = client.pipeline(transaction=False)
-    for key in keys:
-        pipeline.eval(LAST_ID, 1, key)
+async def _highest_of(client: RedisClient, keys: Sequence[str]) -> int:
+    answers = raise_first(await client.run([script(LAST_ID, [key]) for key in keys]))
     # None: it has expired since.
-    return max((EventId.parse(last).fence for last in await pipeline.execute() if last is not None), default=0)
+    return max((EventId.parse(last).fence for last in answers if last is not None), default=0)

@@ -35,11 +35,10 @@ class Emission:
             await asyncio.wait({self._quiet}, timeout=most_seconds)
 
     async def close(self) -> None:
-        """Lets out what was settled a moment ago, within a bound, and closes the connections."""
+        """Lets out what was settled a moment ago, within a bound."""
         await self.finish(LAST_CALL_SECONDS)
         for emitter in list(self._speaking):
             emitter.fall_silent()
-        await self._writer.close()
 
     def _note(self, emitter: Emitter, speaks: bool) -> None:
         if speaks:

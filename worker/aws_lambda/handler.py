@@ -18,6 +18,7 @@ import structlog
 from turnstile.backends.postgres.database import Database
 from turnstile.config import logs
 from turnstile.config.load_settings import load
+from turnstile.config.redis_clients import RedisClients
 from turnstile.config.secret_settings import read_secrets
 from turnstile.config.settings import Settings
 from turnstile.config.unknown_variables import describe_unknown_variables
@@ -116,6 +117,8 @@ class Function:
                 settings.database_url, "turnstile-lambda", size=DATABASE_CONNECTIONS, pinned=True, first=ADVANCE
             )
             await stack.enter_async_context(database)
+            redis = RedisClients.open(settings)
+            stack.push_async_callback(redis.close)
             container = Container(
                 settings=settings,
                 handler=self._handler,
@@ -123,13 +126,14 @@ class Function:
                 queues=self._queues,
                 address=await self._queues.find(settings.queue),
                 database=database,
-                lock=SessionLock(settings),
-                history=History(settings, database),
-                memory=ItemCache(settings),
-                emission=Emission(settings, EventWriter(settings)),
+                redis=redis,
+                lock=SessionLock(settings, redis.lock),
+                history=History(settings, database, redis.memory),
+                memory=ItemCache(settings, redis.memory),
+                emission=Emission(settings, EventWriter(settings, redis.memory)),
             )
-            for one in (container.lock, container.history, container.memory, container.emission):
-                stack.push_async_callback(one.close)
+            stack.callback(container.history.close)
+            stack.push_async_callback(container.emission.close)
             self._stack = stack.pop_all()
             self._container = container
         return container

@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from turnstile.backends.postgres.database import Database
+from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turnstile.handlers.handler import Handler
@@ -60,6 +61,7 @@ class Container:
     queues: MessageQueues
     address: QueueAddress
     database: Database
+    redis: RedisClients
     lock: SessionLock
     history: History
     memory: ItemCache
@@ -158,7 +160,9 @@ class Invocation:
 
     async def _work(self, messages: Sequence[ReceivedMessage]) -> None:
         self._heartbeat.start()
-        self._hints = asyncio.create_task(listen(self._with.settings, self._heartbeat.nudge), name="hints")
+        self._hints = asyncio.create_task(
+            listen(self._with.settings, self._with.redis.lock, self._heartbeat.nudge), name="hints"
+        )
         for message in messages:
             task = asyncio.create_task(self._serve(message))
             self._tasks.add(task)

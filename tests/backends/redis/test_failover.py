@@ -43,7 +43,7 @@ async def test_a_node_that_is_gone_for_good_fails_its_own_sessions_and_no_others
             assert guards == [Guard.UNANSWERED if lock.key in lost else Guard.LOCKED for lock in locks]
             assert extended == [Extension.UNKNOWN if lock.key in lost else Extension.EXTENDED for lock in locks]
             assert [versions is None for versions in written] == [lock.key in lost for lock in locks]
-            assert await hands.lock.ping() is True
+            assert await hands.redis.lock.ping() is True
 
 
 async def test_who_starts_while_a_node_is_gone_works_with_the_others(stack: Stack) -> None:
@@ -114,4 +114,4 @@ async def test_a_failover_costs_a_history_a_query_and_nothing_else(
         await until(read_without_a_query, within=60)
         await talk.exchange(reader.history, "two", "second")
         assert [one.content for one in await talk.read(reader.history)] == ["one", "first", "two", "second"]
-        await reader.history.close()
+        await reader.close()

@@ -11,6 +11,7 @@ import pytest
 from tests.contract.fleet_hands import settings_for
 from tests.support.fleet.falling_silent import FallingSilent, falling_silent
 from tests.support.probes import until
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.config.settings import Settings
 from turnstile.worker.session_lock import Extension, LockedSession, SessionLock, name_lock
 
@@ -41,7 +42,7 @@ def settings(cluster: FallingSilent) -> Settings:
 
 @pytest.fixture
 async def extender(settings: Settings) -> AsyncIterator[SessionLock]:
-    made = SessionLock(settings)
+    made = OwnSessionLock(settings)
     yield made
     await made.close()
 

@@ -29,7 +29,7 @@ def settings(settings: Settings) -> Settings:
 async def reader(settings: Settings, database: Database) -> AsyncIterator[Reader]:
     opened = Reader(settings, database)
     yield opened
-    await opened.history.close()
+    await opened.close()
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ async def other(settings: Settings, database: Database) -> AsyncIterator[Reader]
     """Another process."""
     opened = Reader(settings, database)
     yield opened
-    await opened.history.close()
+    await opened.close()
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ async def test_an_entry_of_a_process_that_keeps_less_is_not_taken_for_the_whole(
 
     assert await talk.read(newer.history, 2 * DEPTH) == await talk.table(2 * DEPTH)
     assert newer.asked == ["read"]
-    await newer.history.close()
+    await newer.close()
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def _count_pipelines(history: History) -> list[int]:
     run_many, counts = history._cache._run_many, list[int]()
 
     async def counted(commands: Any) -> Any:
-        assert {command.script for command in commands} == {LOAD}
+        assert {command[1] for command in commands} == {LOAD}
         counts.append(len(commands))
         return await run_many(commands)
 

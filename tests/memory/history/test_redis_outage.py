@@ -28,7 +28,7 @@ async def far(settings: Settings, database: Database, cable: Cable) -> AsyncIter
     """A process that reaches Redis through the cable."""
     opened = Reader(settings.model_copy(update={"redis_url": f"redis://127.0.0.1:{cable.port}"}), database)
     yield opened
-    await opened.history.close()
+    await opened.close()
 
 
 async def test_with_redis_away_a_history_costs_a_query(far: Reader, cable: Cable, talk: Conversation) -> None:

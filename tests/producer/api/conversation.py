@@ -10,13 +10,12 @@ import httpx
 
 from tests.producer.api.listening import Served, serving
 from tests.support.processing import message_about, processing
+from tests.support.redis_hands import OwnEventWriter, OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Context, Handler, Turn
-from turnstile.streaming.stream import EventWriter
 from turnstile.worker.attempt.emitters import Emission
 from turnstile.worker.processor import Processor
-from turnstile.worker.session_lock import SessionLock
 
 
 class Script:
@@ -89,8 +88,8 @@ async def conversing(
     settings: Settings, handler: Handler | None = None, *, served_by: Settings | None = None
 ) -> AsyncIterator[Conversation]:
     """All of it, on the real stack. The server may have settings of its own, for instance another way to Postgres."""
-    lock = SessionLock(settings)
-    emission = Emission(settings, EventWriter(settings))
+    lock = OwnSessionLock(settings)
+    emission = Emission(settings, OwnEventWriter(settings))
     async with (
         Database(settings.database_url, "worker", size=4, pinned=True) as database,
         serving(served_by or settings) as served,

@@ -178,6 +178,7 @@ def _intake(part: Part, settings: Any, plan: Plan) -> int:
 
 async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
     from turnstile.backends.postgres.database import Database
+    from turnstile.config.redis_clients import RedisClients
     from turnstile.message_queue import MessageQueues
     from turnstile.producer.app import HOT_CONNECTIONS
     from turnstile.producer.submit.intake import Intake
@@ -208,7 +209,8 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
     try:
         async with Database(settings.database_url, "turnstile-api", size=HOT_CONNECTIONS, pinned=True) as database:
             sending = WakeUpSending(queues, list(settings.queues_by_name))
-            intake = Intake(settings, Submitting(settings, database, sending), CancelHints(settings))
+            hints = CancelHints(settings, RedisClients.open(settings))
+            intake = Intake(settings, Submitting(settings, database, sending), hints)
             await asyncio.gather(*(submit(intake, *numbered) for numbered in enumerate(part.requests)))
             await intake.close()
     finally:

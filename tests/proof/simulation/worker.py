@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
@@ -19,12 +19,14 @@ from tests.proof.simulation.far_ends import RedisWire, carry_to_sqs
 from tests.proof.simulation.processes import Process
 from tests.proof.simulation.store import SimulatedDatabase
 from tests.proof.simulation.threads import start_thread
-from tests.support.fakes.lock import AsyncClient, FakeRedis
+from tests.support.fakes.lock import FakeClient as FakeRedisClient
+from tests.support.fakes.lock import FakeRedis
 from tests.support.fakes.queues import FakeClient, FakeMessageQueues, FakeSqs
 from tests.support.fakes.store import FakeDatabase
+from turnstile.backends.redis.guarded import Guarded
+from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
-from turnstile.memory.history import History
 from turnstile.memory.kinds import Pressure
 from turnstile.streaming.stream import Append, Appended
 from turnstile.worker.attempt.attempt import Attempt
@@ -53,11 +55,14 @@ class Backing:
         """A process's hand on SQS."""
         return FakeMessageQueues(self.settings, FakeClient(self.sqs, carry_to_sqs(process.wires["sqs"])))
 
-    def lock(self, process: Process) -> SessionLock:
-        """A process's hand on the session locks."""
-        lock = SessionLock(self.settings)
-        lock._redis = cast("Any", AsyncClient(self.redis, RedisWire(process.wires["redis"])))
-        return lock
+    def guarded(self, process: Process, name: str) -> Guarded:
+        """A process's hand on Redis."""
+        client = FakeRedisClient(self.redis, RedisWire(process.wires["redis"]))
+        return Guarded(name, client, self.settings.redis_timeout_seconds)
+
+    def redis_clients(self, process: Process) -> RedisClients:
+        """Both."""
+        return RedisClients(self.guarded(process, "lock"), self.guarded(process, "memory"))
 
 
 class SimulatedHeartbeat(Heartbeat):
@@ -90,7 +95,8 @@ class SimulatedHeartbeat(Heartbeat):
 
     async def _connect(self, stack: AsyncExitStack) -> Connections:
         backing, process = self._backing, self._process
-        return Connections(backing.database(process), backing.lock(process), backing.queues(process))
+        lock = SessionLock(backing.settings, backing.guarded(process, "lock"))
+        return Connections(backing.database(process), lock, backing.queues(process))
 
 
 class HandlerThreads:
@@ -128,11 +134,8 @@ class NoWatch:
         """Until `stopping`: who ends before has broken."""
         await stopping.wait()
 
-    async def close(self) -> None:
-        """Nothing to close."""
 
-
-async def _hear_nothing(settings: Settings, heed: Callable[[UUID], None]) -> None:
+async def _hear_nothing(settings: Settings, redis: Guarded, nudge: Callable[[UUID], None]) -> None:
     """Hints decide nothing: what they would make quicker must come right without them."""
     await asyncio.Event().wait()
 
@@ -146,30 +149,21 @@ class SilentEvents:
         answered.set_result(Appended.AWAY)
         return answered
 
-    async def close(self) -> None:
-        """Nothing is open."""
-
 
 @contextmanager
 def worker_parts(backing: Backing) -> Iterator[None]:
     """While it lasts, `worker.app` makes its parts of ours."""
     loop = backing.loop
 
-    def history(settings: Settings, database: Any) -> History:
-        made = History(settings, database)
-        made._cache._redis = cast("Any", AsyncClient(backing.redis, RedisWire(loop.current.process.wires["redis"])))
-        return made
-
     def leave(code: int) -> None:
         loop.current.process.die(code)
 
     parts = {
-        "SessionLock": lambda _: backing.lock(loop.current.process),
-        "History": history,
+        "RedisClients": SimpleNamespace(open=lambda _: backing.redis_clients(loop.current.process)),
         # The handlers of the simulation keep nothing, and there is no Redis to watch.
         "MemoryWatch": lambda _: NoWatch(),
         "listen": _hear_nothing,
-        "EventWriter": lambda _: SilentEvents(),
+        "EventWriter": lambda *_: SilentEvents(),
         "Heartbeat": lambda *arguments: SimulatedHeartbeat(backing, loop.current.process, *arguments),
         "in_own_thread": _at_once,
         "ThreadPoolExecutor": lambda *_: HandlerThreads(loop, loop.current.process),

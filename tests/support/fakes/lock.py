@@ -1,14 +1,14 @@
 """A stand-in for Redis under the real `worker.session_lock` and `memory.history_cache`: scripts, time to live, flush.
 
-The clients have the few methods that the product calls, so the real batching, circuit and handling of lost answers run on
-top of them. How a call travels is the caller's: `Direct` carries it out at once; the simulation's wire takes time and may
-lose it.
+The client runs the product's scripts, so the real batching, circuit and handling of lost answers run on top of it. How a
+call travels is the caller's: `Direct` carries it out at once; the simulation's wire takes time and may lose it.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from tests.support.fakes import history
+from turnstile.backends.redis.client import Command, RedisClient, Send
 from turnstile.worker.session_lock import ACQUIRE, EXTEND, RELEASE
 
 Recorder = Callable[[str, tuple[str, ...]], None]
@@ -161,49 +161,31 @@ class Direct:
         return execute()
 
 
-class _Pipeline:
-    def __init__(self, server: FakeRedis) -> None:
-        self._server = server
-        self._scripts: list[tuple[str, tuple[str, ...], tuple[Any, ...]]] = []
-
-    def eval(self, script: str, many_keys: int, *keys_and_args: Any) -> None:
-        """Queues a script."""
-        self._scripts.append((script, keys_and_args[:many_keys], keys_and_args[many_keys:]))
-
-    def _run(self) -> list[Any]:
-        return list(self._answers())
-
-    def _answers(self) -> Iterator[Any]:
-        for script, keys, args in self._scripts:
-            yield self._server.eval(script, keys, args)
-
-
-class _AsyncPipeline(_Pipeline):
-    def __init__(self, server: FakeRedis, carrier: Carrier) -> None:
-        super().__init__(server)
-        self._carrier = carrier
-
-    async def execute(self, *, raise_on_error: bool = True) -> Any:
-        """Sends what was queued."""
-        return await self._carrier.ask(self._run)
-
-
-class AsyncClient:
-    """What `SessionLock` and `HistoryCache` need of redis.asyncio.Redis."""
+class FakeClient(RedisClient):
+    """A client of it: scripts, and PING."""
 
     def __init__(self, server: FakeRedis, carrier: Carrier) -> None:
         self._server = server
         self._carrier = carrier
 
-    def pipeline(self, *, transaction: bool) -> _AsyncPipeline:
-        """Several scripts in one round trip."""
-        if transaction:
-            raise AssertionError("the product asks for no MULTI; this stand-in knows none")
-        return _AsyncPipeline(self._server, self._carrier)
+    async def run(self, commands: Sequence[Command]) -> list[Any]:
+        answers: list[Any] = await self._carrier.ask(lambda: [self._answer(*command) for command in commands])
+        return answers
 
-    async def ping(self) -> bool:
-        """PING"""
-        return bool(await self._carrier.ask(lambda: True))
+    def _answer(self, name: str | float, *words: Any) -> Any:
+        if name == "PING":
+            return True
+        script, keys, *rest = words
+        return self._server.eval(script, tuple(rest[:keys]), tuple(rest[keys:]))
+
+    async def primaries(self) -> list[Send]:
+        return [self.run]
+
+    def pubsub(self) -> Any:
+        raise AssertionError("nobody listens here")
+
+    def leave(self) -> None:
+        """There is no other server."""
 
     async def aclose(self) -> None:
         """Nothing is open."""

@@ -10,13 +10,14 @@ import pytest
 from tests.support.event_source import EventSource
 from tests.support.invoking import MakeFunction, rows, send_turns
 from tests.support.probes import until
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Context, Retry, Turn
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.message import decode
 from turnstile.worker.aws_lambda import invocation as lambda_invocation
-from turnstile.worker.session_lock import SessionLock, name_lock
+from turnstile.worker.session_lock import name_lock
 
 
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
@@ -63,7 +64,7 @@ async def test_a_session_that_another_worker_is_on_is_left_to_it(
     database: Database, queues: MessageQueues, settings: Settings, source: EventSource, function: MakeFunction
 ) -> None:
     """Its holder has been told to look once more; a message that came back would only be turned away again."""
-    lock = SessionLock(settings)
+    lock = OwnSessionLock(settings)
     held = name_lock(settings, "t", "a", "somebody")
     await lock.acquire(held)
     await send_turns(database, queues, settings, "a", "b")

@@ -10,7 +10,9 @@ import redis.asyncio
 
 from tests.support.beating import Beating, beats_on, lease_of
 from tests.support.probes import until
+from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -21,7 +23,7 @@ from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock
 async def test_a_lock_that_is_given_back_while_the_beat_is_under_way_is_not_taken_again(
     settings: Settings, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock = SessionLock(settings)
+    lock = OwnSessionLock(settings)
     ours = name_lock(settings, "t", "s", "ours")
     await lock.acquire(ours)
     loop = asyncio.get_running_loop()
@@ -132,11 +134,11 @@ async def test_the_connections_of_the_locks_are_not_closed_under_an_extension(
         seen.append("extended")
         return []
 
-    async def close(_: SessionLock) -> None:
+    async def close(_: Guarded) -> None:
         seen.append("closed")
 
     monkeypatch.setattr(SessionLock, "extend", extend)
-    monkeypatch.setattr(SessionLock, "close", close)
+    monkeypatch.setattr(Guarded, "close", close)
     beating = Beating(settings, queues, await queues.find(settings.queue))
     beating.heartbeat.start()
     beating.hold(turn, lock=LockedSession("key", "waiting", "token"))
@@ -151,7 +153,7 @@ async def test_the_connections_of_the_locks_are_not_closed_under_an_extension(
 
 
 async def _lock(settings: Settings) -> LockedSession:
-    lock, session_lock = name_lock(settings, "t", "s", "ours"), SessionLock(settings)
+    lock, session_lock = name_lock(settings, "t", "s", "ours"), OwnSessionLock(settings)
     await session_lock.acquire(lock)
     await session_lock.close()
     return lock

@@ -10,6 +10,7 @@ import pytest
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from tests.support.processing import message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from tests.support.row_locks import sitting
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -18,7 +19,6 @@ from turnstile.handlers.handler import Handler
 from turnstile.statements.submit import submit
 from turnstile.turn.message import WakeUp
 from turnstile.worker.database_retry import outlast
-from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.tenant_cap import LONGEST_PUT_OFF_SECONDS, Entry, TenantCap
 from turnstile.worker.slots.tenant_slots import LEAST_PUT_OFF_SECONDS, TenantSlots
 
@@ -159,7 +159,7 @@ async def test_with_the_database_away_the_message_is_not_done_with(door: Door) -
 async def test_a_session_that_is_held_here_is_not_put_off_before_one_that_waits(
     settings: Settings, database: Database
 ) -> None:
-    capped, lock = settings.model_copy(update={"tenant_slots": 1}), SessionLock(settings)
+    capped, lock = settings.model_copy(update={"tenant_slots": 1}), OwnSessionLock(settings)
     wanted = [make_submission(settings.queue, session) for session in ("a", "c")]
     await submit(database, wanted, net_seconds=NET_SECONDS)
     again, waits = make_submission(settings.queue, "a"), wanted[1]

@@ -1,32 +1,35 @@
 """How Redis is connected to: with short time-outs, and without redis-py's own retries. One server, sentinels or a cluster.
 
-A URL decides which (`backends.redis.url`). What comes of it is used alike: a single server and a primary that sentinels know are
-redis-py's own client, with nothing in between; for a cluster there is `backends.redis.cluster`, which has what is used of it.
+The URL says which (`backends.redis.url`).
 """
 
-import asyncio
 import re
 from typing import Any, assert_never
 
-import redis
 import redis.asyncio
 import redis.asyncio.sentinel
-from redis.asyncio.retry import Retry as AsyncRetry
+from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
+from redis.maint_notifications import MaintNotificationsConfig
 
+from turnstile.backends.redis.client import OUTAGES, RedisClient, Server
 from turnstile.backends.redis.cluster import Cluster
-from turnstile.backends.redis.pipeline import PipeliningRedis
-from turnstile.backends.redis.pools import frugal
 from turnstile.backends.redis.url import RedisKind, RedisUrl, read
 from turnstile.errors import CertificateRefusedError
 
-# redis-py would retry ten times with a five second time-out each: a minute, twice the life of a lock. None at all, because
-# whatever is asked twice here finds its own first answer, or can do without.
+MAX_CONNECTIONS = 10_000
+"""Of a pool: no bound. `backends.redis.guarded` bounds the calls, and each subscription has a connection of its own."""
 
 CHECK_SECONDS = 2.0
 """For the one look at a certificate, when a process starts."""
+
+_POOL: dict[str, Any] = {
+    "max_connections": MAX_CONNECTIONS,
+    # None for each answer: `Server` bounds the whole call.
+    "socket_timeout": None,
+    "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+}
 
 # The text, because redis-py keeps nothing else of what several nodes have answered. The first is the fault of the server, or of
 # somebody in between; the second has no TLS; the others are files of ours that are none.
@@ -36,93 +39,56 @@ _UNTRUSTED = re.compile(
     re.IGNORECASE,
 )
 
-_closing: set[asyncio.Task[None]] = set()
 
+def connect(url: str, timeout_seconds: float) -> RedisClient:
+    """A client for one event loop; it connects when it is first used.
 
-def connect(url: str, timeout_seconds: float, *, max_connections: int | None = None) -> redis.asyncio.Redis:
-    """A client for the event loop; connects when it is first used. With `max_connections`, calls wait for a free one (H9).
-
-    For a cluster it is a `backends.redis.cluster.Cluster`, which can do as much as the product asks for.
+    Text that is not UTF-8 has U+FFFD in place of what can't be read: anyone who reaches Redis may publish, and such a message
+    must not break the connection.
     """
-    return _connect(url, timeout_seconds, max_connections, {})
-
-
-def connect_listener(url: str, timeout_seconds: float) -> redis.asyncio.Redis:
-    """A client for subscriptions. Text that is not UTF-8 arrives with U+FFFD in place of what can't be read.
-
-    Anybody who reaches Redis may publish. With `connect` one such message would raise UnicodeDecodeError and break the
-    connection, and hints would be missed until there is another.
-    """
-    return _connect(url, timeout_seconds, None, {"encoding_errors": "replace"})
-
-
-def _connect(
-    url: str, timeout_seconds: float, max_connections: int | None, further: dict[str, Any]
-) -> redis.asyncio.Redis:
-    options = {**_timeouts(timeout_seconds), "retry": AsyncRetry(NoBackoff(), 0), "decode_responses": True, **further}
+    options = {
+        # redis-py would retry ten times with a five second time-out each: a minute, twice the life of a lock. Without any:
+        # whatever is asked twice here finds its own first answer, or can do without.
+        "retry": Retry(NoBackoff(), 0),
+        "socket_connect_timeout": timeout_seconds,
+        "decode_responses": True,
+        "encoding_errors": "replace",
+    }
     found = read(url)
     match found.kind:
         case RedisKind.CLUSTER:
-            shared = {**options, **found.options, **({"ssl": True} if found.tls else {})}
-            cluster: Any = Cluster(found.addresses, timeout_seconds, shared, max_connections)
-            return cluster  # type: ignore[no-any-return]
+            tls = {"ssl": True} if found.tls else {}
+            shared = {**options, **found.options, **tls, "socket_timeout": timeout_seconds}
+            return Cluster(found.addresses, timeout_seconds, shared)
         case RedisKind.SENTINEL:
-            return _behind_sentinels(found, timeout_seconds, options, max_connections)
-        case RedisKind.SINGLE if max_connections is None:
-            pool = frugal(redis.asyncio.ConnectionPool).from_url(url, **options)
+            return Server(_behind_sentinels(found, timeout_seconds, {**options, **_POOL}), timeout_seconds)
         case RedisKind.SINGLE:
-            waiting = {"max_connections": max_connections, "timeout": timeout_seconds}
-            pool = frugal(redis.asyncio.BlockingConnectionPool).from_url(url, **waiting, **options)
+            pool = redis.asyncio.ConnectionPool.from_url(url, **options, **_POOL)
+            return Server(pool, timeout_seconds)
         case _:
             assert_never(found.kind)
-    return PipeliningRedis.from_pool(pool)
-
-
-def leave_demoted(client: Any, error: BaseException) -> None:
-    """Takes leave of a server that refuses writes: it was the primary, and was failed over without breaking connections.
-
-    For whoever was answered `error`. Inside a script that refusal is an error like any other, so redis-py does not see it; and
-    behind a name or a load balancer the next connection leads to the new primary.
-    """
-    pool = getattr(client, "connection_pool", None)
-    if pool is None or "READONLY" not in str(error):
-        return
-    disconnected = pool.disconnect(inuse_connections=False)
-    if asyncio.iscoroutine(disconnected):
-        task = asyncio.get_running_loop().create_task(disconnected)
-        _closing.add(task)
-        task.add_done_callback(_closing.discard)
 
 
 async def check_certificate(setting: str, url: str) -> None:
-    """Raises CertificateRefusedError if the server shows no certificate that holds. Whatever else is wrong with it is an outage:
-    it may pass by itself, and is for those to find out who work with it."""
-    if not read(url).tls:
+    """Raises CertificateRefusedError if the server shows no certificate that holds. Any other failure is an outage, which may
+    pass by itself: it is left to the callers that use the server."""
+    found = read(url)
+    if not found.tls:
         return
-    client: Any = connect(url, CHECK_SECONDS)
-    watching = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
+    client = connect(url, CHECK_SECONDS)
+    # The sentinels too: redis-py keeps of their errors no more than that there were some.
+    sentinels = _make_sentinels(found, CHECK_SECONDS) if found.kind is RedisKind.SENTINEL else None
     try:
-        # The sentinels too: redis-py keeps of their errors no more than that there were some.
-        for each in (*(watching.sentinels if watching else ()), client):
+        for each in (*(sentinels.sentinels if sentinels else ()), client):
             try:
                 await each.ping()
-            except (RedisError, OSError) as error:
+            except OUTAGES as error:
                 if (reason := _UNTRUSTED.search(f"{error} {error.__cause__}")) is not None:
                     raise CertificateRefusedError(setting, reason["why"].strip(" .")) from error
     finally:
         await client.aclose()
-
-
-def _timeouts(seconds: float) -> dict[str, Any]:
-    return {"socket_timeout": seconds, "socket_connect_timeout": seconds}
-
-
-def _sentinel_timeouts(found: RedisUrl, seconds: float) -> dict[str, Any]:
-    # They are asked one after the other: all of them together no longer than Redis itself is waited for.
-    return {**_timeouts(seconds / len(found.addresses)), "decode_responses": True}
-
-
-# redis-py's own error describes each of its clients with all their settings, in one line of several thousand characters.
+        if sentinels:
+            await sentinels.aclose()
 
 
 class _Sentinels(redis.asyncio.sentinel.Sentinel):
@@ -130,6 +96,7 @@ class _Sentinels(redis.asyncio.sentinel.Sentinel):
         try:
             return await super().discover_master(service_name)
         except redis.asyncio.sentinel.MasterNotFoundError as error:
+            # redis-py's own error describes each client with all its settings, in one line of several thousand characters.
             raise RedisConnectionError(f"no sentinel names a primary for {service_name!r}") from error
 
 
@@ -139,32 +106,21 @@ class _SentinelPool(redis.asyncio.sentinel.SentinelConnectionPool):
         await self.sentinel_manager.aclose()
 
 
-class _BlockingSentinelPool(redis.asyncio.BlockingConnectionPool, _SentinelPool):
-    pass
-
-
-def _behind_sentinels(
-    found: RedisUrl, timeout_seconds: float, options: dict[str, Any], max_connections: int | None
-) -> redis.asyncio.Redis:
+def _make_sentinels(found: RedisUrl, timeout_seconds: float) -> Any:
+    # They are asked one after the other: all of them together take no longer than Redis itself.
+    seconds = timeout_seconds / len(found.addresses)
     asked = {
-        **_sentinel_timeouts(found, timeout_seconds),
-        "retry": AsyncRetry(NoBackoff(), 0),
+        "socket_timeout": seconds,
+        "socket_connect_timeout": seconds,
+        "decode_responses": True,
+        "retry": Retry(NoBackoff(), 0),
         **found.sentinel_options,
+        **({"ssl": True} if found.tls else {}),
     }
-    sentinel: Any = _Sentinels(  # type: ignore[no-untyped-call]
-        found.addresses, sentinel_kwargs={**asked, **({"ssl": True} if found.tls else {})}
+    return _Sentinels(found.addresses, sentinel_kwargs=asked)  # type: ignore[no-untyped-call]
+
+
+def _behind_sentinels(found: RedisUrl, timeout_seconds: float, options: dict[str, Any]) -> Any:
+    return _SentinelPool(  # type: ignore[no-untyped-call]
+        found.service, _make_sentinels(found, timeout_seconds), ssl=found.tls, **options, **found.options
     )
-    given = {**options, **found.options, "service_name": found.service, "sentinel_manager": sentinel}
-    connection = (
-        redis.asyncio.sentinel.SentinelManagedSSLConnection
-        if found.tls
-        else redis.asyncio.sentinel.SentinelManagedConnection
-    )
-    pool: Any
-    if max_connections is None:
-        pool = frugal(_SentinelPool)(connection_class=connection, **given)
-    else:
-        pool = frugal(_BlockingSentinelPool)(
-            connection_class=connection, max_connections=max_connections, timeout=timeout_seconds, **given
-        )
-    return PipeliningRedis.from_pool(pool)

@@ -1,7 +1,6 @@
 """Whether a Redis answers, for operators' commands."""
 
-from redis.exceptions import RedisError
-
+from turnstile.backends.redis.client import OUTAGES
 from turnstile.backends.redis.connect import connect
 from turnstile.errors import TurnstileError
 
@@ -18,7 +17,7 @@ async def ping(url: str) -> None:
     client = connect(url, timeout_seconds=OPERATOR_TIMEOUT_SECONDS)
     try:
         await client.ping()
-    except (RedisError, OSError) as error:
+    except OUTAGES as error:
         raise RedisUnreachableError(f"{type(error).__name__}: {error}") from error
     finally:
         await client.aclose()

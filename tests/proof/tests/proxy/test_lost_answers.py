@@ -14,11 +14,12 @@ from tests.proof.proxy.control import ProxyControl
 from tests.proof.tests.proxy.conftest import connect, through
 from tests.support.claiming import submit_turns
 from tests.support.processing import message_about, processing
+from tests.support.redis_hands import OwnSessionLock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.worker.session_lock import Extension, Guard, Release, SessionLock, name_lock
+from turnstile.worker.session_lock import Extension, Guard, Release, name_lock
 
 HANG_SECONDS = 20.0
 
@@ -198,7 +199,7 @@ async def test_a_set_whose_answer_is_lost_is_set(
 async def test_a_lock_whose_answer_is_lost_is_held_and_its_taker_goes_on_unguarded(
     proxy: ProxyControl, through_proxy: Settings, stack: Stack
 ) -> None:
-    lock, ours = SessionLock(through_proxy), name_lock(through_proxy, "t", "s", "ours")
+    lock, ours = OwnSessionLock(through_proxy), name_lock(through_proxy, "t", "s", "ours")
     assert await lock.acquire(name_lock(through_proxy, "t", "other", "ours")) is Guard.LOCKED
     await proxy.set("redis", "worker-1", "answer_lost", count=1)
 
@@ -214,7 +215,7 @@ async def test_a_lock_whose_answer_is_lost_is_given_back_at_the_end_of_its_hold(
 ) -> None:
     # Or it would stand for a lease with nobody behind it, and turn away every wake-up of its session.
     await submit_turns(database, through_proxy, "hello")
-    lock = SessionLock(through_proxy)
+    lock = OwnSessionLock(through_proxy)
     assert await lock.acquire(name_lock(through_proxy, "t", "other", "ours")) is Guard.LOCKED
     await proxy.set("redis", "worker-1", "answer_lost", count=1)
 
@@ -233,7 +234,7 @@ async def test_a_lock_whose_answer_is_lost_is_given_back_at_the_end_of_its_hold(
 async def test_an_unlock_whose_answer_is_lost_is_done(
     proxy: ProxyControl, through_proxy: Settings, stack: Stack
 ) -> None:
-    lock, ours = SessionLock(through_proxy), name_lock(through_proxy, "t", "s", "ours")
+    lock, ours = OwnSessionLock(through_proxy), name_lock(through_proxy, "t", "s", "ours")
     await lock.acquire(ours)
     await proxy.set("redis", "worker-1", "answer_lost", count=1)
 
@@ -247,7 +248,7 @@ async def test_an_unlock_whose_answer_is_lost_is_done(
 async def test_of_a_pipeline_of_locks_all_are_extended(
     proxy: ProxyControl, through_proxy: Settings, stack: Stack
 ) -> None:
-    extender = SessionLock(through_proxy)
+    extender = OwnSessionLock(through_proxy)
     locks = [name_lock(through_proxy, "t", f"s-{number}", "ours") for number in range(5)]
     async with redis.asyncio.Redis.from_url(stack.redis.url) as outside:
         for lock in locks:

@@ -1,0 +1,178 @@
+"""Calls of one server: commands are answered in their order, each by itself, and within one time-out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from tests.support.probes import let_the_loop_turn, until
+from tests.support.stacks.stack import Stack
+from turnstile.backends.redis import client as redis_client
+from turnstile.backends.redis.client import RedisClient, combine, script
+from turnstile.backends.redis.connect import connect
+
+PATIENCE_SECONDS = 60.0
+DATABASE = 12
+"""Of its number's own, by which the server tells its clients apart."""
+
+
+@pytest.fixture
+def url(stack: Stack) -> str:
+    return f"{stack.redis.url.rpartition('/')[0]}/{DATABASE}"
+
+
+@pytest.fixture
+def outside(url: str) -> Iterator[Any]:
+    with redis.Redis.from_url(url) as opened:
+        opened.flushdb()
+        yield opened
+
+
+@pytest.fixture
+async def client(url: str, outside: Any) -> AsyncIterator[RedisClient]:
+    client = connect(url, PATIENCE_SECONDS)
+    yield client
+    await client.aclose()
+
+
+def connections(outside: Any) -> set[str]:
+    """The ids of those that the client has, by the server's own count."""
+    mine = str(outside.client_id())
+    return {one["id"] for one in outside.client_list() if one["db"] == str(DATABASE) and one["id"] != mine}
+
+
+async def busy(client: RedisClient, outside: Any, calls: int) -> None:
+    """So many calls at the same time; they are over when this returns."""
+    waiting = [asyncio.create_task(client.run([("BLPOP", "said", 0)])) for _ in range(calls)]
+    await until(lambda: sum(one["cmd"] == "blpop" for one in outside.client_list()) == calls)
+    outside.rpush("said", *range(calls))
+    await asyncio.gather(*waiting)
+
+
+async def test_answers_come_in_the_order_of_the_commands_and_a_refusal_in_its_place(client: RedisClient) -> None:
+    first, refused, last = await client.run(
+        [
+            script("return {KEYS[1], ARGV[1]}", ["k"], 7),
+            script("return redis.call('NONSENSE')", []),
+            ("GET", "absent"),
+        ]
+    )
+
+    assert (first, last) == (["k", "7"], None)
+    assert isinstance(refused, ResponseError)
+
+
+async def test_text_that_is_not_utf_8_is_read_with_replacements(client: RedisClient, outside: Any) -> None:
+    outside.set("k", b"a\xff")
+
+    assert await client.run([("GET", "k")]) == ["a\ufffd"]
+
+
+async def test_a_call_that_was_cancelled_leaves_no_answers_to_the_next(client: RedisClient, outside: Any) -> None:
+    waiting = asyncio.create_task(client.run([("GET", "absent"), ("BLPOP", "said", 0)]))
+    await until(lambda: any(one["cmd"] == "blpop" for one in outside.client_list()))
+
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    assert await client.run([("RPUSH", "said", "late"), ("LLEN", "said")]) == [1, 1]
+
+
+@pytest.mark.parametrize("steps", range(12))
+async def test_a_cancellation_is_never_lost(client: RedisClient, steps: int) -> None:
+    await client.ping()
+    waiting = asyncio.create_task(client.run([("BLPOP", "never said", 0)]))
+    await let_the_loop_turn(steps)
+
+    waiting.cancel()
+
+    done, _ = await asyncio.wait({waiting}, timeout=5.0)
+    assert done == {waiting}
+    assert waiting.cancelled()
+
+
+async def test_a_call_that_is_not_answered_ends_with_its_time_out(url: str) -> None:
+    client = connect(url, 0.2)
+
+    with pytest.raises(RedisTimeoutError, match=r"0\.2 s"):
+        await client.run([("BLPOP", "never said", 0)])
+
+    await client.aclose()
+
+
+async def test_a_server_that_is_away_is_redis_pys_own_error() -> None:
+    with pytest.raises(RedisConnectionError):
+        await connect("redis://localhost:1/0", 1.0).run([("GET", "k")])
+
+
+async def test_what_lies_idle_is_given_back_when_no_call_is_made(
+    client: RedisClient, outside: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_client, "IDLE_SECONDS", 0.2)
+    await busy(client, outside, 4)
+
+    await until(lambda: not connections(outside))
+
+    assert await client.ping()
+
+
+async def test_a_subscription_is_left_alone_however_quiet(
+    client: RedisClient, outside: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_client, "IDLE_SECONDS", 0.2)
+    async with client.pubsub() as channel:
+        await channel.subscribe("quiet")
+        await busy(client, outside, 3)
+        await until(lambda: len(connections(outside)) == 1)
+        outside.publish("quiet", "at last")
+
+        async def heard() -> bool:
+            message = await channel.get_message(timeout=1)
+            return message is not None and message["data"] == "at last"
+
+        await until(heard)
+
+
+async def test_what_the_server_has_closed_is_not_handed_out(client: RedisClient, outside: Any) -> None:
+    """As at each restart; every call on such a connection would open a circuit."""
+    await busy(client, outside, 4)
+    for one in connections(outside):
+        outside.client_kill_filter(_id=one)
+    await until(lambda: not connections(outside))
+
+    assert await asyncio.gather(*(client.ping() for _ in range(4))) == [True] * 4
+
+
+async def test_keys_are_found_in_all_of_the_key_space(client: RedisClient, outside: Any) -> None:
+    names = {f"lock:{number}" for number in range(1500)}
+    outside.mset(dict.fromkeys([*names, "other"], "1"))
+
+    assert {key async for key in client.scan("lock:*")} == names
+
+
+async def test_info_is_read_as_numbers(client: RedisClient) -> None:
+    info = await client.info()
+
+    assert info["used_memory"] > 0
+    assert info["connected_clients"] > 0
+
+
+def test_the_memory_of_several_is_that_of_the_fullest_and_the_rest_their_sum() -> None:
+    counted = ("connected_clients", "total_commands_processed", "keyspace_hits", "keyspace_misses")
+    one = dict.fromkeys((*counted, "evicted_keys", "expired_keys"), 2)
+
+    both = combine([one | {"used_memory": 50, "maxmemory": 100}, one | {"used_memory": 90, "maxmemory": 0}])
+
+    assert both == dict.fromkeys(one, 4) | {"used_memory": 50, "maxmemory": 100}
+
+
+def test_what_a_managed_redis_does_not_tell_counts_as_nothing() -> None:
+    both = combine([{"used_memory": 50, "keyspace_hits": 2}, {"used_memory": 90}])
+
+    assert (both["used_memory"], both["maxmemory"], both["keyspace_hits"], both["expired_keys"]) == (50, 0, 2, 0)

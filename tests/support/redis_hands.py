@@ -1,0 +1,64 @@
+"""Parts of the product with a client of Redis for themselves, which they close; in a process they share one."""
+
+from turnstile.config.redis_clients import RedisClients, connect_lock, connect_memory
+from turnstile.config.settings import Settings
+from turnstile.memory.item_cache import ItemCache
+from turnstile.streaming.cancel_signals import CancelHints
+from turnstile.streaming.stream import EventReader, EventWriter
+from turnstile.streaming.subscriptions import EventHints
+from turnstile.worker.session_lock import SessionLock
+
+
+class OwnSessionLock(SessionLock):
+    def __init__(self, settings: Settings) -> None:
+        self.redis = connect_lock(settings)
+        super().__init__(settings, self.redis)
+
+    async def close(self) -> None:
+        await self.redis.close()
+
+
+class OwnItemCache(ItemCache):
+    def __init__(self, settings: Settings) -> None:
+        self.redis = connect_memory(settings)
+        super().__init__(settings, self.redis)
+
+    async def close(self) -> None:
+        await self.redis.close()
+
+
+class OwnEventWriter(EventWriter):
+    def __init__(self, settings: Settings) -> None:
+        self.redis = connect_memory(settings)
+        super().__init__(settings, self.redis)
+
+    async def close(self) -> None:
+        await self.redis.close()
+
+
+class OwnEventReader(EventReader):
+    def __init__(self, settings: Settings) -> None:
+        self.redis = connect_memory(settings)
+        super().__init__(self.redis)
+
+    async def close(self) -> None:
+        await self.redis.close()
+
+
+class OwnEventHints(EventHints):
+    def __init__(self, settings: Settings) -> None:
+        self.redis = connect_memory(settings)
+        super().__init__(self.redis)
+
+    async def close(self) -> None:
+        await super().close()
+        await self.redis.close()
+
+
+class OwnCancelHints(CancelHints):
+    def __init__(self, settings: Settings) -> None:
+        self.redis = RedisClients.open(settings)
+        super().__init__(settings, self.redis)
+
+    async def close(self) -> None:
+        await self.redis.close()

@@ -1,0 +1,204 @@
+"""What the product asks of Redis: the same of one server as of a cluster.
+
+`Server` is redis-py's pool, with three choices:
+
+- One time-out bounds a whole call. redis-py's own `socket_timeout` sets a timer for each answer, and sends with
+  `asyncio.wait_for`, which on Python 3.11 can lose a cancellation: a handler that was told to stop would go on.
+- hiredis packs the commands. redis-py's asyncio client packs in Python and takes 20 µs for each.
+- redis-py's maintenance notifications are off. With them redis-py 8.1 hands out connections that the server has closed, and
+  after a restart each of them would fail a call.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import hiredis
+import redis.asyncio
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+IDLE_SECONDS = 60.0
+"""After so long without a call a server's idle connections are closed."""
+
+Command = tuple[str | int | float, ...]
+Send = Callable[[Sequence[Command]], Awaitable[list[Any]]]
+
+OUTAGES = (RedisError, OSError)
+"""What a call raises when Redis does not answer."""
+
+_FULLEST = ("used_memory", "maxmemory")
+_SUMS = (
+    "connected_clients",
+    "total_commands_processed",
+    "keyspace_hits",
+    "keyspace_misses",
+    "evicted_keys",
+    "expired_keys",
+)
+
+
+class NodeAwayError(RedisError):
+    """One node of a cluster does not answer, or no node has the key's slot. The other nodes may well answer."""
+
+
+def script(text: str, keys: Sequence[str], *arguments: str | int) -> Command:
+    """An EVAL of a Lua script; all its keys belong to one session.
+
+    EVAL, not EVALSHA: the server keeps the compiled script either way, and there is no NOSCRIPT to handle.
+    """
+    return ("EVAL", text, len(keys), *keys, *arguments)
+
+
+class RedisClient(ABC):
+    """One server, the primary that sentinels name, or a cluster. It connects when it is first used."""
+
+    @abstractmethod
+    async def run(self, commands: Sequence[Command]) -> list[Any]:
+        """Sends the commands together, without MULTI; returns their answers in the same order.
+
+        A command that was refused, or whose node is away, has a RedisError for its answer. Raises RedisError or OSError when no
+        server answers; Redis may have carried out some of the commands all the same.
+        """
+
+    @abstractmethod
+    async def primaries(self) -> list[Send]:
+        """For each primary a function that sends commands to it. Raises as `run`."""
+
+    @abstractmethod
+    def pubsub(self) -> Any:
+        """A redis-py PubSub with a connection of its own."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Closes idle connections in the background: the next call connects anew, perhaps to another server."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Closes all connections."""
+
+    async def ping(self) -> bool:
+        """Whether a primary answers. Raises as `run` if none does."""
+        return bool(await self._ask_primaries("PING"))
+
+    async def info(self) -> dict[str, int]:
+        """Counters of INFO, of all primaries that answer (`combine`). Raises as `run` if none does."""
+        return combine([_read_info(text) for text in await self._ask_primaries("INFO")])
+
+    async def scan(self, match: str) -> AsyncIterator[str]:
+        """The keys of all primaries that match the pattern. Raises as `run` if one does not answer."""
+        for send in await self.primaries():
+            cursor = "0"
+            while True:
+                [answer] = raise_first(await send([("SCAN", cursor, "MATCH", match, "COUNT", 1000)]))
+                cursor, keys = answer
+                for key in keys:
+                    yield key
+                if cursor == "0":
+                    break
+
+    async def _ask_primaries(self, *command: str) -> list[Any]:
+        answers = await asyncio.gather(*(send([command]) for send in await self.primaries()))
+        found = [answer for [answer] in answers if not isinstance(answer, Exception)]
+        if not found:
+            raise RedisConnectionError("no primary answers")
+        return found
+
+
+class Server(RedisClient):
+    """One server, or the primary that sentinels name. A call takes `timeout_seconds` at most."""
+
+    def __init__(self, pool: redis.asyncio.ConnectionPool, timeout_seconds: float) -> None:
+        self._pool: Any = pool
+        self._client = redis.asyncio.Redis.from_pool(pool)
+        self._timeout_seconds = timeout_seconds
+        self._used_at = 0.0
+        self._idle: asyncio.TimerHandle | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def run(self, commands: Sequence[Command]) -> list[Any]:
+        # The annotation of hiredis says: a tuple of one word.
+        packed = [hiredis.pack_command(command) for command in commands]  # type: ignore[arg-type]
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                connection = await self._pool.get_connection()
+                try:
+                    # redis-py closes a connection whose sending or reading breaks off. What a cancelled call leaves unread would
+                    # be taken for the next call's answers.
+                    await connection.send_packed_command(packed)
+                    return [await _read_answer(connection) for _ in commands]
+                finally:
+                    await self._pool.release(connection)
+                    self._note_use()
+        except TimeoutError as error:
+            raise RedisTimeoutError(f"no answer within {self._timeout_seconds:g} s") from error
+
+    async def primaries(self) -> list[Send]:
+        return [self.run]
+
+    def pubsub(self) -> Any:
+        return self._client.pubsub()
+
+    def leave(self) -> None:
+        leaving = asyncio.create_task(self._disconnect_idle())
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+
+    async def _disconnect_idle(self) -> None:
+        with suppress(*OUTAGES):
+            await self._pool.disconnect(inuse_connections=False)
+
+    async def aclose(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        await self._client.aclose()
+
+    def _note_use(self) -> None:
+        # redis-py keeps for good the connections that a busy moment took.
+        loop = asyncio.get_running_loop()
+        self._used_at = loop.time()
+        if self._idle is None:
+            self._idle = loop.call_later(IDLE_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._idle = None
+        loop = asyncio.get_running_loop()
+        left = self._used_at + IDLE_SECONDS - loop.time()
+        if left > 0:
+            self._idle = loop.call_later(left, self._look)
+        else:
+            self.leave()
+
+
+async def _read_answer(connection: Any) -> Any:
+    try:
+        return await connection.read_response()
+    except ResponseError as error:
+        return error
+
+
+def raise_first(answers: list[Any]) -> list[Any]:
+    """The answers; raises the first error among them."""
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return answers
+
+
+def _read_info(text: str) -> dict[str, int]:
+    pairs = (line.partition(":") for line in text.splitlines())
+    return {name: int(value) for name, _, value in pairs if value.isdigit()}
+
+
+def combine(counters: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The counters of several primaries as one: the memory of the fullest, which runs out first; the sum of all else.
+
+    A counter that a managed Redis leaves out is 0.
+    """
+    fullest = max(counters, key=lambda one: one.get("used_memory", 0) / (one.get("maxmemory") or float("inf")))
+    return {name: fullest.get(name, 0) for name in _FULLEST} | {
+        name: sum(one.get(name, 0) for one in counters) for name in _SUMS
+    }

@@ -1,0 +1,114 @@
+"""The one way to listen on Redis channels.
+
+A published message is only a hint, and may be lost. A connection that breaks, or falls silent, ends `hear` with an error;
+`keep_hearing` then connects again, and tells its caller that messages may have been missed.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import structlog
+
+from turnstile.backends.backoff import ceiling
+from turnstile.backends.redis.client import OUTAGES
+from turnstile.backends.redis.guarded import Guarded
+
+QUIET_SECONDS = 5.0
+"""After so long without a message the server is pinged; after as long again without an answer the connection is given up. A
+Redis that has vanished (a host, a network path) sends nothing that would end the connection."""
+
+FIRST_PAUSE_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 5.0
+
+log = structlog.get_logger("turnstile.hints")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A message on a channel."""
+
+    channel: str
+    text: str | None
+    """None: the subscription has begun. What was published before was not heard."""
+
+
+class Channels:
+    """The names that are subscribed to. They may change while `hear` runs."""
+
+    def __init__(self, *names: str) -> None:
+        self.names: Collection[str] = names
+        self.changed = asyncio.Event()
+        """To be set after a change of `names`."""
+
+
+async def hear(redis: Guarded, channels: Channels) -> AsyncGenerator[Heard, None]:
+    """The messages from now on, over a connection of its own. Raises RedisError or OSError when it is lost."""
+    pubsub = redis.pubsub()
+    following: asyncio.Task[NoReturn] | None = None
+    pinged = False
+    try:
+        async with asyncio.timeout(redis.timeout_seconds):
+            await pubsub.connect()
+        following = asyncio.create_task(_follow(pubsub, channels, redis.timeout_seconds))
+        while True:
+            message = await pubsub.get_message(timeout=QUIET_SECONDS)
+            if following.done():
+                await following
+            if message is None:
+                if pinged:
+                    raise ConnectionError("no answer to a ping")
+                async with asyncio.timeout(redis.timeout_seconds):
+                    await pubsub.ping()
+            elif message["type"] in ("subscribe", "message"):
+                yield Heard(message["channel"], message["data"] if message["type"] == "message" else None)
+            pinged = message is None
+    finally:
+        if following is not None:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        with suppress(*OUTAGES):
+            await pubsub.aclose()
+
+
+async def _follow(pubsub: Any, channels: Channels, timeout_seconds: float) -> NoReturn:
+    """Subscribes to the names of `channels`, whenever they change."""
+    subscribed: set[str] = set()
+    while True:
+        channels.changed.clear()
+        wanted = set(channels.names)
+        # All names at once: a thousand readers that come after a restart are one command.
+        async with asyncio.timeout(timeout_seconds):
+            if missing := wanted - subscribed:
+                await pubsub.subscribe(*missing)
+            if left := subscribed - wanted:
+                await pubsub.unsubscribe(*left)
+        subscribed = wanted
+        await channels.changed.wait()
+
+
+async def keep_hearing(
+    redis: Guarded, channels: Channels, heed: Callable[[Heard], None], missed: Callable[[], None] = lambda: None
+) -> NoReturn:
+    """Calls `heed` with each message until it is cancelled, and `missed` whenever the connection was lost.
+
+    No message and no failure ends it, a failure of `heed` included.
+    """
+    failures = 0
+    while True:
+        began = time.monotonic()
+        try:
+            async with aclosing(hear(redis, channels)) as heard:
+                async for one in heard:
+                    heed(one)
+        except OUTAGES as error:
+            log.info("hints.not_heard", error=f"{type(error).__name__}: {error}", channels=len(channels.names))
+        except Exception:
+            # A bug of ours. The messages that follow are still worth hearing.
+            log.exception("hints.failed", channels=len(channels.names))
+        failures = 1 if time.monotonic() - began > LONGEST_PAUSE_SECONDS else failures + 1
+        missed()
+        await asyncio.sleep(ceiling(failures, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS))
