@@ -67,7 +67,7 @@ class DatabaseUnavailableError(TurnstileError):
     """Postgres could not be reached, or broke off; what was asked has either not happened or has been re-read."""
 
 
-class RowHeldError(DatabaseUnavailableError):
+class RowLockedError(DatabaseUnavailableError):
     """Somebody holds a row for longer than one waits for it; nothing was done. The server is well, and so are all other rows."""
 
 

@@ -36,11 +36,11 @@ from turnstile.statements.worker_registry import WorkerRecord
 from turnstile.streaming.cancel_signals import listen
 from turnstile.streaming.stream import EventWriter
 from turnstile.turn.envelope import QueueAddress
-from turnstile.worker.attempt.emitters import Emission
+from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.attempt.run_blocking import in_own_thread
 from turnstile.worker.attempt.system_exit_guard import EXITS, outlive_exits
 from turnstile.worker.consumer import Consumer
-from turnstile.worker.dependencies import Workbench
+from turnstile.worker.dependencies import WorkerDeps
 from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.process.event_loop import new_event_loop
 from turnstile.worker.process.handler_loading import load
@@ -144,7 +144,7 @@ class _Worker:
         self.watchdog = Watchdog(loop, settings.watchdog_seconds)
         self.redis = RedisClients.open(settings)
         self.history = History(settings, database, self.redis.memory)
-        self.emission = Emission(settings, EventWriter(settings, self.redis.memory))
+        self.emitters = Emitters(settings, EventWriter(settings, self.redis.memory))
         self.heartbeat = Heartbeat(
             settings, queues, address, loop.call_soon_threadsafe, self._describe, self.watchdog.look
         )
@@ -154,14 +154,14 @@ class _Worker:
         self.slots = Slots(settings.concurrency)
         self.processor = Processor(
             settings,
-            Workbench(
+            WorkerDeps(
                 database=database,
                 queues=queues,
                 lock=SessionLock(settings, self.redis.lock),
                 history=self.history,
                 memory=ItemCache(settings, self.redis.memory, lambda: self.memory_watch.pressure),
                 heartbeat=self.heartbeat,
-                emission=self.emission,
+                emitters=self.emitters,
                 handler=handler,
                 worker_id=self.worker_id,
                 fifo=address.fifo,
@@ -183,7 +183,7 @@ class _Worker:
         """Works until told to stop. 1 if a part of the worker ended by itself, which none should."""
         stack.push_async_callback(self.redis.close)
         stack.callback(self.history.close)
-        stack.push_async_callback(self.emission.close)
+        stack.push_async_callback(self.emitters.close)
         stack.callback(self.threads.shutdown, wait=False, cancel_futures=True)
         self.heartbeat.start()
         hints = asyncio.create_task(listen(self.settings, self.redis.lock, self.heartbeat.nudge), name="hints")
@@ -239,7 +239,7 @@ class _Worker:
             pid=os.getpid(),
             slots=self.slots.count,
             busy=self.consumer.busy_slots,
-            dwell_seconds=self.processor.dwell.seconds(time.monotonic()),
+            queue_latency_seconds=self.processor.queue_latency.seconds(time.monotonic()),
             draining=self.shutdown.stopping.is_set(),
         )
 

@@ -1,14 +1,14 @@
-"""The consumer: a long poll, only for turns that find a slot or soon will, and a task for each message it brings.
+"""The consumer: a long poll for as many turns as there is room for, and a task for each message.
 
-A poll that brings ten says that there is more. While that is so, two others go beside the long ones (ADR 0054):
-one at a time brings ten messages in each way to SQS and back, and who waits for them are the batches of all that comes after.
+A poll that brings ten messages shows a backlog. While there is one, two more polls run beside the long ones (ADR 0054): a single
+poll brings ten messages a round trip, and the batches behind it would stay small.
 
-Nothing that a message holds and nothing that a handler does may end the poll: a worker that looks healthy and is deaf is
-the failure that operators of queue workers report most. `deaf_for` is what the health check goes by.
+No message and no handler may end the poll: a worker that looks healthy and receives nothing is the failure that operators of
+queue workers report most. The health check uses `deaf_for`.
 
-A receive that SQS refuses, or does not answer in time, is no deafness: the poll lives, and would be no better in another process.
-Were it one, an outage of SQS would have the whole fleet replaced, and the turns that it still runs begun again. Unless there has
-never been a good one: so a deployment with the wrong rights fails, and is rolled back.
+A receive that SQS refuses or does not answer counts as a poll that came back, because a new process would do no better: otherwise
+an outage of SQS would replace the whole fleet and restart its turns. It does not count before the first good one, so a deployment
+with the wrong permissions fails and is rolled back.
 """
 
 import asyncio
@@ -33,8 +33,7 @@ BACKOFF_BASE_SECONDS = 0.25
 BACKOFF_CAP_SECONDS = 5.0
 
 ALONE_SECONDS = 1.0
-"""After one that brought less there is none for so long: SQS charges by the call, and may have had just as many as there are
-clients who wait for them."""
+"""No extra poll for this long after one that brought fewer than ten: SQS charges by the call."""
 
 log = structlog.get_logger("turnstile.consumer")
 
@@ -42,7 +41,7 @@ Process = Callable[[ReceivedMessage], Awaitable["asyncio.Future[Any] | None"]]
 
 
 class Consumer:
-    """Receives for as many turns at a time as there are slots, and what is taken in ahead. `process` answers one message."""
+    """Receives messages for free slots, and some ahead of them. `process` answers one message."""
 
     def __init__(
         self,
@@ -61,11 +60,11 @@ class Consumer:
         self._stopping = stopping
         self._slots = slots
         self._room_left = slots.count
-        """For a poll, in turns: less than there are slots while handlers run that ignored their cancellation, and less than none
-        while turns are taken in ahead."""
+        """Turns that polls may still bring. Handlers that ignored their cancellation keep their slots; prefetched turns make this
+        negative."""
         self._kept_free = 0
         self._waiting: dict[asyncio.Future[None], int] = {}
-        """Polls that wait for room, and for how much."""
+        """Polls that wait for room, with the room that each needs."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._left_behind: set[asyncio.Future[Any]] = set()
         self._beside = 0
@@ -81,42 +80,41 @@ class Consumer:
 
     @property
     def busy_slots(self) -> int:
-        """The same, as far as there are slots for them: what was taken in ahead has none yet."""
+        """The same without prefetched messages, which have no slot yet."""
         return min(self._slots.count, len(self._tasks))
 
     @property
     def room(self) -> int:
-        """How many more turns than are in hand there are slots for. What a poll may bring is not counted."""
+        """Free slots, without regard to what polls under way may bring. Negative while turns are prefetched."""
         return self._slots.count - len(self._tasks) - len(self._left_behind)
 
     @property
     def full(self) -> bool:
-        """Whether as much is in hand as there are slots, so that whoever comes may have to wait. What a poll may bring is not."""
+        """Whether all slots are taken, so that another turn may have to wait."""
         return self.room <= 0
 
     def serve(self, run: Callable[[], Awaitable["asyncio.Future[Any] | None"]]) -> None:
-        """Begins a turn that no message has brought: it was lost, and `run` takes it over."""
+        """Starts the takeover of a lost turn, for which there is no message."""
         self._room_left -= 1
         self._start(self._serve(run, None))
 
     def keep_free(self, slots: int) -> None:
-        """So many slots are for `serve`: polls leave them free until this is called with less."""
+        """Reserves slots for `serve`: polls leave them free until this is called with fewer."""
         self._kept_free = slots
         self._look_for_room()
 
     def deaf_for(self) -> float:
-        """Seconds since a poll came back, the first with an answer and the later with whatever, or 0 while all slots are busy
-        and there is nothing to receive for.
+        """Seconds since a poll came back; 0 while all slots are busy. Until the first good response only a good one counts.
 
         Slots that handlers keep after their cancellation are not work: with all slots lost to them, the worker is deaf.
         """
-        # Not by the free slots: a poll that is under way, and may hang, has taken some of them.
+        # Not `_room_left`: a poll under way, which may hang, has reserved some of it.
         if self.full and self._slots.count > len(self._left_behind):
             return 0.0
         return time.monotonic() - self._returned_at
 
     async def run(self) -> None:
-        """Polls until `stopping`. A poll that is under way then is finished, and what it brings is given back."""
+        """Polls until `stopping`. A poll under way then is finished, and its messages are given back."""
         async with asyncio.TaskGroup() as pollers:
             for _ in range(self._pollers):
                 pollers.create_task(self._poll(pollers))
@@ -135,7 +133,7 @@ class Consumer:
                 pollers.create_task(self._poll_beside())
 
     async def _poll_beside(self) -> None:
-        # Without a wait: for a message that is still to come the long poll waits, and this one would keep its room for as long.
+        # No long poll: it would keep its room reserved while it waits, and the long poll waits already.
         try:
             while await self._reserve(BATCH):
                 if await self._receive(BATCH, wait=False) != BATCH:
@@ -145,7 +143,7 @@ class Consumer:
             self._beside -= 1
 
     async def _receive(self, most: int, failures: int = 0, *, wait: bool = True) -> int | None:
-        """Begins what a poll brings, and says how much it was; None if it failed."""
+        """Receives and starts the turns; returns how many messages there were, or None after a failure."""
         received: list[ReceivedMessage] = []
         try:
             received = await self._queues.receive(self._queue, most, wait=wait)
@@ -158,7 +156,7 @@ class Consumer:
             return None
         finally:
             self._room_left += most - len(received)
-            # Who gives it back need not be the next to take it: one that ends would leave another waiting for a handler's end.
+            # Another poll may be waiting for this room.
             self._look_for_room()
         if self._stopping.is_set():
             await self._give_back(received)
@@ -189,14 +187,14 @@ class Consumer:
                 await place
             finally:
                 del self._waiting[place]
-            # Until now there was nothing to receive for: that was not deafness.
+            # Waiting for room is not deafness.
             self._returned_at = time.monotonic()
         return 0
 
     def _find_room(self) -> int:
-        # What may come ahead changes by itself, as time goes on.
+        # `ahead` changes as time goes on, without an event.
         room = self._room_left + self._slots.ahead() - self._kept_free
-        # Ahead of the slots a poll is for ten: nobody stands idle for want of it, and it costs what a poll for one does.
+        # A poll that only prefetches asks for ten: no slot is idle meanwhile, and SQS charges ten like one.
         return max(0, min(BATCH, room)) if self._room_left > 0 or room >= BATCH else 0
 
     def _look_for_room(self) -> None:
@@ -227,7 +225,7 @@ class Consumer:
         except (DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError) as error:
             log.warning("consumer.not_processed", message_id=message_id, error=str(error))
         except Exception:
-            # A bug of ours. The message comes back by itself, a lost turn is found again; the poll goes on.
+            # A bug of ours. SQS delivers the message again, recovery finds a lost turn again, and the poll goes on.
             log.exception("consumer.failed", message_id=message_id)
         finally:
             if left_behind is None or left_behind.done():
@@ -240,7 +238,7 @@ class Consumer:
         if left_behind is not None:
             self._left_behind.discard(left_behind)
             if not left_behind.cancelled():
-                left_behind.exception()  # looked at, so that asyncio does not complain of it
+                left_behind.exception()  # retrieved, so that asyncio does not log it
         self._room_left += 1
         self._look_for_room()
 

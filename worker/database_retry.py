@@ -1,4 +1,4 @@
-"""Riding out an outage of Postgres: what was asked is asked again until it is answered or given up from outside."""
+"""Retries over an outage of Postgres, until the call succeeds or the worker gives up."""
 
 import asyncio
 import random
@@ -9,23 +9,23 @@ from typing import Any, TypeVar
 import structlog
 
 from turnstile.backends.backoff import ceiling
-from turnstile.errors import DatabaseUnavailableError, RowHeldError
+from turnstile.errors import DatabaseUnavailableError, RowLockedError
 
 BASE_SECONDS = 0.05
 CAP_SECONDS = 1.0
-"""Short: thousands of turns may be waiting to settle, and each try is one small statement."""
+"""Short: thousands of turns may wait to settle, and each try is one small statement."""
 
 log = structlog.get_logger("turnstile.outage")
 Answer = TypeVar("Answer")
 
 Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
-"""`outlast`, told by whom it is to be given up."""
+"""`outlast`, bound to the event by which the worker gives up."""
 
 
 async def outlast(call: Callable[[], Awaitable[Answer]], *, given_up: asyncio.Event) -> Answer:
-    """The answer of `call`, which must bear being repeated after an unknown outcome.
+    """The result of `call`, which must be safe to repeat after an unknown outcome.
 
-    Raises DatabaseUnavailableError once `given_up` is set and the database is still away.
+    Raises DatabaseUnavailableError if the database is away after `given_up` is set.
     """
     tries = 0
     while True:
@@ -37,7 +37,7 @@ async def outlast(call: Callable[[], Awaitable[Answer]], *, given_up: asyncio.Ev
             tries += 1
             if tries == 1:
                 log.warning(
-                    "database.row_held" if isinstance(error, RowHeldError) else "database.away", error=str(error)
+                    "database.row_locked" if isinstance(error, RowLockedError) else "database.away", error=str(error)
                 )
             wait = ceiling(tries, BASE_SECONDS, CAP_SECONDS) * random.uniform(0.5, 1)  # noqa: S311 - not a secret
             with suppress(TimeoutError):

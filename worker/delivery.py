@@ -1,8 +1,8 @@
-"""Read and delete: the message's side of a hold.
+"""Read and delete: the message's side of a session run.
 
-A body that can't be understood is case zero: it goes to the DLQ as it is, at once, and is deleted only when it is there.
-A dead letter that somebody moved back with AWS's own tools counts as a redrive of its turn. One that names a turn of another
-tenant, session or queue is malformed, too.
+A body that can't be decoded goes to the DLQ as it is, at once, and is deleted only when it is there. A dead letter that an
+operator moved back with AWS's own tools counts as a redrive of its turn. One that names a turn of another tenant, session or queue
+is malformed, too.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.errors import MalformedMessageError, QueueUnavailableError, RowHeldError, UnknownQueueError
+from turnstile.errors import MalformedMessageError, QueueUnavailableError, RowLockedError, UnknownQueueError
 from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.statements.redrive import Revived, is_of_another, revive
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
@@ -25,11 +25,10 @@ from turnstile.turn.message import TRACEPARENT, WakeUp, decode
 from turnstile.worker.database_retry import Outlast
 
 COMPANY_SECONDS = 0.05
-"""How long a delete may be under way before a few more messages get one of their own: SQS charges by the call."""
+"""How long a delete call may be under way before a second one starts for a few messages: SQS charges by the call."""
 
 ROW_WAIT_SECONDS = 0.1
-"""For the rows of a turn that is to be revived: enough for whoever has them for a moment. To wait for longer takes a connection
-from everybody else, again and again."""
+"""The wait for the locked rows of a turn that is to be revived. A longer wait would tie up a connection of the pool."""
 
 log = structlog.get_logger("turnstile.delivery")
 
@@ -50,10 +49,10 @@ class Delivery:
         )
 
     async def read(self, message: ReceivedMessage) -> WakeUp | None:
-        """Which session the message is about; None if it was malformed, and is on the DLQ by now.
+        """The session that the message names; None if the message was malformed, and is on the DLQ now.
 
-        Raises QueueUnavailableError or UnknownQueueError if the DLQ did not take it: then it stays where it is and comes back.
-        Raises RowHeldError for a dead letter that could not put its turn to work, for somebody sits on it: it must not end.
+        Raises QueueUnavailableError or UnknownQueueError if the DLQ did not take it: then SQS delivers it again.
+        Raises RowLockedError for a dead letter whose turn's row another transaction has locked: the message must stay.
         """
         try:
             wake_up = decode(message.body)
@@ -67,18 +66,18 @@ class Delivery:
         return wake_up
 
     def delete(self, message: ReceivedMessage) -> "asyncio.Future[None]":
-        """Begins to delete; best effort. What is not deleted is delivered again and finds nothing to do."""
+        """Starts to delete; best effort. A message that is not deleted is delivered again and finds nothing to do."""
         return self._deletes(message)
 
     async def give_back(self, message: ReceivedMessage, after_seconds: float) -> None:
-        """Has it delivered again in so many seconds; best effort: else it comes when its visibility timeout is over."""
+        """Makes SQS deliver it again after so many seconds; best effort: otherwise it comes after its visibility timeout."""
         try:
             await self._queues.give_back(self._queue.name, [message], after_seconds=after_seconds)
         except (QueueUnavailableError, UnknownQueueError) as error:
             log.info("message.not_given_back", error=str(error))
 
     async def send_anew(self, wake_up: WakeUp, message: ReceivedMessage) -> None:
-        """Sends another wake-up in place of one that is deleted; best effort: the row has its net."""
+        """Sends another wake-up in place of a deleted one; best effort: otherwise the relay sends it at the row's `send_at`."""
         try:
             traceparent = message.attributes.get(TRACEPARENT, "")
             await self._queues.send(self._queue.name, [OutgoingMessage(wake_up, traceparent)])
@@ -90,7 +89,7 @@ class Delivery:
             raise MalformedMessageError("it names a turn of another tenant, session or queue")
         trace = start_trace(secrets.randbits(192))
 
-        async def ask() -> list[Revived] | RowHeldError:
+        async def ask() -> list[Revived] | RowLockedError:
             try:
                 return await revive(
                     self._database,
@@ -100,12 +99,12 @@ class Delivery:
                     net_seconds=self._settings.net_seconds,
                     wait_seconds=ROW_WAIT_SECONDS,
                 )
-            except RowHeldError as error:
-                # An outage to whoever outlasts those: he would ask again for as long as the row is held.
+            except RowLockedError as error:
+                # Returned, not raised: `outlast` would retry for as long as the row is locked.
                 return error
 
         revived = await self._outlast(ask)
-        if isinstance(revived, RowHeldError):
+        if isinstance(revived, RowLockedError):
             raise revived
         log.info("turn.redriven_by_move", turn_id=str(wake_up.turn_id), generation=generation, revived=bool(revived))
 
@@ -113,12 +112,12 @@ class Delivery:
         try:
             await self._queues.delete(self._queue.name, messages)
         except (QueueUnavailableError, UnknownQueueError) as error:
-            # Somebody may have deleted the queue itself. Of that the hold must not break off: its turn is answered.
+            # Even if an operator has deleted the queue: the session run goes on, because its turn is answered.
             log.info("message.not_deleted", messages=len(messages), error=str(error))
         return [None] * len(messages)
 
 
 def _report_malformed(message: ReceivedMessage, reason: str) -> None:
-    # An alarm is on this line, and it comes first: where the worker dies before the message is on the DLQ, it is received, and
-    # reported, once more.
+    # An alarm counts this line. It comes first: if the worker dies before the message is on the DLQ, the message is received
+    # and reported once more.
     log.error("message.malformed", message_id=message.message_id, reason=reason)

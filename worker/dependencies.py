@@ -12,14 +12,14 @@ from turnstile.memory.history import History
 from turnstile.memory.item_cache import ItemCache
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
-from turnstile.worker.attempt.emitters import Emission
+from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workbench:
+class WorkerDeps:
     """Made and ended by `worker.app`."""
 
     database: Database
@@ -28,7 +28,7 @@ class Workbench:
     history: History
     memory: ItemCache
     heartbeat: Heartbeat
-    emission: Emission
+    emitters: Emitters
     handler: Handler
     worker_id: str
     fifo: bool

@@ -20,9 +20,9 @@ from turnstile.worker.attempt.context import TurnContext, turn_for_handler
 from turnstile.worker.attempt.once import RecordedValues
 from turnstile.worker.attempt.outcome import Outcome, Stopped, StopReason
 from turnstile.worker.database_retry import Outlast
-from turnstile.worker.dependencies import Workbench
-from turnstile.worker.session_run import Hold
-from turnstile.worker.slots.queue_latency import Dwell
+from turnstile.worker.dependencies import WorkerDeps
+from turnstile.worker.session_run import SessionRun
+from turnstile.worker.slots.queue_latency import QueueLatency
 from turnstile.worker.slots.slots import QUICK_SECONDS
 
 MOST_WAIT_SECONDS = QUICK_SECONDS
@@ -46,16 +46,16 @@ class Handled:
 class Handling:
     """Runs the attempts of one worker."""
 
-    def __init__(self, settings: Settings, queue: QueueSettings, with_: Workbench, outlast: Outlast) -> None:
+    def __init__(self, settings: Settings, queue: QueueSettings, deps: WorkerDeps, outlast: Outlast) -> None:
         self._settings = settings
         self._queue = queue
-        self._with = with_
+        self._deps = deps
         self._outlast = outlast
-        self._child_intake = ChildIntake(settings, with_.database, with_.queues)
+        self._child_intake = ChildIntake(settings, deps.database, deps.queues)
         # In the order of their beginning: a dict, because a set of them would be gone through in the order of their addresses.
         self._attempts: dict[Attempt, None] = {}
         self._handing_back = False
-        self.dwell = Dwell()
+        self.queue_latency = QueueLatency()
 
     def hand_back(self) -> None:
         """Stops every handler, and each that is still to come, as at a shutdown."""
@@ -63,55 +63,55 @@ class Handling:
         for attempt in self._attempts:
             attempt.stop(StopReason.SHUTDOWN)
 
-    async def handle(self, hold: Hold, turn: ClaimedTurn) -> Handled:
+    async def handle(self, run: SessionRun, turn: ClaimedTurn) -> Handled:
         """Runs the handler to an outcome."""
-        handler = self._with.handler.for_kind(turn.kind)
+        handler = self._deps.handler.for_kind(turn.kind)
         asked = turn.timeout_seconds or handler.timeout or self._queue.timeout_seconds
-        timeout = min(asked, self._with.longest_attempt_seconds)
+        timeout = min(asked, self._deps.longest_attempt_seconds)
         grace = self._settings.cancel_grace_seconds
-        hold.emitter = self._with.emission.begin(turn)
+        run.emitter = self._deps.emitters.begin(turn)
         context = TurnContext(
             turn,
             timeout,
             self._outlast,
-            history=self._with.history,
-            memory=WorkingMemory(self._with.memory, self._with.database, turn, self._outlast),
-            emitter=hold.emitter,
-            values=RecordedValues(turn, self._with.database, self._outlast),
-            children=Children(turn, self._with.database, self._outlast, self._child_intake),
+            history=self._deps.history,
+            memory=WorkingMemory(self._deps.memory, self._deps.database, turn, self._outlast),
+            emitter=run.emitter,
+            values=RecordedValues(turn, self._deps.database, self._outlast),
+            children=Children(turn, self._deps.database, self._outlast, self._child_intake),
         )
-        attempt = Attempt(handler, turn_for_handler(turn), context, self._with.threads)
+        attempt = Attempt(handler, turn_for_handler(turn), context, self._deps.threads)
         logs.bind(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
-        hold.turns += 1
-        hold.worked_since_look = True
-        if hold.turns == 1 and turn.attempt == 1:
-            # The later turns of a hold have waited for their own session, not for the queue.
-            self.dwell.note(turn.dwell_seconds, time.monotonic())
+        run.turns += 1
+        run.worked_since_look = True
+        if run.turns == 1 and turn.attempt == 1:
+            # The later turns of a session run have waited for their own session, not for the queue.
+            self.queue_latency.note(turn.queue_latency_seconds, time.monotonic())
         # Until its own deadline and grace are over, and then no more, whatever the handler does.
         reach = timeout + grace + self._settings.lease_seconds
-        hold.kept.begin(turn, attempt.stop, time.monotonic() + reach)
+        run.kept.begin(turn, attempt.stop, time.monotonic() + reach)
         self._attempts[attempt] = None
         if self._handing_back:
             attempt.stop(StopReason.SHUTDOWN)
         log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes)
         try:
-            outcome = await self._run_in_slot(attempt, context, hold, timeout)
-            hold.emitter.handler_ended()
-            # Handed back for want of a slot it is due, and must not be claimed by the same hold again.
-            hold.exhausted |= outcome == Stopped(StopReason.NO_SLOT)
+            outcome = await self._run_in_slot(attempt, context, run, timeout)
+            run.emitter.handler_ended()
+            # Handed back for want of a slot it is due, and must not be claimed by the same run again.
+            run.exhausted |= outcome == Stopped(StopReason.NO_SLOT)
             return Handled(outcome, context.said_so_far, attempt.left_behind)
         finally:
             del self._attempts[attempt]
-            hold.exhausted |= attempt.left_behind is not None
-            hold.leave_quarantine(attempt.left_behind)
+            run.exhausted |= attempt.left_behind is not None
+            run.leave_quarantine(attempt.left_behind)
 
-    async def _run_in_slot(self, attempt: Attempt, context: TurnContext, hold: Hold, timeout: float) -> Outcome:
-        slots = self._with.slots
+    async def _run_in_slot(self, attempt: Attempt, context: TurnContext, run: SessionRun, timeout: float) -> Outcome:
+        slots = self._deps.slots
         if not slots.take():
             since = time.monotonic()
             has_slot = await self._wait_for_slot(attempt)
             context.start_clock(timeout)
-            hold.kept.renew_until += time.monotonic() - since
+            run.kept.renew_until += time.monotonic() - since
             if not has_slot:
                 return attempt.not_begun(StopReason.NO_SLOT)
         began = time.monotonic()
@@ -121,11 +121,11 @@ class Handling:
             if attempt.left_behind is not None:
                 attempt.left_behind.add_done_callback(lambda _: slots.give_back())
             else:
-                # A hold that goes on keeps its place among the turns in hand: only its first turn says that one comes free.
-                slots.give_back(time.monotonic() - began if hold.turns == 1 else math.inf)
+                # A session run that goes on keeps its place among the turns in hand: only its first turn frees one.
+                slots.give_back(time.monotonic() - began if run.turns == 1 else math.inf)
 
     async def _wait_for_slot(self, attempt: Attempt) -> bool:
-        slots = self._with.slots
+        slots = self._deps.slots
         place = slots.stand_in_line()
         try:
             await attempt.wait_for(place, MOST_WAIT_SECONDS / 2)
@@ -139,7 +139,7 @@ class Handling:
             raise
         if not slots.leave(place):
             return False
-        if self._with.stopping.is_set():
+        if self._deps.stopping.is_set():
             # It has not begun, and in a worker that is to stop none begins any more; the next in the line goes the same way.
             slots.give_back()
             return False

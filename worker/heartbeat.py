@@ -43,7 +43,7 @@ from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
 from turnstile.worker.aside import Aside
 from turnstile.worker.attempt.outcome import StopReason
-from turnstile.worker.kept_alive import Kept
+from turnstile.worker.kept_alive import KeptAlive
 from turnstile.worker.session_lock import Extension, SessionLock
 
 PATIENCE_SECONDS = 2.0
@@ -81,7 +81,7 @@ class Heartbeat:
         self._call_soon = call_soon
         self._describe = describe
         self._beat_on = beat_on
-        self._holds: dict[int, Kept] = {}
+        self._holds: dict[int, KeptAlive] = {}
         self._nudged: set[UUID] = set()
         self._guard = threading.Lock()
         self._stopping = False
@@ -105,12 +105,12 @@ class Heartbeat:
         self._rouse()
         self._thread.join(timeout_seconds)
 
-    def take(self, kept: Kept) -> None:
+    def take(self, kept: KeptAlive) -> None:
         """From now on keep this alive."""
         with self._guard:
             self._holds[id(kept)] = kept
 
-    def drop(self, kept: Kept) -> None:
+    def drop(self, kept: KeptAlive) -> None:
         """No more."""
         with self._guard:
             self._holds.pop(id(kept), None)
@@ -223,7 +223,7 @@ class Heartbeat:
             self._messages.begin(lambda: connections.queues.extend(self._address, self._still_kept(received)))
         return renewed
 
-    async def _extend_locks(self, lock: SessionLock, holds: list[Kept]) -> None:
+    async def _extend_locks(self, lock: SessionLock, holds: list[KeptAlive]) -> None:
         locked = {kept.lock: kept for kept in holds if kept.lock is not None and kept.keeps_lock}
         extensions = await lock.extend(list(locked), lambda one: locked[one].keeps_lock)
         for (one, kept), extension in zip(locked.items(), extensions, strict=True):
@@ -231,7 +231,7 @@ class Heartbeat:
                 kept.mark_lost = True
                 log.info("heartbeat.lock_lost", key=one.key, now=extension.value)
 
-    def _still_kept(self, holds: list[Kept]) -> Iterator[ReceivedMessage]:
+    def _still_kept(self, holds: list[KeptAlive]) -> Iterator[ReceivedMessage]:
         # Asked batch by batch, of which there may be many: one that was given back meanwhile would be hidden from everybody.
         for kept in holds:
             with self._guard:
@@ -239,7 +239,7 @@ class Heartbeat:
             if message is not None:
                 yield message
 
-    async def _renew_rows(self, database: Database, holds: list[Kept]) -> bool:
+    async def _renew_rows(self, database: Database, holds: list[KeptAlive]) -> bool:
         now = time.monotonic()
         wanted = {
             (turn.id, turn.fence): kept for kept in holds if (turn := kept.turn) is not None and now < kept.renew_until
@@ -260,7 +260,7 @@ class Heartbeat:
             return False
         return True
 
-    def _heed(self, kept: Kept, renewal: Renewal, beat_at: float) -> None:
+    def _heed(self, kept: KeptAlive, renewal: Renewal, beat_at: float) -> None:
         turn, stop = kept.turn, kept.stop
         if turn is None or stop is None or turn.fence != renewal.fence:
             # The hold has settled it meanwhile; that is why the renewal was refused.

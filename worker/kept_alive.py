@@ -10,8 +10,8 @@ from turnstile.worker.session_lock import LockedSession
 
 
 @dataclass(slots=True)
-class Kept:
-    """What is kept alive for one hold; written by the event loop, read by the heartbeat."""
+class KeptAlive:
+    """Written by the worker's event loop, read by the heartbeat's."""
 
     lock: LockedSession | None
     message: ReceivedMessage | None
@@ -20,20 +20,20 @@ class Kept:
     """Stops the attempt at `turn` (`worker.attempt.attempt.Attempt.stop`); called through the event loop."""
     renewed_at: float = field(default_factory=time.monotonic)
     keeps_lock: bool = True
-    """False from the moment on at which the lock is given back: it is not to be taken again, though it be found free."""
+    """False from the start of the lock's release on: the heartbeat must not take it again."""
     mark_lost: bool = False
-    """The lock was gone for a while, and with it perhaps the mark of somebody who waits."""
+    """The lock was lost for a while, and perhaps the waiting mark with it."""
     begun_at: float = 0.0
     renew_until: float = 0.0
 
     def begin(self, turn: ClaimedTurn, stop: Callable[..., None], renew_until: float) -> None:
-        """A turn was claimed just now."""
+        """Call it right after a claim."""
         self.begun_at = self.renewed_at = time.monotonic()
         self.renew_until = renew_until
         self.stop = stop
         self.turn = turn
 
     def end(self) -> None:
-        """Its claim is settled."""
+        """Call it when the claim is settled or superseded."""
         self.turn = None
         self.stop = None

@@ -2,8 +2,8 @@
 
     read -> enter -> lock -> claim -> handle -> decide -> settle (and claim the next) -> delete -> unlock
 
-Commit first, then delete (rule 4): until the first settle is committed (on FIFO: the claim) the message is still there;
-after it, the row has a lease or a `send_at` at every instant: wherever a worker dies, something brings the turn back.
+Commit first, then delete (rule 4). Until the first settle is committed (on FIFO: the claim) the message is still in the queue.
+After it, the row always has a lease or a `send_at`. So wherever a worker dies, something brings the turn back.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import structlog
 
 from turnstile.config import logs
 from turnstile.config.settings import Settings
-from turnstile.errors import RowHeldError
+from turnstile.errors import RowLockedError
 from turnstile.statements.claim import Claim, ClaimTerms, NoClaim
 from turnstile.statements.lost_turns import LostTurn
 from turnstile.statements.settle import Settled, Superseded
@@ -29,14 +29,14 @@ from turnstile.worker.attempt.wake_parents import ParentWaking
 from turnstile.worker.claiming import Claiming
 from turnstile.worker.database_retry import Outlast, outlast
 from turnstile.worker.delivery import Delivery
-from turnstile.worker.dependencies import Workbench
+from turnstile.worker.dependencies import WorkerDeps
 from turnstile.worker.handling import Handled, Handling
 from turnstile.worker.quarantine import Quarantine, Seat
 from turnstile.worker.session_lock import Guard, Release, name_lock
-from turnstile.worker.session_release import Leaving
-from turnstile.worker.session_run import Hold, Holds
+from turnstile.worker.session_release import SessionRelease
+from turnstile.worker.session_run import SessionRun, SessionRuns
 from turnstile.worker.settling import Settling
-from turnstile.worker.slots.queue_latency import Dwell
+from turnstile.worker.slots.queue_latency import QueueLatency
 from turnstile.worker.slots.tenant_cap import Entry, TenantCap
 from turnstile.worker.slots.tenant_slots import TenantSlots
 from turnstile.worker.turn_log import report_settled
@@ -45,67 +45,67 @@ log = structlog.get_logger("turnstile.worker")
 
 
 class Processor:
-    """Answers the turns of one queue. `process` runs as often at a time as the worker has slots, and as often again."""
+    """Answers the turns of one queue. Up to twice as many calls of `process` run at a time as the worker has slots."""
 
-    def __init__(self, settings: Settings, with_: Workbench) -> None:
+    def __init__(self, settings: Settings, deps: WorkerDeps) -> None:
         self._settings = settings
         self._queue = settings.find_queue(settings.queue)
-        self._with = with_
-        self._outlast: Outlast = partial(outlast, given_up=with_.given_up)
+        self._deps = deps
+        self._outlast: Outlast = partial(outlast, given_up=deps.given_up)
         self._terms = ClaimTerms(
             queue=self._queue.name,
-            worker_id=with_.worker_id,
+            worker_id=deps.worker_id,
             lease_seconds=settings.lease_seconds,
             max_crashes=self._queue.max_crashes,
             halt=self._queue.halts,
-            compensates=with_.handler.on_failed is not None,
+            compensates=deps.handler.on_failed is not None,
             compensation_expires_seconds=self._queue.expires_in_seconds,
         )
-        self._settling = Settling(settings, with_.handler, with_.database, self._terms, self._outlast)
-        self._delivery = Delivery(settings, self._queue, with_.database, with_.queues, self._outlast)
-        self._leaving = Leaving(with_, self._delivery, self._outlast)
-        self._claiming = Claiming(with_, self._terms, self._leaving, self._outlast)
-        self._handling = Handling(settings, self._queue, with_, self._outlast)
-        shares = TenantSlots(settings.tenant_slots, with_.slots.count)
-        self._cap = TenantCap(shares, self._queue.name, with_.database, with_.nudge_relay, self._outlast)
-        self._parents = ParentWaking(with_.database, with_.nudge_relay)
-        self._holds = Holds()
-        # Fresh for every hold, of whatever worker and whichever of its lives.
-        life = f"{with_.worker_id}:{uuid4().hex}"
-        self._tokens = (f"{life}-{hold}" for hold in count(1))
+        self._settling = Settling(settings, deps.handler, deps.database, self._terms, self._outlast)
+        self._delivery = Delivery(settings, self._queue, deps.database, deps.queues, self._outlast)
+        self._session_release = SessionRelease(deps, self._delivery, self._outlast)
+        self._claiming = Claiming(deps, self._terms, self._session_release, self._outlast)
+        self._handling = Handling(settings, self._queue, deps, self._outlast)
+        shares = TenantSlots(settings.tenant_slots, deps.slots.count)
+        self._cap = TenantCap(shares, self._queue.name, deps.database, deps.nudge_relay, self._outlast)
+        self._parents = ParentWaking(deps.database, deps.nudge_relay)
+        self._runs = SessionRuns()
+        # A token is used by one session run only, also across restarts of a worker with the same id.
+        life = f"{deps.worker_id}:{uuid4().hex}"
+        self._tokens = (f"{life}-{run}" for run in count(1))
 
     async def process(self, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
-        """Does all that one message asks for. Returns a handler that ignored its cancellation and still runs, if any.
+        """Answers the due turns of the message's session. Returns a handler that ignored its cancellation and still runs, if any.
 
-        Raises DatabaseUnavailableError only after `given_up`; the message then comes back by itself.
+        Raises DatabaseUnavailableError only after `given_up`; SQS then delivers the message again.
         """
         try:
             if (wake_up := await self._delivery.read(message)) is None:
                 return None
-        except RowHeldError:
-            await self._leaving.keep(message)
+        except RowLockedError:
+            await self._session_release.keep(message)
             return None
-        # Every line of this hold says what it is about; `_handle` says so anew for each turn of a drain.
+        # Bound to every log line of this run; `Handling.handle` binds the ids of each further turn.
         logs.bind(turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id)
-        if self._holds.visit(wake_up):
-            # Before the cap: put off, it would be sent for in place of a session that does wait for a slot of its tenant's.
-            log.info("session.lock", result=Guard.BUSY.as_told, seconds=0.0)
+        if self._runs.visit(wake_up):
+            # Before the tenant's cap: a deferred session would be woken in place of one that does wait for a slot.
+            log.info("session.lock", result=Guard.BUSY.result, seconds=0.0)
             await self._delivery.delete(message)
             return None
         match await self._cap.enter(wake_up):
             case Entry.LET_IN:
                 left_behind: asyncio.Future[Any] | None = None
                 try:
-                    left_behind = await self._hold(wake_up, message)
+                    left_behind = await self._run_session(wake_up, message)
                 finally:
                     self._cap.leave(wake_up.tenant_id, left_behind)
                 return left_behind
-            case Entry.PUT_OFF:
-                self._with.slots.turn_away()
+            case Entry.DEFERRED:
+                self._deps.slots.turn_away()
                 await self._delivery.delete(message)
-            case Entry.HELD:
-                self._with.slots.turn_away()
-                await self._leaving.keep(message)
+            case Entry.ROW_LOCKED:
+                self._deps.slots.turn_away()
+                await self._session_release.keep(message)
         return None
 
     def full_tenants(self) -> list[str]:
@@ -113,55 +113,55 @@ class Processor:
         return self._cap.full_tenants()
 
     async def recover(self, lost: LostTurn, seat: Seat) -> "asyncio.Future[Any] | None":
-        """Takes over a lost turn, in its place in quarantine. No message brings it, and none is deleted for it.
+        """Takes over a lost turn, in its seat in quarantine. There is no message to delete.
 
-        Raises DatabaseUnavailableError only after `given_up`; the turn is found again then.
+        Raises DatabaseUnavailableError only after `given_up`; recovery then finds the turn again.
         """
         wake_up = WakeUp(lost.tenant_id, lost.session_id, lost.turn_id)
         logs.bind(turn_id=str(lost.turn_id), session_id=lost.session_id, trace_id=lost.trace_id)
         left_behind: asyncio.Future[Any] | None = None
         try:
             if (
-                self._holds.visit(wake_up)
+                self._runs.visit(wake_up)
                 or self._cap.is_full(lost.tenant_id)
                 or await self._cap.enter(wake_up) is not Entry.LET_IN
             ):
                 return None
             try:
-                left_behind = await self._hold(wake_up, None, seat)
+                left_behind = await self._run_session(wake_up, None, seat)
             finally:
                 self._cap.leave(wake_up.tenant_id, left_behind)
         finally:
-            # The hold gives it back as soon as its run is over; this is for a turn that did not come so far.
+            # Usually the session run has left the seat already; this covers a turn that was never claimed.
             seat.leave()
         return left_behind
 
-    async def _hold(
+    async def _run_session(
         self, wake_up: WakeUp, message: ReceivedMessage | None, seat: Seat | None = None
     ) -> "asyncio.Future[Any] | None":
-        if (hold := await self._lock(wake_up, message)) is None:
+        if (run := await self._lock(wake_up, message)) is None:
             if message is not None:
                 await self._delivery.delete(message)
             return None
-        hold.seat = seat
-        self._with.heartbeat.take(hold.kept)
-        self._holds.keep(hold)
+        run.seat = seat
+        self._deps.heartbeat.take(run.kept)
+        self._runs.keep(run)
         try:
-            left_behind = await self._work(hold)
+            left_behind = await self._work(run)
         finally:
-            self._holds.drop(hold)
-            hold.kept.keeps_lock = False
-            hold.leave_quarantine()
-            self._with.heartbeat.drop(hold.kept)
-            # Only if something went wrong on the way; a lock that is not ours any more is left alone (R3).
-            if hold.lock is not None and not hold.unlocked:
-                await self._with.lock.give_up(hold.lock)
-        # The slot waits for it, or what can't be deleted would pile up.
-        if hold.head_held:
-            await self._leaving.leave_message(hold)
-        elif hold.unmarked and hold.deletion is None:
-            await self._leaving.come_again(hold)
-        elif (deletion := self._begin_deletion(hold)) is not None:
+            self._runs.drop(run)
+            run.kept.keeps_lock = False
+            run.leave_quarantine()
+            self._deps.heartbeat.drop(run.kept)
+            # Only after an error on the way. A lock that is not ours any more stays as it is (R3).
+            if run.lock is not None and not run.unlocked:
+                await self._deps.lock.give_up(run.lock)
+        # The slot waits for the deletion: otherwise deletions would pile up while SQS is away.
+        if run.head_locked:
+            await self._session_release.leave_message(run)
+        elif run.unmarked and run.deletion is None:
+            await self._session_release.come_again(run)
+        elif (deletion := self._begin_deletion(run)) is not None:
             await deletion
         return left_behind
 
@@ -175,121 +175,121 @@ class Processor:
         return self._claiming.quarantine
 
     @property
-    def dwell(self) -> Dwell:
+    def queue_latency(self) -> QueueLatency:
         """How long turns wait in the queue at present; published with the heartbeat."""
-        return self._handling.dwell
+        return self._handling.queue_latency
 
     # --- lock
 
-    async def _lock(self, wake_up: WakeUp, message: ReceivedMessage | None) -> Hold | None:
+    async def _lock(self, wake_up: WakeUp, message: ReceivedMessage | None) -> SessionRun | None:
         lock = name_lock(self._settings, wake_up.tenant_id, wake_up.session_id, next(self._tokens))
         began = time.monotonic()
-        guard = Guard.BUSY if self._holds.visit(wake_up) else await self._with.lock.acquire(lock)
-        log.info("session.lock", result=guard.as_told, seconds=round(time.monotonic() - began, 4))
-        return Hold.under(guard, lock, wake_up, message)
+        guard = Guard.BUSY if self._runs.visit(wake_up) else await self._deps.lock.acquire(lock)
+        log.info("session.lock", result=guard.result, seconds=round(time.monotonic() - began, 4))
+        return SessionRun.under(guard, lock, wake_up, message)
 
     # --- claim, handle, decide, settle; until the session has nothing due
 
-    async def _work(self, hold: Hold) -> "asyncio.Future[Any] | None":
+    async def _work(self, run: SessionRun) -> "asyncio.Future[Any] | None":
         left_behind: asyncio.Future[Any] | None = None
         while True:
-            claimed = await self._claiming.claim(hold)
-            if self._with.fifo and isinstance(claimed, ClaimedTurn):
-                # Its lease is behind the turn now. A message that stayed in flight would hold up its group, and so the
+            claimed = await self._claiming.claim(run)
+            if self._deps.fifo and isinstance(claimed, ClaimedTurn):
+                # The lease protects the turn now. A message that stayed in flight would block its group, and so the
                 # recovery of the session, for a whole visibility timeout after a crash.
-                self._begin_deletion(hold)
+                self._begin_deletion(run)
             while isinstance(claimed, ClaimedTurn):
-                handled = await self._handling.handle(hold, claimed)
+                handled = await self._handling.handle(run, claimed)
                 left_behind = handled.left_behind
-                claimed = await self._settle(hold, claimed, handled)
+                claimed = await self._settle(run, claimed, handled)
             if claimed is NoClaim.LOOK_AGAIN:
-                # A due head was in somebody's hand at the settle, so nobody has been told of it.
-                if self._may_go_on(hold):
+                # Another transaction had locked the due head during the settle, so no wake-up was owed for it.
+                if self._may_go_on(run):
                     continue
-                await self._leaving.leave_to_others(hold)
-            if not await self._unlock(hold):
+                await self._session_release.leave_to_others(run)
+            if not await self._unlock(run):
                 return left_behind
 
-    async def _settle(self, hold: Hold, turn: ClaimedTurn, handled: Handled) -> Claim:
-        seconds = time.monotonic() - hold.kept.begun_at
+    async def _settle(self, run: SessionRun, turn: ClaimedTurn, handled: Handled) -> Claim:
+        seconds = time.monotonic() - run.kept.begun_at
         settlement = self._settling.decide(turn, handled.outcome, seconds, said=handled.said)
         if settlement is None:
-            return _superseded(hold)
-        more = self._may_go_on(hold)
+            return _superseded(run)
+        more = self._may_go_on(run)
         settled = await self._settling.settle(turn, settlement, more=more)
         match settled:
             case Superseded():
-                return _superseded(hold)
+                return _superseded(run)
             case Settled(status, following, reply):
-                hold.kept.end()
-                if hold.emitter is not None:
-                    hold.emitter.settled(status, settlement)
+                run.kept.end()
+                if run.emitter is not None:
+                    run.emitter.settled(status, settlement)
                 report_settled(turn, status, settlement, seconds, halts=self._terms.halt)
                 self._parents.settled(turn, status, settlement)
                 if status is TurnStatus.FAILED or not more:
-                    self._with.nudge_relay()
-                # Not waited for here: SQS may be silent, and the next turn's lease, which nobody renews yet, or the session's
-                # lock would be out before it answers.
-                self._begin_deletion(hold)
+                    self._deps.nudge_relay()
+                # Not awaited here: SQS may not answer before the next turn's lease, which is not renewed yet, or the session's
+                # lock runs out.
+                self._begin_deletion(run)
                 if isinstance(following, ClaimedTurn):
-                    # It was claimed with the history that this makes, and waits for it if it wants to read it.
-                    self._with.history.begin_append(turn, reply)
+                    # The next turn awaits this only when its handler reads the history.
+                    self._deps.history.begin_append(turn, reply)
                 else:
-                    await self._with.history.append(turn, reply)
+                    await self._deps.history.append(turn, reply)
                 return following
             case _:
                 assert_never(settled)
 
     # --- unlock
 
-    async def _unlock(self, hold: Hold) -> bool:
-        """Gives the session back; True if it must be looked at once more before."""
+    async def _unlock(self, run: SessionRun) -> bool:
+        """Releases the session lock; True if the session must be claimed from once more first."""
         while True:
-            released = Release.LOOK_AGAIN if hold.visited else await self._release(hold)
-            # Without a lock, or where it was gone for a while, there may have been no mark; and a lost answer may have taken
-            # one with it. A turn that was committed while the last settle was under way has had a wake-up that found the
-            # session RUNNING, so after such a stretch of work the session is looked at once more. Once: with Redis away
-            # every answer is lost, and the row's net has the rest.
-            again = hold.kept.mark_lost or released is Release.LOOK_AGAIN
+            released = Release.LOOK_AGAIN if run.visited else await self._release(run)
+            # The waiting mark may be missing: without a lock, after the lock was lost for a while, or if Redis's response was
+            # lost. A turn that was committed during the last settle has had a wake-up that found the session RUNNING. So after
+            # work the session is looked at once more. Only once: while Redis is away every response is lost, and the relay
+            # sends the row's wake-up again.
+            again = run.kept.mark_lost or released is Release.LOOK_AGAIN
             if released in (Release.LOST, Release.UNKNOWN):
-                again = again or hold.worked_since_look
-            hold.worked_since_look = hold.kept.mark_lost = hold.visited = False
+                again = again or run.worked_since_look
+            run.worked_since_look = run.kept.mark_lost = run.visited = False
             if not again:
-                hold.unlocked = True
+                run.unlocked = True
                 return False
-            if self._may_go_on(hold):
-                hold.kept.keeps_lock = True
-                self._holds.keep(hold)
+            if self._may_go_on(run):
+                run.kept.keeps_lock = True
+                self._runs.keep(run)
                 return True
-            self._holds.drop(hold)
-            await self._leaving.leave_to_others(hold)
+            self._runs.drop(run)
+            await self._session_release.leave_to_others(run)
 
-    async def _release(self, hold: Hold) -> Release:
-        self._holds.drop(hold)
-        if hold.lock is None:
+    async def _release(self, run: SessionRun) -> Release:
+        self._runs.drop(run)
+        if run.lock is None:
             return Release.LOST
-        hold.kept.keeps_lock = False
-        released = await self._with.lock.release(hold.lock)
-        held_seconds = round(time.monotonic() - hold.started_at, 4)
-        log.info("session.unlock", result=released.value, held_seconds=held_seconds, turns=hold.turns)
+        run.kept.keeps_lock = False
+        released = await self._deps.lock.release(run.lock)
+        held_seconds = round(time.monotonic() - run.started_at, 4)
+        log.info("session.unlock", result=released.value, held_seconds=held_seconds, turns=run.turns)
         return released
 
-    def _may_go_on(self, hold: Hold) -> bool:
-        wanted = self._with.is_full() or self._cap.is_full(hold.wake_up.tenant_id)
-        may = hold.may_go_on(self._settings, time.monotonic(), wanted=wanted)
-        return may and not self._with.stopping.is_set()
+    def _may_go_on(self, run: SessionRun) -> bool:
+        wanted = self._deps.is_full() or self._cap.is_full(run.wake_up.tenant_id)
+        may = run.may_go_on(self._settings, time.monotonic(), wanted=wanted)
+        return may and not self._deps.stopping.is_set()
 
     # --- delete
 
-    def _begin_deletion(self, hold: Hold) -> "asyncio.Future[None] | None":
-        if hold.deletion is None and hold.message is not None:
-            hold.kept.message = None
-            hold.deletion = self._delivery.delete(hold.message)
-        return hold.deletion
+    def _begin_deletion(self, run: SessionRun) -> "asyncio.Future[None] | None":
+        if run.deletion is None and run.message is not None:
+            run.kept.message = None
+            run.deletion = self._delivery.delete(run.message)
+        return run.deletion
 
 
-def _superseded(hold: Hold) -> NoClaim:
-    """The turn is another claim's by now: discard what was answered, touch nothing, go."""
+def _superseded(run: SessionRun) -> NoClaim:
+    """Another claim has the turn: discard the reply and change nothing."""
     log.info("turn.superseded")
-    hold.give_up_turn()
+    run.give_up_turn()
     return NoClaim.IDLE

@@ -64,7 +64,7 @@ class Guard(StrEnum):
     """Redis was asked and is silent: the claim decides alone, and the lock may be ours. Who goes on gives it back."""
 
     @property
-    def as_told(self) -> str:
+    def result(self) -> str:
         """For the log, whose readers count what was unguarded, for whatever reason."""
         return Guard.UNGUARDED.value if self is Guard.UNANSWERED else self.value
 

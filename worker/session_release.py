@@ -1,8 +1,8 @@
-"""What a worker leaves to others: a session's head is owed a wake-up, also where somebody sits on the head's row.
+"""Session release: a session that a worker leaves with a due head is owed a wake-up, also while the head's row is locked.
 
-Such a row can't be made due. To wait for it takes a connection of the pool, again and again, for as long as an operator in a psql
-is at lunch: a few sessions of one tenant had all of them, and a few dozen all slots. So there the queue keeps the wake-up: the
-message that led here is given back or, where that is deleted by now, sent anew. With SQS away as well the row's net is left.
+A row that another transaction has locked can't be made due. Waiting would tie up a pool connection for as long as that
+transaction stays open; a handful of such sessions would exhaust the pool. So the queue keeps the wake-up: the message is given
+back or, if it is deleted already, sent anew. If SQS is away too, the relay sends it at the row's `send_at`.
 """
 
 import random
@@ -12,75 +12,75 @@ import structlog
 
 from turnstile.backends.backoff import full_jitter
 from turnstile.backends.postgres.database import Database
-from turnstile.statements.head import WAKE_HEAD_UNLESS_HELD
-from turnstile.statements.locked_rows import stays_held
+from turnstile.statements.head import WAKE_UNLOCKED_HEAD
+from turnstile.statements.locked_rows import stays_locked
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.database_retry import Outlast
 from turnstile.worker.delivery import Delivery
-from turnstile.worker.dependencies import Workbench
-from turnstile.worker.session_run import Hold
+from turnstile.worker.dependencies import WorkerDeps
+from turnstile.worker.session_run import SessionRun
 
 BACK_BASE_SECONDS = 2.0
 BACK_CAP_SECONDS = 30.0
-"""The longer it lasts, the rarer: each visit takes a slot for a second and a half, and after a thousand receives SQS moves a
-message to the DLQ."""
+"""The wait doubles with each receive: each visit takes a slot for a second and a half, and after a thousand receives SQS moves
+the message to the DLQ."""
 
 log = structlog.get_logger("turnstile.worker")
 
 
-class Leaving:
-    """The end of the messages whose sessions are left with something due."""
+class SessionRelease:
+    """Ends the runs of sessions that still have something due."""
 
-    def __init__(self, with_: Workbench, delivery: Delivery, outlast: Outlast) -> None:
-        self._database: Database = with_.database
-        self._heartbeat = with_.heartbeat
-        self._message_stays = with_.message_stays
-        self._nudge_relay = with_.nudge_relay
+    def __init__(self, deps: WorkerDeps, delivery: Delivery, outlast: Outlast) -> None:
+        self._database: Database = deps.database
+        self._heartbeat = deps.heartbeat
+        self._message_stays = deps.message_stays
+        self._nudge_relay = deps.nudge_relay
         self._delivery = delivery
         self._outlast = outlast
 
-    async def owe_wake_up(self, hold: Hold) -> None:
-        """Makes the session's head due; or notes on the hold that somebody sits on its row."""
-        hold.head_held = await stays_held(lambda: self._outlast(partial(self._wake_head, hold.wake_up)))
+    async def owe_wake_up(self, run: SessionRun) -> None:
+        """Makes the session's head due; if its row stays locked, sets `head_locked`."""
+        run.head_locked = await stays_locked(lambda: self._outlast(partial(self._wake_head, run.wake_up)))
 
-    async def leave_to_others(self, hold: Hold) -> None:
-        """What is due here is owed a wake-up: this hold must end, and somebody waits."""
-        await self.owe_wake_up(hold)
+    async def leave_to_others(self, run: SessionRun) -> None:
+        """Owes the session a wake-up and has the relay send it now: this run must end, and a client waits."""
+        await self.owe_wake_up(run)
         self._nudge_relay()
 
-    async def leave_message(self, hold: Hold) -> None:
-        """Instead of its deletion, where the head could not be made due. After the unlock: it would be turned away."""
-        if hold.message is None:
-            # No message led here: the row is found again, as it was found before.
+    async def leave_message(self, run: SessionRun) -> None:
+        """In place of the deletion, if the head could not be made due. To be called after the unlock."""
+        if run.message is None:
+            # Recovery started this run, and finds the turn again.
             return
-        if hold.deletion is None:
-            await self._take_from_heartbeat(hold)
-            await self.keep(hold.message)
+        if run.deletion is None:
+            await self._take_from_heartbeat(run)
+            await self.keep(run.message)
         else:
-            # On a FIFO queue it went with the first claim, on others with the first settle.
-            log.warning("session.head_held", again_in_seconds=0)
-            await hold.deletion
-            await self._delivery.send_anew(hold.wake_up, hold.message)
+            # Deleted after the first claim on a FIFO queue, after the first settle on others.
+            log.warning("session.head_locked", again_in_seconds=0)
+            await run.deletion
+            await self._delivery.send_anew(run.wake_up, run.message)
 
-    async def come_again(self, hold: Hold) -> None:
-        """Instead of the deletion of a message whose hold is `unmarked`. After some seconds it finds what is due by then."""
-        if hold.message is None:
+    async def come_again(self, run: SessionRun) -> None:
+        """In place of the deletion, if the run is `unmarked`: the message comes back after some seconds."""
+        if run.message is None:
             return
-        await self._take_from_heartbeat(hold)
-        seconds = _seconds_until_next(hold.message)
+        await self._take_from_heartbeat(run)
+        seconds = _seconds_until_next(run.message)
         log.info("session.unmarked", again_in_seconds=int(seconds))
-        await self._give_back(hold.message, seconds)
+        await self._give_back(run.message, seconds)
 
     async def keep(self, message: ReceivedMessage) -> None:
-        """Leaves the wake-up to the queue: it comes again after some seconds, the later the more often it has come."""
+        """Leaves the wake-up in the queue: it comes back after some seconds, later with each receive."""
         seconds = _seconds_until_next(message)
-        log.warning("session.head_held", again_in_seconds=int(seconds))
+        log.warning("session.head_locked", again_in_seconds=int(seconds))
         await self._give_back(message, seconds)
 
-    async def _take_from_heartbeat(self, hold: Hold) -> None:
-        hold.kept.message = None
-        # The heartbeat may have asked SQS to extend it just now: done last, that would hide for minutes what is given back.
+    async def _take_from_heartbeat(self, run: SessionRun) -> None:
+        run.kept.message = None
+        # The heartbeat may be extending the message right now: if that call came last, it would hide the message for minutes.
         await self._heartbeat.finish_extension()
 
     async def _give_back(self, message: ReceivedMessage, seconds: float) -> None:
@@ -89,8 +89,8 @@ class Leaving:
 
     async def _wake_head(self, wake_up: WakeUp) -> bool:
         session = {"tenant": wake_up.tenant_id, "session": wake_up.session_id}
-        [head] = await self._database.fetch(WAKE_HEAD_UNLESS_HELD, session)
-        return bool(head["held"])
+        [head] = await self._database.fetch(WAKE_UNLOCKED_HEAD, session)
+        return bool(head["locked"])
 
 
 def _seconds_until_next(message: ReceivedMessage) -> float:

@@ -1,4 +1,4 @@
-"""A hold: what one worker does from taking a session's lock to giving it back. One turn, or a few."""
+"""A session run: one worker's work on a locked session, from taking the lock to its release. One turn, or a few."""
 
 import asyncio
 import time
@@ -9,21 +9,21 @@ from turnstile.config.settings import Settings
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.attempt.emitter import Emitter
-from turnstile.worker.kept_alive import Kept
+from turnstile.worker.kept_alive import KeptAlive
 from turnstile.worker.quarantine import Seat
 from turnstile.worker.session_lock import Guard, LockedSession
 
 
 @dataclass(slots=True)
-class Hold:
-    """The state of one hold; touched by its own task only."""
+class SessionRun:
+    """The state of one run; touched by its own task only."""
 
     wake_up: WakeUp
     message: ReceivedMessage | None
-    """None: recovery has begun it, for a lost turn."""
+    """None: recovery started the run, for a lost turn."""
     lock: LockedSession | None
     """None: Redis is away, and the claim decides alone. It does so too where `kept` has no lock: this one may be ours."""
-    kept: Kept
+    kept: KeptAlive
     seat: Seat | None = None
     """Its place in quarantine, until the run for which it was taken is over."""
     emitter: Emitter | None = None
@@ -32,94 +32,93 @@ class Hold:
     turns: int = 0
     worked_since_look: bool = False
     deletion: "asyncio.Future[None] | None" = None
-    """Of its message, once that is not needed any more."""
+    """The deletion of its message, once it has begun."""
     visited: bool = False
-    """Another wake-up of its session has come to this worker since it last looked."""
+    """Another wake-up of the session has reached this worker since the last claim."""
     unlocked: bool = False
-    head_held: bool = False
-    """Somebody sits on the row of the session's head: what is due there could not be owed a wake-up."""
+    head_locked: bool = False
+    """Another transaction has locked the session's head, so its row could not be made due."""
     unmarked: bool = False
-    """It had no lock, so it left no mark, and another worker answers the session's head: that one may not know of the message's
-    turn, which was committed while it settled."""
+    """This run had no lock and left no waiting mark, and another worker runs the head. That worker may not know of the message's
+    turn, which was committed during its settle."""
     exhausted: bool = False
-    """It must end for a reason of its own: superseded, a handler that was left behind, or no slot for its turn."""
+    """The run must end: superseded, a handler that ignored its cancellation, or no slot for its turn."""
 
     @classmethod
     def under(
         cls, guard: Guard, lock: LockedSession, wake_up: WakeUp, message: ReceivedMessage | None
-    ) -> "Hold | None":
-        """The hold that begins with this answer about its lock; None if there is none."""
+    ) -> "SessionRun | None":
+        """The run that starts after this attempt to lock; None if the session is busy."""
         match guard:
             case Guard.LOCKED:
-                return cls(wake_up, message, lock, Kept(lock, message))
+                return cls(wake_up, message, lock, KeptAlive(lock, message))
             case Guard.UNGUARDED:
-                return cls(wake_up, message, None, Kept(None, message))
+                return cls(wake_up, message, None, KeptAlive(None, message))
             case Guard.UNANSWERED:
-                # Given back at the end: a lock that was taken all the same would turn away the session's wake-ups for a lease.
-                return cls(wake_up, message, lock, Kept(None, message))
+                # Released at the end: if Redis did take it, the lock would turn away the session's wake-ups for a lease.
+                return cls(wake_up, message, lock, KeptAlive(None, message))
             case Guard.BUSY:
-                # Normal, not an error (G3): its holder has been told to look once more.
+                # Normal, not an error (G3): the lock's holder finds the waiting mark and looks once more.
                 return None
             case _:
                 assert_never(guard)
 
     def may_go_on(self, settings: Settings, now: float, *, wanted: bool) -> bool:
-        """Whether it may claim another turn. `wanted`: the next wake-up that comes would find no slot.
+        """Whether it may claim another turn. `wanted`: the next wake-up would find no free slot.
 
-        Bounded in turns only then, or one tenant's long session would starve the rest; with a slot free for whoever comes, to
-        end would be a way over the queue for nothing (ADR 0041). Bounded in time always: a lock that is held for longer is a
-        sign that something is wrong (L6).
+        Turns are counted only then, so that one long session does not starve others; with a free slot, ending the run would only
+        cost a way through the queue (ADR 0041). Time is always bounded: a longer lock means that something is wrong (L6).
         """
-        if self.exhausted or now - self.started_at >= settings.hold_seconds:
+        if self.exhausted or now - self.started_at >= settings.session_run_seconds:
             return False
-        return not wanted or self.turns < settings.hold_turns
+        return not wanted or self.turns < settings.session_run_turns
 
     @property
     def most_crashes(self) -> int:
-        """What a turn may have on its record that is claimed now."""
+        """How many crashes a turn may have that this run claims."""
         return 0 if self.seat is None else self.seat.crashes
 
     def leave_quarantine(self, left_behind: "asyncio.Future[Any] | None" = None) -> None:
-        """Gives its seat back, if it has one; with a handler that ignored its cancellation, when that ends."""
+        """Leaves its seat, if it has one; with a handler that ignored its cancellation, when that handler ends."""
         seat, self.seat = self.seat, None
         if seat is not None:
             seat.leave(left_behind)
 
     def give_up_turn(self) -> None:
-        """Its turn is another claim's by now: not a word more about it, and no other is claimed."""
+        """Another claim has its turn: emit no more events for it and claim no further turn."""
         self.kept.end()
         if self.emitter is not None:
             self.emitter.fall_silent()
         self.exhausted = True
 
 
-class Holds:
-    """The sessions that this worker has in its hands, each until it begins to give its lock back.
+class SessionRuns:
+    """The sessions that this worker runs now, each until the release of its lock begins.
 
-    Who comes for one of them finds it busy without asking Redis, and leaves word here instead of the mark beside the lock. A
-    session with many turns in the queue has a wake-up for each, and all of them come while it is held.
+    A wake-up for one of them needs no call to Redis: it sets `visited` instead of the waiting mark beside the lock (ADR 0049). A
+    session with many turns in the queue has a wake-up for each, and they all arrive during one run.
     """
 
     def __init__(self) -> None:
-        self._by_session: dict[tuple[str, str], Hold] = {}
+        self._by_session: dict[tuple[str, str], SessionRun] = {}
 
     def visit(self, wake_up: WakeUp) -> bool:
-        """Whether its session is held here. The hold looks at the session once more then, before it lets go."""
-        hold = self._by_session.get((wake_up.tenant_id, wake_up.session_id))
-        if hold is not None:
-            hold.visited = True
-        return hold is not None
+        """Whether the wake-up's session runs here. If so, that run claims once more before its release."""
+        run = self._by_session.get((wake_up.tenant_id, wake_up.session_id))
+        if run is not None:
+            run.visited = True
+        return run is not None
 
-    def keep(self, hold: Hold) -> None:
-        """It has its session, or has it still."""
-        self._by_session[_session(hold)] = hold
+    def keep(self, run: SessionRun) -> None:
+        """Adds the run, or adds it again after a release that was called off."""
+        self._by_session[_session(run)] = run
 
-    def drop(self, hold: Hold) -> None:
-        """From here on Redis is asked. Before the lock is given back, or who comes meanwhile would leave word with nobody."""
-        # Without Redis there may be two holds of a session; the claim decides, and the later one is the one that is found here.
-        if self._by_session.get(_session(hold)) is hold:
-            del self._by_session[_session(hold)]
+    def drop(self, run: SessionRun) -> None:
+        """Removes the run. Call it before the lock is released: a wake-up in between would set `visited` on a finished run."""
+        # Without Redis a session may have two runs here; the claim decides between them, and this table has the later one.
+        if self._by_session.get(_session(run)) is run:
+            del self._by_session[_session(run)]
 
 
-def _session(hold: Hold) -> tuple[str, str]:
-    return hold.wake_up.tenant_id, hold.wake_up.session_id
+def _session(run: SessionRun) -> tuple[str, str]:
+    return run.wake_up.tenant_id, run.wake_up.session_id

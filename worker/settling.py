@@ -11,11 +11,11 @@ import structlog
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.errors import RowHeldError
+from turnstile.errors import RowLockedError
 from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import ClaimTerms
-from turnstile.statements.locked_rows import stays_held
-from turnstile.statements.settle import Held, Settled, SettleRequest, Superseded, settle
+from turnstile.statements.locked_rows import stays_locked
+from turnstile.statements.settle import RowLocked, Settled, SettleRequest, Superseded, settle
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import Settlement
 from turnstile.turn.stored_json import encode
@@ -39,21 +39,21 @@ class Settling:
         self._queue = settings.find_queue(settings.queue)
         self._handler = handler
         self._outlast = outlast
-        self._settles: Batcher[SettleRequest, Settled | Superseded | Held] = Batcher(
+        self._settles: Batcher[SettleRequest, Settled | Superseded | RowLocked] = Batcher(
             lambda requests: settle(database, terms, requests, encode), limit=SETTLE_BATCH
         )
 
     def decide(
         self, turn: ClaimedTurn, outcome: Outcome, elapsed_seconds: float, said: str | None = None
     ) -> Settlement | None:
-        """What becomes of the turn, `elapsed_seconds` after its claim; None if it is no longer ours.
+        """The settlement of the turn, `elapsed_seconds` after its claim; None if the claim was superseded.
 
-        `said` is what it has emitted: kept if the turn is CANCELED, which a cancel that nobody has heard of yet may still
-        make of any outcome.
+        `said` is the text that the handler has emitted. It is stored if the turn ends as CANCELED, which a cancel request that
+        has not reached the handler may still cause.
         """
         handler = self._handler.for_kind(turn.kind)
         policy = Policy(
-            # What the submit asked for, then the handler, then the queue.
+            # The submit's value, else the handler's, else the queue's.
             max_attempts=turn.max_attempts or handler.max_attempts or self._queue.max_attempts,
             base_seconds=self._settings.retry_base_seconds,
             cap_seconds=self._settings.retry_cap_seconds,
@@ -65,15 +65,15 @@ class Settling:
         return settlement if settlement is None or partial is None else replace(settlement, partial=partial)
 
     async def settle(self, turn: ClaimedTurn, settlement: Settlement, *, more: bool) -> Settled | Superseded:
-        """Commits it, over any outage; with `more` the session's next turn is claimed in the same round trip.
+        """Commits the settlement and retries over any outage; `more` claims the session's next turn in the same round trip.
 
-        Where somebody sits on its row it waits until he is gone. Raises DatabaseUnavailableError once the worker has given up.
+        It waits for as long as another transaction keeps the row locked. Raises DatabaseUnavailableError after `given_up`.
         """
         request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
         try:
             return await self._commit(request)
         except psycopg.DataError as error:
-            # The database refuses the reply itself. Without this the turn would crash every worker that answers it.
+            # Postgres refuses the reply itself. Without this the turn would fail on every worker in turn.
             log.warning("settle.refused", turn_id=str(turn.id), sqlstate=error.sqlstate)
             failed = Failed("unstorable_reply", f"Postgres refused the reply ({error.sqlstate})", may_heal=False)
             instead = self.decide(turn, failed, 0.0)
@@ -92,12 +92,12 @@ class Settling:
 
         async def look() -> bool:
             answer = await self._settles(request)
-            if isinstance(answer, Held):
+            if isinstance(answer, RowLocked):
                 return True
             answers.append(answer)
             return False
 
-        if await stays_held(look):
-            # To be asked again later, as in an outage, and out of the way of this worker's other settles meanwhile.
-            raise RowHeldError("somebody holds the turn's row or its session's")
+        if await stays_locked(look):
+            # Retried later, as in an outage, so that this worker's other settles do not wait behind it.
+            raise RowLockedError("another transaction has locked the turn's row or its session's")
         return answers[0]

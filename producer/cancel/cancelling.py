@@ -13,7 +13,7 @@ import structlog
 from turnstile.archive.reads import TurnKey
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
-from turnstile.errors import RowHeldError
+from turnstile.errors import RowLockedError
 from turnstile.producer.session_gate import Session, SessionGate
 from turnstile.queries.turns import Standing, read_standings
 from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel_ahead, cancel_session
@@ -53,7 +53,7 @@ class Cancelling:
     async def cancel_turn(self, tenant_id: str, turn_id: UUID) -> CanceledTurn | None:
         """Cancels a turn. None if there is none yet: a submit that arrives under this id is then born CANCELED.
 
-        Raises DatabaseUnavailableError (RowHeldError: another transaction holds the session). May be called again.
+        Raises DatabaseUnavailableError (RowLockedError: another transaction holds the session). May be called again.
         """
         standing = await self._standing(TurnKey(tenant_id, turn_id))
         met = await self._enter(
@@ -71,7 +71,7 @@ class Cancelling:
     async def cancel_session(self, tenant_id: str, session_id: str) -> CanceledSession | None:
         """Cancels all that is open in the session, scheduled turns included; None if the tenant has no such session.
 
-        Raises DatabaseUnavailableError (RowHeldError: another transaction holds the session). May be called again.
+        Raises DatabaseUnavailableError (RowLockedError: another transaction holds the session). May be called again.
         """
         met = await self._enter(
             (tenant_id, session_id),
@@ -92,7 +92,7 @@ class Cancelling:
             known = session in self._held
             try:
                 met = await cancel(HELD_WAIT_SECONDS if known else None)
-            except RowHeldError:
+            except RowLockedError:
                 if not known:
                     self._held.add(session)
                     tenant_id, session_id = session

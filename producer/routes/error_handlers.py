@@ -19,7 +19,7 @@ from turnstile.errors import (
     DatabaseUnavailableError,
     IdempotencyMismatchError,
     ListTooBroadError,
-    RowHeldError,
+    RowLockedError,
     SessionBusyError,
     TurnIdTakenError,
     UnknownQueueError,
@@ -53,7 +53,7 @@ async def _answer(request: Request, error: Exception) -> JSONResponse:
 
 def translate(error: Exception, path: str) -> ProblemError:
     """What an error of a route means to the client. One that nobody expected is raised again."""
-    if isinstance(error, DatabaseUnavailableError) and not isinstance(error, RowHeldError):
+    if isinstance(error, DatabaseUnavailableError) and not isinstance(error, RowLockedError):
         log.warning("api.database_away", path=path, error=str(error))
     for kind in type(error).__mro__:
         if kind in _TRANSLATIONS:
@@ -116,7 +116,7 @@ def _of_outage(_: DatabaseUnavailableError) -> ProblemError:
     )
 
 
-def _of_held_row(_: RowHeldError) -> ProblemError:
+def _of_held_row(_: RowLockedError) -> ProblemError:
     return ProblemError(
         Kind.UNAVAILABLE,
         "another transaction holds a lock on the session; try again, with the same Idempotency-Key where one was given",
@@ -138,7 +138,7 @@ _TRANSLATIONS: dict[type[Exception], Any] = {
     TurnIdTakenError: lambda _: ProblemError(Kind.TURN_ID_TAKEN, "leave turn_id out, or choose another"),
     UnstorableContentError: lambda error: ProblemError(Kind.INVALID_BODY, str(error)),
     DatabaseUnavailableError: _of_outage,
-    RowHeldError: _of_held_row,
+    RowLockedError: _of_held_row,
     ListTooBroadError: lambda _: ProblemError(
         Kind.LIST_TOO_BROAD, "narrow the list to a session, or ask with another filter or none"
     ),

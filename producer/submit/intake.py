@@ -11,7 +11,7 @@ import structlog
 
 from turnstile.backends.batcher import Batcher
 from turnstile.config.settings import Settings
-from turnstile.errors import DatabaseUnavailableError, RowHeldError, SubmissionRefusedError
+from turnstile.errors import DatabaseUnavailableError, RowLockedError, SubmissionRefusedError
 from turnstile.producer.session_gate import Session, SessionGate
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.streaming.cancel_signals import CancelHints
@@ -110,7 +110,7 @@ class Intake:
         """None: another transaction holds the session, and nothing was done."""
         try:
             return [*await self._submitting.commit(submissions)]
-        except RowHeldError:
+        except RowLockedError:
             if len(submissions) > 1:
                 return [await self._record_unless_held(submission) for submission in submissions]
             [held] = submissions

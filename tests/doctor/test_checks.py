@@ -17,7 +17,10 @@ from turnstile.statements.cancel import cancel
 from turnstile.statements.submit import submit
 from turnstile.turn.cancel_reason import CancelReason
 
-WORKER = "INSERT INTO workers (worker_id, queue, host, pid, slots, dwell_seconds) VALUES ('w', %(queue)s, 'h', 1, 1, %(dwell)s)"
+WORKER = """
+INSERT INTO workers (worker_id, queue, host, pid, slots, queue_latency_seconds)
+VALUES ('w', %(queue)s, 'h', 1, 1, %(queue_latency)s)
+"""
 
 
 async def only(settings: Settings) -> DoctorFinding:
@@ -57,7 +60,7 @@ async def test_dead_letters_that_no_relay_sends_are_overdue(database: Database, 
 async def test_a_queue_with_due_turns_needs_a_living_worker(database: Database, settings: Settings) -> None:
     await make_pending(database, settings)
     await tamper(settings, "UPDATE turns SET created_at = now() - interval '1 h'")
-    await database.fetch(WORKER, {"queue": settings.queue, "dwell": 0})
+    await database.fetch(WORKER, {"queue": settings.queue, "queue_latency": 0})
     living = await codes(settings)
     await tamper(settings, "UPDATE workers SET seen_at = now() - interval '1 h'")
 
@@ -79,7 +82,7 @@ async def test_a_turn_whose_worker_is_lost_is_found(database: Database, settings
 async def test_in_a_busy_queue_a_turn_may_wait_for_its_takeover(database: Database, settings: Settings) -> None:
     await make_running(database, settings)
     await tamper(settings, "UPDATE turns SET lease_until = now() - interval '9 min'")
-    await database.fetch(WORKER, {"queue": settings.queue, "dwell": 300})
+    await database.fetch(WORKER, {"queue": settings.queue, "queue_latency": 300})
 
     assert await codes(settings) == []
 

@@ -23,7 +23,7 @@ async def test_a_tenant_that_is_alone_has_all_slots(product: Product, start_work
 
     await until(all_began)
 
-    assert worker.said("session.put_off") == []
+    assert worker.said("session.deferred") == []
 
 
 async def submit_many(product: Product, tenant: str, many: int, seconds: float) -> None:
@@ -63,6 +63,6 @@ async def test_what_a_flood_had_to_wait_for_is_answered_when_there_is_room(
 
     worker = start_worker(**SLOTS)
 
-    await until(lambda: worker.said("session.put_off"))
+    await until(lambda: worker.said("session.deferred"))
     await product.ended(within=120)
     await product.check_sessions()

@@ -60,7 +60,7 @@ async def test_eight_workers_keep_the_order_of_every_session(product: Product, s
 async def test_a_burst_in_one_session_drains_without_a_pause(product: Product, start_worker: StartWorker) -> None:
     for _ in range(2):
         # With one slot each hold ends after its turns, and the session goes from hand to hand.
-        start_worker(TURNSTILE_HOLD_TURNS="20", TURNSTILE_CONCURRENCY="1")
+        start_worker(TURNSTILE_SESSION_RUN_TURNS="20", TURNSTILE_CONCURRENCY="1")
 
     await product.submit(*[{"do": "echo"}] * 50)
 
@@ -86,7 +86,7 @@ async def test_a_burst_in_one_session_drains_without_a_pause(product: Product, s
 async def test_a_session_is_given_back_after_its_turns_where_its_slot_is_wanted(
     product: Product, start_worker: StartWorker, room: dict[str, str], longest: int
 ) -> None:
-    worker = start_worker(TURNSTILE_HOLD_TURNS="4", **room)
+    worker = start_worker(TURNSTILE_SESSION_RUN_TURNS="4", **room)
     turns = await product.submit(*[{"do": "echo"}] * 10, send=False)
 
     await product.send(("s", turns[0]))

@@ -20,7 +20,7 @@ async def test_a_tenants_flood_leaves_a_slot_to_another(product: Product, start_
         return len(await product.evidence()) == 2
 
     await until(two_began)
-    await until(lambda: worker.said("session.put_off"))
+    await until(lambda: worker.said("session.deferred"))
 
     quiet = await submit_of(product, "quiet", "s", 0)
 
@@ -51,10 +51,10 @@ async def test_what_a_killed_worker_had_put_off_is_answered_by_the_next(
     first = start_worker(**SLOTS | {"TURNSTILE_TENANT_SLOTS": "1"})
     await submit_of(product, "loud", "a", 600)
     await until(product.evidence)
-    put_off = await submit_of(product, "loud", "b", 0)
-    await until(lambda: first.said("session.put_off"))
+    defer = await submit_of(product, "loud", "b", 0)
+    await until(lambda: first.said("session.deferred"))
 
     first.kill()
     start_worker()
 
-    await product.status_is(put_off, "SUCCEEDED")
+    await product.status_is(defer, "SUCCEEDED")

@@ -13,7 +13,7 @@ from tests.support.claiming import settle_one
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
-from turnstile.errors import DatabaseUnavailableError, RowHeldError, SupersededError
+from turnstile.errors import DatabaseUnavailableError, RowLockedError, SupersededError
 from turnstile.memory.durable_items import ItemDelete, ItemWrite, delete_items, prune_items, read_items, write_items
 from turnstile.memory.item import MAX_ITEMS, MemoryFullError, Verdict, Write
 from turnstile.memory.kinds import DAY, HOUR
@@ -76,9 +76,9 @@ async def test_a_write_does_not_wait_for_a_row_that_somebody_sits_on(
         await somebody.execute(f"SELECT FROM {rows} FOR NO KEY UPDATE")
         blocked = WorkingMemory(room.cache, patient, room.turn, at_once)
         async with asyncio.timeout(HANGS_SECONDS):
-            with pytest.raises(RowHeldError):
+            with pytest.raises(RowLockedError):
                 await blocked.set("visitor", "Bob", kind="fact")
-            with pytest.raises(RowHeldError):
+            with pytest.raises(RowLockedError):
                 await blocked.delete("visitor", kind="fact")
         await somebody.rollback()
 

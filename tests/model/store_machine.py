@@ -17,9 +17,9 @@ from turnstile.errors import SubmissionRefusedError
 from turnstile.queries.history import END_OF_SESSION, read_history, read_history_as_text, read_version
 from turnstile.statements.cancel import cancel, cancel_ahead, cancel_session
 from turnstile.statements.cancel_before_submit import forget_chosen_ids
-from turnstile.statements.defer import PutOff, put_off
+from turnstile.statements.defer import Defer, defer
 from turnstile.statements.halt import WayOn, read_halt, retry, skip
-from turnstile.statements.head import WAKE_HEAD, WAKE_HEAD_UNLESS_HELD
+from turnstile.statements.head import WAKE_HEAD, WAKE_UNLOCKED_HEAD
 from turnstile.statements.join import WAKE_JOINED, WAKE_PARENTS
 from turnstile.statements.redrive import read_generations, revive
 from turnstile.statements.send_due import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
@@ -94,15 +94,15 @@ class StoreMachine(WorkerRules):
         for _ in range(1 + twice):
             self.pair.ask(send)
 
-    @rule(session=SESSIONS, statement=st.sampled_from([WAKE_HEAD, WAKE_HEAD_UNLESS_HELD]))
+    @rule(session=SESSIONS, statement=st.sampled_from([WAKE_HEAD, WAKE_UNLOCKED_HEAD]))
     def wake_head(self, session: tuple[str, str], statement: LiteralString) -> None:
         parameters = {"tenant": session[0], "session": session[1]}
         self.pair.ask(lambda stand: stand.database.fetch(statement, parameters))
 
     @rule(sessions=st.lists(SESSIONS, min_size=1, max_size=4), seconds=st.sampled_from([0.0, 5.0, 500.0]))
-    def put_off(self, sessions: list[tuple[str, str]], seconds: float) -> None:
-        wanted = [PutOff(*session, seconds) for session in sessions]
-        self.pair.ask(lambda stand: put_off(stand.database, wanted))
+    def defer(self, sessions: list[tuple[str, str]], seconds: float) -> None:
+        wanted = [Defer(*session, seconds) for session in sessions]
+        self.pair.ask(lambda stand: defer(stand.database, wanted))
 
     @rule(session=SESSIONS, limit=st.integers(1, 5), age=st.sampled_from([60.0, 2000.0]))
     def read_history_and_forget(self, session: tuple[str, str], limit: int, age: float) -> None:

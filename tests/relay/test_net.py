@@ -44,7 +44,7 @@ async def test_the_net_is_twice_as_long_as_turns_wait_at_present(
     database: Database, settings: Settings, relay: Relay
 ) -> None:
     await database.fetch(
-        "INSERT INTO workers (worker_id, queue, host, pid, slots, dwell_seconds) VALUES ('w', %(q)s, 'h', 1, 1, 600)",
+        "INSERT INTO workers (worker_id, queue, host, pid, slots, queue_latency_seconds) VALUES ('w', %(q)s, 'h', 1, 1, 600)",
         {"q": settings.queue},
     )
     await submit_turns(database, settings, "one")

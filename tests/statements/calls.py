@@ -8,11 +8,11 @@ from tests.support.factories import make_claim, make_submission
 from tests.support.fakes.store_stands import Stand
 from turnstile.errors import SubmissionRefusedError
 from turnstile.statements.claim import Claim, ClaimTerms, claim
-from turnstile.statements.defer import PutOff, put_off
-from turnstile.statements.head import WAKE_HEAD, WAKE_HEAD_UNLESS_HELD
+from turnstile.statements.defer import Defer, defer
+from turnstile.statements.head import WAKE_HEAD, WAKE_UNLOCKED_HEAD
 from turnstile.statements.lost_turns import MARK_LOST
 from turnstile.statements.send_due import PUT_NET, TAKE_DUE
-from turnstile.statements.settle import Held, Settled, SettleRequest, Superseded, settle
+from turnstile.statements.settle import RowLocked, Settled, SettleRequest, Superseded, settle
 from turnstile.statements.submit import Accepted, submit
 from turnstile.statements.worker_registry import SEEN_SECONDS
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -120,7 +120,7 @@ async def settle_one(
     more: bool = False,
     next_claim_id: UUID | None = None,
     halt: bool = False,
-) -> Settled | Superseded | Held:
+) -> Settled | Superseded | RowLocked:
     """Ends a claim."""
     request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=next_claim_id or uuid4())
     (answer,) = await settle(store.database, terms(halt=halt), [request], json.dumps)
@@ -133,15 +133,15 @@ async def wake_head(store: Stand, session_id: str = "s") -> list[UUID]:
     return [row["id"] for row in rows]
 
 
-async def wake_head_unless_held(store: Stand, session_id: str = "s") -> bool:
+async def wake_unlocked_head(store: Stand, session_id: str = "s") -> bool:
     """The same as a worker does; whether somebody sits on its row."""
-    [row] = await store.database.fetch(WAKE_HEAD_UNLESS_HELD, {"tenant": "t", "session": session_id})
-    return bool(row["held"])
+    [row] = await store.database.fetch(WAKE_UNLOCKED_HEAD, {"tenant": "t", "session": session_id})
+    return bool(row["locked"])
 
 
 async def put_off_session(store: Stand, seconds: float, session_id: str = "s") -> None:
     """Owes a session a wake-up in so many seconds."""
-    await put_off(store.database, [PutOff("t", session_id, seconds)])
+    await defer(store.database, [Defer("t", session_id, seconds)])
 
 
 async def row_of(store: Stand, turn_id: UUID) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tests.statements.calls import (
     settle_one,
     submit_one,
     wake_head,
-    wake_head_unless_held,
+    wake_unlocked_head,
 )
 from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.cancel import CanceledTurn, cancel
@@ -105,7 +105,7 @@ async def test_a_worker_that_leaves_a_session_makes_its_head_due(store: Stand) -
     head, behind = await submit_one(store), await submit_one(store)
     before = await row_of(store, behind.turn_id)
 
-    assert await wake_head_unless_held(store) is False
+    assert await wake_unlocked_head(store) is False
 
     assert (await row_of(store, head.turn_id))["send_at"] == NOW
     assert await row_of(store, behind.turn_id) == before
@@ -115,8 +115,8 @@ async def test_a_head_that_is_not_due_is_not_held(store: Stand) -> None:
     await submit_one(store)
     await settle_one(store, await claimed(store), RETRY)
 
-    assert await wake_head_unless_held(store) is False
-    assert await wake_head_unless_held(store, "no such session") is False
+    assert await wake_unlocked_head(store) is False
+    assert await wake_unlocked_head(store, "no such session") is False
 
 
 async def test_a_scheduled_turn_is_cancelled_before_it_has_a_place(store: Stand) -> None:

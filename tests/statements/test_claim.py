@@ -33,7 +33,7 @@ async def test_the_head_is_claimed_and_charged(store: Stand) -> None:
 
     assert (turn.id, turn.seq, turn.attempt, turn.inputs) == (first.turn_id, 1, 1, ("one",))
     assert (turn.metadata, turn.timeout_seconds, turn.max_attempts) == ({"a": 1}, 5.0, None)
-    assert (turn.dwell_seconds, turn.expires_in_seconds) == (2.0, 898.0)
+    assert (turn.queue_latency_seconds, turn.expires_in_seconds) == (2.0, 898.0)
     assert await seconds_from_creation(store, turn.id, "lease_until") == 2 + LEASE_SECONDS
 
 

@@ -17,7 +17,7 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.statements.claim import EndedAtClaim, NoClaim, claim
 from turnstile.statements.halt import retry, skip
-from turnstile.statements.settle import Held, Settled, SettleRequest, settle
+from turnstile.statements.settle import RowLocked, Settled, SettleRequest, settle
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
@@ -65,7 +65,7 @@ async def test_a_settle_that_halts_leaves_a_session_that_somebody_has_and_keeps_
         request = SettleRequest(turn=turn, settlement=FAILURE, more=True, next_claim_id=uuid4())
         answers = await settle(database, make_terms(settings, halt=True), [request], json.dumps)
 
-        assert answers == [Held()]
+        assert answers == [RowLocked()]
         # What a cancel does next.
         await other.execute("SELECT FROM turns FOR NO KEY UPDATE NOWAIT")
         await other.commit()

@@ -108,7 +108,14 @@ def announced(database_url: str) -> Any:
 
     async def put(worker_id: str) -> None:
         record = WorkerRecord(
-            worker_id=worker_id, queue="turns", host="h", pid=1, slots=1, busy=0, dwell_seconds=0.0, draining=False
+            worker_id=worker_id,
+            queue="turns",
+            host="h",
+            pid=1,
+            slots=1,
+            busy=0,
+            queue_latency_seconds=0.0,
+            draining=False,
         )
         async with Database(database_url, "announcing", size=1) as connected:
             await announce(connected, record)

@@ -19,7 +19,7 @@ from turnstile.statements.cancel import CANCEL_PENDING, REQUEST_CANCEL
 from turnstile.statements.children import READ_CHILDREN
 from turnstile.statements.claim import CLAIM, READ_ENDED
 from turnstile.statements.compensate import COMPENSATE_FAILED
-from turnstile.statements.defer import PUT_OFF
+from turnstile.statements.defer import DEFER
 from turnstile.statements.join import WAKE_JOINED, WAKE_PARENTS
 from turnstile.statements.read_claims import READ_CLAIMS
 from turnstile.statements.redrive import REVIVE
@@ -128,7 +128,7 @@ def explain(settings: Settings, statement: LiteralString) -> str:
         COMPENSATE_FAILED,
         CANCEL_PENDING,
         REQUEST_CANCEL,
-        PUT_OFF,
+        DEFER,
     ],
     ids=[
         "dead-lettered",

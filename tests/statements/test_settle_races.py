@@ -28,7 +28,7 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.statements.cancel import cancel
 from turnstile.statements.claim import NoClaim
-from turnstile.statements.settle import Held, Settled, SettleRequest, Superseded, settle
+from turnstile.statements.settle import RowLocked, Settled, SettleRequest, Superseded, settle
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import AttemptOutcome, Settlement
@@ -151,10 +151,10 @@ async def test_a_reply_that_postgres_refuses_fails_alone(database: Database, set
         await submit_turns(database, settings, session, session_id=session)
     turns = await claim_sessions(database, settings, *sessions)
 
-    async def flush(requests: Sequence[SettleRequest]) -> list[Settled | Superseded | Held]:
+    async def flush(requests: Sequence[SettleRequest]) -> list[Settled | Superseded | RowLocked]:
         return await settle(database, make_terms(settings), requests, json.dumps)
 
-    call: Batcher[SettleRequest, Settled | Superseded | Held] = Batcher(flush, limit=10)
+    call: Batcher[SettleRequest, Settled | Superseded | RowLocked] = Batcher(flush, limit=10)
     good, bad = SUCCESS, Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=float("nan"))
 
     answers = await asyncio.gather(

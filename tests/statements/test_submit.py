@@ -147,12 +147,14 @@ async def test_a_time_that_has_passed_is_due_at_once(store: Stand) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dwell", "net"), [(10.0, 60.0), (45.0, 90.0), (5_000.0, 1_800.0)], ids=["short", "long", "endless"]
+    ("queue_latency", "net"), [(10.0, 60.0), (45.0, 90.0), (5_000.0, 1_800.0)], ids=["short", "long", "endless"]
 )
-async def test_the_net_is_twice_the_dwell_of_the_queue(store: Stand, dwell: float, net: float) -> None:
+async def test_the_net_is_twice_the_dwell_of_the_queue(store: Stand, queue_latency: float, net: float) -> None:
     worker: dict[str, Any] = {"host": "h", "pid": 1, "slots": 1, "busy": 0, "draining": False}
-    await announce(store.database, WorkerRecord(worker_id="w", queue=QUEUE, dwell_seconds=dwell, **worker))
-    await announce(store.database, WorkerRecord(worker_id="v", queue="other", dwell_seconds=600.0, **worker))
+    await announce(
+        store.database, WorkerRecord(worker_id="w", queue=QUEUE, queue_latency_seconds=queue_latency, **worker)
+    )
+    await announce(store.database, WorkerRecord(worker_id="v", queue="other", queue_latency_seconds=600.0, **worker))
 
     accepted = await submit_one(store)
 

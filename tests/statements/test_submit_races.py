@@ -69,7 +69,7 @@ async def test_a_turn_is_recorded_pending_with_its_input_and_a_net(database: Dat
 
 async def test_the_net_is_twice_as_long_as_turns_wait_at_present(database: Database, settings: Settings) -> None:
     await database.fetch(
-        "INSERT INTO workers (worker_id, queue, host, pid, slots, dwell_seconds) VALUES ('w', %(q)s, 'h', 1, 1, 500)",
+        "INSERT INTO workers (worker_id, queue, host, pid, slots, queue_latency_seconds) VALUES ('w', %(q)s, 'h', 1, 1, 500)",
         {"q": settings.queue},
     )
 

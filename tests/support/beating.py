@@ -53,7 +53,7 @@ class Beating:
         if self.trouble:
             raise self.trouble.pop()
         return WorkerRecord(
-            worker_id="worker-a", queue=self._queue, host="h", pid=1, slots=4, busy=self.beats, dwell_seconds=0.5,
+            worker_id="worker-a", queue=self._queue, host="h", pid=1, slots=4, busy=self.beats, queue_latency_seconds=0.5,
             draining=False,
         )  # fmt: skip
 

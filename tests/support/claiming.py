@@ -10,7 +10,7 @@ from tests.support.factories import make_claim, make_submission, make_terms
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.claim import ClaimedTurn, claim
-from turnstile.statements.settle import Held, Settled, Settlement, SettleRequest, Superseded, settle
+from turnstile.statements.settle import RowLocked, Settled, Settlement, SettleRequest, Superseded, settle
 from turnstile.statements.submit import submit
 
 
@@ -32,7 +32,7 @@ async def settle_one(
     """As a worker does, who asks again where somebody had the row."""
     assert isinstance(turn, ClaimedTurn)
     request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
-    while isinstance(answer := (await settle(database, make_terms(settings), [request], json.dumps))[0], Held):
+    while isinstance(answer := (await settle(database, make_terms(settings), [request], json.dumps))[0], RowLocked):
         continue
     return answer
 

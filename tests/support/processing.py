@@ -16,9 +16,9 @@ from turnstile.memory.item_cache import ItemCache
 from turnstile.streaming.stream import Append, Appended
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
 from turnstile.turn.message import WakeUp
-from turnstile.worker.attempt.emitters import Emission
-from turnstile.worker.dependencies import Workbench
-from turnstile.worker.kept_alive import Kept
+from turnstile.worker.attempt.emitters import Emitters
+from turnstile.worker.dependencies import WorkerDeps
+from turnstile.worker.kept_alive import KeptAlive
 from turnstile.worker.processor import Processor
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots
@@ -36,10 +36,10 @@ class Queues:
 class Heart:
     """Beats for nothing."""
 
-    def __init__(self, taken: list[Kept]) -> None:
+    def __init__(self, taken: list[KeptAlive]) -> None:
         self.take = taken.append
 
-    def drop(self, _: Kept) -> None:
+    def drop(self, _: KeptAlive) -> None:
         return
 
     async def finish_extension(self) -> None:
@@ -62,11 +62,11 @@ def processing(
     lock: SessionLock,
     worker_id: str,
     handler: Handler = ECHO,
-    emission: Emission | None = None,
+    emitters: Emitters | None = None,
     queues: Any = None,
     fifo: bool = False,
     slots: Slots | None = None,
-    taken: list[Kept] | None = None,
+    taken: list[KeptAlive] | None = None,
     stopping: asyncio.Event | None = None,
     nudge_relay: Callable[[], None] = lambda: None,
     recovers: bool = False,
@@ -77,7 +77,7 @@ def processing(
     with ThreadPoolExecutor(1) as threads:
         yield Processor(
             settings,
-            Workbench(
+            WorkerDeps(
                 database=database,
                 queues=queues or cast("Any", Queues()),
                 lock=lock,
@@ -85,7 +85,7 @@ def processing(
                 memory=ItemCache(settings, memory),
                 heartbeat=cast("Any", Heart(kept)),
                 handler=handler,
-                emission=emission or Emission(settings, cast("Any", Deaf())),
+                emitters=emitters or Emitters(settings, cast("Any", Deaf())),
                 worker_id=worker_id,
                 fifo=fifo,
                 threads=threads,

@@ -17,7 +17,7 @@ from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import Claim
 from turnstile.statements.submit import Accepted, submit
-from turnstile.worker.kept_alive import Kept
+from turnstile.worker.kept_alive import KeptAlive
 from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock
 
 NET_SECONDS = 60.0
@@ -30,7 +30,7 @@ class Looking:
 
     def __init__(self, lock: SessionLock) -> None:
         self.acquire = lock.acquire
-        self.holds: list[Kept] = []
+        self.holds: list[KeptAlive] = []
         self.kept: list[bool] = []
         self._lock = lock
 

@@ -18,8 +18,8 @@ from turnstile.config.settings import Settings
 from turnstile.errors import UnknownQueueError
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
-from turnstile.statements.defer import Owed, PutOff, put_off
-from turnstile.statements.head import WAKE_HEAD_UNLESS_HELD
+from turnstile.statements.defer import Defer, Owed, defer
+from turnstile.statements.head import WAKE_UNLOCKED_HEAD
 from turnstile.statements.submit import submit
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
 from turnstile.turn.message import WakeUp
@@ -155,7 +155,7 @@ async def test_a_head_that_is_let_go_a_moment_later_is_due_at_once(
 
             async def fetch(self, statement: Any, parameters: Any) -> Any:
                 rows = await database.fetch(statement, parameters)
-                if statement == WAKE_HEAD_UNLESS_HELD:
+                if statement == WAKE_UNLOCKED_HEAD:
                     somebody.rollback()
                 return rows
 
@@ -176,14 +176,14 @@ async def test_a_head_that_was_held_and_is_answered_after_all_leaves_no_message(
     sqs = Noting()
 
     with sitting(settings, "true") as somebody, processing(settings, database, lock, "w", queues=sqs) as processor:
-        owe = processor._leaving.owe_wake_up
+        owe = processor._session_release.owe_wake_up
 
         async def owe_and_let_go(hold: Any) -> None:
             await owe(hold)
             await processor.process(another)
             somebody.rollback()
 
-        processor._leaving.owe_wake_up = owe_and_let_go  # type: ignore[method-assign]
+        processor._session_release.owe_wake_up = owe_and_let_go  # type: ignore[method-assign]
         await asyncio.wait_for(processor.process(message), HANGS)
 
     assert await statuses(database) == {"s": "SUCCEEDED"}
@@ -208,10 +208,10 @@ async def test_what_somebody_sits_on_is_not_put_off_and_keeps_nobody_else_from_i
     await submit(database, wanted, net_seconds=NET_SECONDS)
 
     with sitting(settings, "session_id = 'held'"):
-        asked = [PutOff("t", name, 0.0) for name in ("free", "held")]
-        owed_each = await asyncio.wait_for(put_off(database, asked), HANGS)
+        asked = [Defer("t", name, 0.0) for name in ("free", "held")]
+        owed_each = await asyncio.wait_for(defer(database, asked), HANGS)
 
-    assert owed_each == [Owed.YES, Owed.HELD]
+    assert owed_each == [Owed.YES, Owed.LOCKED]
     owed = await database.fetch("SELECT session_id FROM turns WHERE send_at <= now()", {})
     assert [row["session_id"] for row in owed] == ["free"]
 

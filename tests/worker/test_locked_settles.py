@@ -22,7 +22,7 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import NoClaim
-from turnstile.statements.settle import SETTLE, Held, Settled, SettleRequest, Superseded, settle
+from turnstile.statements.settle import SETTLE, RowLocked, Settled, SettleRequest, Superseded, settle
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import Settlement
@@ -122,7 +122,7 @@ def end(turn: ClaimedTurn, settlement: Settlement) -> SettleRequest:
 
 async def ask(
     database: Database, settings: Settings, *requests: SettleRequest
-) -> Sequence[Settled | Superseded | Held]:
+) -> Sequence[Settled | Superseded | RowLocked]:
     """On a queue that halts; fails where it waits for a row."""
     terms = make_terms(settings, halt=True)
     return await asyncio.wait_for(settle(database, terms, requests, json.dumps), HANGS)
@@ -146,7 +146,7 @@ async def test_of_a_batch_what_somebody_sits_on_is_left_as_it_was(
         somebody.execute("SELECT FROM turns WHERE session_id = 'held' FOR UPDATE NOWAIT")
         somebody.execute("SELECT FROM sessions WHERE session_id = 'held' FOR UPDATE NOWAIT")
 
-    assert (left, type(settled)) == (Held(), Settled)
+    assert (left, type(settled)) == (RowLocked(), Settled)
     [row] = await patient.fetch("SELECT status, fence, failures FROM turns WHERE id = %(id)s", {"id": held.turn.id})
     assert row == {"status": "RUNNING", "fence": held.turn.fence, "failures": 0}
     assert len(await outcomes(patient)) == 1
@@ -185,9 +185,9 @@ async def test_what_was_done_to_a_held_row_meanwhile_counts(
     request = end(turn, SUCCESS)
 
     with sitting(settings, TURN) as somebody:
-        assert await ask(patient, settings, request) == [Held()]
+        assert await ask(patient, settings, request) == [RowLocked()]
         somebody.execute("UPDATE turns SET " + meanwhile)
-        assert await ask(patient, settings, request) == [Held()]
+        assert await ask(patient, settings, request) == [RowLocked()]
         somebody.commit()
 
     assert await ask(patient, settings, request) == [answer]
@@ -217,7 +217,7 @@ async def test_an_earlier_call_that_is_still_under_way_is_waited_for_and_so_is_t
     async with patient.connection() as connection:
         await connection.execute("BEGIN")
         [lost] = await ask(cast("Any", UnderWay(connection)), settings, request)
-        assert await ask(patient, settings, request) == [Held()]
+        assert await ask(patient, settings, request) == [RowLocked()]
 
         class Late(Watched):
             async def fetch_pipelined(self, statements: Sequence[Any]) -> Any:

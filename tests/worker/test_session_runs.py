@@ -166,7 +166,7 @@ async def test_word_is_not_left_with_a_hold_that_may_not_go_on(
 ) -> None:
     # Each wake-up that it owes to others comes back here, and with word left for each it would never end.
     await submit_turns(database, settings, "one")
-    at_its_end = settings.model_copy(update={"hold_seconds": 0.0})
+    at_its_end = settings.model_copy(update={"session_run_seconds": 0.0})
     owed: list[int] = []
 
     async def answer(turn: Turn, _: Any) -> Any:
@@ -174,7 +174,7 @@ async def test_word_is_not_left_with_a_hold_that_may_not_go_on(
         return turn.input
 
     with processing(at_its_end, database, cast("Any", lock), "w", Handler(answer)) as processor:
-        leave_to_others = processor._leaving.leave_to_others
+        leave_to_others = processor._session_release.leave_to_others
 
         async def meanwhile(hold: Any) -> None:
             owed.append(len(lock.asked))
@@ -182,7 +182,7 @@ async def test_word_is_not_left_with_a_hold_that_may_not_go_on(
                 await processor.process(message_about(uuid4()))
             await leave_to_others(hold)
 
-        processor._leaving.leave_to_others = meanwhile  # type: ignore[method-assign]
+        processor._session_release.leave_to_others = meanwhile  # type: ignore[method-assign]
         await processor.process(message_about(uuid4()))
 
     assert lock.asked == [Guard.LOCKED, Guard.BUSY, Guard.BUSY]

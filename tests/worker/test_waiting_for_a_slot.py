@@ -21,7 +21,7 @@ from turnstile.statements.submit import submit
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker import handling
 from turnstile.worker.attempt.outcome import StopReason
-from turnstile.worker.kept_alive import Kept
+from turnstile.worker.kept_alive import KeptAlive
 from turnstile.worker.processor import Processor
 from turnstile.worker.slots.slots import QUICK_SECONDS, Slots
 
@@ -38,7 +38,7 @@ class Room:
         self.slots = slots
         self.began: list[str] = []
         self.deadlines: list[datetime] = []
-        self.kept: list[Kept] = []
+        self.kept: list[KeptAlive] = []
         self.let_go = asyncio.Event()
         self.stopping = asyncio.Event()
         self._settings = settings

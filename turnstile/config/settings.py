@@ -117,9 +117,9 @@ class Settings(BaseSettings):
     """Length of a long poll, and the longest that an idle worker takes to stop."""
     pollers: Annotated[int, Field(ge=1, le=16)] = 1
     """Long polls at a time. Two more go beside them while there is a backlog, so more pay with hundreds of slots only."""
-    hold_turns: Annotated[int, Field(ge=1)] = 20
+    session_run_turns: Annotated[int, Field(ge=1)] = 20
     """Turns of one session in a row where other sessions wait for the slot, or the tenant has its share."""
-    hold_seconds: Seconds = 30.0
+    session_run_seconds: Seconds = 30.0
     """The longest that a worker keeps one session, whether or not others wait."""
     grace_seconds: Annotated[float, Field(ge=0, le=7_200)] = 90.0
     """From SIGTERM until running turns are handed back. ECS kills at stopTimeout (120 s at most on Fargate)."""

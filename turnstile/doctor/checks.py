@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import LiteralString
 
 from turnstile.statements.head import DUE
-from turnstile.statements.submit import DWELL
+from turnstile.statements.submit import QUEUE_LATENCY
 
 LIMIT = 1000
 """Findings of one check in one look."""
@@ -58,12 +58,12 @@ class Check:
 
 _TURN: LiteralString = "t.id::text AS subject, t.id::text AS turn_id, t.tenant_id, t.session_id, t.queue"
 
-# A takeover waits for a free slot, so a busy queue gets twice its dwell on top.
+# A takeover waits for a free slot, so a busy queue gets twice its queue_latency on top.
 _RUNNING_PAST_LEASE: LiteralString = f"""
 SELECT {_TURN}, t.lease_until AS since, 'worker ' || coalesce(t.worker_id, 'unknown') || ', attempt ' || t.attempt AS detail
   FROM turns t
  WHERE t.status = 'RUNNING'
-   AND t.lease_until < now() - make_interval(secs => %(past_lease)s + 2 * {DWELL.format(queue="t.queue")})
+   AND t.lease_until < now() - make_interval(secs => %(past_lease)s + 2 * {QUEUE_LATENCY.format(queue="t.queue")})
  ORDER BY t.lease_until LIMIT %(limit)s
 """
 

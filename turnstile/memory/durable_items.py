@@ -16,9 +16,9 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database, Parameters
-from turnstile.errors import RowHeldError, SupersededError
+from turnstile.errors import RowLockedError, SupersededError
 from turnstile.statements.head import IS_RUNNING
-from turnstile.statements.locked_rows import stays_held
+from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.prune import AT_ONCE, FORGET
 from turnstile.turn.claimed_turn import ClaimedTurn
 
@@ -202,7 +202,7 @@ class Changed:
 async def write_items(database: Database, turn: ClaimedTurn, writes: Sequence[ItemWrite]) -> Changed:
     """Writes items of the turn's session, each key once.
 
-    Raises SupersededError, DatabaseUnavailableError (RowHeldError if somebody sits on the session or the turn); may be repeated.
+    Raises SupersededError, DatabaseUnavailableError (RowLockedError: another transaction has the row); may be repeated.
     """
     parameters = {
         **_claim(turn),
@@ -256,8 +256,8 @@ async def _write(database: Database, statement: LiteralString, parameters: Param
         rows[:] = await database.fetch(statement, parameters)
         return bool(rows[0]["held"])
 
-    if await stays_held(look):
-        raise RowHeldError("somebody holds the turn's row or its session's")
+    if await stays_locked(look):
+        raise RowLockedError("somebody holds the turn's row or its session's")
     return rows
 
 

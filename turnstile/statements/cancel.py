@@ -107,7 +107,7 @@ async def cancel(
 ) -> CanceledTurn | None:
     """Cancels a turn; None if the tenant has no such turn. Raises DatabaseUnavailableError; may be called again.
 
-    RowHeldError: another transaction holds a row for longer than `row_wait_seconds`, by default the connection's lock time-out.
+    RowLockedError: another transaction holds a row for longer than `row_wait_seconds`, by default the connection's lock time-out.
     """
     whose = {"id": turn_id, "tenant": tenant_id}
     how = {"ids": [turn_id], "reason": reason.value}

@@ -1,8 +1,7 @@
-"""Put off: a session whose wake-up nobody has room for is owed another one, some seconds later (rule 3: `send_at`).
+"""Defer: a session that finds no free slot is owed another wake-up, some seconds later (rule 3: `send_at`).
 
-Committed before the message that brought it is deleted, so that there is a wake-up at every instant. Only a turn that is due is
-touched: a retry that waits has its own `send_at`, and sent before its time it would be put back by the net. Nor one that somebody
-sits on: to wait for that row would keep waiting whoever is put off together with it.
+It commits before the message is deleted, so a wake-up is owed at every moment. It changes only a turn that is due, because a
+retry that waits has its own `send_at`. It skips a locked row: waiting for it would delay the other sessions of the batch.
 """
 
 import enum
@@ -13,9 +12,9 @@ from typing import LiteralString
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.head import DUE
 
-# The first PENDING turn, head or not: where the head is RUNNING, whoever has it may have looked for the next one a moment
-# before it was there.
-PUT_OFF: LiteralString = f"""
+# The first PENDING turn, head or not: while the head is RUNNING, its worker may have looked for the next turn just before it
+# was submitted.
+DEFER: LiteralString = f"""
 WITH due AS MATERIALIZED (
     SELECT w.place, w.seconds, p.id
       FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(seconds)s::float8[])
@@ -28,18 +27,18 @@ WITH due AS MATERIALIZED (
 ), free AS MATERIALIZED (
     SELECT t.id, due.seconds FROM due JOIN turns t ON t.id = ANY (ARRAY[due.id]) WHERE {DUE} ORDER BY due.id
        FOR NO KEY UPDATE OF t SKIP LOCKED
-), put_off AS (
+), defer AS (
     UPDATE turns t
        SET send_at = least(t.send_at, clock_timestamp() + make_interval(secs => free.seconds)), sends = 0
       FROM free WHERE t.id = ANY (ARRAY[free.id]) AND {DUE}
 )
-SELECT due.place, NOT EXISTS (SELECT FROM free WHERE free.id = due.id) AS held FROM due
+SELECT due.place, NOT EXISTS (SELECT FROM free WHERE free.id = due.id) AS locked FROM due
 """
 
 
 @dataclass(frozen=True, slots=True)
-class PutOff:
-    """A session, and in how many seconds it is owed a wake-up at the latest; 0: now."""
+class Defer:
+    """A session, and the seconds after which it is owed a wake-up at the latest; 0: now."""
 
     tenant_id: str
     session_id: str
@@ -47,21 +46,21 @@ class PutOff:
 
 
 class Owed(enum.Enum):
-    """Whether a session is owed its wake-up."""
+    """What became of a deferral."""
 
     YES = enum.auto()
-    HELD = enum.auto()
-    """Its due turn was in somebody's hand, or was claimed or ended in this moment: look again."""
+    LOCKED = enum.auto()
+    """Another transaction has locked its due turn, or has just claimed or ended it: look again."""
     NOTHING_DUE = enum.auto()
 
 
-async def put_off(database: Database, sessions: Sequence[PutOff]) -> list[Owed]:
-    """Owes each of them its wake-up, where a turn is due. Raises DatabaseUnavailableError; may be called again."""
+async def defer(database: Database, sessions: Sequence[Defer]) -> list[Owed]:
+    """Owes each session with a due turn a wake-up. Raises DatabaseUnavailableError; may be repeated."""
     parameters = {
         "tenants": [one.tenant_id for one in sessions],
         "sessions": [one.session_id for one in sessions],
         "seconds": [one.seconds for one in sessions],
     }
-    rows = await database.fetch(PUT_OFF, parameters)
-    owed = {row["place"]: Owed.HELD if row["held"] else Owed.YES for row in rows}
+    rows = await database.fetch(DEFER, parameters)
+    owed = {row["place"]: Owed.LOCKED if row["locked"] else Owed.YES for row in rows}
     return [owed.get(place, Owed.NOTHING_DUE) for place in range(1, len(sessions) + 1)]

@@ -35,22 +35,22 @@ WAKE_HEAD: LiteralString = f"""{_DUE_HEAD}
 UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM head WHERE t.id = ANY (ARRAY[head.id]) AND {DUE}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id
 """
-"""Owes the session's head a wake-up now, if it is due: for a client or an operator who ends its head from outside. Where somebody
-sits on its row, it waits, and then it is refused: what was to be ended is not, and may be asked for again.
+"""Owes the session's head a wake-up now, if it is due: for a client or an operator who ends its head from outside. If the row is
+locked it waits, and fails after `lock_timeout`; then nothing was ended, and the call may be repeated.
 
 `sends` begins anew. The net doubles with each send, which is right for a turn that waits behind others; once it is the head,
 a wake-up that got lost must not wait for the net that it had grown to meanwhile.
 """
 
-WAKE_HEAD_UNLESS_HELD: LiteralString = f"""{_DUE_HEAD}, free AS MATERIALIZED (
+WAKE_UNLOCKED_HEAD: LiteralString = f"""{_DUE_HEAD}, free AS MATERIALIZED (
     SELECT t.id FROM head JOIN turns t ON t.id = ANY (ARRAY[head.id]) WHERE {DUE} FOR NO KEY UPDATE OF t SKIP LOCKED
 ), woken AS (
     UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM free WHERE t.id = ANY (ARRAY[free.id]) AND {DUE}
 )
-SELECT EXISTS (SELECT FROM head) AND NOT EXISTS (SELECT FROM free) AS held
+SELECT EXISTS (SELECT FROM head) AND NOT EXISTS (SELECT FROM free) AS locked
 """
-"""The same for a worker that leaves a session. It would ask again until it is answered, so it must not wait for a row. `held`: a
-due head was in somebody's hand, or was claimed or ended in this moment; look again.
+"""The same for a worker that leaves a session. It repeats the statement, so it must not wait for a row. `locked`: another
+transaction has the due head's row, or has just claimed or ended it; look again.
 """
 
 IS_RUNNING: LiteralString = "('' || t.status) = 'RUNNING'"

@@ -24,7 +24,7 @@ IS_JOINED: LiteralString = """(
 
 # A claim at `expires_at`, or a cancel, has moved a parent on while `joining` still stood: that is only cleared. Locked rows
 # are skipped: whoever holds one is moving it on, and the next scan sees what became of it. The moment of the waking goes to
-# `execute_at`, because a turn's dwell is counted from there.
+# `execute_at`, because a turn's queue_latency is counted from there.
 _WAKE: LiteralString = """
 ), ready AS MATERIALIZED (
     SELECT t.id FROM waiting JOIN turns t ON t.id = ANY (ARRAY[waiting.id])

@@ -1,4 +1,4 @@
-"""Rows that another transaction has locked: mostly for a moment, now and then for as long as it likes."""
+"""Rows that another transaction has locked: mostly for a moment, rarely for long."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,11 +9,11 @@ BOUND_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
 
 MAX_LOOKS = 6
 LOOK_AGAIN_SECONDS = 0.002
-"""A relay, or another worker's claim, has the row for a moment only; a tenth of a second is enough for those."""
+"""The first pause; each is twice the last. A tenth of a second in all, enough for a relay or another worker's claim."""
 
 
-async def stays_held(look: Callable[[], Awaitable[bool]]) -> bool:
-    """Whether `look` meets the row in somebody's hand each time. What it does where it does not, is done once."""
+async def stays_locked(look: Callable[[], Awaitable[bool]]) -> bool:
+    """Whether the row was locked in every try. `look` returns True for a locked row; otherwise it has done its work."""
     for looks in range(MAX_LOOKS):
         if not await look():
             return False

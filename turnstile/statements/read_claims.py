@@ -13,7 +13,7 @@ SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t
        t.generation, t.fence, t.timeout_seconds, t.metadata, t.trace_id, t.span_id, t.created_at,
        t.kind, t.parent_turn_id,
        extract(epoch FROM t.expires_at - clock_timestamp())::float8 AS expires_in_seconds,
-       extract(epoch FROM t.started_at - greatest(t.created_at, t.execute_at))::float8 AS dwell_seconds,
+       extract(epoch FROM t.started_at - greatest(t.created_at, t.execute_at))::float8 AS queue_latency_seconds,
        said.contents, said.ordinals, said.times, v.seq AS version_seq, v.claim_id AS version_claim,
        (SELECT s.memory_version FROM sessions s WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id)
            AS memory_version

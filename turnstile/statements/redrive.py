@@ -143,7 +143,7 @@ async def revive(
 
     The wake-up is the caller's to send; if it never does, the relay sends it after `net_seconds`.
 
-    Raises RowHeldError where somebody has one of the rows for longer than `wait_seconds`; None: than connections wait.
+    Raises RowLockedError where somebody has one of the rows for longer than `wait_seconds`; None: than connections wait.
     """
     parameters = {
         "ids": [turn_id for turn_id, _ in failed],

@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from turnstile.statements.head import IS_FAILED, IS_PENDING
-from turnstile.statements.submit import DWELL
+from turnstile.statements.submit import QUEUE_LATENCY
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.message import WakeUp
@@ -102,7 +102,7 @@ WITH sent AS MATERIALIZED (
 UPDATE turns t
    SET sends = t.sends + 1,
        send_at = clock_timestamp() + make_interval(secs => least({MAX_NET_SECONDS},
-                     greatest(%(net)s, 2 * {DWELL.format(queue="t.queue")}) * power(2, least(t.sends, 10))))
+                     greatest(%(net)s, 2 * {QUEUE_LATENCY.format(queue="t.queue")}) * power(2, least(t.sends, 10))))
   FROM sent WHERE t.id = ANY (ARRAY[sent.id])
 """
 

@@ -4,9 +4,9 @@ At most one settlement per claim, and only by the newest claim: the row changes 
 match. (Rows guarded by status alone let a stalled worker settle its successor's run.) Status, reply, attempt record and
 what is owed next (`send_at`) commit together, so nothing can be half done (G5).
 
-The next claim reads what the settle RETURNs: the partial unique index would otherwise still see the old RUNNING row. Neither
-waits for a row that somebody sits on, or a worker's other settles would wait behind it. What has changed no row is re-read:
-it is ours still and to be asked again, it is somebody else's, or its answer got lost (`turn_attempts`). Never guessed.
+The next claim reads what the settle RETURNs: the partial unique index would otherwise still see the old RUNNING row. Both skip
+locked rows: otherwise the worker's other settles would wait behind one. A settle that changed no row is re-read, never guessed:
+the turn is still ours and the settle is retried, another claim has it, or an earlier call's response was lost (`turn_attempts`).
 
 On a queue that halts, a FAILED turn halts its session instead of owing a dead letter (G9; `statements.halt` has the ways out).
 """
@@ -147,7 +147,7 @@ class SettleRequest:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """It is committed. `status` may be CANCELED where something else was asked for: a cancel came first."""
+    """It is committed. `status` is CANCELED in place of the requested one if a cancel came first."""
 
     status: TurnStatus
     next: Claim
@@ -158,20 +158,20 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """The fence was overtaken: the turn is somebody else's, and nothing was changed."""
+    """A newer claim has the turn, and nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """The turn is ours still, and nothing was changed: somebody had its row, or its session's that it is to halt. Ask again.
+class RowLocked:
+    """Another transaction has locked the turn's row, or the row of the session to be halted. Nothing was changed; retry.
 
-    For a moment it is mostly a heartbeat or a cancel. It may be an earlier call of the same settle, whose answer got lost.
+    Mostly a heartbeat or a cancel has it for a moment. It may be an earlier call of the same settle, whose response was lost.
     """
 
 
 async def settle(
     database: Database, terms: ClaimTerms, requests: Sequence[SettleRequest], encode: Callable[[Any], str]
-) -> list[Settled | Superseded | Held]:
+) -> list[Settled | Superseded | RowLocked]:
     """Ends many claims; answers in the order of `requests`. `encode` makes the JSON text of a reply that has none.
 
     Raises DatabaseUnavailableError; may then be called again with the same requests, which may have been committed.
@@ -191,7 +191,7 @@ async def settle(
     missing = [request for request in requests if (request.turn.id, request.turn.fence) not in committed]
     reread, earlier = await _reread(database, missing) if missing else ({}, {})
     following |= earlier
-    results: list[Settled | Superseded | Held] = []
+    results: list[Settled | Superseded | RowLocked] = []
     for request, text in zip(requests, parameters["replies"], strict=True):
         claim = request.turn.id, request.turn.fence
         next_turn = following.get(request.next_claim_id)
@@ -222,7 +222,7 @@ def _reply(row: DictRow, text: str) -> StoredMessage | None:
 
 async def _reread(
     database: Database, requests: Sequence[SettleRequest]
-) -> tuple[dict[tuple[UUID, int], TurnStatus | Superseded | Held], dict[UUID, ClaimedTurn]]:
+) -> tuple[dict[tuple[UUID, int], TurnStatus | Superseded | RowLocked], dict[UUID, ClaimedTurn]]:
     """For settles that changed no row: what became of each, with the status it had set earlier, and what they had claimed next.
 
     That is read once more, and after the rest: an earlier call that was still under way may have committed in between.
@@ -237,10 +237,10 @@ async def _reread(
     return found, {row["claim_id"]: claimed_turn(row) for row in claims}
 
 
-def _became(row: DictRow) -> TurnStatus | Superseded | Held:
+def _became(row: DictRow) -> TurnStatus | Superseded | RowLocked:
     # None as well where a takeover has put it down as lost.
     status = AttemptOutcome(row["outcome"]).status if row["outcome"] else None
-    return status or (Held() if row["ours"] else Superseded())
+    return status or (RowLocked() if row["ours"] else Superseded())
 
 
 def _settle_parameters(

@@ -34,8 +34,8 @@ from turnstile.turn.message import ID_RULE, WakeUp, is_valid_id
 from turnstile.turn.on_busy import OnBusy
 from turnstile.turn.stored_json import encode
 
-DWELL: LiteralString = """
-    (SELECT least(coalesce(max(w.dwell_seconds), 0), 900) FROM workers w
+QUEUE_LATENCY: LiteralString = """
+    (SELECT least(coalesce(max(w.queue_latency_seconds), 0), 900) FROM workers w
       WHERE w.queue = {queue} AND w.seen_at > now() - make_interval(secs => %(seen)s))
 """
 """How long turns of a queue wait at present, as its workers see it, those that were seen in the last `%(seen)s` seconds. A net
@@ -103,7 +103,7 @@ WITH r AS MATERIALIZED (
     SELECT n.id, n.tenant_id, n.session_id, n.seq, n.queue, n.later,
            CASE WHEN n.canceled_at IS NULL
                 THEN coalesce(n.later,
-                              now() + make_interval(secs => greatest(%(net)s, 2 * {DWELL.format(queue="n.queue")}))) END,
+                              now() + make_interval(secs => greatest(%(net)s, 2 * {QUEUE_LATENCY.format(queue="n.queue")}))) END,
            n.expires_at, n.max_attempts, n.timeout_seconds, n.metadata, n.trace_id, n.span_id, n.parent_span_id, n.created_at,
            n.webhook_url, n.parent_turn_id, n.child_key, CASE WHEN n.canceled_at IS NULL THEN 'PENDING' ELSE 'CANCELED' END,
            CASE WHEN n.canceled_at IS NOT NULL THEN clock_timestamp() END, n.canceled_at, n.reason

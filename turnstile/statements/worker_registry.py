@@ -15,11 +15,12 @@ WITH free AS MATERIALIZED (
     SELECT worker_id FROM workers WHERE worker_id = %(worker_id)s FOR UPDATE SKIP LOCKED
 ), updated AS (
     UPDATE workers w
-       SET busy = %(busy)s, dwell_seconds = %(dwell_seconds)s, draining = %(draining)s, seen_at = clock_timestamp()
+       SET busy = %(busy)s, queue_latency_seconds = %(queue_latency_seconds)s, draining = %(draining)s,
+           seen_at = clock_timestamp()
       FROM free WHERE w.worker_id = free.worker_id
 )
-INSERT INTO workers (worker_id, queue, host, pid, slots, busy, dwell_seconds, draining)
-SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(slots)s, %(busy)s, %(dwell_seconds)s, %(draining)s
+INSERT INTO workers (worker_id, queue, host, pid, slots, busy, queue_latency_seconds, draining)
+SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(slots)s, %(busy)s, %(queue_latency_seconds)s, %(draining)s
  WHERE NOT EXISTS (SELECT FROM workers WHERE worker_id = %(worker_id)s)
     ON CONFLICT (worker_id) DO NOTHING
 """
@@ -39,7 +40,7 @@ class WorkerRecord:
     pid: int
     slots: int
     busy: int
-    dwell_seconds: float
+    queue_latency_seconds: float
     draining: bool
 
 

@@ -14,7 +14,7 @@ import structlog
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.errors import DatabaseUnavailableError, RowHeldError, SubmissionRefusedError, UnstorableContentError
+from turnstile.errors import DatabaseUnavailableError, RowLockedError, SubmissionRefusedError, UnstorableContentError
 from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.statements.submit_on_busy import Texted, submit_on_busy
 from turnstile.statements.worker_registry import seen_seconds
@@ -38,7 +38,7 @@ class Submitting:
     async def commit(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
         """Records the turns with one statement; answers in the order of `submissions`. Their `on_busy` is not looked at.
 
-        Raises RowHeldError (another transaction holds a session; nothing was done) and DatabaseUnavailableError (nothing was
+        Raises RowLockedError (another transaction holds a session; nothing was done) and DatabaseUnavailableError (nothing was
         done, or it can't be known: the same submissions may be committed again). Of one submission, raises
         UnstorableContentError. Of several, raises psycopg's DataError and IntegrityError, and nothing was done: one by
         one they show which is to blame.
@@ -74,7 +74,7 @@ class Submitting:
         while True:
             try:
                 return await call()
-            except RowHeldError:
+            except RowLockedError:
                 # The server has waited long enough, and has done nothing.
                 raise
             except DatabaseUnavailableError:

@@ -27,7 +27,7 @@ class ClaimedTurn:
     fence: int
     timeout_seconds: float | None
     expires_in_seconds: float
-    dwell_seconds: float
+    queue_latency_seconds: float
     metadata: Mapping[str, Any]
     trace_id: str
     span_id: str

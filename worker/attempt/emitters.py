@@ -11,7 +11,7 @@ from turnstile.worker.attempt.emitter import Emitter
 LAST_CALL_SECONDS = 0.3
 
 
-class Emission:
+class Emitters:
     """Makes the emitters of one worker, and lets them finish their sentences."""
 
     def __init__(self, settings: Settings, writer: EventWriter) -> None:

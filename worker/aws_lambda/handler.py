@@ -28,7 +28,7 @@ from turnstile.memory.item_cache import ItemCache
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.advance_fences import ADVANCE
 from turnstile.streaming.stream import EventWriter
-from turnstile.worker.attempt.emitters import Emission
+from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.attempt.system_exit_guard import outlive_exits
 from turnstile.worker.aws_lambda.event import read_event, report
 from turnstile.worker.aws_lambda.invocation import Container, Invocation, longest_attempt
@@ -130,10 +130,10 @@ class Function:
                 lock=SessionLock(settings, redis.lock),
                 history=History(settings, database, redis.memory),
                 memory=ItemCache(settings, redis.memory),
-                emission=Emission(settings, EventWriter(settings, redis.memory)),
+                emitters=Emitters(settings, EventWriter(settings, redis.memory)),
             )
             stack.callback(container.history.close)
-            stack.push_async_callback(container.emission.close)
+            stack.push_async_callback(container.emitters.close)
             self._stack = stack.pop_all()
             self._container = container
         return container

@@ -28,10 +28,10 @@ from turnstile.message_queue import MessageQueues
 from turnstile.statements.worker_registry import WorkerRecord
 from turnstile.streaming.cancel_signals import listen
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
-from turnstile.worker.attempt.emitters import Emission
+from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.attempt.run_blocking import in_own_thread
 from turnstile.worker.aws_lambda.event import Delivery, not_to_delete
-from turnstile.worker.dependencies import Workbench
+from turnstile.worker.dependencies import WorkerDeps
 from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.process.shutdown import Shutdown, drain
 from turnstile.worker.process.watchdog import Watchdog
@@ -65,7 +65,7 @@ class Container:
     lock: SessionLock
     history: History
     memory: ItemCache
-    emission: Emission
+    emitters: Emitters
 
 
 def longest_attempt(settings: Settings, whole_seconds: float) -> float:
@@ -82,7 +82,7 @@ class Invocation:
 
     def __init__(self, container: Container, ends_at: float, whole_seconds: float) -> None:
         loop = asyncio.get_running_loop()
-        self._with = container
+        self._container = container
         self._stops_at = ends_at - RESERVE_SECONDS
         self._before = asyncio.all_tasks()
         self._shutdown = Shutdown()
@@ -103,14 +103,14 @@ class Invocation:
         )
         self._processor = Processor(
             _without_fair_shares(container.settings),
-            Workbench(
+            WorkerDeps(
                 database=container.database,
                 queues=container.queues,
                 lock=container.lock,
                 history=container.history,
                 memory=container.memory,
                 heartbeat=self._heartbeat,
-                emission=container.emission,
+                emitters=container.emitters,
                 handler=container.handler,
                 worker_id=container.worker_id,
                 fifo=container.address.fifo,
@@ -161,13 +161,13 @@ class Invocation:
     async def _work(self, messages: Sequence[ReceivedMessage]) -> None:
         self._heartbeat.start()
         self._hints = asyncio.create_task(
-            listen(self._with.settings, self._with.redis.lock, self._heartbeat.nudge), name="hints"
+            listen(self._container.settings, self._container.redis.lock, self._heartbeat.nudge), name="hints"
         )
         for message in messages:
             task = asyncio.create_task(self._serve(message))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        grace = min(self._with.settings.grace_seconds, self._seconds_left() / 3)
+        grace = min(self._container.settings.grace_seconds, self._seconds_left() / 3)
         all_done = asyncio.create_task(self.finished())
         await asyncio.wait({all_done}, timeout=self._seconds_left() - grace)
         self._shutdown.stopping.set()
@@ -205,7 +205,7 @@ class Invocation:
             await in_own_thread(self._heartbeat.stop, HEARTBEAT_END_SECONDS)
         # Wakers of parents, deletes on FIFO, last words of streams: what was begun behind a turn's back.
         begun = asyncio.all_tasks() - self._before - {asyncio.current_task()}
-        finishing = asyncio.create_task(self._with.emission.finish(LAST_CALLS_SECONDS))
+        finishing = asyncio.create_task(self._container.emitters.finish(LAST_CALLS_SECONDS))
         await asyncio.wait({*begun, finishing}, timeout=LAST_CALLS_SECONDS)
 
     async def _give_back(self, messages: Sequence[ReceivedMessage]) -> None:
@@ -216,17 +216,19 @@ class Invocation:
                 log.info("lambda.given_back", messages=len(some), after_seconds=seconds)
                 with suppress(QueueUnavailableError, UnknownQueueError, TimeoutError):
                     async with asyncio.timeout(LAST_CALLS_SECONDS * 2):
-                        await self._with.queues.give_back(self._with.address.name, some, after_seconds=seconds)
+                        await self._container.queues.give_back(
+                            self._container.address.name, some, after_seconds=seconds
+                        )
 
     def _describe(self) -> WorkerRecord:
         return WorkerRecord(
-            worker_id=self._with.worker_id,
-            queue=self._with.address.name,
+            worker_id=self._container.worker_id,
+            queue=self._container.address.name,
             host=socket.gethostname(),
             pid=os.getpid(),
-            slots=self._with.settings.concurrency,
+            slots=self._container.settings.concurrency,
             busy=self.busy,
-            dwell_seconds=self._processor.dwell.seconds(time.monotonic()),
+            queue_latency_seconds=self._processor.queue_latency.seconds(time.monotonic()),
             draining=self._shutdown.stopping.is_set(),
         )
 

@@ -7,7 +7,7 @@ FORGET_SECONDS = 60.0
 
 
 @dataclass(slots=True)
-class Dwell:
+class QueueLatency:
     """A smoothed waiting time. It says nothing about a queue from which nothing has come for a minute."""
 
     _seconds: float = 0.0

@@ -1,8 +1,8 @@
-"""The door of a worker's slots (G20): one tenant's flood leaves some of them to the others.
+"""The tenant cap of a worker's slots (G20): one tenant's flood leaves some of them to the others.
 
-A session that comes when its tenant has its share is put off in the table, and its message ends (where somebody sits on its row,
-the message stays). So the worker reaches the messages behind it. When a slot is free for it, the session that has waited longest
-is sent for at once.
+A session whose tenant already has its share is deferred in the table, and its message is deleted (if its row is locked, the
+message stays). So the worker reaches the messages behind it. When a slot is free for the tenant, the session that has waited
+longest is woken at once.
 """
 
 import asyncio
@@ -19,38 +19,38 @@ import structlog
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.statements.defer import Owed, PutOff, put_off
-from turnstile.statements.locked_rows import stays_held
+from turnstile.statements.defer import Defer, Owed, defer
+from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.waiting_tenants import find_waiting_tenant
 from turnstile.turn.message import WakeUp
 from turnstile.worker.database_retry import Outlast
-from turnstile.worker.slots.tenant_slots import MOST_PUT_OFF_SECONDS, TenantSlots
+from turnstile.worker.slots.tenant_slots import MOST_DEFER_SECONDS, TenantSlots
 
 BATCH = 50
 
 JITTER = 0.5
-"""By so much of itself the time of a put-off is longer or shorter."""
-LONGEST_PUT_OFF_SECONDS = (1 + JITTER) * MOST_PUT_OFF_SECONDS
+"""A deferral is longer or shorter by up to this share of itself."""
+LONGEST_DEFER_SECONDS = (1 + JITTER) * MOST_DEFER_SECONDS
 
 LOOK_SECONDS = 1.0
-"""Between two looks after tenants that wait behind the backlog of one."""
+"""Between two looks for tenants that wait behind the backlog of one."""
 
 log = structlog.get_logger("turnstile.tenants")
 
 
 class Entry(enum.Enum):
-    """What became of a session at the door."""
+    """What the cap did with a session."""
 
     LET_IN = enum.auto()
-    """It has a slot of its tenant's."""
-    PUT_OFF = enum.auto()
-    """It is owed a wake-up: nothing is left to be done about the one that brought it."""
-    HELD = enum.auto()
-    """It could not be put off, for somebody sits on its row: the wake-up that brought it must not end."""
+    """It has one of its tenant's slots."""
+    DEFERRED = enum.auto()
+    """It is owed a wake-up later, so its message may be deleted."""
+    ROW_LOCKED = enum.auto()
+    """It could not be deferred, because another transaction has locked its row: its message must stay."""
 
 
 class TenantCap:
-    """The door of one worker's slots, for one queue."""
+    """The cap of one worker, for one queue."""
 
     def __init__(
         self,
@@ -67,36 +67,33 @@ class TenantCap:
         self._outlast = outlast
         self._looks_at = 0.0
         """Not before this time."""
-        self._put_off: Batcher[PutOff, Owed] = Batcher(partial(put_off, database), limit=BATCH)
+        self._defer: Batcher[Defer, Owed] = Batcher(partial(defer, database), limit=BATCH)
         self._waking: set[asyncio.Task[None]] = set()
 
     async def enter(self, wake_up: WakeUp) -> Entry:
-        """Takes a slot for the session, or puts it off.
-
-        Raises DatabaseUnavailableError once the worker has given up.
-        """
+        """Takes one of the tenant's slots for the session, or defers it. Raises DatabaseUnavailableError after `given_up`."""
         tenant_id, session_id = wake_up.tenant_id, wake_up.session_id
         self._slots.see(tenant_id, time.monotonic())
         if self._slots.must_look(tenant_id, time.monotonic()):
             await self._look_for_others(tenant_id)
-        held = False
+        locked = False
         if self.is_full(tenant_id):
-            seconds = self._slots.put_off_seconds(tenant_id, time.monotonic())
+            seconds = self._slots.defer_seconds(tenant_id, time.monotonic())
             seconds *= random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - not a secret
-            ask = partial(self._put_off, PutOff(tenant_id, session_id, seconds))
-            held = await stays_held(partial(self._is_held, ask))
-            log.info("session.put_off", seconds=round(seconds, 3), held=held)
-        # A slot may have become free meanwhile. Looked at last: who waits from here on is seen by whoever leaves.
+            ask = partial(self._defer, Defer(tenant_id, session_id, seconds))
+            locked = await stays_locked(partial(self._is_locked, ask))
+            log.info("session.deferred", seconds=round(seconds, 3), locked=locked)
+        # Last, because a slot may have become free meanwhile; a session that waits from here on is seen by `leave`.
         if self._slots.enter(tenant_id, session_id, time.monotonic()):
             return Entry.LET_IN
-        return Entry.HELD if held else Entry.PUT_OFF
+        return Entry.ROW_LOCKED if locked else Entry.DEFERRED
 
     def is_full(self, tenant_id: str) -> bool:
-        """Whether the tenant's next session would be put off."""
+        """Whether the tenant's next session would be deferred."""
         return not self._slots.has_room(tenant_id, time.monotonic())
 
     def full_tenants(self) -> list[str]:
-        """The tenants whose next session would be put off."""
+        """The tenants whose next session would be deferred."""
         return self._slots.full_tenants(time.monotonic())
 
     def leave(self, tenant_id: str, left_behind: "asyncio.Future[Any] | None") -> None:
@@ -118,25 +115,24 @@ class TenantCap:
         try:
             other = await find_waiting_tenant(self._database, self._queue, tenant_id)
         except (DatabaseUnavailableError, psycopg.Error) as error:
-            # A turn is worth more than who comes after it.
+            # Only a hint for fairness: the turn in hand goes on without it.
             log.info("tenants.not_looked_for", error=str(error))
             return
         if other is not None:
             self._slots.see(other, time.monotonic())
 
-    async def _is_held(self, ask: Callable[[], "asyncio.Future[Owed]"]) -> bool:
-        return await self._outlast(ask) is Owed.HELD
+    async def _is_locked(self, ask: Callable[[], "asyncio.Future[Owed]"]) -> bool:
+        return await self._outlast(ask) is Owed.LOCKED
 
     async def _wake(self, tenant_id: str, session_id: str) -> None:
         waiting: tuple[str, str] | None = (tenant_id, session_id)
         try:
-            # One look at each: who has a row for a moment only is about to send for it, or to answer it. Where somebody sits on
-            # it, it has its wake-up still; where nothing is due any more, another worker has answered it. The slot is not to
-            # stand empty for either.
-            while waiting is not None and await self._put_off(PutOff(*waiting, 0.0)) is not Owed.YES:
+            # One look at each. A session whose row is locked still has its wake-up; one with nothing due was answered elsewhere.
+            # Either way the slot goes to the next in line.
+            while waiting is not None and await self._defer(Defer(*waiting, 0.0)) is not Owed.YES:
                 waiting = self._slots.next_waiting(tenant_id, time.monotonic())
         except DatabaseUnavailableError as error:
-            # It is owed a wake-up anyway, a little later.
+            # The session is owed a wake-up anyway, a little later.
             log.info("session.not_woken", session_id=session_id, error=str(error))
         else:
             self._nudge_relay()

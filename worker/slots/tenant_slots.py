@@ -26,7 +26,7 @@ table, so a long memory would only leave slots idle."""
 
 LEAST_PUT_OFF_SECONDS = 5.0
 """Other workers may have room for the tenant by then."""
-MOST_PUT_OFF_SECONDS = 120.0
+MOST_DEFER_SECONDS = 120.0
 """A longer sleep could outlast the flood. With 50,000 sessions it means some 400 messages a second."""
 TURN_SECONDS = 5.0
 """A line moves as if each turn took so long. Quicker turns are no loss: each that ends sends for the session that has waited
@@ -106,11 +106,11 @@ class TenantSlots:
             del self._waiting[chosen]
         return chosen, longest
 
-    def put_off_seconds(self, tenant_id: str, now: float) -> float:
+    def defer_seconds(self, tenant_id: str, now: float) -> float:
         """In how many seconds the next session of the tenant that is put off is to come again: by its place in the line."""
         self._line_ends = {tenant: end for tenant, end in self._line_ends.items() if end > now}
         step = TURN_SECONDS / max(1, self._taken[tenant_id])
-        end = min(self._line_ends.get(tenant_id, now) + step, now + MOST_PUT_OFF_SECONDS)
+        end = min(self._line_ends.get(tenant_id, now) + step, now + MOST_DEFER_SECONDS)
         self._line_ends[tenant_id] = end
         return max(LEAST_PUT_OFF_SECONDS, end - now)
 

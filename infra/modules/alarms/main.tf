@@ -79,7 +79,7 @@ locals {
         source = "main", metric = "ApproximateAgeOfOldestMessage", above = names.timeout_seconds + var.oldest_seconds
       }
       # A hold lasts as long as its last turn takes, and one turn may take longer than a whole hold.
-      lock-held-long = { above = 3 * max(var.hold_seconds, names.timeout_seconds) }
+      lock-held-long = { above = 3 * max(var.session_run_seconds, names.timeout_seconds) }
     })
   }
 

@@ -48,8 +48,8 @@ variable "quiet_minutes" {
   }
 }
 
-variable "hold_seconds" {
-  description = "TURNSTILE_HOLD_SECONDS: how long a session lock is expected to be held. Three times that is told, or three time-outs of the queue if they are longer (L6)."
+variable "session_run_seconds" {
+  description = "TURNSTILE_SESSION_RUN_SECONDS: how long a session lock is expected to be held. Three times that is told, or three time-outs of the queue if they are longer (L6)."
   type        = number
   default     = 30
 }

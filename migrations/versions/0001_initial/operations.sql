@@ -7,7 +7,7 @@ CREATE TABLE workers (
     pid           integer NOT NULL,
     slots         integer NOT NULL,
     busy          integer NOT NULL DEFAULT 0,
-    dwell_seconds double precision NOT NULL DEFAULT 0,
+    queue_latency_seconds double precision NOT NULL DEFAULT 0,
     draining      boolean NOT NULL DEFAULT false,
     started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     seen_at       timestamptz NOT NULL DEFAULT clock_timestamp()

@@ -94,7 +94,7 @@ def write_whole(file: Path, text: str, mode: int = 0o600) -> None:
 
 @contextlib.contextmanager
 def exclusive(lock_file: Path, timeout: float = 120.0) -> Iterator[None]:
-    """Hold the lock file against other processes and threads. LocalStackError after `timeout` seconds of waiting."""
+    """SessionRun the lock file against other processes and threads. LocalStackError after `timeout` seconds of waiting."""
     deadline = time.monotonic() + timeout
     while True:
         try:

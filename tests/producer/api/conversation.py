@@ -14,7 +14,7 @@ from tests.support.redis_hands import OwnEventWriter, OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Context, Handler, Turn
-from turnstile.worker.attempt.emitters import Emission
+from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.processor import Processor
 
 
@@ -89,7 +89,7 @@ async def conversing(
 ) -> AsyncIterator[Conversation]:
     """All of it, on the real stack. The server may have settings of its own, for instance another way to Postgres."""
     lock = OwnSessionLock(settings)
-    emission = Emission(settings, OwnEventWriter(settings))
+    emitters = Emitters(settings, OwnEventWriter(settings))
     async with (
         Database(settings.database_url, "worker", size=4, pinned=True) as database,
         serving(served_by or settings) as served,
@@ -97,9 +97,9 @@ async def conversing(
         async with served.client() as client:
             conversation: Conversation
             play = Handler(lambda turn, ctx: conversation.script.play(turn, ctx))
-            with processing(settings, database, lock, "worker-a", handler or play, emission) as processor:
+            with processing(settings, database, lock, "worker-a", handler or play, emitters) as processor:
                 conversation = Conversation(settings, served, client, processor)
                 yield conversation
                 await conversation.leave()
-        await emission.close()
+        await emitters.close()
     await lock.close()

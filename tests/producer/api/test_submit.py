@@ -176,7 +176,7 @@ async def test_a_worker_with_a_long_lease_counts_between_its_heartbeats(
     connect: Connect, settings: Settings, database: Database, on_busy: str, lease_seconds: float, net_seconds: float
 ) -> None:
     await database.fetch(
-        "INSERT INTO workers (worker_id, queue, host, pid, slots, dwell_seconds, seen_at)"
+        "INSERT INTO workers (worker_id, queue, host, pid, slots, queue_latency_seconds, seen_at)"
         " VALUES ('w', %(q)s, 'h', 1, 1, 300, now() - interval '60 s')",
         {"q": settings.queue},
     )

@@ -162,7 +162,7 @@ class Wiring:
             "TURNSTILE_RETRY_BASE_SECONDS": "0.1",
             "TURNSTILE_RETRY_CAP_SECONDS": str(RETRY_CAP_SECONDS),
             "TURNSTILE_WATCHDOG_SECONDS": str(max(WATCHDOG_SECONDS, self.lease_seconds)),
-            "TURNSTILE_HOLD_SECONDS": "5",
+            "TURNSTILE_SESSION_RUN_SECONDS": "5",
             "TURNSTILE_STREAM_HEARTBEAT_SECONDS": "1",
             # Small enough to overflow.
             "TURNSTILE_HISTORY_MESSAGES": "24",

@@ -177,7 +177,7 @@ class pass_with:  # noqa: N801 - stands where a function's name would
     """`async with`: two awaits, at entering and at leaving."""
 
     def __init__(self, entering: str, leaving: str, make: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
-        self._entering, self._leaving, self._make = entering, leaving, make
+        self._entering, self._session_release, self._make = entering, leaving, make
 
     async def __aenter__(self) -> Any:
         self._inner = self._make()
@@ -188,7 +188,7 @@ class pass_with:  # noqa: N801 - stands where a function's name would
         return await pass_await(self._entering, self._inner.__aenter__, undo)
 
     async def __aexit__(self, *error: Any) -> Any:
-        return await pass_await(self._leaving, lambda: self._inner.__aexit__(*error))
+        return await pass_await(self._session_release, lambda: self._inner.__aexit__(*error))
 
 
 class pass_for:  # noqa: N801

@@ -69,7 +69,7 @@ def make_plan(seed: int, kinds: tuple[str, ...]) -> Plan:
 def _settings(chance: Random, queue: QueueSettings, lease: float, *, calm: bool) -> Settings:
     # Where no fault is meant to happen, a hold that reaches its bound would look like a turn that was forgotten; and so would
     # one that was put off.
-    hold_turns, hold_seconds = chance.choice([1, 3, 20]), chance.choice([3.0, 30.0])
+    session_run_turns, session_run_seconds = chance.choice([1, 3, 20]), chance.choice([3.0, 30.0])
     tenant_slots: TenantShare = chance.choice(["all", "fair", 2, 3])
     return Settings(
         database_url="postgresql://nowhere/none",
@@ -89,8 +89,8 @@ def _settings(chance: Random, queue: QueueSettings, lease: float, *, calm: bool)
         receive_wait_seconds=chance.choice([5, 20]),
         pollers=chance.choice([1, 1, 2]),
         tenant_slots="all" if calm else tenant_slots,
-        hold_turns=1000 if calm else hold_turns,
-        hold_seconds=3600.0 if calm else hold_seconds,
+        session_run_turns=1000 if calm else session_run_turns,
+        session_run_seconds=3600.0 if calm else session_run_seconds,
         grace_seconds=chance.choice([0.0, 2.0, 5.0]),
         cancel_grace_seconds=chance.choice([0.5, 2.0]),
         watchdog_seconds=lease * 3,

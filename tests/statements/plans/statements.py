@@ -12,7 +12,7 @@ from turnstile.statements import cancel as cancellation
 from turnstile.statements import cancel_before_submit as chosen_ids
 from turnstile.statements import children, claim, head, lost_turns, redrive, settle, webhooks
 from turnstile.statements import compensate as compensation
-from turnstile.statements import defer as put_off
+from turnstile.statements import defer as defer
 from turnstile.statements import halt as halting
 from turnstile.statements import join as joining
 from turnstile.statements import once_values as recorded_values
@@ -132,9 +132,9 @@ def calls() -> Iterator[Call]:
         "compensate", compensation.COMPENSATE_FAILED, {"ids": _ids("failed"), "fences": _FENCES, **_COMPENSATING}
     )
     yield Call("renew", renew.RENEW, {**of_running, "lease": 30.0})
-    yield Call("put off", put_off.PUT_OFF, {**_sessions("owed"), "seconds": [10.0] * TURNS})
+    yield Call("put off", defer.DEFER, {**_sessions("owed"), "seconds": [10.0] * TURNS})
     yield Call("wake head", head.WAKE_HEAD, _session("owed"))
-    yield Call("wake head unless held", head.WAKE_HEAD_UNLESS_HELD, _session("owed"))
+    yield Call("wake head unless held", head.WAKE_UNLOCKED_HEAD, _session("owed"))
     yield Call("wake parents", joining.WAKE_PARENTS, {"ids": _ids("joining")})
     yield Call("wake joined", joining.WAKE_JOINED, {"limit": TURNS})
     yield Call("submit", submission.SUBMIT, _submit())

@@ -33,7 +33,7 @@ from turnstile.statements import cancel as cancellation
 from turnstile.statements import cancel_before_submit as chosen_ids
 from turnstile.statements import children, claim, head, locked_rows, lost_turns, redrive, settle, waiting_tenants
 from turnstile.statements import compensate as compensation
-from turnstile.statements import defer as put_off
+from turnstile.statements import defer as defer
 from turnstile.statements import halt as halting
 from turnstile.statements import join as joining
 from turnstile.statements import once_values as recorded_values
@@ -72,8 +72,8 @@ STATEMENTS: dict[str, Statement] = {
     settle.SETTLE: store_claim.settle,
     settle.REREAD_SETTLED: store_claim.reread_settled,
     head.WAKE_HEAD: store_relay.wake_head,
-    head.WAKE_HEAD_UNLESS_HELD: store_relay.wake_head_unless_held,
-    put_off.PUT_OFF: store_relay.put_off,
+    head.WAKE_UNLOCKED_HEAD: store_relay.wake_unlocked_head,
+    defer.DEFER: store_relay.defer,
     waiting_tenants.FIND_WAITING_TENANT: store_relay.find_waiting_tenant,
     relay_statements.PLACE_SCHEDULED: store_relay.place_scheduled,
     lost_turns.MARK_LOST: store_relay.mark_lost,

@@ -105,7 +105,7 @@ def announce(tables: Tables, parameters: Parameters) -> Rows:
     if known is None:
         tables.put_worker(WorkerRow(**parameters, started_at=now, seen_at=now))
     else:
-        said = {name: parameters[name] for name in ("busy", "dwell_seconds", "draining")}
+        said = {name: parameters[name] for name in ("busy", "queue_latency_seconds", "draining")}
         tables.put_worker(replace(known, **said, seen_at=now))
     return []
 

@@ -155,7 +155,9 @@ def read_claims(tables: Tables, parameters: Parameters) -> Rows:
                 **columns(row, READ_COLUMNS),
                 "created_at": tables.to_datetime(row.created_at),
                 "expires_in_seconds": seconds_of(row.expires_at - now),
-                "dwell_seconds": seconds_of(row.started_at - max(row.created_at, row.execute_at or row.created_at)),
+                "queue_latency_seconds": seconds_of(
+                    row.started_at - max(row.created_at, row.execute_at or row.created_at)
+                ),
                 "contents": [one.content for one in inputs] or None,
                 "ordinals": [one.ordinal for one in inputs] or None,
                 "times": [tables.to_datetime(one.created_at) for one in inputs] or None,

@@ -209,7 +209,7 @@ def put_net(tables: Tables, parameters: Parameters) -> Rows:
         row = tables.turns.get(turn_id)
         if row is None or row.status is not PENDING or row.send_at != tables.from_datetime(stamp):
             continue
-        net = max(parameters["net"], 2 * tables.dwell(row.queue, parameters["seen"])) * 2 ** min(row.sends, 10)
+        net = max(parameters["net"], 2 * tables.queue_latency(row.queue, parameters["seen"])) * 2 ** min(row.sends, 10)
         tables.update_turn(row, sends=row.sends + 1, send_at=now + interval(min(MAX_NET_SECONDS, net)))
     return []
 
@@ -241,14 +241,14 @@ def wake_head(tables: Tables, parameters: Parameters) -> Rows:
     return [columns(head, ("id", "tenant_id", "session_id", "queue", "trace_id", "span_id"))]
 
 
-def wake_head_unless_held(tables: Tables, parameters: Parameters) -> Rows:
-    """WAKE_HEAD_UNLESS_HELD. One statement at a time: nobody ever sits on a row."""
+def wake_unlocked_head(tables: Tables, parameters: Parameters) -> Rows:
+    """WAKE_UNLOCKED_HEAD. One statement at a time: nobody ever sits on a row."""
     wake_head(tables, parameters)
-    return [{"held": False}]
+    return [{"locked": False}]
 
 
-def put_off(tables: Tables, parameters: Parameters) -> Rows:
-    """PUT_OFF; nobody sits on a row here."""
+def defer(tables: Tables, parameters: Parameters) -> Rows:
+    """DEFER; nobody sits on a row here."""
     now = tables.now()
     answers: Rows = []
     for place, (tenant_id, session_id, seconds) in enumerate(
@@ -260,7 +260,7 @@ def put_off(tables: Tables, parameters: Parameters) -> Rows:
             continue
         later = now + interval(seconds)
         tables.update_turn(first, send_at=later if first.send_at is None else min(first.send_at, later), sends=0)
-        answers.append({"place": place, "held": False})
+        answers.append({"place": place, "locked": False})
     return answers
 
 

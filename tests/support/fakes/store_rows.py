@@ -162,7 +162,7 @@ class WorkerRow:
     pid: int
     slots: int
     busy: int
-    dwell_seconds: float
+    queue_latency_seconds: float
     draining: bool
     started_at: Instant
     seen_at: Instant

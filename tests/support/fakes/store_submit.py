@@ -68,7 +68,7 @@ def _record(tables: Tables, asked: dict[str, Any], net_seconds: float, seen_seco
     now = tables.now()
     execute_at = tables.from_datetime(asked["execute_ats"])
     later = execute_at if execute_at is not None and execute_at > now else None
-    net = interval(max(net_seconds, 2 * tables.dwell(asked["queues"], seen_seconds)))
+    net = interval(max(net_seconds, 2 * tables.queue_latency(asked["queues"], seen_seconds)))
     row = TurnRow(
         id=asked["ids"],
         tenant_id=asked["tenants"],

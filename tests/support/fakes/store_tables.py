@@ -87,10 +87,12 @@ class Tables:
         """As psycopg would send it."""
         return None if moment is None else (moment - self._origin) // MICROSECOND
 
-    def dwell(self, queue: str, seen_seconds: float) -> float:
-        """`statements.submit.DWELL`, in seconds."""
+    def queue_latency(self, queue: str, seen_seconds: float) -> float:
+        """`statements.submit.QUEUE_LATENCY`, in seconds."""
         alive = self.now() - interval(seen_seconds)
-        waits = [row.dwell_seconds for row in self.workers.values() if row.queue == queue and row.seen_at > alive]
+        waits = [
+            row.queue_latency_seconds for row in self.workers.values() if row.queue == queue and row.seen_at > alive
+        ]
         return min(max(waits, default=0.0), MAX_DWELL_SECONDS)
 
     # --- what the indexes find

@@ -11,7 +11,7 @@ from turnstile.config.settings import Settings
 from turnstile.streaming.stream import Append, Appended
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
-from turnstile.worker.attempt.emitters import LAST_CALL_SECONDS, Emission
+from turnstile.worker.attempt.emitters import LAST_CALL_SECONDS, Emitters
 
 SUCCEEDED = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="bye")
 
@@ -38,26 +38,26 @@ def writer() -> Writer:
 
 
 @pytest.fixture
-def emission(writer: Writer) -> Emission:
-    return Emission(Settings(), cast("Any", writer))
+def emitters(writer: Writer) -> Emitters:
+    return Emitters(Settings(), cast("Any", writer))
 
 
-async def test_who_has_said_all_is_kept_no_longer(emission: Emission, writer: Writer) -> None:
-    emitter = emission.begin(CLAIMED)
+async def test_who_has_said_all_is_kept_no_longer(emitters: Emitters, writer: Writer) -> None:
+    emitter = emitters.begin(CLAIMED)
     emitter.settled(TurnStatus.SUCCEEDED, SUCCEEDED)
     await turn_loop()
-    assert list(emission._speaking) == [emitter]
+    assert list(emitters._speaking) == [emitter]
 
     writer.asked[0][1].set_result(Appended.APPENDED)
     await turn_loop()
 
-    assert not emission._speaking
+    assert not emitters._speaking
 
 
-async def test_the_end_waits_for_what_is_being_said(emission: Emission, writer: Writer) -> None:
-    emission.begin(CLAIMED).settled(TurnStatus.SUCCEEDED, SUCCEEDED)
+async def test_the_end_waits_for_what_is_being_said(emitters: Emitters, writer: Writer) -> None:
+    emitters.begin(CLAIMED).settled(TurnStatus.SUCCEEDED, SUCCEEDED)
     await turn_loop()
-    ending = asyncio.create_task(emission.close())
+    ending = asyncio.create_task(emitters.close())
     await turn_loop()
     assert not writer.closed
 
@@ -67,13 +67,13 @@ async def test_the_end_waits_for_what_is_being_said(emission: Emission, writer: 
     assert writer.closed
 
 
-async def test_and_no_longer_than_it_takes_somebody_who_is_heard(emission: Emission, writer: Writer) -> None:
-    emitter = emission.begin(CLAIMED)
+async def test_and_no_longer_than_it_takes_somebody_who_is_heard(emitters: Emitters, writer: Writer) -> None:
+    emitter = emitters.begin(CLAIMED)
     emitter.settled(TurnStatus.SUCCEEDED, SUCCEEDED)
     await turn_loop()
 
     async with asyncio.timeout(LAST_CALL_SECONDS + 10):
-        await emission.close()
+        await emitters.close()
 
     assert writer.closed
     writer.asked[0][1].set_result(Appended.AWAY)
@@ -82,13 +82,13 @@ async def test_and_no_longer_than_it_takes_somebody_who_is_heard(emission: Emiss
 
 
 async def test_the_end_of_an_invocation_waits_for_the_last_word_also_where_another_is_on_its_way(
-    emission: Emission, writer: Writer
+    emitters: Emitters, writer: Writer
 ) -> None:
-    emitter = emission.begin(CLAIMED)
+    emitter = emitters.begin(CLAIMED)
     emitter.emit("text")
     await turn_loop()
     emitter.settled(TurnStatus.SUCCEEDED, SUCCEEDED)
-    finishing = asyncio.create_task(emission.finish(LAST_CALL_SECONDS + 10))
+    finishing = asyncio.create_task(emitters.finish(LAST_CALL_SECONDS + 10))
     await turn_loop()
     writer.asked[0][1].set_result(Appended.APPENDED)
     await turn_loop()
@@ -100,12 +100,12 @@ async def test_the_end_of_an_invocation_waits_for_the_last_word_also_where_anoth
     assert [event.saying.kind.value for append, _ in writer.asked for event in append.events][-1] == "end"
 
 
-async def test_a_bug_in_the_writing_costs_the_events_and_keeps_nobody(emission: Emission, writer: Writer) -> None:
-    emission.begin(CLAIMED).settled(TurnStatus.SUCCEEDED, SUCCEEDED)
+async def test_a_bug_in_the_writing_costs_the_events_and_keeps_nobody(emitters: Emitters, writer: Writer) -> None:
+    emitters.begin(CLAIMED).settled(TurnStatus.SUCCEEDED, SUCCEEDED)
     await turn_loop()
 
     writer.asked[0][1].set_exception(ValueError("a bug of ours"))
     await turn_loop()
 
-    assert not emission._speaking
+    assert not emitters._speaking
     assert len(writer.asked) == 1

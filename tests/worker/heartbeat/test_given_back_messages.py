@@ -21,8 +21,8 @@ from turnstile.turn.message import WakeUp
 from turnstile.worker.aside import Aside
 from turnstile.worker.delivery import Delivery
 from turnstile.worker.heartbeat import Heartbeat
-from turnstile.worker.session_release import Leaving
-from turnstile.worker.session_run import Hold
+from turnstile.worker.session_release import SessionRelease
+from turnstile.worker.session_run import SessionRun
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"lease_seconds": 3.0})
 
 
-async def leave(heartbeat: Heartbeat, sqs: LateSqs, settings: Settings, hold: Hold) -> None:
+async def leave(heartbeat: Heartbeat, sqs: LateSqs, settings: Settings, hold: SessionRun) -> None:
     """As the processor does where somebody sits on the row of the session's head."""
     queue = QueueSettings(name="q", sqs=sqs.address, dlq=sqs.address)
     here = settings.model_copy(update={"sqs_endpoint_url": sqs.address, "queues": (queue,)})
@@ -41,7 +41,7 @@ async def leave(heartbeat: Heartbeat, sqs: LateSqs, settings: Settings, hold: Ho
         heartbeat=heartbeat, database=not_asked, message_stays=lambda _: None, nudge_relay=not_asked
     )
     heartbeat.drop(hold.kept)
-    await Leaving(cast("Any", bench), delivery, not_asked).leave_message(hold)
+    await SessionRelease(cast("Any", bench), delivery, not_asked).leave_message(hold)
     await queues.close()
 
 
@@ -54,7 +54,7 @@ async def test_a_message_is_given_back_when_its_extension_is_over(
     async with late(None) as sqs, beating_against(sqs, settings) as beating:
         [kept] = hold_messages(beating, 1)
         assert kept.message is not None
-        hold = Hold(WakeUp("t", "s", UUID(int=1)), kept.message, None, kept)
+        hold = SessionRun(WakeUp("t", "s", UUID(int=1)), kept.message, None, kept)
         beating.heartbeat.start()
         await until(lambda: sqs.extended)
 

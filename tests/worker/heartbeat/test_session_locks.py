@@ -16,7 +16,7 @@ from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.worker.kept_alive import Kept
+from turnstile.worker.kept_alive import KeptAlive
 from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock
 
 
@@ -29,7 +29,7 @@ async def test_a_lock_that_is_given_back_while_the_beat_is_under_way_is_not_take
     loop = asyncio.get_running_loop()
     extend = SessionLock.extend
 
-    async def give_back(kept: Kept) -> None:
+    async def give_back(kept: KeptAlive) -> None:
         kept.keeps_lock = False
         await lock.release(ours)
 

@@ -18,10 +18,10 @@ async def test_a_worker_is_on_record_while_it_lives_and_withdraws_when_it_stops(
     beating.heartbeat.start()
 
     async def on_record() -> list[dict[str, Any]]:
-        return await database.fetch("SELECT worker_id, queue, slots, dwell_seconds FROM workers", {})
+        return await database.fetch("SELECT worker_id, queue, slots, queue_latency_seconds FROM workers", {})
 
     assert await until(on_record) == [
-        {"worker_id": "worker-a", "queue": settings.queue, "slots": 4, "dwell_seconds": 0.5}
+        {"worker_id": "worker-a", "queue": settings.queue, "slots": 4, "queue_latency_seconds": 0.5}
     ]
     await asyncio.to_thread(beating.heartbeat.stop, 10.0)
     assert await on_record() == []

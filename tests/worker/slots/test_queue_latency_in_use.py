@@ -37,7 +37,7 @@ async def test_a_redriven_turn_has_waited_since_its_redrive_only(database: Datab
     again = await claim_one(database, settings)
 
     assert isinstance(again, ClaimedTurn)
-    assert 0.0 <= again.dwell_seconds < 60.0
+    assert 0.0 <= again.queue_latency_seconds < 60.0
 
 
 async def test_a_turn_has_waited_since_it_was_submitted(database: Database, settings: Settings) -> None:
@@ -47,18 +47,18 @@ async def test_a_turn_has_waited_since_it_was_submitted(database: Database, sett
     turn = await claim_one(database, settings)
 
     assert isinstance(turn, ClaimedTurn)
-    assert 300.0 <= turn.dwell_seconds < 360.0
+    assert 300.0 <= turn.queue_latency_seconds < 360.0
 
 
 @pytest.mark.parametrize(
-    ("dwell_seconds", "net_seconds"), [(0.0, 60.0), (100.0, 200.0), (900.0, 1800.0), (26_000.0, 1800.0)]
+    ("queue_latency_seconds", "net_seconds"), [(0.0, 60.0), (100.0, 200.0), (900.0, 1800.0), (26_000.0, 1800.0)]
 )
 async def test_the_net_of_a_submit_is_twice_the_dwell_within_bounds(
-    database: Database, settings: Settings, dwell_seconds: float, net_seconds: float
+    database: Database, settings: Settings, queue_latency_seconds: float, net_seconds: float
 ) -> None:
     await database.fetch(
-        "INSERT INTO workers (worker_id, queue, host, pid, slots, dwell_seconds) VALUES ('w', %(q)s, 'h', 1, 1, %(d)s)",
-        {"q": settings.queue, "d": dwell_seconds},
+        "INSERT INTO workers (worker_id, queue, host, pid, slots, queue_latency_seconds) VALUES ('w', %(q)s, 'h', 1, 1, %(d)s)",
+        {"q": settings.queue, "d": queue_latency_seconds},
     )
 
     await submit(database, [make_submission(settings.queue)], net_seconds=60.0)
@@ -74,7 +74,7 @@ LONG = 120.0
 @pytest.fixture
 async def seen_a_minute_ago(database: Database, settings: Settings) -> None:
     await database.fetch(
-        "INSERT INTO workers (worker_id, queue, host, pid, slots, dwell_seconds, seen_at)"
+        "INSERT INTO workers (worker_id, queue, host, pid, slots, queue_latency_seconds, seen_at)"
         " VALUES ('w', %(q)s, 'h', 1, 1, 300, now() - interval '60 s')",
         {"q": settings.queue},
     )

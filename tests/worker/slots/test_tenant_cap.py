@@ -19,7 +19,7 @@ from turnstile.handlers.handler import Handler
 from turnstile.statements.submit import submit
 from turnstile.turn.message import WakeUp
 from turnstile.worker.database_retry import outlast
-from turnstile.worker.slots.tenant_cap import LONGEST_PUT_OFF_SECONDS, Entry, TenantCap
+from turnstile.worker.slots.tenant_cap import LONGEST_DEFER_SECONDS, Entry, TenantCap
 from turnstile.worker.slots.tenant_slots import LEAST_PUT_OFF_SECONDS, TenantSlots
 
 NET_SECONDS = 600.0
@@ -218,7 +218,7 @@ async def test_a_tenant_that_waits_behind_a_flood_is_seen_before_its_message_com
     behind = await fair.comes("behind")
     await submit(fair.database, [make_submission(fair.settings.queue, "s", tenant_id="two")], net_seconds=NET_SECONDS)
 
-    assert await fair.wakes_up("behind") is Entry.PUT_OFF
+    assert await fair.wakes_up("behind") is Entry.DEFERRED
 
     assert 0 < await fair.owed_in(behind) < 2 * LEAST_PUT_OFF_SECONDS
     assert await fair.wakes_up("s", "two") is Entry.LET_IN
@@ -257,4 +257,4 @@ async def test_in_a_long_line_a_session_sleeps_longer_and_never_beyond_the_bound
     for n in range(60):
         await door.enters(f"s{n}")
 
-    assert 2 * LEAST_PUT_OFF_SECONDS < await door.owed_in(turns[-1]) <= LONGEST_PUT_OFF_SECONDS
+    assert 2 * LEAST_PUT_OFF_SECONDS < await door.owed_in(turns[-1]) <= LONGEST_DEFER_SECONDS

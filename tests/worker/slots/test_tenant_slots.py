@@ -5,7 +5,7 @@ import pytest
 from turnstile.worker.slots.tenant_slots import (
     LEAST_PUT_OFF_SECONDS,
     MAX_WAITING,
-    MOST_PUT_OFF_SECONDS,
+    MOST_DEFER_SECONDS,
     REMEMBERED_SECONDS,
     TURN_SECONDS,
     TenantShare,
@@ -223,22 +223,22 @@ def test_no_more_sessions_are_remembered_than_fit() -> None:
 # --- how long a session is put off
 
 
-def put_off(slots: TenantSlots, times: int, now: float = NOW) -> list[float]:
-    return [slots.put_off_seconds("a", now) for _ in range(times)]
+def defer(slots: TenantSlots, times: int, now: float = NOW) -> list[float]:
+    return [slots.defer_seconds("a", now) for _ in range(times)]
 
 
 def test_the_first_of_a_line_come_again_soon() -> None:
     slots = slots_of(10)
     flood(slots, "a")
 
-    assert put_off(slots, 10) == [LEAST_PUT_OFF_SECONDS] * 10
+    assert defer(slots, 10) == [LEAST_PUT_OFF_SECONDS] * 10
 
 
 def test_each_comes_again_when_those_before_it_have_had_the_tenants_slots() -> None:
     slots = slots_of(10)
     flood(slots, "a")
 
-    line = put_off(slots, 100)
+    line = defer(slots, 100)
 
     assert line[19] == pytest.approx(2 * TURN_SECONDS)
     assert line[99] == pytest.approx(10 * TURN_SECONDS)
@@ -248,20 +248,20 @@ def test_nobody_is_put_off_for_longer_than_the_bound() -> None:
     slots = slots_of(10)
     flood(slots, "a")
 
-    assert put_off(slots, 50_000)[-1] == MOST_PUT_OFF_SECONDS
+    assert defer(slots, 50_000)[-1] == MOST_DEFER_SECONDS
 
 
 def test_a_flood_that_is_over_lengthens_nobodys_time() -> None:
     slots = slots_of(10)
     flood(slots, "a")
-    put_off(slots, 50_000)
+    defer(slots, 50_000)
 
-    assert put_off(slots, 1, now=NOW + MOST_PUT_OFF_SECONDS) == [LEAST_PUT_OFF_SECONDS]
+    assert defer(slots, 1, now=NOW + MOST_DEFER_SECONDS) == [LEAST_PUT_OFF_SECONDS]
 
 
 def test_another_tenants_line_is_its_own() -> None:
     slots = slots_of(10)
     flood(slots, "a", "b")
-    put_off(slots, 1000)
+    defer(slots, 1000)
 
-    assert slots.put_off_seconds("b", NOW) == LEAST_PUT_OFF_SECONDS
+    assert slots.defer_seconds("b", NOW) == LEAST_PUT_OFF_SECONDS

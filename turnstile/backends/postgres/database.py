@@ -27,7 +27,7 @@ from turnstile.backends.postgres.array_literal import array_literal
 from turnstile.backends.postgres.hang_detection import ANSWER_SECONDS
 from turnstile.backends.postgres.pipeline import PipeliningConnection
 from turnstile.backends.postgres.startup_options import StartupOptions, as_flags
-from turnstile.errors import DatabaseUnavailableError, RowHeldError
+from turnstile.errors import DatabaseUnavailableError, RowLockedError
 
 if TYPE_CHECKING:
     from sqlalchemy import ClauseElement
@@ -240,7 +240,7 @@ class Database:
         if self._check is None or self._check.done():
             # A restart of the server has broken the idle connections too; without this each of them would fail a call.
             self._check = asyncio.create_task(self._drop_broken())
-        kind = RowHeldError if isinstance(error, psycopg.errors.LockNotAvailable) else DatabaseUnavailableError
+        kind = RowLockedError if isinstance(error, psycopg.errors.LockNotAvailable) else DatabaseUnavailableError
         # Only the first line: the DETAIL that may follow carries row values. A pool that was refused says that it took too long.
         said = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         return kind(self._options.refused or said if isinstance(error, PoolTimeout) else said)

@@ -15,7 +15,7 @@ from tests.statements.calls import (
     take_due,
 )
 from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
-from turnstile.statements.defer import PutOff, put_off
+from turnstile.statements.defer import Defer, defer
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 
@@ -83,6 +83,6 @@ async def test_the_net_of_a_turn_that_was_put_off_begins_anew(store: Stand) -> N
 async def test_one_statement_puts_off_many_and_one_of_them_twice(store: Stand) -> None:
     a, b = await submit_one(store, session_id="a"), await submit_one(store, session_id="b")
 
-    await put_off(store.database, [PutOff("t", session, 5.0) for session in ("b", "a", "b", "nobody's")])
+    await defer(store.database, [Defer("t", session, 5.0) for session in ("b", "a", "b", "nobody's")])
 
     assert [await send_in(store, one.turn_id) for one in (a, b)] == [5.0, 5.0]
