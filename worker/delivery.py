@@ -1,8 +1,8 @@
 """Read and delete: the message's side of a session run.
 
 A body that can't be decoded goes to the DLQ as it is, at once, and is deleted only when it is there. A dead letter that an
-operator moved back with AWS's own tools counts as a redrive of its turn. One that names a turn of another tenant, session or queue
-is malformed, too.
+operator moved back with AWS's own tools counts as a redrive of its turn. One that names a turn of another tenant, session or
+queue is malformed, too.
 """
 
 import asyncio

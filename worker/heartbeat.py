@@ -263,7 +263,7 @@ class Heartbeat:
     def _heed(self, kept: KeptAlive, renewal: Renewal, beat_at: float) -> None:
         turn, stop = kept.turn, kept.stop
         if turn is None or stop is None or turn.fence != renewal.fence:
-            # The hold has settled it meanwhile; that is why the renewal was refused.
+            # The session run has settled it meanwhile, so the renewal was refused.
             return
         if not renewal.ours:
             log.info("heartbeat.superseded", turn_id=str(turn.id), session_id=turn.session_id, fence=turn.fence)

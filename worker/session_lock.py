@@ -3,7 +3,7 @@
     SET lock:session:{<tenant>/<session>} <token> NX PX <lease>
 
 It saves duplicate work and nothing depends on it: order, exclusion and one settlement per claim are Postgres's (see
-`statements.claim`). So Redlock would buy nothing (ADR 0007), and when Redis is away a hold goes on unguarded.
+`statements.claim`). So Redlock would buy nothing (ADR 0007), and while Redis is away a session run goes on without a lock.
 
 A session that is busy is not waited for (L5). Whoever comes second leaves a *waiting* mark beside the lock in the same
 script and goes; the holder finds it at its unlock and looks at the session once more before it lets go. Lock and mark
@@ -88,7 +88,7 @@ class Extension(StrEnum):
     RETAKEN = "retaken"
     """It was gone (a flush, a failover, a long pause) and is ours again; a waiting mark may be gone with it."""
     FREE = "free"
-    """It is gone, because its hold has given it back meanwhile."""
+    """It is gone, because its session run has released it meanwhile."""
     LOST = "lost"
     """Another worker has it."""
     UNKNOWN = "unknown"
@@ -108,7 +108,7 @@ class LockedSession:
 
 
 def name_lock(settings: Settings, tenant_id: str, session_id: str, token: str) -> LockedSession:
-    """The keys for a session. `token` is fresh for every hold."""
+    """The keys for a session. `token` is used by one session run only."""
     key = f"{settings.redis_prefix}lock:session:{{{tenant_id}/{session_id}}}"
     return LockedSession(key, f"{key}:waiting", token)
 
@@ -131,7 +131,7 @@ class SessionLock:
         return self._release(lock)
 
     async def give_up(self, lock: LockedSession) -> None:
-        """Gives the lock back whoever waits: for a hold that is broken off, which looks at nothing any more.
+        """Releases the lock although another worker may wait: for a session run that breaks off and claims no more.
 
         What they wait for is brought by the row's `send_at`. A lock with nobody behind it would turn that away, too.
         """
@@ -141,15 +141,15 @@ class SessionLock:
     async def extend(
         self, locks: Sequence[LockedSession], is_kept: Callable[[LockedSession], bool] = lambda lock: True
     ) -> list[Extension]:
-        """Extends what is ours, retakes what is free. A lost lock stops nobody.
+        """Extends our locks and retakes free ones. A lost lock stops no handler.
 
-        Retaken, because a flush must not let a second worker in while the first is at work; but only what `is_kept` once
-        it was found free. Taken again blindly, a lock that its hold had just given back would stand without anybody behind
-        it for a lease, and turn away every wake-up of its session (found by the simulation, without any fault).
+        Retaken, because a flush must not let a second worker in while the first is at work; but only if `is_kept` still holds
+        when the lock is found free. Otherwise a lock that its session run has just released would stand without an owner for a
+        lease, and turn away every wake-up of its session (found by the simulation, without any fault).
         """
         extensions = [_EXTENSIONS[answer] for answer in await self._ask(EXTEND, locks)]
         free = [place for place, found in enumerate(extensions) if found is Extension.FREE and is_kept(locks[place])]
-        # Who has come between is told by the same script that somebody waits, and looks at the session once more.
+        # A worker that came in between finds our waiting mark, left by the same script, and looks once more.
         answers = await self._ask(ACQUIRE, [locks[place] for place in free])
         taken = {1: Extension.RETAKEN, 0: Extension.LOST, None: Extension.UNKNOWN}
         for place, answer in zip(free, answers, strict=True):
