@@ -1,1 +1,1 @@
-"""What comes with Turnstile to try it: a handler that needs no model, and conversations to give it."""
+"""Examples to try Turnstile: a handler that needs no model, and conversations to submit to it."""

@@ -1,4 +1,4 @@
-"""Conversations from text files: one user remark per line; blank lines and lines that start with `#` are skipped."""
+"""Reads conversations from text files: one user remark per line. Blank lines and lines that start with `#` are skipped."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ FOLDER = Path(__file__).parent / "conversations"
 
 
 class ConversationError(ValueError):
-    """A conversation folder or file that cannot be used; the message names it."""
+    """A conversation folder or file is not usable. The message names it."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Conversation:
     remarks: tuple[str, ...]
 
     def transcript(self, replies: Sequence[str]) -> str:
-        """For people to read and for golden files: `> ` and the remark, then the reply."""
+        """The text for people and for golden files: `> ` and the remark, then the reply."""
         pairs = zip(self.remarks, replies, strict=True)
         return "".join(f"> {remark}\n{reply}\n" for remark, reply in pairs)
 
@@ -42,7 +42,7 @@ def _read(path: Path) -> Conversation:
         raise ConversationError(f"{path}: cannot be read: {error.strerror}") from error
     if "\0" in text:
         raise ConversationError(f"{path}: contains U+0000")
-    # Not splitlines(): it would also cut at U+2028 and other marks that may stand inside a remark.
+    # Not splitlines(): it would also split at U+2028 and other characters that a remark may contain.
     lines = [line.strip() for line in text.split("\n")]
     remarks = tuple(line for line in lines if line and not line.startswith("#"))
     if not remarks:

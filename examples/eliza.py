@@ -1,4 +1,4 @@
-"""The bundled handler: answers a turn offline, from the session's own history and nothing else.
+"""The bundled handler: answers a turn offline, using only the session's own history.
 
 turnstile worker --handler turnstile.examples.eliza:respond
 """
@@ -11,8 +11,8 @@ from turnstile.examples.eliza_engine import Said, reply
 
 @handler(timeout=30)
 async def respond(turn: Turn, ctx: Context) -> str:
-    # What an attempt that was lost on the way had come to already. A redrive moves the turn to another place in its session,
-    # where the answer may be another; and should Redis have forgotten it, it is thought of once more.
+    # An earlier attempt that was lost may have stored its answer. The key contains the turn's place in the session, because a
+    # redrive moves the turn, and the answer may then differ. If Redis has lost the answer, it is computed again.
     thought = f"{turn.id} at {turn.seq}"
     remembered = await ctx.memory.get(thought, kind="result")
     if remembered is not None:
@@ -26,7 +26,7 @@ async def respond(turn: Turn, ctx: Context) -> str:
 
 
 def plain_text(content: object) -> str:
-    """A turn's input is any JSON: a string, an object that carries one as `text`, or something we can only quote."""
+    """A turn's input may be any JSON: a string, an object with a `text` member, or another value that is quoted as JSON."""
     if isinstance(content, dict):
         content = content.get("text", content)
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""The conversational program itself: a pure function from what was said to what is answered.
+"""The conversational program itself: a pure function from the history and a new remark to the answer.
 
-Nothing is kept between calls. The whole state of mind is derived again from the history each time, so that any worker
-can answer any turn, and so that a history with a lost, doubled or reordered turn leads to visibly different answers.
+It stores nothing between calls. Each call derives the whole state from the history, so any worker can answer any turn, and a
+history with a lost, duplicated or reordered turn leads to visibly different answers.
 """
 
 import re
@@ -19,7 +19,7 @@ from turnstile.examples.eliza_script import Rule
 REPLY_LIMIT = 600
 _ECHO_LIMIT = 64
 _QUESTION_LIMIT = 90
-# Beyond this a remark is not searched: patterns backtrack, and nobody wants an essay's hundredth clause answered.
+# Only this much of a remark is searched: the patterns backtrack, and the end of a long essay is not worth an answer.
 _ATTENTION_LIMIT = 600
 _TEXT_LIMIT = 4_000
 _NOTABLE_WORD_LENGTH = 5
@@ -61,7 +61,7 @@ def reply(history: Sequence[Remark], text: str) -> str:
 
 
 def replay(remarks: Iterable[str]) -> list[str]:
-    """The replies of an undisturbed session with these remarks: what any run of it has to match."""
+    """The replies of an undisturbed session with these remarks. Any run of the session must give the same replies."""
     history: list[Said] = []
     replies: list[str] = []
     for text in remarks:
@@ -97,10 +97,10 @@ class _Mind:
         )
 
     def hear(self, text: str) -> str:
-        """Takes a remark in, and says what answers it when seen alone. Also runs for each past remark: the rules that
-        were used and the memories that were returned to are part of the state."""
+        """Adds a remark to the state, and returns the answer to this remark alone. Also runs for each past remark, because
+        the used rules and memories are part of the state."""
         if not self._remarks:
-            # Conversations would all sound alike if the same exchange used the same wording in each of them.
+            # The first remark selects the wording, so that the same exchange differs between conversations.
             self._opening = zlib.crc32(text.encode()) >> 8
         rule, captures, fields = self._interpret(text)
         line = rule.lines[(self._rule_uses[rule.name] + self._opening) % len(rule.lines)]
@@ -130,7 +130,7 @@ class _Mind:
                 return script.RECURRENCE, (), {"word": word, "ordinal": _ordinal(_RECURRENCE)}
         if match := _best_rule(text):
             return *match, {}
-        # The last two remarks are named by the frame around this answer: to return to them as well would be tiresome.
+        # The frame around this answer already names the last two remarks, so it does not return to them.
         if self._memory and self._memory[0] < len(self._remarks) - 2:
             return script.RETURN, (), {"memory": _echo(self._remarks[self._memory.popleft()])}
         return script.FALLBACK, (), {}
@@ -158,7 +158,7 @@ _PATTERNS = [
 _CLAUSE_END = re.compile(r"[.!?;:,…。！？、]+(?:\s+|$)|\s+[-–—]\s+|\s+(?:but|and then)\s+", re.IGNORECASE)  # noqa: RUF001
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")  # noqa: RUF001
 _MARKER_WORDS = {language: frozenset(words.split()) for language, words in script.LANGUAGES.items()}
-# A database would refuse the first two; the third would turn the direction of everything a terminal prints after it.
+# Databases refuse the first two kinds. The third would reverse the direction of all later text on a terminal.
 _TIDIED: dict[int, str | None] = {
     **dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), " "),
     **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
@@ -167,7 +167,7 @@ _TIDIED: dict[int, str | None] = {
 }
 
 
-# A session's remarks are gone through again at each of its turns; what depends on one text alone need not be.
+# Each turn processes all remarks of its session again. Results that depend on one text alone are cached.
 @lru_cache(maxsize=2_048)
 def _best_rule(text: str) -> tuple[Rule, tuple[str, ...]] | None:
     expanded = " ".join(script.CONTRACTIONS.get(word.lower(), word) for word in text[:_ATTENTION_LIMIT].split())
@@ -184,7 +184,7 @@ def _captured(words: str) -> str:
 
 
 def _reflected(words: str) -> str:
-    """The words as seen from the other chair: "my sister and I" becomes "your sister and you"."""
+    """The words from the other person's view: "my sister and I" becomes "your sister and you"."""
     result: list[str] = []
     tokens = words.split()
     for position, token in enumerate(tokens):
@@ -220,7 +220,7 @@ def _echo(remark: str) -> Echo:
     clause = _shortened(_reflected(f"{opener} {rest}").rstrip(".!… "))
     if opener in script.TIME_OPENERS:
         clause = f"that {clause}"
-    # "You said you said yes" would stumble.
+    # Avoids "You said you said yes".
     return Echo("told me" if clause.startswith(("you said", "you say", "she said", "he said")) else "said", clause)
 
 
@@ -236,12 +236,12 @@ def _shortened(text: str, limit: int = _ECHO_LIMIT) -> str:
     if len(text) <= limit:
         return text
     head, _, _ = text[: limit + 1].rpartition(" ")
-    # A cut inside a joined emoji or before its variation mark would leave a dangling joiner.
+    # A cut inside a joined emoji or before its variation selector would leave a joiner at the end.
     return (head if len(head) > limit // 2 else text[:limit]).rstrip(" ,;:-\u200d") + "…"
 
 
 def _sentence(text: str) -> str:
-    # What is quoted or cut short brings its own full stop or question mark.
+    # Quoted or shortened text already ends with its own full stop or question mark.
     return text[:1].upper() + text[1:].replace("….", "…").replace("?”?", "?”")
 
 
@@ -262,13 +262,13 @@ def _notable_words(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2_048)
 def _foreign_language(text: str) -> str:
-    """The name of the language, or of its letters, when it is plainly not English; otherwise empty."""
+    """The name of the language or of its script if the text is clearly not English; else empty."""
     sample = text[:_ATTENTION_LIMIT]
     letters = [character for character in sample if character.isalpha()]
     names = [unicodedata.name(letter, "").partition(" ")[0] for letter in letters]
     scripts = Counter(script.SCRIPTS[name] for name in names if name in script.SCRIPTS)
     if scripts.total() * 2 > len(letters):
-        # Japanese is written with Chinese characters as well; its own syllables tell them apart.
+        # Japanese also uses Chinese characters; its own syllables distinguish it.
         return "Japanese" if "Japanese" in scripts else scripts.most_common(1)[0][0]
     words = re.findall(r"[^\W\d_]+", sample.lower())
     scores = {language: sum(word in markers for word in words) for language, markers in _MARKER_WORDS.items()}
@@ -284,5 +284,5 @@ def _ordinal(number: int) -> str:
 
 
 def _tidy(text: str) -> str:
-    """One line of printable text. What a database or a terminal would choke on never gets into an echo."""
+    """One line of printable text. An echo never contains characters that a database or a terminal can't handle."""
     return " ".join(text[:_TEXT_LIMIT].translate(_TIDIED).split())

@@ -1,1 +1,1 @@
-"""Alembic migrations. A version never imports the product: what it did must not change when the product does."""
+"""Alembic migrations. A version never imports the product: its effect must not change with the product."""

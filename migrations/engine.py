@@ -1,7 +1,7 @@
 """How migrations connect.
 
-As everybody else connects, so that there is one meaning of DATABASE_URL. SQLAlchemy would read it in its own way, knows no libpq
-words and takes several hosts only in another form, and takes a server that is read-only by now.
+They connect as the other processes do, so that DATABASE_URL has one meaning. SQLAlchemy reads it differently: it knows no libpq
+keywords, takes several hosts only in another form, and accepts a server that has become read-only.
 """
 
 import time
@@ -17,15 +17,15 @@ POLL_SECONDS = 0.25
 
 
 def make_engine(url: str) -> Engine:
-    """For any form of the URL that the settings take. No statement is too slow: an index on a large table takes its time."""
+    """Takes the URL in any form that the settings take. There is no statement time-out: an index on a large table takes long."""
     given = conninfo(url, "turnstile-migrate", statement_timeout_seconds=0)
     return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(given), poolclass=NullPool)
 
 
 def wait_for_others(connection: Connection) -> None:
-    """Returns when no other migration is under way, and keeps others away for as long as the connection lives.
+    """Waits until no other migration is under way, then locks out others until the connection closes.
 
-    Asks again and again: a statement that waits would have a snapshot, and the other's concurrent build would wait for that.
+    It polls: a waiting statement would have a snapshot, and the other migration's concurrent build would wait for that.
     """
     while True:
         free = connection.scalar(text(f"SELECT pg_try_advisory_lock({MIGRATION_LOCK})"))

@@ -1,4 +1,4 @@
-"""How alembic connects: the URL comes from whoever calls (`turnstile migrate`, the tests), never from a file."""
+"""How alembic connects: the URL comes from the caller (`turnstile migrate`, the tests), never from a file."""
 
 from alembic import context
 from sqlalchemy import text
@@ -8,9 +8,9 @@ from turnstile.migrations.giving_way import MIGRATION_LOCK, statements_before
 
 
 def run() -> None:
-    """Applies what is missing, under an advisory lock: several may be started at once (a deploy).
+    """Applies the missing versions, under an advisory lock: a deploy may start several migrations at once.
 
-    In one transaction, which a version that builds an index concurrently (`giving_way.build_index`) ends and begins anew.
+    All in one transaction. A version that builds an index concurrently (`giving_way.build_index`) commits it and starts another.
     """
     url = context.config.get_main_option("sqlalchemy.url")
     if url is None:
@@ -18,7 +18,7 @@ def run() -> None:
     with make_engine(url).connect() as connection:
         context.configure(connection=connection)
         if context.is_offline_mode():
-            # Printed, so that an operator who runs it by hand gives way as well.
+            # Printed, so that a migration that an operator runs by hand has the same bounds.
             for statement in (f"SELECT pg_advisory_lock({MIGRATION_LOCK})", *statements_before()):
                 context.execute(statement)
         else:

@@ -1,1 +1,1 @@
-"""What people run: the command line."""
+"""The command line for operators and developers."""

@@ -1,13 +1,13 @@
-"""The command `turnstile`: its groups, and one place where errors become a line and an exit code (`exit_codes.py`).
+"""The command `turnstile`: its groups, and the one place that turns errors into a line and an exit code (`exit_codes.py`).
 
-Importing this file imports no database, no AWS, no HTTP: each command imports what it needs when it runs, so that
-`--help` is quick and a worker does not carry the API.
+This file imports no database, AWS or HTTP code. Each command imports what it needs when it runs, so that `--help` is fast and a
+worker does not load the API.
 
-Every option is an environment variable as well: settings by their own name (TURNSTILE_QUEUE), all others by their
-command's (TURNSTILE_REDRIVE_LIMIT).
+Every option has an environment variable: a setting has its own name (TURNSTILE_QUEUE), any other option the name of its command
+(TURNSTILE_REDRIVE_LIMIT).
 """
 
-# ruff: noqa: E402 - the imports take long enough for a Ctrl-C to fall into them
+# ruff: noqa: E402 - a Ctrl-C may arrive during the slow imports
 import os
 import signal
 import sys
@@ -15,21 +15,21 @@ import threading
 
 
 def _exchange_handler(number: signal.Signals, was: "Any", now: "Any") -> None:
-    # Only the handler that is expected: whoever ignores SIGINT (`turnstile api &` in a script) goes on ignoring it.
-    # And signals belong to the main thread.
+    # Replaces only the expected handler: a process that ignores SIGINT (`turnstile api &` in a script) must still ignore it.
+    # Only the main thread may set signal handlers.
     if threading.current_thread() is threading.main_thread() and signal.getsignal(number) is was:
         signal.signal(number, now)
 
 
 def _leave(number: int, _: object) -> None:
-    # Nothing is in hand, so nothing is to be tidied up or told.
+    # No work has started, so there is nothing to clean up or report.
     os._exit(128 + number)
 
 
 def _leave_on_signals() -> None:
     _exchange_handler(signal.SIGINT, signal.default_int_handler, _leave)
-    # Its default would do, but not in a container: for process 1 the kernel leaves a signal out that nobody has asked for.
-    # A worker that was stopped while it loaded its handler went on to take turns, and was killed with them.
+    # The default action does not work in a container: for process 1, the kernel ignores a signal without a handler. A worker that
+    # was stopped while it loaded its turn handler continued, took turns, and was later killed with them.
     _exchange_handler(signal.SIGTERM, signal.SIG_DFL, _leave)
 
 
@@ -62,21 +62,21 @@ from turnstile.ops.terminal.wait_option import WaitingCommand
 
 
 class _Explained(TyperGroup):
-    """The root group: whatever ends a command is explained here, never shown as a stack trace."""
+    """The root group: explains every error that ends a command in one line, without a stack trace."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            # SIGTERM goes on to end it at once, until `api`, `worker` or `relay` takes it over. All others may be killed
-            # at any point: what their closed connections leave uncommitted is rolled back.
+            # SIGTERM still ends the process at once, until `api`, `worker` or `relay` installs its own handler. All other
+            # commands may be killed at any point: Postgres rolls back uncommitted work.
             _exchange_handler(signal.SIGINT, _leave, signal.default_int_handler)
             self._name_unknown_variables()
             return super().invoke(ctx)
         except BrokenPipeError:
-            # `turnstile list | head`: the reader has enough. Python would complain once more while it exits.
+            # `turnstile list | head`: the reader closed the pipe. Without this, Python would report the error again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except (Exception, KeyboardInterrupt) as error:
-            # Typer's own ways to end: usage errors, --help, exit codes.
+            # Typer's own exceptions: usage errors, --help, exit codes.
             if isinstance(error, typer.Exit | typer.Abort) or hasattr(error, "exit_code") or _debugging():
                 raise
             code, line = explain(error)
@@ -86,14 +86,14 @@ class _Explained(TyperGroup):
     def _name_unknown_variables(self) -> None:
         options = {*option_variables(self, "TURNSTILE")}
         if not any(name.startswith("TURNSTILE_") and name not in options for name in os.environ):
-            return  # without the settings, which take longer to import than all of this file
+            return  # the import of the settings is slower than this whole file
         from turnstile.config.unknown_variables import describe_unknown_variables
 
         if (line := describe_unknown_variables(options)) is not None:
             say(f"turnstile: {line}")
 
 
-# Rich is for tables and progress bars: drawing --help with it takes four times as long as all the rest.
+# Rich is only for tables and progress bars: --help with Rich takes four times as long as everything else.
 app = typer.Typer(
     name="turnstile",
     cls=_Explained,
@@ -118,7 +118,7 @@ def _show_version(wanted: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        # TURNSTILE_VERSION in a deployment's environment means something else.
+        # TURNSTILE_VERSION has another meaning in a deployment's environment.
         typer.Option("--version", callback=_show_version, is_eager=True, allow_from_autoenv=False, help="Show it."),
     ] = False,
 ) -> None:
@@ -141,7 +141,7 @@ app.command("skip")(halted_session.skip)
 app.command("doctor")(doctor.doctor)
 app.command("archive")(archive.archive)
 app.add_typer(queues.commands, name="queues")
-# The image of production does not carry them.
+# The production image does not contain them.
 if importlib.util.find_spec("turnstile.ops.dev") is not None:
     from turnstile.ops.dev import commands as dev_commands
 
@@ -149,12 +149,12 @@ if importlib.util.find_spec("turnstile.ops.dev") is not None:
 
 
 def main() -> None:
-    """The entry point."""
+    """The entry point of the `turnstile` command."""
     _leave_on_signals()
     app(prog_name="turnstile")
 
 
-# For whoever imports this file for something else, as tests do.
+# For tests and other code that imports this file: restores the handlers.
 _exchange_handler(signal.SIGINT, _leave, signal.default_int_handler)
 _exchange_handler(signal.SIGTERM, _leave, signal.SIG_DFL)
 

@@ -1,12 +1,14 @@
-"""Whether the process of this container is alive: the health check of the image, and on ECS.
+"""Health check of the image and on ECS: whether the process of this container is alive.
 
 python -I -m turnstile.ops.container_health api=8080 worker=8081
 python -I -m turnstile.ops.container_health 8081
 
-Each argument says on which port a command answers /healthz. Which command runs here is read off the container's first
-process; one that answers nowhere, like the relay, is well as long as it runs. A port alone is asked in any case, by those who
-know what they run: another engine's first process may not say it. Standard library only, because it is started anew for each
-check; -I, because the folder of the handler may have modules of the same names; no urllib, which asks proxies.
+Each argument names a command and its /healthz port. The command line of the container's first process shows which command runs
+here. A command without a port, such as the relay, is healthy while it runs. A port alone is always checked; use it if the first
+process does not name the command, as with some container engines.
+
+Standard library only, because each check starts a new process. -I, because the handler's folder may have modules with the same
+names. No urllib, because it uses proxies.
 """
 
 import http.client
@@ -19,7 +21,7 @@ FIRST_PROCESS = Path("/proc/1/cmdline")
 
 
 def choose_port(command_line: Sequence[str], ports: Mapping[str, str]) -> int | None:
-    """Where to ask: at the port of the first command that the line names. None if it names none, or one without a port."""
+    """The port of the first known command in the command line. None if there is none, or it has no port."""
     for word in command_line:
         if word in ports:
             return int(ports[word]) if ports[word] else None
@@ -27,7 +29,7 @@ def choose_port(command_line: Sequence[str], ports: Mapping[str, str]) -> int | 
 
 
 def is_live(port: int) -> bool:
-    """Whether /healthz on this port says so within four seconds."""
+    """Whether /healthz on this port responds with 200 in time; PATIENCE_SECONDS is the limit for each socket operation."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     try:
         connection.request("GET", "/healthz")
@@ -39,7 +41,7 @@ def is_live(port: int) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0: it is well. 1: it is not. Any other code has no meaning to an engine."""
+    """Returns 0 for healthy, 1 for unhealthy. Container engines define no other codes."""
     if len(arguments) == 1 and arguments[0].isdecimal():
         port: int | None = int(arguments[0])
     else:

@@ -1,4 +1,4 @@
-"""Migrating: the database's tables are brought to a revision. The steps, without the command line around them."""
+"""Migrates the database's tables to a revision. The steps, independent of the command line."""
 
 import importlib.util
 import time
@@ -23,8 +23,7 @@ _IN_THE_WAY = (
 
 
 def wait_for_database(url: str, seconds: float) -> None:
-    """Returns when the database lets us in; DatabaseUnavailableError if it does not in that time,
-    CertificateRefusedError at once."""
+    """Returns once a connection succeeds. Raises DatabaseUnavailableError after `seconds`, CertificateRefusedError at once."""
     import psycopg
 
     from turnstile.backends.postgres.certificate import certificate_refused
@@ -45,9 +44,9 @@ def wait_for_database(url: str, seconds: float) -> None:
 
 
 def apply(url: str, revision: str = "head", *, down: bool = False, sql: bool = False) -> tuple[str, str]:
-    """Migrates, or prints the SQL; returns the revisions before and after ("nothing" where there are no tables).
+    """Migrates, or prints the SQL. Returns the revisions before and after ("nothing" if there are no tables).
 
-    Raises DatabaseUnavailableError, CertificateRefusedError; CommandError, also where somebody's lock is in the way.
+    Raises DatabaseUnavailableError, CertificateRefusedError and CommandError, also if another transaction's lock blocks it.
     """
     with _named_outages():
         before = _current(url)
@@ -57,7 +56,7 @@ def apply(url: str, revision: str = "head", *, down: bool = False, sql: bool = F
 
 
 def _refuse_later(current: str | None) -> None:
-    # As after going back to an older program. Alembic would say so in words of its own, and with --sql after half a script.
+    # Happens after a rollback to an older program. Alembic's own error is unclear, and with --sql comes after half a script.
     known = [script.revision for script in _scripts().walk_revisions()]
     if current is not None and current not in known:
         raise CommandError(
@@ -86,7 +85,7 @@ def _run(config: "Config", before: str | None, revision: str, *, down: bool, sql
 
 @contextmanager
 def _named_outages() -> "Iterator[None]":
-    # A failover may come in between, after we have been let in; SQLAlchemy has errors of its own, around the driver's.
+    # A failover may happen after the first connection. SQLAlchemy wraps the driver's errors in its own.
     import psycopg
     from sqlalchemy.exc import DBAPIError
 
@@ -126,7 +125,7 @@ def _config(url: str) -> "Config":
     if spec is None or not spec.submodule_search_locations:
         raise CommandError("the package `turnstile.migrations` is not installed with this program")
     config = Config()
-    # The configuration is an ini file, where a per cent sign starts a substitution.
+    # The configuration uses ini syntax, where a percent sign starts a substitution.
     config.set_main_option("script_location", str(Path(spec.submodule_search_locations[0])).replace("%", "%%"))
     config.set_main_option("sqlalchemy.url", url.replace("%", "%%"))
     return config

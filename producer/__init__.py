@@ -1,1 +1,1 @@
-"""Takes turns over HTTP, records them, sends the wake-up. Never imports the worker."""
+"""Accepts turns over HTTP, records them, and sends their wake-ups. Never imports the worker."""

@@ -1,4 +1,4 @@
-"""The composition root of the API: what is opened in which order, and how it is served."""
+"""The composition root of the API: opens the resources in order and configures the server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -43,27 +43,27 @@ from turnstile.submit.submitting import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 
 HOT_CONNECTIONS = 4
-"""For submits alone."""
+"""Database connections for submits only."""
 READ_CONNECTIONS = 8
 LIST_CONNECTIONS = 2
 LIST_TIMEOUT_SECONDS = 2
-"""A list looks at as many turns as its filter skips. Connections of its own, and few: lists that take long must not keep
-everybody from reading a turn."""
+"""Statement timeout of a list. A list scans all turns that its filter skips, so lists have a few connections of their own: slow
+lists must not block reads of single turns."""
 DATABASE_WAIT_SECONDS = 1.5
-"""For a connection. A submit waits twice at most before it answers 503."""
+"""Longest wait for a database connection. A submit waits at most twice before it responds with 503."""
 
 ROW_WAIT_SECONDS = 2
-"""For a row that somebody holds. So long a session can keep others from being taken in, once."""
+"""Lock timeout for a row that is locked by another transaction. A locked session can delay other submits this long, once."""
 
 GRACE_SECONDS = 15
-"""From the first signal until open requests are broken off."""
+"""From the first signal until the server aborts open requests."""
 
 KEEP_ALIVE_SECONDS = 130
-"""An idle connection outlives the load balancer's (120 s in `infra/`): where the server hangs up first, a request that is just
-being sent gets no answer. uvicorn's own 5 s would cost some with any balancer."""
+"""Idle timeout of a connection. Longer than the load balancer's (120 s in `infra/`): if the server closes first, a request in
+flight gets no response. uvicorn's default of 5 s loses requests behind any load balancer."""
 
 ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz"})
-"""Also where too many requests are under way: a process that is busy must not be taken for a dead one."""
+"""Paths that get a response even under overload: a health check must not mistake a busy process for a dead one."""
 
 DESCRIPTION = """
 Takes the turns of chat sessions and answers them one at a time per session, in the order they came, each once.
@@ -75,7 +75,7 @@ Errors are `application/problem+json`; their `type` is stable.
 def create_app(settings: Settings) -> FastAPI:
     """The ASGI application. Opens nothing before its lifespan starts, and needs neither Postgres nor SQS to start.
 
-    Raises SettingsError where the process can't have the connections that the settings ask for.
+    Raises SettingsError if the process may not open as many connections as the settings ask for.
     """
     bounds = find_bounds(getrlimit(RLIMIT_NOFILE)[0], settings.api_connections)
     connections = Connections(bounds.connections)
@@ -111,12 +111,12 @@ def create_app(settings: Settings) -> FastAPI:
                 unauthorized=Tally("api.unauthorized"),
                 probe=DatabaseProbe(databases.reads),
             )
-            # Not waited for: an SQS that does not answer must not delay the start.
+            # Not awaited: an SQS that does not respond must not delay the start.
             report = asyncio.create_task(report_queues(queues, sending, list(settings.queues_by_name)))
             stack.callback(report.cancel)
             yield
 
-    # No redirects to the path without a slash: a POST would come again, as another request.
+    # No redirect to the path without a slash: the client would send a POST twice.
     app = _Application(
         lambda: connections.being_answered > bounds.requests,
         title="Turnstile",
@@ -131,19 +131,19 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.connections = connections
     error_handlers.install(app)
     openapi.describe(app)
-    # The one added last is outermost.
+    # The middleware added last is the outermost.
     app.add_middleware(error_handlers.LastResort)
     app.add_middleware(ResponseHeaders)
     return app
 
 
 def serve(settings: Settings) -> None:
-    """Runs the API until SIGTERM or SIGINT, then finishes what it has begun and returns. A second SIGINT cuts it short.
+    """Runs the API until SIGTERM or SIGINT, then finishes open requests and returns. A second SIGINT skips the wait.
 
     Raises AddressUnusableError, CertificateRefusedError, RegionMissingError, SettingsError.
     """
     logs.configure(settings)
-    # Out of the application's start it would be a stack trace in the log.
+    # Checked here, because an error during the application's start would be a stack trace in the log.
     find_region(SqsOptions(settings.aws_region, settings.sqs_endpoint_url))
     asyncio.run(check_certificates(settings))
     app = create_app(settings)
@@ -154,18 +154,18 @@ def serve(settings: Settings) -> None:
 
 
 def server_config(settings: Settings, app: FastAPI, connections: Connections) -> uvicorn.Config:
-    """How uvicorn serves the application."""
+    """The uvicorn configuration of the application."""
     return uvicorn.Config(
         app,
         http=connections.protocol,
-        # An upgrade would take a connection out of the count.
+        # A WebSocket upgrade would remove the connection from the count.
         ws="none",
         host=settings.api_host,
         port=settings.api_port,
         log_config=None,
         access_log=False,
         server_header=False,
-        # Behind a load balancer the peer's address is its own; nothing here reads it.
+        # Behind a load balancer, the peer address is the load balancer's; nothing here reads it.
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
@@ -175,7 +175,7 @@ def server_config(settings: Settings, app: FastAPI, connections: Connections) ->
 
 @dataclass(frozen=True, slots=True)
 class _Databases:
-    """Connections apart: what waits for rows, or is slow, on one side keeps nobody waiting on another."""
+    """Separate connection pools: a row lock or a slow statement in one pool does not delay the others."""
 
     submits: Database
     cancels: Database
@@ -213,11 +213,11 @@ class _Application(FastAPI):
         self._refused = Tally("api.requests_full")
         self._refuse = ResponseHeaders(problems.refuse_overload)
         self._submits = submit_routes.SubmitTurn(self.state)
-        # Around it stands what stands around all other routes.
+        # The same middleware as around all other routes.
         self._submit = ResponseHeaders(error_handlers.LastResort(self._submits))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # In front of everything that FastAPI does for a request. It does none of it for these.
+        # Before all FastAPI processing, which is skipped for refused requests and for submits.
         if scope["type"] == "http" and self._is_full() and scope["path"] not in ALWAYS_ANSWERED:
             self._refused.note()
             await self._refuse(scope, receive, send)

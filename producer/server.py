@@ -1,4 +1,4 @@
-"""The server: where it listens, how it starts and how it stops."""
+"""The HTTP server: its sockets, start and shutdown."""
 
 import asyncio
 import errno
@@ -20,7 +20,7 @@ log = structlog.get_logger("turnstile.api")
 
 
 def listen(host: str, port: int) -> list[socket]:
-    """One listening socket for each address of the host. Made here, because uvicorn would end the process by itself.
+    """One listening socket for each address of the host. Created here, because uvicorn exits the process on an error.
 
     Raises AddressUnusableError.
     """
@@ -37,7 +37,7 @@ def listen(host: str, port: int) -> list[socket]:
             sockets.append(listening)
         except OSError as error:
             refused = error
-            # `localhost` may name ::1 where there is no IPv6; a port that is taken is taken.
+            # `localhost` may resolve to ::1 on a host without IPv6: ignored. A port that is in use is an error.
             if error.errno in {errno.EADDRINUSE, errno.EACCES}:
                 break
     if refused is not None and (not sockets or refused.errno in {errno.EADDRINUSE, errno.EACCES}):
@@ -48,8 +48,8 @@ def listen(host: str, port: int) -> list[socket]:
 
 
 def _give_up_stuck_readers(listening: socket) -> None:
-    # A server that closes a connection sends what it has for it first. A reader that takes nothing kept connection and answer
-    # for ever, and every shutdown waited for it. Accepted connections inherit the option; elsewhere there is none like it.
+    # A server that closes a connection sends its buffered data first. Without this timeout, a client that reads nothing would
+    # keep connection and response for ever, and block every shutdown. Accepted connections inherit the option. Linux only.
     if sys.platform == "linux":
         from socket import TCP_USER_TIMEOUT
 
@@ -57,7 +57,7 @@ def _give_up_stuck_readers(listening: socket) -> None:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which accepts connections by `producer.http.accept`, and ends watches and itself in order."""
+    """uvicorn's server. Accepts connections with `producer.http.accept`, and ends watches before it shuts down."""
 
     def __init__(self, config: uvicorn.Config, end_watches: Callable[[], None]) -> None:
         super().__init__(config)
@@ -65,21 +65,21 @@ class Server(uvicorn.Server):
         self._accepting: list[asyncio.Task[None]] = []
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
-        # First of all: it waits for open answers, and these would go on until their turns end.
+        # Before the wait for open responses: event streams would otherwise stay open until their turns end.
         self._end_watches()
         for accepting in self._accepting:
             accepting.cancel()
         await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        # It is given no sockets: connections are accepted here.
+        # No sockets for uvicorn: connections are accepted here.
         await super().startup([])
         for listening in sockets or []:
             listening.listen(self.config.backlog)
             accepting = asyncio.create_task(accept_connections(listening, self._make_connection))
             accepting.add_done_callback(self._end_with)
             self._accepting.append(accepting)
-            # The port that was really taken, where 0 was asked for.
+            # The actual port, if port 0 was requested.
             log.info("api.listening", host=self.config.host, port=listening.getsockname()[1])
 
     def _make_connection(self) -> asyncio.Protocol:
@@ -92,14 +92,14 @@ class Server(uvicorn.Server):
         return connection
 
     def _end_with(self, accepting: asyncio.Task[None]) -> None:
-        # Better no server than one that accepts nothing.
+        # A server that accepts no connections must exit.
         if not accepting.cancelled():
             log.error("api.accepting_ended", error=type(accepting.exception()).__name__)
             self.should_exit = True
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own raises the signal once more after an orderly end, which then looks like a kill.
+        # uvicorn's own version raises the signal again after an orderly shutdown, which then looks like a kill.
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)

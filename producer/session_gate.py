@@ -1,4 +1,4 @@
-"""Calls that may have to wait for their session: few at a time, one of a session, and none for long."""
+"""Limits calls that may wait for a locked session: few at a time, one per session, each for a limited time."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,21 +12,21 @@ Session = tuple[str, str]
 
 
 class SessionGate:
-    """Lets in `lanes` at a time, and of a session one, so that a session that somebody holds takes one lane and not all.
+    """Admits `lanes` calls at a time, and one per session, so that a locked session occupies one lane and not all.
 
-    Whoever has waited for `patience_seconds` is refused and never let in: a call that waited without end would be done when
-    its client has long given up, and interrupt, cancel or merge into turns that came after it.
+    A call that has waited for `patience_seconds` is refused. Without this limit, a call could take effect long after its client
+    has given up, and interrupt, cancel or merge into later turns.
     """
 
     def __init__(self, lanes: int, patience_seconds: float) -> None:
         self._lanes = asyncio.Semaphore(lanes)
         self._patience_seconds = patience_seconds
-        # As long as somebody is inside or waits.
+        # An entry lives as long as a call of the session runs or waits.
         self._sessions: WeakValueDictionary[Session, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def enter(self, session: Session) -> AsyncIterator[None]:
-        """The block is inside. Raises DatabaseUnavailableError, with nothing done, after `patience_seconds`."""
+        """The block runs admitted. Raises DatabaseUnavailableError, with nothing done, after `patience_seconds`."""
         alone = self._sessions.setdefault(session, asyncio.Lock())
         async with AsyncExitStack() as inside:
             try:

@@ -1,4 +1,4 @@
-"""The metric of what waits for a person: one log line a minute and queue, beside every relay (ADR 0063)."""
+"""The metric of what needs an operator: one log line per minute and queue, beside every relay (ADR 0063)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from turnstile.queries.attention import read_attention
 from turnstile.relay.every_minute import EVERY_SECONDS, report_every_minute
 
 LATELY_SECONDS = 300.0
-"""So long a failure or a halt counts as new. A relay that tells nothing for as long is paged for itself (`relay-silent`), and a
-line or two may get lost."""
+"""How long a failure or a halt counts as new. A line or two may get lost; a relay that is silent for as long has an alarm of its
+own (`relay-silent`)."""
 
 FIRST_SECONDS = 900.0
-"""The same at a process's first look: nobody may have looked while relays were exchanged."""
+"""The same for a process's first report: while relays are replaced, none may have run."""
 
 log = structlog.get_logger("turnstile.attention")
 
@@ -24,13 +24,13 @@ log = structlog.get_logger("turnstile.attention")
 async def report_attention(
     database: Database, queues: Sequence[str], stopping: asyncio.Event, *, every_seconds: float = EVERY_SECONDS
 ) -> None:
-    """Reports until `stopping`. No failure ends it, and none of it reaches the relay beside it."""
+    """Reports until `stopping`. No failure ends it or reaches the relay beside it."""
     reported_at: float | None = None
 
     async def report() -> None:
         nonlocal reported_at
         asked_at = monotonic()
-        # What happened since the last line must be in this one, however long Postgres was away.
+        # The line must cover the whole time since the last one, however long Postgres was away.
         lately = FIRST_SECONDS if reported_at is None else max(LATELY_SECONDS, asked_at - reported_at + EVERY_SECONDS)
         for one in await read_attention(database, queues, lately_seconds=lately):
             line = log.warning if one.needs_somebody else log.info

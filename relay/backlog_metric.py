@@ -1,6 +1,6 @@
-"""The metric of the backlog: one log line a minute and queue, beside every relay (ADR 0034).
+"""The metric of the backlog: one log line per minute and queue, beside every relay (ADR 0034).
 
-Several relays report the same backlog. A reader of the lines takes the greatest value, never the sum.
+Several relays report the same backlog. A reader of the lines takes the maximum, never the sum.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ log = structlog.get_logger("turnstile.backlog")
 async def report_backlog(
     database: Database, queues: Sequence[str], stopping: asyncio.Event, *, every_seconds: float = EVERY_SECONDS
 ) -> None:
-    """Reports until `stopping`. No failure ends it, and none of it reaches the relay beside it."""
+    """Reports until `stopping`. No failure ends it or reaches the relay beside it."""
 
     async def report() -> None:
         for one in await read_backlog(database, queues):

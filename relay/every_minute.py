@@ -1,4 +1,4 @@
-"""Log lines once a minute, whatever fails: metrics are made of them."""
+"""Writes log lines once a minute, whatever fails. Metrics are made from them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,18 +18,18 @@ log = structlog.get_logger("turnstile.metrics")
 async def report_every_minute(
     what: str, report: Callable[[], Awaitable[None]], stopping: asyncio.Event, *, every_seconds: float
 ) -> None:
-    """Calls `report` again and again until `stopping`. No failure ends it, and none of it reaches the relay beside it.
+    """Calls `report` again and again until `stopping`. No failure ends the loop or reaches the relay beside it.
 
-    `what` begins the names of the lines about failures.
+    `what` is the prefix of the log events about failures.
     """
     while not stopping.is_set():
         try:
             await report()
         except (DatabaseUnavailableError, psycopg.Error) as error:
-            # Nothing is told: a 0 that is none would have workers taken away, or call off an alarm.
+            # Nothing is reported: a false 0 would scale workers in, or clear an alarm.
             log.warning(f"{what}.not_read", error=str(error))
         except Exception:
-            # A bug of ours. A figure is not worth the worker that reports it.
+            # A defect of this program. A metric must not end the worker that reports it.
             log.exception(f"{what}.failed")
         with suppress(TimeoutError):
             async with asyncio.timeout(every_seconds):

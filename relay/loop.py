@@ -2,10 +2,10 @@
 letters, and turns whose lease ran out all go through here; there is no other timer (rule 3).
 
 Any number of relays may run at once. A round takes due rows with SKIP LOCKED and stamps `send_at` ahead, so that a relay
-that dies before it has sent loses nothing. Each queue's rows are then sent beside the rounds that follow: a queue that is slow or
-long has its own rows wait, and nobody else's. Whatever is sent twice costs a look, never more.
+that dies before it sends loses nothing. Each queue's rows are then sent in parallel with the next rounds: a slow or long queue
+delays only its own rows. A message that is sent twice costs one extra look at the row.
 
-The statements are `statements.send_due`, the sending `relay.sends`.
+`statements.send_due` has the SQL, `relay.sends` the sending.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ FORGET_EVERY_SECONDS = 60.0
 
 
 class Relay:
-    """The loop. `nudge` makes it look at once, for what its own process has just made due."""
+    """The loop. `nudge` starts a round at once, for rows that this process has just made due."""
 
     def __init__(
         self, database: Database, sender: Sender, settings: Settings, evidence: RenewalEvidence | None = None
@@ -54,11 +54,11 @@ class Relay:
         self._woke_joined_at = -math.inf
 
     def nudge(self) -> None:
-        """Something has become due: don't wait for the tick."""
+        """Starts the next round without waiting for the tick."""
         self._nudged.set()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Rounds until `stopping`; what is being sent then is sent first."""
+        """Runs rounds until `stopping`, then waits for the sends under way."""
         try:
             while not stopping.is_set():
                 self._nudged.clear()
@@ -79,18 +79,18 @@ class Relay:
                 wait.cancel()
 
     async def round(self) -> bool:
-        """One round and all that it sends. True if there may be more that is due already."""
+        """Runs one round and waits for its sends. True if more rows may be due already."""
         more = await self._begin_round()
         await self.settled()
         return more
 
     async def settled(self) -> None:
-        """Waits for what is being sent."""
+        """Waits for the sends under way."""
         if self._under_way:
             await asyncio.wait(self._under_way.values())
 
     async def _begin_round(self) -> bool:
-        """Each step fails by itself. True if there is more than one round takes; the next one is nudged then."""
+        """A failed step does not stop the others. True if more rows may be due than one round takes."""
         placed = await alone("place", self._place())
         await alone("mark_lost", self._lost.mark())
         await alone("wake_joined", self._wake_joined())
@@ -127,7 +127,7 @@ class Relay:
         return any(filled)
 
     def _begin_sending(self, ask: Ask, rows: Sequence[DueRow], now: float) -> bool:
-        """True if there may be more in its line."""
+        """True if the line may have more due rows."""
         taken = [row for row in rows if Line(row.queue, row.status is TurnStatus.FAILED) == ask.line]
         self._queues.taken(ask, len(taken), now)
         filled = len(taken) >= ask.limit
@@ -151,7 +151,7 @@ class Relay:
     async def _ask(
         self, step: str, statement: LiteralString, find: LiteralString, asked: dict[str, Any]
     ) -> list[DictRow]:
-        """The statement's rows. Where it is refused, those of all the rows that it would have found but the ones to blame."""
+        """The statement's rows. If Postgres refuses it, it runs again without the rows that cause the error."""
         asked = {**asked, "left_out": self._left_out.at(time.monotonic())}
         try:
             return await self._database.fetch(statement, {**asked, "only": None})
@@ -166,7 +166,7 @@ class Relay:
     async def _forget(self) -> None:
         if time.monotonic() - self._forgot_at <= FORGET_EVERY_SECONDS:
             return
-        # Noted first: a delete that takes too long must not keep each round's sends waiting.
+        # Set before the deletes: one that takes too long must not delay the sends of every round.
         self._forgot_at = time.monotonic()
         older_than_seconds = self._settings.idempotency_days * 86_400
         more = [
@@ -175,7 +175,7 @@ class Relay:
             await alone("prune_items", prune_items(self._database)),
         ]
         if any(more) and None not in more:
-            # One statement a minute keeps up with few requests a second: what is left is the next round's.
+            # One statement a minute keeps up with only a few requests a second, so the next round deletes more.
             self._forgot_at = -math.inf
 
 

@@ -1,6 +1,6 @@
-"""Lost workers: their leases ran out, and the relay marks their turns as lost (`turnstile.statements.lost_turns`).
+"""Marks the turns of lost workers, whose leases ran out (`turnstile.statements.lost_turns`).
 
-One place judges whether a lease that ran out means a lost worker: a process whose own renewals work.
+A process does so only while its own renewals work: otherwise living workers may have been unable to renew, too.
 """
 
 import time
@@ -14,7 +14,7 @@ from turnstile.statements.lost_turns import ANY_LOST, MARK_LOST
 from turnstile.statements.renew_lease import RENEW
 
 BATCH = 500
-"""Turns marked by one statement."""
+"""Turns marked by one statement, at most."""
 
 log = structlog.get_logger("turnstile.relay")
 
@@ -25,7 +25,7 @@ class LostWorkers:
     def __init__(self, database: Database, settings: Settings, evidence: RenewalEvidence | None = None) -> None:
         self._database = database
         self._settings = settings
-        # A worker's heartbeat writes the evidence. A relay alone has no leases to renew, and renews nothing with each look.
+        # A worker's heartbeat writes the evidence. A relay alone has no leases, so it runs an empty renewal before each look.
         self._renews = evidence is None
         self._evidence = evidence or RenewalEvidence(settings.lease_seconds, settings.heartbeat)
         self._said_forbidden = False

@@ -1,4 +1,4 @@
-"""The relay alone, in a process of its own: `relay.loop.Relay` between start and the signal to stop."""
+"""Runs the relay in a process of its own, from its start to the stop signal."""
 
 import asyncio
 import signal
@@ -20,7 +20,7 @@ log = structlog.get_logger("turnstile.relay")
 
 
 async def run_relay(settings: Settings) -> None:
-    """Runs until SIGTERM or Ctrl-C; the round under way is finished first, unless a second signal comes."""
+    """Runs until SIGTERM or Ctrl-C. Finishes the round under way first, unless a second signal comes."""
     stopping = asyncio.Event()
     running = asyncio.current_task()
 
@@ -48,7 +48,7 @@ async def run_relay(settings: Settings) -> None:
                     if settings.webhook_hosts:
                         together.create_task(WebhookDelivery(database, settings).run(stopping))
             except ExceptionGroup as errors:
-                # One of them ended the other: its own error is what the person is told.
+                # One task failed and ended the others: the operator sees its error, not the group.
                 raise errors.exceptions[0] from None
             log.info("relay.stopped")
     finally:

@@ -1,7 +1,7 @@
-"""Which queues a relay takes rows of, and how many. Pure: time and chance are arguments.
+"""Chooses from which queues a relay takes rows, and how many. Pure: time and chance are arguments.
 
-A relay takes only what it can send. A queue to which a send has just failed is left to other relays for a while; then a few of
-its rows are tried, and when they go through, as many as ever. A DLQ is a line of its own: a missing one holds up no wake-up.
+A relay takes only what it can send. After a failed send, it leaves the queue to other relays for a while. Then it tries a few of
+the queue's rows, and after a success the usual number. A DLQ is a line of its own: a missing DLQ delays no wake-up.
 """
 
 import math
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 BATCH = 1000
-"""Rows of one line at a time."""
+"""Rows taken of one line at a time."""
 PROBE = 10
-"""As many as one SQS call takes: what a line that has failed is tried with."""
+"""Rows with which a failed line is tried again: as many as one SQS call takes."""
 FIRST_PAUSE_SECONDS = 2.0
 FULL_SCAN_EVERY_SECONDS = 60.0
 EVER_SECONDS = 1e9
@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Up to `limit` rows of one line, due for `reach_seconds` at most."""
+    """Asks for up to `limit` rows of one line that have been due for `reach_seconds` at most."""
 
     line: Line
     limit: int
@@ -42,14 +42,14 @@ class _Known:
 
 
 class RelayQueues:
-    """The declared queues as one process has met them. `now` is monotonic seconds, `chance` from 0 to 1."""
+    """What one process knows about the declared queues. `now` is monotonic seconds, `chance` from 0 to 1."""
 
     def __init__(self, names: Iterable[str], longest_pause_seconds: float) -> None:
         self._known = {Line(name, dead): _Known() for name in names for dead in (False, True)}
         self._longest_pause = longest_pause_seconds
 
     def choose(self, now: float, busy: Collection[Line]) -> list[Ask]:
-        """What to take now: nothing of a line that is still being sent, or is left to others."""
+        """What to take now: nothing of a line that is still being sent or is left to other relays."""
         return [
             Ask(line, PROBE if known.failures else BATCH, _reach(known, now))
             for line, known in self._known.items()
@@ -57,22 +57,22 @@ class RelayQueues:
         ]
 
     def taken(self, ask: Ask, many: int, now: float) -> None:
-        """So many rows were there."""
+        """Records how many rows were found."""
         if ask.reach_seconds == EVER_SECONDS and many < ask.limit:
-            # Only now is the old end known to be empty; a backlog there is worked off at full speed.
+            # Only now are all old rows known to be taken. Until then each take scans all ages, so a backlog drains at full speed.
             self._known[ask.line].full_scan_at = now
 
     def sent(self, line: Line) -> None:
-        """A send has gone through."""
+        """Records a successful send."""
         self._known[line].failures = 0
 
     def failed(self, line: Line, now: float, chance: float) -> None:
-        """A send has failed. The pause doubles, and half of it is chance: relays that failed together come back one by one."""
+        """Records a failed send. The pause doubles, and half of it is random: relays that failed together return one by one."""
         known = self._known[line]
         known.failures += 1
         longest = min(self._longest_pause, FIRST_PAUSE_SECONDS * 2 ** min(known.failures - 1, 10))
         known.begins_at = now + longest * (1 + chance) / 2
-        # What was given back is as old as it was.
+        # Rows that were given back keep their age, so the next take must reach back to the oldest.
         known.full_scan_at = -math.inf
 
 
@@ -82,5 +82,5 @@ def _reach(known: _Known, now: float) -> float:
 
 
 def tick_seconds(usual: float, chance: float) -> float:
-    """Until the next round: relays that were started together must not look together for ever."""
+    """Seconds until the next round. Random, so that relays that started together do not stay in step."""
     return usual * (0.75 + chance / 2)

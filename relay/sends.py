@@ -1,10 +1,10 @@
-"""What becomes of the rows that a relay has taken: sent, ten a call and some calls side by side; then the net is put in place or
-the dead letter noted, only where the stamp still stands. What could not be sent is given back to other relays.
+"""Sends the rows that a relay has taken: ten a call, with several calls in parallel. Then it writes the resend deadline or notes
+the dead letter, only if the relay's stamp still stands. Rows that could not be sent are given back to other relays.
 
-Once the stamp is over, other relays take the rows. Two that go on regardless send them all twice, find each other's stamps
-instead of their own, and count none: on a queue that is served slowly the net would never grow, and the queue would fill with
-what nobody needs. So no call begins after it, and a net is put in place right after its call; nets that are ready together share
-a statement.
+When the stamp has expired, other relays take the rows. If two relays went on regardless, both would send all the rows, find each
+other's stamps instead of their own, and count no send. On a slow queue the resend deadline would then never grow, and the queue
+would fill with useless messages. So no call begins after the stamp, and the resend deadlines are written right after their call.
+Deadlines that are ready at the same time share a statement.
 """
 
 import asyncio
@@ -30,19 +30,21 @@ from turnstile.turn.envelope import DeadLetter, OutgoingMessage
 from turnstile.turn.status import TurnStatus
 
 A_CALL = 10
-"""As many as one SQS call takes."""
+"""Messages in one SQS call: the limit of SQS."""
 SIDE_BY_SIDE = 6
-"""Calls of one queue. A process has sixteen (`backends.sqs.client.COMMANDS`): a queue that hangs leaves room for others."""
+"""Parallel calls of one queue. Fewer than the sixteen of a process (`backends.sqs.client.COMMANDS`), so that a queue that hangs
+leaves room for others."""
 CALLS_A_NET = 50
+"""Calls whose resend deadlines share one statement, at most."""
 
 log = structlog.get_logger("turnstile.relay")
 
 
 class Sender(Protocol):
-    """What the relay needs of SQS; `message_queue.MessageQueues` is the real one."""
+    """The SQS operations that the relay needs; `message_queue.MessageQueues` implements them."""
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
-        """Sends; returns those that SQS took. Raises QueueUnavailableError if it took none for being away."""
+        """Returns the messages that SQS accepted. Raises QueueUnavailableError if it accepted none because it is unavailable."""
         ...
 
     async def send_dead_letters(self, queue: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
@@ -52,27 +54,27 @@ class Sender(Protocol):
 
 @dataclass(slots=True)
 class Load:
-    """Taken rows of one line, and what has become of them. `until`: when their stamp is over, in monotonic seconds."""
+    """Rows taken of one line, and the result so far. `until`: when their stamp expires, in monotonic seconds."""
 
     line: Line
     until: float
     calls: deque[list[DueRow]]
-    """Those that have not begun."""
+    """The rows of each call that has not begun."""
     unsent: list[DueRow] = field(default_factory=list)
     sent: bool = False
-    """Whether a call went through."""
+    """Whether a call succeeded."""
     refusal: Exception | None = None
-    """Why one did not. None begins after it."""
+    """Why the queue refused a call. No call begins after it."""
 
     @classmethod
     def of(cls, line: Line, rows: Sequence[DueRow], until: float) -> "Load":
-        """A row that turned out to be owed nothing is none of it."""
+        """Leaves out rows that need no message after all."""
         owed = [row for row in rows if row.send_at and (row.status.is_open or row.status is TurnStatus.FAILED)]
         return cls(line, until, deque(owed[start : start + A_CALL] for start in range(0, len(owed), A_CALL)))
 
 
 class RelaySends:
-    """Sends loads, any number at a time."""
+    """Sends loads, any number in parallel."""
 
     def __init__(self, database: Database, sender: Sender, settings: Settings, left_out: LeftOut) -> None:
         self._database = database
@@ -82,7 +84,8 @@ class RelaySends:
         self._net: Batcher[list[DueRow], None] = Batcher(self._put_nets, limit=CALLS_A_NET)
 
     async def send(self, load: Load) -> None:
-        """All of it, as far as the queue takes it before the stamp is over. Each call fails by itself."""
+        """Sends as much as the queue accepts before the stamp expires. A failed call does not stop the others, unless the queue
+        refuses it."""
         await asyncio.gather(*(self._send_calls(load) for _ in range(SIDE_BY_SIDE)))
         unsent = [*load.unsent, *chain.from_iterable(load.calls)]
         if load.refusal is not None:

@@ -1,8 +1,8 @@
-"""A step of a round fails by itself: no row and no statement ends a relay, and none keeps the other steps from theirs.
+"""Isolates the steps of a round: no row and no statement ends a relay, and a failed step does not stop the others.
 
-An outage is what it always is: a warning, and the next round. Anything else is an ERROR line that pages (`relay.step_failed`).
-Where a statement about many rows is refused, it is asked for halves of them, down to the row that is to blame. That one is left
-out for a while; the others are served.
+After an outage there is a warning, and the next round tries again. Any other error is an ERROR line that pages
+(`relay.step_failed`). If a statement about many rows is refused, it is repeated for halves of them, down to the row that causes
+the error. That row is left out for a while; the others are served.
 """
 
 import time
@@ -20,7 +20,7 @@ LEFT_OUT_SECONDS = 60.0
 LONGEST_LEFT_OUT_SECONDS = 3600.0
 MOST_LEFT_OUT = 1000
 MOST_FAILURES = 200
-"""Of one statement in one round: enough for a hundred bad rows, and an end where the statement itself is to blame."""
+"""Failures of one statement in one round, at most: enough for a hundred bad rows, and an end if the statement is wrong."""
 
 Result = TypeVar("Result")
 
@@ -34,13 +34,13 @@ class _Pause:
 
 
 class LeftOut:
-    """Rows that a statement was refused for. Each is tried again after a pause, which doubles. `now` is monotonic seconds."""
+    """Rows for which a statement was refused. Each is tried again after a pause, which doubles. `now` is monotonic seconds."""
 
     def __init__(self) -> None:
         self._pauses: dict[UUID, _Pause] = {}
 
     def add(self, row: UUID, now: float) -> None:
-        """Once more it was refused."""
+        """Records one more refusal of the row."""
         before = self._pauses.pop(row, None)
         seconds = LEFT_OUT_SECONDS if before is None else min(LONGEST_LEFT_OUT_SECONDS, 2 * before.seconds)
         self._pauses[row] = _Pause(now + seconds, seconds)
@@ -48,12 +48,12 @@ class LeftOut:
             del self._pauses[next(iter(self._pauses))]
 
     def at(self, now: float) -> list[UUID]:
-        """Those that are left out."""
+        """The rows that are left out at `now`."""
         return [row for row, pause in self._pauses.items() if pause.until > now]
 
 
 def tell_failed(step: str, error: Exception, turn_id: UUID | None = None) -> None:
-    """The line that pages. Of an error of Postgres its code and the name of what was violated: the rest may have row values."""
+    """Logs the line that pages. Of a Postgres error only the code and the violated constraint: the rest may have row values."""
     about: dict[str, object] = {} if turn_id is None else {"turn_id": str(turn_id)}
     if isinstance(error, psycopg.Error):
         about |= {"code": error.sqlstate, "violated": error.diag.constraint_name}
@@ -63,7 +63,7 @@ def tell_failed(step: str, error: Exception, turn_id: UUID | None = None) -> Non
 
 
 async def alone(step: str, work: Awaitable[Result]) -> Result | None:
-    """What the step gives; None where it fails. Raises what says that a queue can't be sent to: that is the sender's to judge."""
+    """The step's result; None if it fails. Raises QueueUnavailableError and UnknownQueueError, which the sender handles."""
     try:
         return await work
     except (QueueUnavailableError, UnknownQueueError):
@@ -81,7 +81,7 @@ async def step_around(
     rows: Sequence[UUID],
     write: Callable[[Sequence[UUID]], Awaitable[Sequence[Result]]],
 ) -> list[Result]:
-    """What `write` gives for all of `rows` but those for which it is refused. Raises DatabaseUnavailableError."""
+    """What `write` returns for all of `rows`, except those for which it is refused. Raises DatabaseUnavailableError."""
     waiting = [rows] if rows else []
     written: list[Result] = []
     failures = 0

@@ -1,8 +1,8 @@
-"""What a handler imports, and what all processes share.
+"""The names that a handler imports, and the package that all processes share.
 
     from turnstile import Retry, handler
 
-Importing it costs next to nothing: no driver, no client of any server, and none of the processes.
+The import is cheap: it loads no driver, no client of any server, and no process.
 """
 
 from turnstile.handlers.child import Child, ChildFailedError

@@ -1,30 +1,30 @@
-"""The exceptions of the shared vocabulary. Each docstring is the meaning; data travels as attributes."""
+"""The exceptions that all packages share. Each docstring gives the meaning; attributes carry the data."""
 
 import errno
 from uuid import UUID
 
 
 class TurnstileError(Exception):
-    """Root of all errors that Turnstile itself raises."""
+    """Base class of all errors that Turnstile raises."""
 
 
 class SettingsError(TurnstileError):
-    """The environment or the queue declarations are refused; the message names every offending setting."""
+    """The environment or the queue declarations are invalid; the message names every offending setting."""
 
 
 SET_BY_LOCAL_ENV = 'eval "$(turnstile local env)" sets it for the local stack'
-"""What helps where a variable was forgotten."""
+"""Hint for error messages about a variable that is not set."""
 
 
 class RegionMissingError(SettingsError):
-    """Nothing says in which region the queues are."""
+    """Neither AWS_REGION nor the AWS configuration names the region of the queues."""
 
     def __init__(self) -> None:
         super().__init__(f"AWS_REGION: is not set, and the AWS configuration names no region; {SET_BY_LOCAL_ENV}")
 
 
 class CertificateRefusedError(SettingsError):
-    """Who answers over TLS can't show that he is whom the setting names. Waiting would not heal that."""
+    """The TLS certificate of the server does not verify, or is for another host. Waiting does not help."""
 
     def __init__(self, setting: str, reason: str) -> None:
         super().__init__(f"{setting}: the server that answers there is not trusted: {reason}")
@@ -32,7 +32,7 @@ class CertificateRefusedError(SettingsError):
 
 
 class AddressUnusableError(TurnstileError):
-    """No server can listen there: the port is taken, or the host is not this machine's."""
+    """This process can't listen on the address: the port is taken, or the host is not an address of this machine."""
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
         taken = error.errno == errno.EADDRINUSE
@@ -43,7 +43,7 @@ class AddressUnusableError(TurnstileError):
 
 
 class UnknownQueueError(TurnstileError):
-    """A queue that is not declared, or that SQS does not have."""
+    """The queue is not declared, or SQS does not have it."""
 
     def __init__(self, queue: str, known: tuple[str, ...] = ()) -> None:
         super().__init__(
@@ -56,7 +56,7 @@ class UnknownQueueError(TurnstileError):
 
 
 class MalformedMessageError(TurnstileError):
-    """A message body that is not ours to understand. Goes to the dead-letter queue as it is."""
+    """The message body is not a wake-up. The message goes to the dead-letter queue unchanged."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -64,15 +64,15 @@ class MalformedMessageError(TurnstileError):
 
 
 class DatabaseUnavailableError(TurnstileError):
-    """Postgres could not be reached, or broke off; what was asked has either not happened or has been re-read."""
+    """Postgres could not be reached, or the connection broke; the work was either not done or has been re-read."""
 
 
 class RowLockedError(DatabaseUnavailableError):
-    """Somebody holds a row for longer than one waits for it; nothing was done. The server is well, and so are all other rows."""
+    """A row stayed locked by another transaction beyond the lock timeout; nothing was done. The server is healthy."""
 
 
 class ListTooBroadError(TurnstileError):
-    """A list looked at more turns than there is time for. The server is well, and another try would take as long."""
+    """A list query ran into its time limit. The server is healthy, and a retry would take as long."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -81,33 +81,33 @@ class ListTooBroadError(TurnstileError):
 
 
 class SupersededError(TurnstileError):
-    """Another worker has the turn by now, or it has ended; nothing was written."""
+    """Another worker has claimed the turn, or the turn has ended; nothing was written."""
 
     def __init__(self) -> None:
         super().__init__("the turn is another claim's by now: nothing was written")
 
 
 class QueueUnavailableError(TurnstileError):
-    """SQS could not be reached or refused for the moment. Nothing is lost: `send_at` on the row has the wake-up."""
+    """SQS could not be reached, or refused the call. No wake-up is lost: `send_at` on the row makes the relay send it again."""
 
 
 class SubmissionRefusedError(TurnstileError):
-    """A submit that can't be accepted as it is; `status` table unchanged."""
+    """The submit can't be accepted as it is; the status table is unchanged."""
 
 
 class UnstorableContentError(SubmissionRefusedError):
-    """Postgres refuses the content of a turn, although it has passed every check."""
+    """Postgres refused the content of a turn, although the content passed every check."""
 
     def __init__(self) -> None:
         super().__init__("the database refused this content")
 
 
 class WebhookNotAllowedError(TurnstileError):
-    """A completion webhook was asked for, and this deployment allows none, or none there."""
+    """The submit asks for a completion webhook, and this deployment allows no webhooks, or not to that host."""
 
 
 class IdempotencyMismatchError(SubmissionRefusedError):
-    """The same Idempotency-Key (or client-chosen turn id) came before with another body."""
+    """The same Idempotency-Key (or client-chosen turn id) was used before with another body."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{key!r} was used before with another request")
@@ -123,7 +123,7 @@ class TurnIdTakenError(SubmissionRefusedError):
 
 
 class SessionBusyError(SubmissionRefusedError):
-    """The session is busy with a turn, and the submit asked to be refused then. Kept, so that a repeat is told the same."""
+    """The session is busy, and the submit asked for `reject`. The refusal is stored: a repeated submit gets the same one."""
 
     def __init__(self, turn_id: UUID, *, replayed: bool = False) -> None:
         super().__init__(f"the session is busy with turn {turn_id}")
@@ -132,7 +132,7 @@ class SessionBusyError(SubmissionRefusedError):
 
 
 class ParentSupersededError(SubmissionRefusedError):
-    """A child whose parent's claim is over by now: no such child was started."""
+    """The claim of the child's parent is over; the child was not started."""
 
     def __init__(self, parent_id: UUID) -> None:
         super().__init__(f"turn {parent_id} is another claim's by now and may start no children under this one")

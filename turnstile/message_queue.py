@@ -1,8 +1,8 @@
-"""The one home of what we ask of SQS about messages: send, receive, delete, extend, give back, dead-letter.
+"""All SQS message operations: send, receive, delete, extend, give back, dead-letter.
 
-How a call is carried, with which time-outs and retries, is `backends.sqs.client`'s. A message is only a hint, so every call here
-may be lost or doubled. What SQS answers to a stale receipt handle differs (AWS shrugs, some emulators refuse):
-deleting and extending are best effort, and a message that is called deleted may come once more.
+`backends.sqs.client` makes the calls and has their timeouts and retries. A message is only a hint, so every call here may be
+lost or repeated. The response to a stale receipt handle differs (AWS accepts it, some emulators refuse it). Delete and
+extend are therefore best effort: a message reported as deleted may be delivered once more.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ from turnstile.turn.envelope import (
 from turnstile.turn.message import DEAD_LETTER_REASON, WakeUp
 
 BATCH = 10
-"""SQS takes and gives ten messages a call."""
+"""Most messages that SQS allows in one call."""
 
 CHANGE_VISIBILITY = "ChangeMessageVisibilityBatch"
 EXTEND_SECONDS = 2.0
-"""Timeout of the heartbeat's ChangeMessageVisibilityBatch. Short, because the next beat tries again."""
+"""Timeout of the heartbeat's ChangeMessageVisibilityBatch. Short, because the next heartbeat retries."""
 
 log = structlog.get_logger("turnstile.queue")
 
@@ -47,22 +47,22 @@ class MessageQueues:
         self._addresses: dict[str, QueueAddress] = {}
         self._client = client or SqsClient.open(SqsOptions(settings.aws_region, settings.sqs_endpoint_url))
         self._unanswered: dict[str, list[tuple[str, float]]] = {}
-        """By queue: the attempt ids of polls whose answer was lost, and since when."""
+        """By queue: the attempt ids of polls whose response was lost, each with its start time (monotonic seconds)."""
 
     def for_another_loop(self) -> "MessageQueues":
-        """The same queues, with connections of their own."""
+        """The same queues with separate connections, for another event loop."""
         return MessageQueues(self._settings, self._client.for_another_loop())
 
     async def close(self) -> None:
-        """Closes the connections; a long poll that is under way is broken off."""
+        """Closes the connections; a long poll in progress is broken off."""
         await self._client.close()
 
     async def forget_connections(self) -> None:
-        """After a rest of which nobody knows what has become of them: the next calls get new ones."""
+        """Makes the next calls use new connections. For use after a pause that may have broken the old ones."""
         await self._client.forget_connections()
 
     async def find(self, queue: str) -> QueueAddress:
-        """The queue's address, looked up once. Raises UnknownQueueError or QueueUnavailableError."""
+        """The queue's address, cached after the first lookup. Raises UnknownQueueError or QueueUnavailableError."""
         if queue not in self._addresses:
             declared = self._settings.find_queue(queue)
             url, dlq_url = await asyncio.gather(self._find_url(declared.sqs), self._find_url(declared.dlq))
@@ -76,22 +76,22 @@ class MessageQueues:
         return str(answer["QueueUrl"])
 
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
-        """Sends wake-ups; returns those that SQS took. Raises QueueUnavailableError, after which some may be sent."""
+        """Sends wake-ups; returns those that SQS accepted. After QueueUnavailableError some may have been sent."""
         address = await self.find(queue)
         entries = [_entry(address, message.wake_up, message.attributes) for message in messages]
         return [messages[place] for place in await self._send_entries(address.url, entries)]
 
     async def send_dead_letters(self, queue: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-        """Sends dead letters to the queue's DLQ; returns those that SQS took."""
+        """Sends dead letters to the queue's DLQ; returns those that SQS accepted."""
         address = await self.find(queue)
         signed = [_signed(letter, queue) for letter in letters]
         entries = [_entry(address, letter.message.wake_up, letter.attributes) for letter in signed]
         return [letters[place] for place in await self._send_entries(address.dlq_url, entries)]
 
     async def dead_letter_malformed(self, queue: str, message: ReceivedMessage, reason: str) -> None:
-        """Puts a message that can't be understood on the DLQ as it came, with the reason. Delete it only afterwards."""
+        """Copies a malformed message to the DLQ unchanged, with the reason. Delete the original only after this returns."""
         address = await self.find(queue)
-        # SQS takes ten attributes: its own stay, as many as there is room for.
+        # SQS allows ten attributes: up to eight of the message's own stay.
         own = dict(list(message.attributes.items())[:8])
         ours = {DEAD_LETTER_REASON: f"malformed: {reason}", "turnstile.source_queue": queue}
         attributes = string_attributes(own | ours)
@@ -110,7 +110,7 @@ class MessageQueues:
             except QueueUnavailableError:
                 if not sent:
                     raise
-                # What went out before stays sent; the caller sees by what is missing that the rest did not.
+                # Earlier batches are sent. The caller finds the unsent messages by their absence from the result.
                 break
             sent += [int(taken["Id"]) for taken in answer.get("Successful") or ()]
             for refused in answer.get("Failed") or ():
@@ -118,11 +118,11 @@ class MessageQueues:
         return sent
 
     async def receive(self, queue: str, most: int, *, dead: bool = False, wait: bool = True) -> list[ReceivedMessage]:
-        """A long poll for up to `most` (1 to 10) messages of the queue, or (`dead`) of its DLQ, for which nobody waits.
+        """Receives up to `most` (1 to 10) messages by a long poll; without `wait`, only those that are available now.
 
-        Without `wait` for what is there now.
+        `dead` receives from the queue's DLQ, never with a wait.
 
-        A caller that is cancelled leaves the poll behind: what it may bring stays invisible until its time is over.
+        If the caller is cancelled, messages that SQS already delivered stay invisible until their visibility timeout.
         """
         address = await self.find(queue)
         parameters: Parameters = {
@@ -140,7 +140,7 @@ class MessageQueues:
         return [_received(message) for message in answer.get("Messages") or ()]
 
     async def _poll_again(self, address: QueueAddress, parameters: Parameters) -> Answer:
-        # A poll whose answer is lost holds up its groups for a visibility timeout. The next that repeats its id gets the answer.
+        # The messages of a lost response block their groups for a visibility timeout. A poll with the same id gets them again.
         lost = self._unanswered.setdefault(address.name, [])
         attempt, since = lost.pop() if lost else (uuid4().hex, time.monotonic())
         if time.monotonic() - since >= address.visibility_seconds:
@@ -156,9 +156,9 @@ class MessageQueues:
     async def delete(
         self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False
     ) -> list[ReceivedMessage]:
-        """Deletes; returns those that SQS calls gone. Raises QueueUnavailableError if it was away before any was.
+        """Deletes messages; returns those that SQS confirms. Raises QueueUnavailableError if SQS fails before the first.
 
-        What was not deleted is delivered again, and of a wake-up finds nothing to do: a consumer need not look.
+        SQS delivers the others again. A repeated wake-up finds nothing to do, so a consumer may ignore the result.
         """
         address = await self.find(queue)
         url = address.dlq_url if dead else address.url
@@ -177,7 +177,7 @@ class MessageQueues:
     async def give_back(
         self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False, after_seconds: float = 0
     ) -> None:
-        """Makes messages visible at once or soon, for somebody else to receive; best effort."""
+        """Makes messages visible to other consumers, at once or `after_seconds`; best effort."""
         address = await self.find(queue)
         url = address.dlq_url if dead else address.url
         for start in range(0, len(messages), BATCH):
@@ -188,7 +188,7 @@ class MessageQueues:
     async def extend(self, address: QueueAddress, messages: Iterable[ReceivedMessage]) -> None:
         """Keeps messages invisible for another visibility timeout; best effort.
 
-        Takes ten at a time from `messages`, which may leave out what has become nobody's meanwhile.
+        Reads ten at a time from `messages`: a lazy iterable can leave out messages that ended in the meantime.
         """
         left = iter(messages)
         while batch := list(islice(left, BATCH)):
@@ -200,16 +200,16 @@ class MessageQueues:
                 log.info("queue.extend_failed", queue=address.name, error=str(error))
             except QueueUnavailableError as error:
                 log.info("queue.extend_failed", queue=address.name, error=str(error))
-                # Away: the others would wait as long, for nothing.
+                # SQS is down: each further batch would run into the same timeout.
                 return
 
     async def count(self, queue: str, *, dead: bool = False) -> int:
-        """About how many messages there are: visible, in flight and delayed."""
+        """Approximate number of messages: visible, in flight and delayed."""
         names = [f"ApproximateNumberOfMessages{name}" for name in ("", "NotVisible", "Delayed")]
         return sum(map(int, (await self.attributes(queue, names, dead=dead)).values()))
 
     async def attributes(self, queue: str, names: Sequence[str] = ("All",), *, dead: bool = False) -> dict[str, str]:
-        """The queue's attributes, or its DLQ's, by SQS's own names."""
+        """The attributes of the queue, or of its DLQ, under SQS's names."""
         address = await self.find(queue)
         url = address.dlq_url if dead else address.url
         answer = await self._call(queue, "GetQueueAttributes", QueueUrl=url, AttributeNames=list(names))
@@ -227,15 +227,15 @@ class MessageQueues:
 def _entry(address: QueueAddress, wake_up: WakeUp, attributes: Attributes) -> dict[str, Any]:
     entry: dict[str, Any] = {"MessageBody": wake_up.encode(), "MessageAttributes": attributes}
     if not address.fifo:
-        # SQS fair queues: one tenant's backlog does not hold up the others'.
+        # SQS fair queues: the backlog of one tenant does not delay the others.
         return entry | {"MessageGroupId": wake_up.tenant_id}
-    # A fresh deduplication id for each send: the table tells duplicates, and SQS would swallow a repeated wake-up for
-    # five minutes after the first was deleted.
+    # A new deduplication id for each send: the table detects duplicates. With a stable id SQS would drop a repeated
+    # wake-up for five minutes, even after the first was deleted.
     return entry | {"MessageGroupId": _group(wake_up), "MessageDeduplicationId": uuid4().hex}
 
 
 def _group(wake_up: WakeUp) -> str:
-    # Hashed: tenant and session together may be longer than the 128 characters of a group id.
+    # Hashed, because tenant and session together may exceed the 128 characters of a group id.
     return hashlib.sha256(f"{wake_up.tenant_id}/{wake_up.session_id}".encode()).hexdigest()
 
 

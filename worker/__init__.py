@@ -1,1 +1,1 @@
-"""Receives messages and answers turns."""
+"""The worker: receives messages and processes their turns."""

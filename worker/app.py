@@ -1,4 +1,4 @@
-"""The worker process: everything is made here, in order, and ended in reverse."""
+"""The worker process: creates its parts in order, and closes them in reverse order."""
 
 import asyncio
 import logging
@@ -54,16 +54,17 @@ from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots
 
 DATABASE_CONNECTIONS = 6
-"""Few, whatever the number of slots: claims and settles of all slots share theirs (G20: caps protect the database)."""
+"""Connections of the pool. Few, whatever the number of slots: claims and settles of all slots share statements (G20: caps protect
+the database)."""
 
 EXIT_LOOP_ENDED = 1
-"""As where a part of the worker ended by itself."""
+"""Exit code: the same as when a part of the worker ended by itself."""
 
 log = structlog.get_logger("turnstile.worker")
 
 
 def serve(settings: Settings) -> int:
-    """Runs a worker until it is told to stop; the exit code. Raises SettingsError, UnknownQueueError before it begins."""
+    """Runs a worker until a shutdown, then ends the process. Raises SettingsError or UnknownQueueError before it begins."""
     logs.configure(settings)
     handler = load(settings.handler or settings.find_queue(settings.queue).handler)
     loop = new_event_loop()
@@ -71,16 +72,16 @@ def serve(settings: Settings) -> int:
     try:
         status = loop.run_until_complete(_run(settings, handler))
     except TurnstileError:
-        # It has not begun. What the connections have under way ends while there is a loop for it, and says nothing later.
+        # The worker has not begun. End the connections' tasks while the loop still exists; otherwise asyncio complains later.
         loop.run_until_complete(_end_tasks())
         raise
     except EXITS as error:
-        # Out of a callback that a handler has left. The loop and its turns are gone: nobody may renew their leases any more.
+        # Raised by a callback that a handler left behind. The loop and its turns are gone: their leases must not be renewed.
         where = "".join(traceback.format_tb(error.__traceback__)[-6:])
         log.critical("worker.loop_ended", error_class=type(error).__name__, where=where)
         status = EXIT_LOOP_ENDED
-    # Not asyncio.run: it waits for every task that is left, and a handler that ignores its cancellation, in a task or in
-    # a thread, must not keep the process. Neither must a long poll that was left behind.
+    # Not asyncio.run, which waits for every remaining task: neither a handler that ignores its cancellation, in a task or in a
+    # thread, nor an unfinished long poll may keep the process alive.
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -123,7 +124,7 @@ async def _find_queue(queues: MessageQueues, queue: str, stopping: asyncio.Event
 
 
 class _Worker:
-    """The parts of one worker process, and what they ask of one another."""
+    """The parts of one worker process, and their connections to one another."""
 
     def __init__(
         self,
@@ -135,7 +136,7 @@ class _Worker:
         shutdown: Shutdown,
     ) -> None:
         loop = asyncio.get_running_loop()
-        # Random at every start: a restarted pod keeps its host name and would look as if it had never died.
+        # Random at every start: a restarted pod keeps its host name, and its crash would go unnoticed.
         self.worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         logs.identify(worker_id=self.worker_id)
         self.settings = settings
@@ -180,7 +181,7 @@ class _Worker:
         self.recovery = Recovery(settings, database, self.consumer, self.processor)
 
     async def run(self, stack: AsyncExitStack) -> int:
-        """Works until told to stop. 1 if a part of the worker ended by itself, which none should."""
+        """Works until a shutdown; returns the exit code: 1 if a part of the worker ended by itself, which none should."""
         stack.push_async_callback(self.redis.close)
         stack.callback(self.history.close)
         stack.push_async_callback(self.emitters.close)
@@ -196,7 +197,8 @@ class _Worker:
         stopped = asyncio.create_task(self.shutdown.stopping.wait(), name="stopping")
         watching = asyncio.create_task(self.memory_watch.run(relay_stop), name="memory watch")
         recovering = asyncio.create_task(self.recovery.run(self.shutdown.stopping), name="recovery")
-        # All of them: a part that ends by itself ends the worker, and says so, rather than be missed for weeks.
+        # Wait for all of them: a part that ends by itself ends the worker with a log line. Otherwise its absence could go
+        # unnoticed for weeks.
         tasks = {polling, stopped, watching, hints, recovering}
         if self.settings.ecs_agent_uri is not None:
             tasks.add(asyncio.create_task(self._protect(self.settings.ecs_agent_uri), name="protection"))
@@ -225,7 +227,7 @@ class _Worker:
         return 1 if broken else 0
 
     async def _protect(self, agent_uri: str) -> None:
-        # A stretch is long enough for any turn that the queue itself has set the time of.
+        # A stretch lasts at least as long as the queue's timeout for a turn.
         usual = Terms()
         timeout = self.settings.find_queue(self.settings.queue).timeout_seconds
         terms = replace(usual, stretch_seconds=max(usual.stretch_seconds, timeout))

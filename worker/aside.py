@@ -1,4 +1,4 @@
-"""Work beside the beats of the heartbeat: one call at a time, and what comes while it is under way is left out."""
+"""Calls that run beside the heartbeat's beats: one at a time. A call that comes while another is under way is skipped."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,7 +10,7 @@ log = structlog.get_logger("turnstile.heartbeat")
 
 
 class Aside:
-    """For one event loop. `name` stands in the log."""
+    """Runs one call at a time on one event loop. `name` appears in the log."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -19,11 +19,11 @@ class Aside:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call is under way. May be asked from any thread."""
+        """Whether a call is under way. Thread-safe."""
         return self._task is not None and not self._task.done()
 
     def begin(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Begins the call, unless the last one still runs; that is logged once. The next beat tries again."""
+        """Begins the call, unless the previous one still runs; the first such skip is logged. The next beat tries again."""
         if self.is_busy:
             if not self._is_late:
                 log.info("heartbeat.extension_late", of=self._name)
@@ -33,7 +33,7 @@ class Aside:
         self._task = asyncio.create_task(self._run(call))
 
     async def finish(self, seconds: float) -> None:
-        """Returns when no call is under way, or the time is over."""
+        """Returns when no call is under way, or after `seconds`."""
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=seconds)
 

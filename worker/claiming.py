@@ -1,4 +1,4 @@
-"""Claim: a session run asks for its session's head, and again while another transaction has locked the head's row."""
+"""Claim: a session run claims its session's head, and retries while another transaction has locked the head's row."""
 
 import asyncio
 from collections.abc import Awaitable, Iterator
@@ -71,7 +71,7 @@ class Claiming:
                     run.leave_quarantine()
                     run.seat = self.quarantine.enter(crashes)
                     if run.seat is None:
-                        # It may not run beside those in quarantine here. Recovery of this process retries, or the message stays.
+                        # It may not run beside the turns in quarantine here. Recovery here retries, or the message stays.
                         run.head_locked = not self._deps.recovers
                         return NoClaim.IDLE
                 case ClaimedTurn():
@@ -79,7 +79,7 @@ class Claiming:
                     return found
                 case _:
                     assert_never(found)
-        # Another transaction keeps the row locked: the session stays owed a wake-up.
+        # Another transaction keeps the row locked: leave the session with a wake-up.
         await self._session_release.leave_to_others(run)
         return NoClaim.IDLE
 

@@ -1,14 +1,14 @@
 """The consumer: a long poll for as many turns as there is room for, and a task for each message.
 
-A poll that brings ten messages shows a backlog. While there is one, two more polls run beside the long ones (ADR 0054): a single
-poll brings ten messages a round trip, and the batches behind it would stay small.
+A poll that returns ten messages shows a backlog. During a backlog, two more polls run beside the long ones (ADR 0054): a single
+poll brings only ten messages a round trip, and the batches of later steps would stay small.
 
 No message and no handler may end the poll: a worker that looks healthy and receives nothing is the failure that operators of
 queue workers report most. The health check uses `deaf_for`.
 
-A receive that SQS refuses or does not answer counts as a poll that came back, because a new process would do no better: otherwise
-an outage of SQS would replace the whole fleet and restart its turns. It does not count before the first good one, so a deployment
-with the wrong permissions fails and is rolled back.
+A failed receive counts as a poll that returned, because a new process would do no better: otherwise an outage of SQS would
+replace the whole fleet and restart its turns. It does not count before the first successful receive, so that a deployment with
+the wrong permissions fails and is rolled back.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.slots.slots import Slots
 
 BESIDE = 2
-"""Polls beside the long ones while there is a backlog (ADR 0054)."""
+"""Extra polls beside the long ones during a backlog (ADR 0054)."""
 BACKOFF_BASE_SECONDS = 0.25
 BACKOFF_CAP_SECONDS = 5.0
 
 ALONE_SECONDS = 1.0
-"""No extra poll for this long after one that brought fewer than ten: SQS charges by the call."""
+"""No extra poll begins for this long after one that returned fewer than ten messages: SQS charges by the call."""
 
 log = structlog.get_logger("turnstile.consumer")
 
@@ -41,7 +41,7 @@ Process = Callable[[ReceivedMessage], Awaitable["asyncio.Future[Any] | None"]]
 
 
 class Consumer:
-    """Receives messages for free slots, and some ahead of them. `process` answers one message."""
+    """Receives messages for free slots, and prefetches some. `process` handles one message."""
 
     def __init__(
         self,
@@ -80,12 +80,12 @@ class Consumer:
 
     @property
     def busy_slots(self) -> int:
-        """The same without prefetched messages, which have no slot yet."""
+        """The slots in use. Prefetched messages have no slot yet."""
         return min(self._slots.count, len(self._tasks))
 
     @property
     def room(self) -> int:
-        """Free slots, without regard to what polls under way may bring. Negative while turns are prefetched."""
+        """Free slots, without the messages that polls under way may bring. Negative while turns are prefetched."""
         return self._slots.count - len(self._tasks) - len(self._left_behind)
 
     @property
@@ -104,17 +104,17 @@ class Consumer:
         self._look_for_room()
 
     def deaf_for(self) -> float:
-        """Seconds since a poll came back; 0 while all slots are busy. Until the first good response only a good one counts.
+        """Seconds since a poll returned; 0 while all slots are busy. Failed polls count only after the first successful one.
 
-        Slots that handlers keep after their cancellation are not work: with all slots lost to them, the worker is deaf.
+        A slot whose handler ignored its cancellation does not count as busy: if all slots are like that, the worker is deaf.
         """
-        # Not `_room_left`: a poll under way, which may hang, has reserved some of it.
+        # Not `_room_left`: a poll under way, which may hang, has reserved a part of it.
         if self.full and self._slots.count > len(self._left_behind):
             return 0.0
         return time.monotonic() - self._returned_at
 
     async def run(self) -> None:
-        """Polls until `stopping`. A poll under way then is finished, and its messages are given back."""
+        """Polls until `stopping`. Finishes a poll that is under way then, and gives its messages back."""
         async with asyncio.TaskGroup() as pollers:
             for _ in range(self._pollers):
                 pollers.create_task(self._poll(pollers))
@@ -187,7 +187,7 @@ class Consumer:
                 await place
             finally:
                 del self._waiting[place]
-            # Waiting for room is not deafness.
+            # The time spent waiting for room does not count as deaf.
             self._returned_at = time.monotonic()
         return 0
 

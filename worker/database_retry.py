@@ -13,7 +13,7 @@ from turnstile.errors import DatabaseUnavailableError, RowLockedError
 
 BASE_SECONDS = 0.05
 CAP_SECONDS = 1.0
-"""Short: thousands of turns may wait to settle, and each try is one small statement."""
+"""The longest pause between two tries. Short: thousands of turns may wait to settle, and each try is one small statement."""
 
 log = structlog.get_logger("turnstile.outage")
 Answer = TypeVar("Answer")
@@ -25,7 +25,7 @@ Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 async def outlast(call: Callable[[], Awaitable[Answer]], *, given_up: asyncio.Event) -> Answer:
     """The result of `call`, which must be safe to repeat after an unknown outcome.
 
-    Raises DatabaseUnavailableError if the database is away after `given_up` is set.
+    Raises DatabaseUnavailableError if the database is still away after `given_up` is set.
     """
     tries = 0
     while True:

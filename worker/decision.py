@@ -1,4 +1,4 @@
-"""Decide: outcome, attempt and policy become a settlement. Pure: the time left and the jitter are arguments."""
+"""Decide: turns outcome, attempt and policy into a settlement. Pure: the time left and the jitter are arguments."""
 
 from dataclasses import dataclass
 from typing import assert_never
@@ -15,7 +15,7 @@ TIMEOUT = "timeout"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How often and how soon a turn is tried again."""
+    """How often and how soon a turn is retried."""
 
     max_attempts: int
     base_seconds: float
@@ -25,9 +25,9 @@ class Policy:
 def decide(
     outcome: Outcome, turn: ClaimedTurn, policy: Policy, *, seconds_left: float, jitter: float
 ) -> Settlement | None:
-    """What becomes of the turn; None if it is no longer ours to decide.
+    """The turn's settlement; None if another claim has the turn.
 
-    `seconds_left` until the turn expires, where retries and snoozes end; `jitter` is drawn from 0 to 1.
+    `seconds_left`: until the turn expires; no retry and no snooze goes beyond that. `jitter`: a random number from 0 to 1.
     """
     match outcome:
         case Succeeded(reply, text):
@@ -47,7 +47,7 @@ def decide(
         case Joining(children, policy_of_join):
             if seconds_left <= 0:
                 return _give_up(EXPIRED, "its children had not ended when it expired", dead_letter=True)
-            # Until it expires: nothing but the end of its children makes it due before.
+            # Due when it expires; only the end of its children makes it due earlier.
             return Settlement(
                 status=TurnStatus.PENDING,
                 outcome=AttemptOutcome.JOINED,
@@ -67,7 +67,7 @@ def _after_stop(reason: StopReason) -> Settlement | None:
         case StopReason.CANCELED:
             return Settlement(status=TurnStatus.CANCELED, outcome=AttemptOutcome.CANCELED)
         case StopReason.SHUTDOWN | StopReason.NO_SLOT:
-            # This costs a turn no attempt: it is the worker that failed, not the turn.
+            # The attempt is refunded: the cause is the worker, not the turn.
             return Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RELEASED, refund=True)
         case StopReason.SUPERSEDED:
             return None

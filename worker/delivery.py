@@ -1,8 +1,8 @@
 """Read and delete: the message's side of a session run.
 
-A body that can't be decoded goes to the DLQ as it is, at once, and is deleted only when it is there. A dead letter that an
-operator moved back with AWS's own tools counts as a redrive of its turn. One that names a turn of another tenant, session or
-queue is malformed, too.
+A message whose body can't be decoded is sent to the DLQ unchanged, at once, and is deleted only after that. A dead letter that an
+operator moved back with AWS's own tools counts as a redrive of its turn. If it names a turn of another tenant, session or queue,
+it is malformed, too.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ COMPANY_SECONDS = 0.05
 """How long a delete call may be under way before a second one starts for a few messages: SQS charges by the call."""
 
 ROW_WAIT_SECONDS = 0.1
-"""The wait for the locked rows of a turn that is to be revived. A longer wait would tie up a connection of the pool."""
+"""The longest wait for the locked rows of a turn that is to be redriven. A longer wait would tie up a connection of the pool."""
 
 log = structlog.get_logger("turnstile.delivery")
 
@@ -49,10 +49,10 @@ class Delivery:
         )
 
     async def read(self, message: ReceivedMessage) -> WakeUp | None:
-        """The session that the message names; None if the message was malformed, and is on the DLQ now.
+        """The wake-up in the message; None if the message was malformed, and is on the DLQ now.
 
-        Raises QueueUnavailableError or UnknownQueueError if the DLQ did not take it: then SQS delivers it again.
-        Raises RowLockedError for a dead letter whose turn's row another transaction has locked: the message must stay.
+        Raises QueueUnavailableError or UnknownQueueError if it could not be sent to the DLQ: then SQS delivers it again.
+        Raises RowLockedError for a dead letter if another transaction has locked its turn's row: the message must stay.
         """
         try:
             wake_up = decode(message.body)
@@ -66,18 +66,18 @@ class Delivery:
         return wake_up
 
     def delete(self, message: ReceivedMessage) -> "asyncio.Future[None]":
-        """Starts to delete; best effort. A message that is not deleted is delivered again and finds nothing to do."""
+        """Starts the deletion; best effort. A message that is not deleted is delivered again, and there is nothing to do then."""
         return self._deletes(message)
 
     async def give_back(self, message: ReceivedMessage, after_seconds: float) -> None:
-        """Makes SQS deliver it again after so many seconds; best effort: otherwise it comes after its visibility timeout."""
+        """Makes SQS deliver it again after so many seconds; best effort: else it comes again after its visibility timeout."""
         try:
             await self._queues.give_back(self._queue.name, [message], after_seconds=after_seconds)
         except (QueueUnavailableError, UnknownQueueError) as error:
             log.info("message.not_given_back", error=str(error))
 
     async def send_anew(self, wake_up: WakeUp, message: ReceivedMessage) -> None:
-        """Sends another wake-up in place of a deleted one; best effort: otherwise the relay sends it at the row's `send_at`."""
+        """Sends a wake-up in place of a deleted message; best effort: else the relay sends it at the row's `send_at`."""
         try:
             traceparent = message.attributes.get(TRACEPARENT, "")
             await self._queues.send(self._queue.name, [OutgoingMessage(wake_up, traceparent)])

@@ -1,4 +1,4 @@
-"""What a processor works with: the connections, the lock, the heartbeat, the user's handler, and the signals to stop."""
+"""The dependencies of a processor: connections, session lock, heartbeat, the user's handler, and the stop signals."""
 
 import asyncio
 import math
@@ -20,7 +20,7 @@ from turnstile.worker.slots.slots import Slots
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerDeps:
-    """Made and ended by `worker.app`."""
+    """Created and closed by `worker.app`, or for each invocation by `worker.aws_lambda.invocation`."""
 
     database: Database
     queues: MessageQueues
@@ -32,19 +32,19 @@ class WorkerDeps:
     handler: Handler
     worker_id: str
     fifo: bool
-    """The queue's kind, known from the queue."""
+    """Whether the queue is a FIFO queue, by its address."""
     threads: Executor
     slots: Slots
     is_full: Callable[[], bool]
-    """Whether as many turns are in hand as there are slots."""
+    """Whether at least as many turns are in work as there are slots."""
     nudge_relay: Callable[[], None]
     stopping: asyncio.Event
-    """Set: no more turns are begun."""
+    """When set, no more turns are begun."""
     given_up: asyncio.Event
-    """Set: the database is not waited for any longer."""
+    """When set, an outage of the database is no longer waited for."""
     recovers: bool = False
-    """Whether this process looks for lost turns by itself (`worker.recovery`): their messages may go then."""
+    """Whether this process looks for lost turns by itself (`worker.recovery`): then their messages may be deleted."""
     message_stays: Callable[[ReceivedMessage], None] = lambda _: None
-    """Told of a message that was left in the queue: whoever deletes what was processed must not delete that."""
+    """Called for each message that must stay in the queue: a caller that deletes processed messages must not delete it."""
     longest_attempt_seconds: float = math.inf
-    """What no attempt's timeout may exceed, whoever has set it: in a process that ends at a known time."""
+    """The upper bound of every attempt's timeout, for a process that ends at a known time."""

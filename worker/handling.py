@@ -1,4 +1,4 @@
-"""Handle: a claimed turn is given to the user's function, and an outcome comes back."""
+"""Handle: runs the user's function for a claimed turn, and returns its outcome."""
 
 import asyncio
 import math
@@ -26,19 +26,19 @@ from turnstile.worker.slots.queue_latency import QueueLatency
 from turnstile.worker.slots.slots import QUICK_SECONDS
 
 MOST_WAIT_SECONDS = QUICK_SECONDS
-"""For a slot. Turns are taken in ahead of handlers that take no longer than this; where none has ended for so long the pace has
-broken off, and another worker may have a slot that is free."""
+"""The longest wait for a slot. Turns are prefetched only while handlers take no longer than this. If none has ended for so long,
+handlers no longer end at that pace, and another worker may have a free slot."""
 
 log = structlog.get_logger("turnstile.handler")
 
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """What came of an attempt."""
+    """The result of an attempt."""
 
     outcome: Outcome
     said: str | None
-    """What it had emitted by its end."""
+    """The text that the handler had emitted by the attempt's end."""
     left_behind: "asyncio.Future[Any] | None"
     """The handler, if it ignored its cancellation and still runs."""
 
@@ -52,13 +52,13 @@ class Handling:
         self._deps = deps
         self._outlast = outlast
         self._child_intake = ChildIntake(settings, deps.database, deps.queues)
-        # In the order of their beginning: a dict, because a set of them would be gone through in the order of their addresses.
+        # A dict used as an ordered set: the iteration order of a set would depend on memory addresses.
         self._attempts: dict[Attempt, None] = {}
         self._handing_back = False
         self.queue_latency = QueueLatency()
 
     def hand_back(self) -> None:
-        """Stops every handler, and each that is still to come, as at a shutdown."""
+        """Stops every handler as at a shutdown; handlers that begin later are stopped as well."""
         self._handing_back = True
         for attempt in self._attempts:
             attempt.stop(StopReason.SHUTDOWN)
@@ -85,9 +85,9 @@ class Handling:
         run.turns += 1
         run.worked_since_look = True
         if run.turns == 1 and turn.attempt == 1:
-            # The later turns of a session run have waited for their own session, not for the queue.
+            # The later turns of a session run waited for their own session, not in the queue.
             self.queue_latency.note(turn.queue_latency_seconds, time.monotonic())
-        # Until its own deadline and grace are over, and then no more, whatever the handler does.
+        # The lease is renewed until deadline and grace are over, plus one lease, and then no longer, whatever the handler does.
         reach = timeout + grace + self._settings.lease_seconds
         run.kept.begin(turn, attempt.stop, time.monotonic() + reach)
         self._attempts[attempt] = None
@@ -97,7 +97,7 @@ class Handling:
         try:
             outcome = await self._run_in_slot(attempt, context, run, timeout)
             run.emitter.handler_ended()
-            # Handed back for want of a slot it is due, and must not be claimed by the same run again.
+            # A turn that is handed back because no slot was free is due at once. This run must not claim it again.
             run.exhausted |= outcome == Stopped(StopReason.NO_SLOT)
             return Handled(outcome, context.said_so_far, attempt.left_behind)
         finally:
@@ -121,7 +121,7 @@ class Handling:
             if attempt.left_behind is not None:
                 attempt.left_behind.add_done_callback(lambda _: slots.give_back())
             else:
-                # A session run that goes on keeps its place among the turns in hand: only its first turn frees one.
+                # A session run that goes on still counts as a turn in hand, so only its first turn counts for the pace.
                 slots.give_back(time.monotonic() - began if run.turns == 1 else math.inf)
 
     async def _wait_for_slot(self, attempt: Attempt) -> bool:
@@ -129,18 +129,18 @@ class Handling:
         place = slots.stand_in_line()
         try:
             await attempt.wait_for(place, MOST_WAIT_SECONDS / 2)
-            # In halves: after a loop that stood still, this wait is over before handlers that are over as well can say so.
+            # Two halves: after the event loop was blocked, the first timeout fires before ended handlers can release their slots.
             if not place.done():
                 await attempt.wait_for(place, MOST_WAIT_SECONDS / 2)
         except BaseException:
             if slots.leave(place):
-                # Cancelled in the very moment in which the slot had come.
+                # Cancelled at the moment when the slot was assigned.
                 slots.give_back()
             raise
         if not slots.leave(place):
             return False
         if self._deps.stopping.is_set():
-            # It has not begun, and in a worker that is to stop none begins any more; the next in the line goes the same way.
+            # A stopping worker begins no more handlers. The next one in the line takes the same path.
             slots.give_back()
             return False
         return True

@@ -1,22 +1,21 @@
-"""The heartbeat: one OS thread per process that keeps alive what the process holds.
+"""The heartbeat: one OS thread per process that renews the leases, session locks and messages of the process.
 
 It has an event loop and connections of its own, because a handler may block the worker's loop for longer than a lease. Every
 third of the lease, in batches:
 
-1. the rows' leases are renewed, and cancel requests come back with the answer. Without a turn in hand too: whether renewals work
-   is the evidence on which turns are marked as lost (`relay.renewal_evidence`);
-2. session locks are extended, but only while the last renewal of their row is younger than a lease, so that a worker that is
-   cut off from Postgres does not keep a session to itself;
-3. the messages' visibility is extended.
+1. It renews the rows' leases; the response also carries cancel requests. It does so without any running turn too: whether
+   renewals work is the evidence by which turns are marked as lost (`relay.renewal_evidence`).
+2. It extends session locks, but only while the last renewal of their row is younger than a lease. So a worker that is cut off
+   from Postgres does not keep a session locked.
+3. It extends the messages' visibility.
 
-Redis may be silent or its name hard to resolve, and SQS may answer late: neither holds up a lease. While such a call is under
-way, beats leave its part out.
+A slow Redis, a slow name resolution or a slow SQS must not delay a lease. While such a call is under way, beats skip its part.
 
-Between two beats it looks at single rows when it is nudged: a hint said that their turns were asked to stop.
+Between two beats it renews single rows when it is nudged, after a hint that their turns may have a cancel request.
 
-Only a refused row renewal stops a handler. A lost lock does not, an outage does not: a lease that ran out and that nobody
-took is renewed when the database is back. A turn that is past its deadline and grace is renewed no more, also when its
-handler ignores its cancellation: others may take it over. The beat goes on through the drain of a shutdown.
+A refused row renewal stops a handler; a lost lock or an outage does not. An expired lease that no other worker has taken is
+renewed when the database is back. A turn past its deadline and grace is not renewed, even if its handler ignores its
+cancellation: other workers may take it over. The heartbeat goes on while a shutdown drains.
 """
 
 import asyncio
@@ -47,16 +46,16 @@ from turnstile.worker.kept_alive import KeptAlive
 from turnstile.worker.session_lock import Extension, SessionLock
 
 PATIENCE_SECONDS = 2.0
-"""The shortest wait for an answer of Postgres. With beats that are closer together, a busy server would count as a silent one."""
+"""The shortest timeout for Postgres, even if beats are closer together: otherwise a busy server would count as away."""
 LATE_SECONDS = CONNECT_SECONDS + EXTEND_SECONDS
-"""The longest that a call under way to Redis or SQS is waited for."""
+"""The longest wait for a call to Redis or SQS that is under way."""
 
 log = structlog.get_logger("turnstile.heartbeat")
 
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """The heartbeat's own."""
+    """The heartbeat's own connections, on its own event loop."""
 
     database: Database
     lock: SessionLock
@@ -87,7 +86,7 @@ class Heartbeat:
         self._stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._roused = asyncio.Event()
-        """Something is to be done before the next beat: a look, or the end."""
+        """Set when the thread must act before the next beat: renew nudged rows, or stop."""
         self.evidence = RenewalEvidence(settings.lease_seconds, settings.heartbeat)
         self._locks = Aside("locks")
         self._messages = Aside("messages")
@@ -100,33 +99,30 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self, timeout_seconds: float) -> None:
-        """Ends the thread and withdraws the worker from the registry. Blocks; a call of SQS or Redis may be left behind."""
+        """Ends the thread, which withdraws the worker from the registry. Blocks; may leave a call to SQS or Redis unfinished."""
         self._stopping = True
         self._rouse()
         self._thread.join(timeout_seconds)
 
     def take(self, kept: KeptAlive) -> None:
-        """From now on keep this alive."""
+        """Keeps this alive from the next beat on."""
         with self._guard:
             self._holds[id(kept)] = kept
 
     def drop(self, kept: KeptAlive) -> None:
-        """No more."""
+        """Stops keeping this alive."""
         with self._guard:
             self._holds.pop(id(kept), None)
 
     async def finish_extension(self) -> None:
-        """Returns when no call is under way any more that extends a message which was dropped before.
-
-        Waits for no longer than such a call takes where SQS does not answer it.
-        """
-        # One that has not begun yet will look at what is kept, and find it gone.
+        """Returns when no call is under way that may still extend a dropped message. Waits LATE_SECONDS at most."""
+        # A call that has not begun yet reads the kept messages first, and no longer finds the dropped one.
         if self._messages.is_busy and self._loop is not None:
             waiting = asyncio.run_coroutine_threadsafe(self._messages.finish(LATE_SECONDS), self._loop)
             await asyncio.wait({asyncio.wrap_future(waiting)}, timeout=LATE_SECONDS)
 
     def nudge(self, turn_id: UUID) -> None:
-        """This turn's row may say that it is to stop: look now, if it is in this process's hands."""
+        """Renews this turn's row now, if the turn runs in this process: the row may have a cancel request."""
         with self._guard:
             if all(kept.turn is None or kept.turn.id != turn_id for kept in self._holds.values()):
                 return
@@ -134,7 +130,7 @@ class Heartbeat:
         self._rouse()
 
     def _rouse(self) -> None:
-        # Before the thread has its loop there is nothing to rouse; after it has closed it, nothing either.
+        # RuntimeError: the thread has ended and closed its loop.
         if self._loop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._roused.set)
@@ -145,11 +141,11 @@ class Heartbeat:
         asyncio.run(self.serve())
 
     async def serve(self) -> None:
-        """Beats until it is told to stop, then withdraws the worker."""
+        """Beats until `stop`, then withdraws the worker."""
         self._loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             connections = await self._connect(stack)
-            # The first at once: it announces the worker, and until then nobody can tell that the queue is served.
+            # The first beat comes at once: it announces the worker, and until then the queue looks unserved.
             next_beat = time.monotonic()
             while not self._stopping:
                 await self._wait_until(next_beat)
@@ -172,7 +168,7 @@ class Heartbeat:
 
     async def _connect(self, stack: AsyncExitStack) -> Connections:
         settings = self._settings
-        # Locks, messages and the watchdog wait behind it: a silent server must not hold up more than the next beat.
+        # Locks, messages and the watchdog wait for the database call: a silent server must not delay more than the next beat.
         patience = max(PATIENCE_SECONDS, settings.heartbeat)
         database = Database(
             settings.database_url,
@@ -200,19 +196,19 @@ class Heartbeat:
             self._beat_on()
             return await (self._look(connections) if nudged else self._beat(connections))
         except Exception:
-            # A bug of ours. Without this thread every turn of the process would lose its lease, and nothing would say so.
+            # A bug of ours. If it ended this thread, every turn of the process would silently lose its lease.
             log.exception("heartbeat.failed")
             return False
 
     async def _look(self, connections: Connections) -> bool:
-        """Renews the rows that were hinted at, and no others: who can publish hints must not make all rows be written."""
+        """Renews the rows named by hints, and no others: a client that can publish hints must not cause writes of all rows."""
         with self._guard:
             nudged, self._nudged = self._nudged, set()
             holds = [kept for kept in self._holds.values() if kept.turn is not None and kept.turn.id in nudged]
         return await self._renew_rows(connections.database, holds)
 
     async def _beat(self, connections: Connections) -> bool:
-        """One beat; False if the database was away, so that the next comes sooner."""
+        """One beat; False if the database was away: the next beat then comes sooner."""
         with self._guard:
             holds = list(self._holds.values())
         renewed = await self._renew_rows(connections.database, holds)
@@ -232,7 +228,7 @@ class Heartbeat:
                 log.info("heartbeat.lock_lost", key=one.key, now=extension.value)
 
     def _still_kept(self, holds: list[KeptAlive]) -> Iterator[ReceivedMessage]:
-        # Asked batch by batch, of which there may be many: one that was given back meanwhile would be hidden from everybody.
+        # Evaluated lazily, batch by batch: extending a message that was given back meanwhile would hide it from all workers.
         for kept in holds:
             with self._guard:
                 message = kept.message if id(kept) in self._holds and not self._stopping else None
@@ -253,7 +249,7 @@ class Heartbeat:
             return False
         self.evidence.worked(time.monotonic())
         try:
-            # Last: what is said of the worker must not be in the way of its leases.
+            # After the renewals: the registry must not delay leases.
             await announce(database, self._describe())
         except DatabaseUnavailableError as error:
             log.info("heartbeat.not_announced", error=str(error))
@@ -263,7 +259,7 @@ class Heartbeat:
     def _heed(self, kept: KeptAlive, renewal: Renewal, beat_at: float) -> None:
         turn, stop = kept.turn, kept.stop
         if turn is None or stop is None or turn.fence != renewal.fence:
-            # The session run has settled it meanwhile, so the renewal was refused.
+            # The session run has settled the turn meanwhile, so the renewal was refused.
             return
         if not renewal.ours:
             log.info("heartbeat.superseded", turn_id=str(turn.id), session_id=turn.session_id, fence=turn.fence)

@@ -11,29 +11,29 @@ from turnstile.worker.session_lock import LockedSession
 
 @dataclass(slots=True)
 class KeptAlive:
-    """Written by the worker's event loop, read by the heartbeat's."""
+    """Written on the worker's event loop, read by the heartbeat's thread, which sets `renewed_at` and `mark_lost`."""
 
     lock: LockedSession | None
     message: ReceivedMessage | None
     turn: ClaimedTurn | None = None
     stop: Callable[..., None] | None = None
-    """Stops the attempt at `turn` (`worker.attempt.attempt.Attempt.stop`); called through the event loop."""
+    """Stops the attempt of `turn` (`worker.attempt.attempt.Attempt.stop`). Must be called on the worker's event loop."""
     renewed_at: float = field(default_factory=time.monotonic)
     keeps_lock: bool = True
-    """False from the start of the lock's release on: the heartbeat must not take it again."""
+    """False once the lock's release has begun: the heartbeat must not retake it."""
     mark_lost: bool = False
     """The lock was lost for a while, and perhaps the waiting mark with it."""
     begun_at: float = 0.0
     renew_until: float = 0.0
 
     def begin(self, turn: ClaimedTurn, stop: Callable[..., None], renew_until: float) -> None:
-        """Call it right after a claim."""
+        """Begins to keep a turn's lease; call it right after the claim. `renew_until` is in monotonic seconds."""
         self.begun_at = self.renewed_at = time.monotonic()
         self.renew_until = renew_until
         self.stop = stop
         self.turn = turn
 
     def end(self) -> None:
-        """Call it when the claim is settled or superseded."""
+        """Stops keeping the turn's lease; call it when the claim is settled or superseded."""
         self.turn = None
         self.stop = None

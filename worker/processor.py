@@ -1,4 +1,4 @@
-"""The way of a turn, from a received message to its deletion. The file to read first.
+"""The path of a turn, from a received message to its deletion. The file to read first.
 
     read -> enter -> lock -> claim -> handle -> decide -> settle (and claim the next) -> delete -> unlock
 
@@ -45,7 +45,7 @@ log = structlog.get_logger("turnstile.worker")
 
 
 class Processor:
-    """Answers the turns of one queue. Up to twice as many calls of `process` run at a time as the worker has slots."""
+    """Processes the turns of one queue. Up to twice as many calls of `process` run at a time as the worker has slots."""
 
     def __init__(self, settings: Settings, deps: WorkerDeps) -> None:
         self._settings = settings
@@ -75,7 +75,7 @@ class Processor:
         self._tokens = (f"{life}-{run}" for run in count(1))
 
     async def process(self, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
-        """Answers the due turns of the message's session. Returns a handler that ignored its cancellation and still runs, if any.
+        """Runs the due turns of the message's session. Returns a handler that ignored its cancellation and still runs, if any.
 
         Raises DatabaseUnavailableError only after `given_up`; SQS then delivers the message again.
         """
@@ -88,7 +88,7 @@ class Processor:
         # Bound to every log line of this run; `Handling.handle` binds the ids of each further turn.
         logs.bind(turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id)
         if self._runs.visit(wake_up):
-            # Before the tenant's cap: a deferred session would be woken in place of one that does wait for a slot.
+            # Before the tenant's cap: a deferred session would be woken in place of a session that really waits for a slot.
             log.info("session.lock", result=Guard.BUSY.result, seconds=0.0)
             await self._delivery.delete(message)
             return None
@@ -109,7 +109,7 @@ class Processor:
         return None
 
     def full_tenants(self) -> list[str]:
-        """The tenants that may have no more of the slots now."""
+        """The tenants that may take no more slots now."""
         return self._cap.full_tenants()
 
     async def recover(self, lost: LostTurn, seat: Seat) -> "asyncio.Future[Any] | None":
@@ -153,10 +153,10 @@ class Processor:
             run.kept.keeps_lock = False
             run.leave_quarantine()
             self._deps.heartbeat.drop(run.kept)
-            # Only after an error on the way. A lock that is not ours any more stays as it is (R3).
+            # Only after an error in the run. A lock that is not ours any more is not changed (R3).
             if run.lock is not None and not run.unlocked:
                 await self._deps.lock.give_up(run.lock)
-        # The slot waits for the deletion: otherwise deletions would pile up while SQS is away.
+        # The run waits for the deletion: otherwise deletions would pile up while SQS is away.
         if run.head_locked:
             await self._session_release.leave_message(run)
         elif run.unmarked and run.deletion is None:
@@ -166,17 +166,17 @@ class Processor:
         return left_behind
 
     def hand_back(self) -> None:
-        """Stops every handler; its turn goes back to PENDING, free of charge and due at once."""
+        """Stops every handler; their turns go back to PENDING, free of charge and due at once."""
         self._handling.hand_back()
 
     @property
     def quarantine(self) -> Quarantine:
-        """The places of turns that have crashed a worker before."""
+        """The seats of turns that have crashed a worker before."""
         return self._claiming.quarantine
 
     @property
     def queue_latency(self) -> QueueLatency:
-        """How long turns wait in the queue at present; published with the heartbeat."""
+        """How long turns wait in the queue now; published with the heartbeat."""
         return self._handling.queue_latency
 
     # --- lock
@@ -203,7 +203,7 @@ class Processor:
                 left_behind = handled.left_behind
                 claimed = await self._settle(run, claimed, handled)
             if claimed is NoClaim.LOOK_AGAIN:
-                # Another transaction had locked the due head during the settle, so no wake-up was owed for it.
+                # Another transaction had locked the due head during the settle, so the settle could not schedule its wake-up.
                 if self._may_go_on(run):
                     continue
                 await self._session_release.leave_to_others(run)
@@ -228,7 +228,7 @@ class Processor:
                 self._parents.settled(turn, status, settlement)
                 if status is TurnStatus.FAILED or not more:
                     self._deps.nudge_relay()
-                # Not awaited here: SQS may not answer before the next turn's lease, which is not renewed yet, or the session's
+                # Not awaited here: SQS may not respond before the next turn's lease, which is not renewed yet, or the session's
                 # lock runs out.
                 self._begin_deletion(run)
                 if isinstance(following, ClaimedTurn):
@@ -243,7 +243,7 @@ class Processor:
     # --- unlock
 
     async def _unlock(self, run: SessionRun) -> bool:
-        """Releases the session lock; True if the session must be claimed from once more first."""
+        """Releases the session lock; True if the run must claim from the session once more first."""
         while True:
             released = Release.LOOK_AGAIN if run.visited else await self._release(run)
             # The waiting mark may be missing: without a lock, after the lock was lost for a while, or if Redis's response was

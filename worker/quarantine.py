@@ -1,8 +1,8 @@
 """Quarantine: which turns with crashes on their record may run side by side in one process. Pure.
 
-A process that dies takes all its turns down, and each of them is charged a crash. Which of them killed it, nobody knows. A turn
-that one more crash would end runs alone: no other turn with a crash on its record runs in its process. So a turn that kills its
-worker ends at its budget, and its neighbours do not (ADR 0064).
+When a process dies, each of its turns is charged a crash, because it is unknown which of them killed the process. A turn that one
+more crash would end runs alone: no other turn with a crash on its record runs in its process. So a turn that kills its worker
+ends at its crash budget, and the other turns do not (ADR 0064).
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ class LeftBehind(Protocol):
         """Whether it has ended."""
 
     def add_done_callback(self, call: Callable[[Any], object], /) -> None:
-        """Calls when it ends."""
+        """Registers `call` for when it ends."""
 
 
 class Seat:
@@ -28,7 +28,7 @@ class Seat:
         self._leave: Callable[[], None] | None = leave
 
     def leave(self, left_behind: LeftBehind | None = None) -> None:
-        """Gives it back; with a handler that ignored its cancellation, when that ends. A second call does nothing."""
+        """Gives the seat back; if its handler ignored its cancellation, when that handler ends. A second call does nothing."""
         if self._leave is None:
             return
         leave, self._leave = self._leave, None
@@ -47,7 +47,7 @@ class Quarantine:
         self._alone = False
 
     def enter(self, crashes: int) -> Seat | None:
-        """A seat for a turn whose run begins with so many crashes; None while it may not run beside those inside."""
+        """A seat for a turn with so many crashes; None if it may not run now beside the turns in quarantine."""
         if not self._needs_place(crashes):
             return Seat(crashes, lambda: None)
         alone = self._runs_alone(crashes)
@@ -69,7 +69,7 @@ class Quarantine:
         return admitted
 
     def _needs_place(self, crashes: int) -> bool:
-        # A turn at its budget is ended by its claim and does not run.
+        # The claim ends a turn at its crash budget, so such a turn does not run.
         return 0 < crashes < self._max_crashes
 
     def _runs_alone(self, crashes: int) -> bool:

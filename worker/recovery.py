@@ -1,8 +1,8 @@
-"""Recovery: a worker takes over the lost turns of its queue while it has free slots. No message is needed for it.
+"""Recovery: a worker with free slots takes over the lost turns of its queue. It needs no message for that.
 
-A message would wait behind the backlog. So every second, and more often while more is waiting, each worker reads what the relay
-has marked as lost (`statements.lost_turns`) and gives it to its processor, ahead of what it receives. Several workers may try
-for the same turn: one gets its lock and claims it, for the others it costs one look.
+A message would wait behind the backlog. So every second, and more often while more turns wait, each worker reads the turns that
+the relay has marked as lost (`statements.lost_turns`), and processes them before received messages. Several workers may try the
+same turn: one of them locks its session and claims it, and the others lose one call each.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from turnstile.worker.consumer import Consumer
 from turnstile.worker.processor import Processor
 
 WAVE_SHARE = 4
-"""A look takes over up to a quarter of the slots, so that the workers of a fleet share what one of them has lost. A turn that
-kills its worker at once then takes down a part of the others and not all."""
+"""One look takes over at most a quarter of the slots (1 / WAVE_SHARE), so that the workers of a fleet share the turns that one of
+them has lost. A turn that kills its worker at once then takes down only a part of the other turns."""
 NEXT_WAVE_SECONDS = 0.25
 OFFER_AGAIN_SECONDS = 2.0
-"""Meanwhile another worker holds the session's lock, or this one is on its way to the claim."""
+"""How long a session is not tried again. Meanwhile another worker has its lock, or this worker is about to claim it."""
 
 
 class Recovery:
-    """The loop. One for each worker process."""
+    """The recovery loop. One for each worker process."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class Recovery:
         self._offered: dict[tuple[str, str], float] = {}
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Looks until `stopping`. A look that fails is not the last."""
+        """Looks for lost turns until `stopping`. A failed look does not end the loop."""
         while not stopping.is_set():
             more = await alone("take_over", self._look())
             if more is None:
-                # What waits is not known, and slots that stay free for it would stand idle.
+                # The look failed, so it is unknown whether turns wait: slots that are reserved for them would stay idle.
                 self._consumer.keep_free(0)
             tick = self._settings.relay_tick_seconds * random.uniform(0.7, 1.0)  # noqa: S311 - not a secret
             pause = min(NEXT_WAVE_SECONDS, tick) if more else tick
@@ -57,7 +57,7 @@ class Recovery:
                     await stopping.wait()
 
     async def _look(self) -> bool:
-        """Takes over what there is room for. True if more waits for a slot or for the next wave."""
+        """Takes over as many turns as there is room for. True if more turns wait for a slot or for the next wave."""
         now = time.monotonic()
         self._offered = {session: at for session, at in self._offered.items() if now - at < OFFER_AGAIN_SECONDS}
         found = await find_lost(
@@ -77,6 +77,6 @@ class Recovery:
             self._offered[lost.tenant_id, lost.session_id] = now
             self._consumer.serve(partial(self._processor.recover, lost, seat))
             most, left = most - 1, left - 1
-        # Slots are for these first. A poll would fill them from the backlog.
+        # Reserve slots for the remaining turns: a poll would fill the slots from the backlog.
         self._consumer.keep_free(left)
         return left > 0

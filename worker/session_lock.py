@@ -1,16 +1,16 @@
-"""The session lock: one Redis key that says which worker is on a session right now (A1, L1). All Redis calls of it.
+"""The session lock: one Redis key that says which worker runs a session now (A1, L1). All its Redis calls are here.
 
     SET lock:session:{<tenant>/<session>} <token> NX PX <lease>
 
-It saves duplicate work and nothing depends on it: order, exclusion and one settlement per claim are Postgres's (see
-`statements.claim`). So Redlock would buy nothing (ADR 0007), and while Redis is away a session run goes on without a lock.
+It saves duplicate work and nothing depends on it: Postgres guarantees order, exclusion and one settlement per claim (see
+`statements.claim`). So Redlock would add nothing (ADR 0007), and while Redis is away a session run goes on without a lock.
 
-A session that is busy is not waited for (L5). Whoever comes second leaves a *waiting* mark beside the lock in the same
-script and goes; the holder finds it at its unlock and looks at the session once more before it lets go. Lock and mark
-share a hash tag, so that they live in one cluster slot.
+A worker does not wait for a busy session (L5). In the same script it leaves a *waiting* mark beside the lock, and moves on. The
+lock's holder finds the mark at its unlock, and looks at the session once more before it releases the lock. Lock and mark share a
+hash tag, so that they are in one cluster slot.
 
-Every call may have been executed although its answer got lost. So taking a lock that has our own token is taking it, and
-releasing compares first.
+A call may have been executed although its response was lost. So acquiring a lock that already has our token succeeds, and a
+release compares the token first.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -53,46 +53,46 @@ return 0
 
 
 class Guard(StrEnum):
-    """What became of an attempt to lock a session."""
+    """The result of an attempt to lock a session."""
 
     LOCKED = "locked"
     BUSY = "busy"
-    """Another worker is on it, and has been told to look again."""
+    """Another worker has the lock, and the waiting mark is set: that worker will look again."""
     UNGUARDED = "unguarded"
-    """Redis is away and was not asked: the claim decides alone."""
+    """Redis is away and was not called: the claim decides alone."""
     UNANSWERED = "unanswered"
-    """Redis was asked and is silent: the claim decides alone, and the lock may be ours. Who goes on gives it back."""
+    """Redis did not respond: the claim decides alone. The lock may be ours, so the session run must release it."""
 
     @property
     def result(self) -> str:
-        """For the log, whose readers count what was unguarded, for whatever reason."""
+        """The value for the log: operators count runs without a lock, so both reasons share one value."""
         return Guard.UNGUARDED.value if self is Guard.UNANSWERED else self.value
 
 
 class Release(StrEnum):
-    """What became of an unlock."""
+    """The result of an unlock."""
 
     RELEASED = "released"
     LOOK_AGAIN = "look again"
-    """Somebody waits: the lock is still ours, the mark is cleared."""
+    """The waiting mark was set, and is cleared now. The lock is still ours."""
     LOST = "lost"
-    """It was not ours any more."""
+    """The lock was not ours any more."""
     UNKNOWN = "unknown"
-    """Redis did not answer: it may have been released, with or without somebody waiting."""
+    """Redis did not respond: the lock may be released, and a waiting mark may have been set."""
 
 
 class Extension(StrEnum):
-    """What became of a lock at a heartbeat."""
+    """The result of a lock's extension by the heartbeat."""
 
     EXTENDED = "extended"
     RETAKEN = "retaken"
-    """It was gone (a flush, a failover, a long pause) and is ours again; a waiting mark may be gone with it."""
+    """The lock was gone (a flush, a failover, a long pause) and is ours again. A waiting mark may be gone too."""
     FREE = "free"
-    """It is gone, because its session run has released it meanwhile."""
+    """The lock is gone, because its session run has released it meanwhile."""
     LOST = "lost"
-    """Another worker has it."""
+    """Another worker has the lock."""
     UNKNOWN = "unknown"
-    """Its Redis did not answer, or is away and was not asked."""
+    """Redis did not respond, or is away and was not called."""
 
 
 _EXTENSIONS = {1: Extension.EXTENDED, 2: Extension.FREE, 0: Extension.LOST, None: Extension.UNKNOWN}
@@ -100,7 +100,7 @@ _EXTENSIONS = {1: Extension.EXTENDED, 2: Extension.FREE, 0: Extension.LOST, None
 
 @dataclass(frozen=True, slots=True)
 class LockedSession:
-    """The keys of a session's lock, and the token that makes it ours."""
+    """The keys of a session's lock, and the token that identifies its holder."""
 
     key: str
     waiting_key: str
@@ -108,13 +108,13 @@ class LockedSession:
 
 
 def name_lock(settings: Settings, tenant_id: str, session_id: str, token: str) -> LockedSession:
-    """The keys for a session. `token` is used by one session run only."""
+    """The lock of a session. A `token` must be used by one session run only."""
     key = f"{settings.redis_prefix}lock:session:{{{tenant_id}/{session_id}}}"
     return LockedSession(key, f"{key}:waiting", token)
 
 
 class SessionLock:
-    """Takes and gives back session locks; calls that are made at the same moment share a round trip."""
+    """Acquires, extends and releases session locks; acquires of the same moment share a round trip, and so do releases."""
 
     def __init__(self, settings: Settings, redis: Guarded) -> None:
         self._redis = redis
@@ -123,17 +123,17 @@ class SessionLock:
         self._release = Batcher(self._release_many, limit=BATCH)
 
     def acquire(self, lock: LockedSession) -> Awaitable[Guard]:
-        """Takes the lock or leaves the waiting mark."""
+        """Takes the lock, or sets the waiting mark."""
         return self._acquire(lock)
 
     def release(self, lock: LockedSession) -> Awaitable[Release]:
-        """Gives the lock back, unless somebody waits."""
+        """Releases the lock, unless the waiting mark is set."""
         return self._release(lock)
 
     async def give_up(self, lock: LockedSession) -> None:
-        """Releases the lock although another worker may wait: for a session run that breaks off and claims no more.
+        """Releases the lock even if the waiting mark is set: for a session run that breaks off and claims no more.
 
-        What they wait for is brought by the row's `send_at`. A lock with nobody behind it would turn that away, too.
+        The row's `send_at` brings the session's next wake-up. A lock without an owner would turn that wake-up away, too.
         """
         if await self._release(lock) is Release.LOOK_AGAIN:
             await self._release(lock)
@@ -143,13 +143,13 @@ class SessionLock:
     ) -> list[Extension]:
         """Extends our locks and retakes free ones. A lost lock stops no handler.
 
-        Retaken, because a flush must not let a second worker in while the first is at work; but only if `is_kept` still holds
-        when the lock is found free. Otherwise a lock that its session run has just released would stand without an owner for a
-        lease, and turn away every wake-up of its session (found by the simulation, without any fault).
+        A free lock is retaken, because a flush must not let a second worker in while the first one works. But `is_kept` must
+        still be true when the lock is found free. Otherwise a lock that its session run has just released would stay without an
+        owner for a lease, and turn away every wake-up of its session (found by the simulation, without any fault).
         """
         extensions = [_EXTENSIONS[answer] for answer in await self._ask(EXTEND, locks)]
         free = [place for place, found in enumerate(extensions) if found is Extension.FREE and is_kept(locks[place])]
-        # A worker that came in between finds our waiting mark, left by the same script, and looks once more.
+        # If another worker took the lock in between, the same script sets our waiting mark, and that worker looks once more.
         answers = await self._ask(ACQUIRE, [locks[place] for place in free])
         taken = {1: Extension.RETAKEN, 0: Extension.LOST, None: Extension.UNKNOWN}
         for place, answer in zip(free, answers, strict=True):
@@ -157,7 +157,7 @@ class SessionLock:
         return extensions
 
     async def _ask(self, text: str, locks: Sequence[LockedSession]) -> list[int | None]:
-        """None for each that was not answered, or not asked because Redis is away."""
+        """One result for each lock; None if Redis did not respond, or is away and was not called."""
         answers = await self._run(text, locks) if locks else []
         return [None] * len(locks) if answers is None else answers
 
@@ -169,7 +169,7 @@ class SessionLock:
         return [meaning[answer] for answer in answers]
 
     async def _release_many(self, locks: Sequence[LockedSession]) -> Sequence[Release]:
-        # A lock that is not given back turns away every wake-up of its session for a lease: worth a try.
+        # Tried even if Redis seems away: a lock that is not released turns away every wake-up of its session for a lease.
         answers = await self._run(RELEASE, locks, even_if_away=True)
         if answers is None:
             return [Release.UNKNOWN] * len(locks)
@@ -179,7 +179,7 @@ class SessionLock:
     async def _run(
         self, text: str, locks: Sequence[LockedSession], *, even_if_away: bool = False
     ) -> list[int | None] | None:
-        """None: not asked, because Redis is away. None for one of them: not answered, and perhaps done."""
+        """None: Redis is away and was not called. None for one lock: no response, and the script may have been executed."""
         commands = [script(text, (one.key, one.waiting_key), one.token, self._milliseconds) for one in locks]
         answers = await self._redis.run(commands, even_if_away=even_if_away)
         return answers and [None if isinstance(answer, Exception) else int(answer) for answer in answers]

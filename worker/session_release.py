@@ -1,8 +1,8 @@
-"""Session release: a session that a worker leaves with a due head is owed a wake-up, also while the head's row is locked.
+"""Session release: a session whose run ends while its head is due gets a wake-up, even if the head's row is locked.
 
 A row that another transaction has locked can't be made due. Waiting would tie up a pool connection for as long as that
 transaction stays open; a handful of such sessions would exhaust the pool. So the queue keeps the wake-up: the message is given
-back or, if it is deleted already, sent anew. If SQS is away too, the relay sends it at the row's `send_at`.
+back or, if it is deleted already, sent again. If SQS is away too, the relay sends it at the row's `send_at`.
 """
 
 import random
@@ -23,8 +23,8 @@ from turnstile.worker.session_run import SessionRun
 
 BACK_BASE_SECONDS = 2.0
 BACK_CAP_SECONDS = 30.0
-"""The wait doubles with each receive: each visit takes a slot for a second and a half, and after a thousand receives SQS moves
-the message to the DLQ."""
+"""The longest wait. It doubles with each receive up to this: each visit takes a slot for a second and a half, and after a
+thousand receives SQS moves the message to the DLQ."""
 
 log = structlog.get_logger("turnstile.worker")
 
@@ -45,26 +45,26 @@ class SessionRelease:
         run.head_locked = await stays_locked(lambda: self._outlast(partial(self._wake_head, run.wake_up)))
 
     async def leave_to_others(self, run: SessionRun) -> None:
-        """Owes the session a wake-up and has the relay send it now: this run must end, and a client waits."""
+        """Makes the session's head due, and nudges the relay to send its wake-up now: this run must end, and a client waits."""
         await self.owe_wake_up(run)
         self._nudge_relay()
 
     async def leave_message(self, run: SessionRun) -> None:
-        """In place of the deletion, if the head could not be made due. To be called after the unlock."""
+        """Replaces the deletion if the head could not be made due. Call it after the unlock."""
         if run.message is None:
-            # Recovery started this run, and finds the turn again.
+            # Recovery started this run, and will find the turn again.
             return
         if run.deletion is None:
             await self._take_from_heartbeat(run)
             await self.keep(run.message)
         else:
-            # Deleted after the first claim on a FIFO queue, after the first settle on others.
+            # The message is deleted already: after the first claim on a FIFO queue, after the first settle on other queues.
             log.warning("session.head_locked", again_in_seconds=0)
             await run.deletion
             await self._delivery.send_anew(run.wake_up, run.message)
 
     async def come_again(self, run: SessionRun) -> None:
-        """In place of the deletion, if the run is `unmarked`: the message comes back after some seconds."""
+        """Replaces the deletion if the run is `unmarked`: SQS delivers the message again after some seconds."""
         if run.message is None:
             return
         await self._take_from_heartbeat(run)
@@ -73,7 +73,7 @@ class SessionRelease:
         await self._give_back(run.message, seconds)
 
     async def keep(self, message: ReceivedMessage) -> None:
-        """Leaves the wake-up in the queue: it comes back after some seconds, later with each receive."""
+        """Leaves the wake-up in the queue: SQS delivers it again after some seconds, later with each receive."""
         seconds = _seconds_until_next(message)
         log.warning("session.head_locked", again_in_seconds=int(seconds))
         await self._give_back(message, seconds)

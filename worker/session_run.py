@@ -1,4 +1,4 @@
-"""A session run: one worker's work on a locked session, from taking the lock to its release. One turn, or a few."""
+"""A session run: one worker's work on a locked session, from the lock's acquisition to its release. One turn, or a few."""
 
 import asyncio
 import time
@@ -16,18 +16,19 @@ from turnstile.worker.session_lock import Guard, LockedSession
 
 @dataclass(slots=True)
 class SessionRun:
-    """The state of one run; touched by its own task only."""
+    """The state of one run. Only its own task may use it."""
 
     wake_up: WakeUp
     message: ReceivedMessage | None
     """None: recovery started the run, for a lost turn."""
     lock: LockedSession | None
-    """None: Redis is away, and the claim decides alone. It does so too where `kept` has no lock: this one may be ours."""
+    """None: Redis is away, and the claim decides alone. If only `kept` has no lock, the claim decides too, but this lock may be
+    ours."""
     kept: KeptAlive
     seat: Seat | None = None
-    """Its place in quarantine, until the run for which it was taken is over."""
+    """Its seat in quarantine, if it has one, until the attempt for which it was taken is over."""
     emitter: Emitter | None = None
-    """The voice of the present turn."""
+    """The emitter of the current turn."""
     started_at: float = field(default_factory=time.monotonic)
     turns: int = 0
     worked_since_look: bool = False
@@ -66,8 +67,9 @@ class SessionRun:
     def may_go_on(self, settings: Settings, now: float, *, wanted: bool) -> bool:
         """Whether it may claim another turn. `wanted`: the next wake-up would find no free slot.
 
-        Turns are counted only then, so that one long session does not starve others; with a free slot, ending the run would only
-        cost a way through the queue (ADR 0041). Time is always bounded: a longer lock means that something is wrong (L6).
+        Turns are limited only if `wanted`, so that one long session does not starve others; with a free slot, ending the run
+        would only cost a trip through the queue (ADR 0041). Time is always limited: a longer lock means that something is wrong
+        (L6).
         """
         if self.exhausted or now - self.started_at >= settings.session_run_seconds:
             return False
@@ -75,11 +77,11 @@ class SessionRun:
 
     @property
     def most_crashes(self) -> int:
-        """How many crashes a turn may have that this run claims."""
+        """The most crashes that a turn may have for this run to claim it."""
         return 0 if self.seat is None else self.seat.crashes
 
     def leave_quarantine(self, left_behind: "asyncio.Future[Any] | None" = None) -> None:
-        """Leaves its seat, if it has one; with a handler that ignored its cancellation, when that handler ends."""
+        """Leaves its seat, if it has one; if its handler ignored its cancellation, when that handler ends."""
         seat, self.seat = self.seat, None
         if seat is not None:
             seat.leave(left_behind)

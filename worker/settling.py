@@ -1,4 +1,4 @@
-"""Decide and settle: what an outcome makes of a turn, committed together with the settles of the same moment."""
+"""Decide and settle: makes a settlement from an outcome, and commits it together with other settles of the same moment."""
 
 import random
 from dataclasses import replace
@@ -67,13 +67,13 @@ class Settling:
     async def settle(self, turn: ClaimedTurn, settlement: Settlement, *, more: bool) -> Settled | Superseded:
         """Commits the settlement and retries over any outage; `more` claims the session's next turn in the same round trip.
 
-        It waits for as long as another transaction keeps the row locked. Raises DatabaseUnavailableError after `given_up`.
+        Waits while another transaction keeps the row locked. Raises DatabaseUnavailableError after `given_up`.
         """
         request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
         try:
             return await self._commit(request)
         except psycopg.DataError as error:
-            # Postgres refuses the reply itself. Without this the turn would fail on every worker in turn.
+            # Postgres refuses the reply itself. Without this, the settle would fail on one worker after another.
             log.warning("settle.refused", turn_id=str(turn.id), sqlstate=error.sqlstate)
             failed = Failed("unstorable_reply", f"Postgres refused the reply ({error.sqlstate})", may_heal=False)
             instead = self.decide(turn, failed, 0.0)

@@ -1,7 +1,7 @@
-"""The log lines of a turn's end: retries are INFO, and a turn that finally fails is one ERROR line (G26).
+"""The log lines at a turn's end: a retry is an INFO line, and a turn that finally fails is one ERROR line (G26).
 
-The alarm of the operators watches that line, so it is written in one place and once per failure. On a queue that halts, a
-second one says that the session waits for a person (G9).
+The operators' alarm counts the ERROR line, so it is written in one place and once per failure. On a queue that halts, a second
+ERROR line says that the session waits for an operator (G9).
 """
 
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ log = structlog.get_logger("turnstile.turn")
 def report_settled(
     turn: ClaimedTurn, status: TurnStatus, settlement: Settlement, seconds: float, *, halts: bool
 ) -> None:
-    """A claim ended; called where the turn's ids are bound to the log lines. `status` is what was committed, which a cancel may
-    have changed from what was asked for.
+    """Logs the end of a claim. Call it while the turn's ids are bound to the log lines.
 
-    `halts`: the queue is one where a FAILED turn halts its session.
+    `status`: the committed status; a cancel may have made it different from the settlement's. `halts`: on this queue a FAILED
+    turn halts its session.
     """
     fields: dict[str, Any] = {"fence": turn.fence, "seconds": round(seconds, 3)}
     if status is TurnStatus.FAILED:
@@ -40,9 +40,9 @@ def report_settled(
 
 
 def report_takeover(turn: ClaimedTurn) -> None:
-    """A turn was claimed. Says so if another worker was lost with it."""
+    """Logs the claim of a turn that another worker has lost; logs nothing for other turns."""
     if turn.lost_worker is not None:
-        # The ids that are bound to the line are those of the message, which may name another turn of the session.
+        # The bound ids are those of the message, which may name another turn of the session.
         log.warning(
             "turn.taken_over",
             lost_worker=turn.lost_worker,
@@ -55,7 +55,7 @@ def report_takeover(turn: ClaimedTurn) -> None:
 
 
 def report_ended(ended: EndedAtClaim, *, halts: bool) -> None:
-    """A turn was ended at its claim: its worker was lost once too often, or it had been cancelled."""
+    """Logs a turn that its claim has ended: it has crashed too many workers, or it was cancelled."""
     ids: dict[str, Any] = {
         "turn_id": str(ended.turn_id),
         "session_id": ended.session_id,

@@ -1,4 +1,4 @@
-"""The tables as they are first released. Each file of the folder `0001_initial` is one area of the schema."""
+"""The tables of the first release. Each file of the folder `0001_initial` is one area of the schema."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from alembic import op
 revision = "0001"
 down_revision = None
 
-# Triggers and functions name tables of the files before theirs.
+# The order matters: triggers and functions name tables of earlier files.
 AREAS = (
     "turns", "turn_status", "messages", "attempts", "submissions", "webhooks", "memory", "operations", "archive", "sequences",
 )  # fmt: skip

@@ -1,1 +1,1 @@
-"""The commands of `turnstile`, a file each."""
+"""The commands of `turnstile`, one file each."""

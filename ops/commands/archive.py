@@ -1,4 +1,4 @@
-"""`turnstile archive`: asks first, reports its progress, then what it has moved."""
+"""`turnstile archive`: asks for confirmation, reports progress, then the result."""
 
 import re
 import time
@@ -24,7 +24,7 @@ _REPORT_EVERY_SECONDS = 10.0
 
 
 def parse_age(text: str | float) -> float:
-    """Seconds: `90d`, `12w` or `36h`."""
+    """Parses an age such as `90d`, `12w` or `36h` to seconds."""
     found = _AGE.fullmatch(str(text).strip().lower())
     seconds = int(found[1]) * _UNITS[found[2]] if found else 0
     if not 0 < seconds <= _LONGEST_SECONDS:
@@ -75,7 +75,7 @@ def archive(
         )
     cutoff = run(_read_cutoff(settings, older_than))
     if not dry_run:
-        # Between two loops: inside one, Ctrl-C would only cancel a task that waits for the keyboard.
+        # Outside of any event loop: inside one, Ctrl-C would only cancel the task that waits for the keyboard.
         confirm(_question(cutoff, failed=failed), yes=yes)
     moved = run(_archive(settings, cutoff, failed=failed, batch=batch, pause_seconds=pause, dry_run=dry_run))
     document = {
@@ -119,7 +119,7 @@ async def _archive(
         try:
             async for step in steps:
                 total += step
-                # A run may take hours, on a terminal or in a log.
+                # A run may take hours.
                 if time.monotonic() - reported_at >= _REPORT_EVERY_SECONDS:
                     reported_at = time.monotonic()
                     say(f"{total.turns} turns of {total.sessions} sessions {verb}")

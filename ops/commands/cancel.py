@@ -1,4 +1,4 @@
-"""`turnstile cancel`: a waiting turn at once, a running one by request (G15); with --session, all that is open in it."""
+"""`turnstile cancel`: a waiting turn at once, a running one by request (G15); with --session, all its open turns."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
@@ -73,7 +73,7 @@ async def _cancel(settings: "Settings", turn_id: UUID) -> "CanceledTurn":
 
     canceled: CanceledTurn | None = None
     async with operator_database(settings) as database:
-        # Of several tenants that have chosen this id, only the first can have a turn that is still to be cancelled.
+        # If several tenants use this id, only the first can have an open turn.
         tenants = await find_tenants(database, turn_id)
         if tenants:
             canceled = await cancel_turn(database, tenants[0], turn_id, CancelReason.USER)

@@ -1,4 +1,4 @@
-"""`turnstile dlq`: the dead letters. The table says which turns they are, the queue only how many messages there are."""
+"""`turnstile dlq`: the dead letters. The turns come from the table; the queue gives only the number of messages."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -99,7 +99,7 @@ async def _look(
                     if peek:
                         letters += await _peek(database, queues, name, limit, show_text=show_text)
                 except (QueueUnavailableError, UnknownQueueError) as error:
-                    # The list comes from the table and is whole without SQS.
+                    # The list comes from the table and is complete without SQS.
                     counts.setdefault(name, None)
                     say(f"the messages of {name} are not shown: {error}")
     finally:
@@ -134,7 +134,7 @@ async def _peek(database: "Database", queues: Any, queue: str, limit: int, *, sh
                     {
                         "queue": queue,
                         "message_id": message.message_id,
-                        # Its row is FAILED all the same, but nobody of us sent this message here.
+                        # The row may be FAILED, but SQS and no Turnstile process moved this message here.
                         "kind": "moved_by_sqs" if message.moved_by_sqs and letter.wake_up else verdict.value,
                         "turn_id": letter.wake_up.turn_id if letter.wake_up else None,
                         "generation": message.dead_letter_generation,
@@ -208,5 +208,5 @@ def _print_failed(failed: "Sequence[FailedTurn]") -> None:
 
 
 def count_in_words(count: int | None) -> str:
-    """How many messages wait there, by what SQS says."""
+    """The number of messages as text; `count` is None if SQS is unreachable."""
     return "unknown, SQS is away" if count is None else f"about {count} message{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""`turnstile doctor`: looks, says what it found, and asks before it repairs."""
+"""`turnstile doctor`: checks the system, prints the findings, and asks for confirmation before a repair."""
 
 from typing import Annotated
 
@@ -43,7 +43,7 @@ def doctor(
         if not as_json and not yes:
             for line in as_lines(findings):
                 say(line)
-        # Between the two event loops: inside one, Ctrl-C would only cancel a task that waits for the keyboard.
+        # Outside of any event loop: inside one, Ctrl-C would only cancel the task that waits for the keyboard.
         confirm(f"Repair ({', '.join(f'{remedy} {many}' for remedy, many in planned.items())})?", yes=yes)
         findings, failures = run(repair(settings, findings))
         for failure in failures:

@@ -1,4 +1,4 @@
-"""`turnstile retry` and `turnstile skip`: the two ways on for a session that a FAILED turn has halted (G9)."""
+"""`turnstile retry` and `turnstile skip`: two ways to resume a session that a FAILED turn has halted (G9)."""
 
 import secrets
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,11 +46,11 @@ def _let_go_on(turn_id: UUID, way: "WayOn", *, dry_run: bool, yes: bool, as_json
     if way is WayOn.RETRY and (reason := why_not_again(halt)):
         raise CommandError(f"{halt.id} {reason}; nothing was changed")
     if way is WayOn.RETRY:
-        # Before the question: its new budgets are the queue's. A skip works whatever became of the queue.
+        # Checked before the confirmation: a retry takes its new budgets from the queue. A skip does not need the queue.
         settings.find_queue(halt.queue)
     resumed = None
     if not dry_run:
-        # Between two loops: inside one, Ctrl-C would only cancel a task that waits for the keyboard.
+        # Outside of any event loop: inside one, Ctrl-C would only cancel the task that waits for the keyboard.
         confirm(_question(halt, way), yes=yes)
         resumed = run(_resume(settings, halt, way))
     document = as_document(halt, way, resumed)
@@ -95,7 +95,7 @@ async def _resume(settings: "Settings", halt: "Halt", way: "WayOn") -> "Resumed"
 
 
 def as_document(halt: "Halt", way: "WayOn", resumed: "Resumed | None") -> dict[str, Any]:
-    """What programs read. The same keys with and without --dry-run; `woken` is the turn that the session goes on with."""
+    """The JSON document. The same keys with and without --dry-run; `woken` is the turn with which the session resumes."""
     return {
         "dry_run": resumed is None,
         "action": way,
@@ -111,7 +111,7 @@ def as_document(halt: "Halt", way: "WayOn", resumed: "Resumed | None") -> dict[s
 
 
 def why_not_again(halt: "Halt") -> str | None:
-    """Why a FAILED turn may not run again, by any command; None if it may."""
+    """Why no command may run a FAILED turn again; None if it may run."""
     if halt.replaced:
         return "is FAILED, and its parent has started it anew since (see turnstile trace): run again, it would be done twice"
     if halt.compensated:
@@ -122,7 +122,7 @@ def why_not_again(halt: "Halt") -> str | None:
 
 
 async def find_archived(database: "Database", turn_id: UUID) -> str | None:
-    """What is said of a turn that the table has no more, to whoever wants it to run; None if the archive does not have it."""
+    """The error text for an archived turn, which can't run again; None if the archive does not have the turn."""
     from turnstile.queries.operator_turns import read_turn_of_any
 
     turn = await read_turn_of_any(database, turn_id)

@@ -1,4 +1,4 @@
-"""`turnstile migrate`: the tables, brought to the version that this program knows."""
+"""`turnstile migrate`: migrates the tables to the version of this program."""
 
 from typing import Annotated
 

@@ -1,7 +1,7 @@
-"""The declared queues, made where they are missing: for the local stack, tests and tries. Production has Terraform.
+"""Creates missing declared queues, for the local stack, tests and experiments. Production uses Terraform.
 
-Each queue gets a dead-letter queue of its own (G27). Dead letters are sent there by us, explicitly; the RedrivePolicy
-is only the backstop for messages that no worker ever came to terms with.
+Each queue has its own dead-letter queue (G27). Turnstile sends dead letters there explicitly; the RedrivePolicy is only a
+backstop for messages that no worker can process.
 """
 
 import json
@@ -26,7 +26,7 @@ commands = typer.Typer(help="The declared SQS queues.", no_args_is_help=True)
 
 @dataclass(frozen=True, slots=True)
 class DeclaredQueue:
-    """A queue of the settings as it stands in SQS."""
+    """A declared queue in SQS."""
 
     name: str
     url: str
@@ -34,9 +34,9 @@ class DeclaredQueue:
 
 
 def create_declared(settings: "Settings") -> list[DeclaredQueue]:
-    """Makes what is missing; what is there stays as it is. Raises QueueUnavailableError, RegionMissingError.
+    """Creates missing queues and leaves existing ones unchanged. Raises QueueUnavailableError, RegionMissingError.
 
-    A queue that is declared by its URL belongs to somebody else and is left to him.
+    A queue that is declared by its URL has another owner and is never created.
     """
     import boto3
     from botocore.config import Config
@@ -80,7 +80,7 @@ def _create(client: Any, name: str, attributes: dict[str, str]) -> str:
     try:
         answer = client.create_queue(QueueName=name, Attributes=attributes)
     except ClientError as error:
-        # With other attributes than ours: somebody has tuned it, and that is not ours to undo.
+        # The queue exists with other attributes: an operator has changed them, so they stay.
         if not error.response["Error"]["Code"].endswith(_EXISTS):
             raise
         answer = client.get_queue_url(QueueName=name)
@@ -89,7 +89,7 @@ def _create(client: Any, name: str, attributes: dict[str, str]) -> str:
 
 @commands.callback()
 def _group() -> None:
-    # Without a callback Typer would make a group of one command into that command.
+    # Without a callback, Typer would replace a group of one command with that command.
     """The declared SQS queues."""
 
 

@@ -1,4 +1,4 @@
-"""`turnstile redrive`: asks first, shows how far it is, says what it did."""
+"""`turnstile redrive`: asks for confirmation, shows progress, prints the result."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def parse_rate(text: str | float) -> float:
-    """Turns a second: `5`, `0.5` or `5/s`."""
+    """Parses a rate such as `5`, `0.5` or `5/s` to turns a second."""
     try:
         rate = float(str(text).removesuffix("/s"))
     except ValueError:
@@ -57,7 +57,7 @@ def redrive(
     result = None
     if not dry_run:
         if survey.candidates:
-            # Between the two loops: inside one, Ctrl-C would only cancel a task that waits for the keyboard.
+            # Outside of any event loop: inside one, Ctrl-C would only cancel the task that waits for the keyboard.
             confirm(_question(survey), yes=yes)
         result = run(_redrive(settings, wanted, survey, rate))
     document = as_document(survey, result)
@@ -129,7 +129,7 @@ async def _report_others(database: "Database", named: Sequence[UUID], survey: "S
 
 
 def as_document(survey: "Survey", result: "RedriveResult | None") -> dict[str, Any]:
-    """What programs read. The same keys with and without --dry-run; `turn_ids` are those that were put back."""
+    """The JSON document. The same keys with and without --dry-run; `turn_ids` are the revived turns, or the matching ones."""
     from turnstile.ops.dead_letters.redrive import RedriveResult
 
     done = RedriveResult() if result is None else result

@@ -1,4 +1,4 @@
-"""`turnstile api`, `worker` and `relay`: the processes that stay. Each imports only what it runs."""
+"""`turnstile api`, `worker` and `relay`: the long-running processes. Each imports only its own code."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`turnstile submit`: one turn over HTTP, or one or many with the database's credentials."""
+"""`turnstile submit`: one turn over HTTP, or one or many with database credentials."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class _Submitted:
     document: dict[str, Any]
     read: Callable[[float], Awaitable[dict[str, Any]]]
-    """The turn, once it has ended or after so many seconds at most."""
+    """Returns the turn. May wait up to the given seconds for its end."""
 
 
 def submit(
@@ -119,7 +119,7 @@ def submit(
         "on_busy": None if on_busy is OnBusy.ENQUEUE else on_busy.value,
     }
     body = _clean({name: value for name, value in body.items() if value is not None})
-    # Before anything is sent: HTTP has no way to say what a header or a path may not hold.
+    # Checked before the request: invalid characters in a header or a path would give an unclear HTTP error.
     check_session(session)
     if idempotency_key is not None:
         check_key(idempotency_key)
@@ -135,7 +135,7 @@ def submit(
 
 
 def _refuse_for_a_file(on_busy: OnBusy, **given: object) -> None:
-    # Left out without a word, a batch that was meant for the night would run at once.
+    # Refused, not ignored: otherwise a batch that was scheduled for the night would run at once.
     named = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
     if named:
         raise typer.BadParameter(f"{', '.join(named)}: with --file each line says so for itself, or not at all")
@@ -189,7 +189,7 @@ async def _over_http(
 ) -> "AsyncIterator[_Submitted]":
     from turnstile.ops.commands.submit_http import open_api
 
-    # A turn id chosen by the person is what a repeat is known by; a key of ours would make the repeat another request.
+    # A chosen turn id identifies a repeat. A random key would make the repeat another request.
     key = key or (f"turn-{body['turn_id']}" if "turn_id" in body else uuid.uuid4().hex)
     async with open_api(settings) as api:
         accepted, replayed = await api.submit(session, body, key)
@@ -225,7 +225,7 @@ async def _directly(
 
 
 def _clean(body: dict[str, Any]) -> dict[str, Any]:
-    # The same reader as the API's: what it refuses, Postgres would refuse later and less clearly.
+    # The same parser as in the API: Postgres would refuse bad input later and with a less clear error.
     from turnstile.producer.http.strict_json import NotJsonError, RefusedJsonError, parse
 
     try:

@@ -1,7 +1,7 @@
-"""Submitting without the API, for batch jobs that hold the database's credentials (G34).
+"""Submits without the API, for batch jobs with database credentials (G34).
 
-The same rules and the same fingerprints as over HTTP, so that a repeat is recognised whichever way it comes. Batches go
-one after the other: the turns of a session stand in the order in which they were given.
+It has the same rules and fingerprints as the API, so both recognise a repeat of the same request. Batches run one after the
+other, so the turns of a session keep their order.
 """
 
 import secrets
@@ -34,13 +34,13 @@ BATCH = 100
 
 @dataclass(slots=True, kw_only=True)
 class DirectResult:
-    """What became of the submissions."""
+    """The results of the submissions."""
 
     turn_ids: list[UUID] = field(default_factory=list)
     replayed: int = 0
-    """Found to have been submitted before, by their idempotency keys or turn ids."""
+    """Turns that had been submitted before, found by idempotency key or turn id."""
     unsent: int = 0
-    """Recorded, but SQS did not take the wake-up: the relay sends it by `send_at`."""
+    """Recorded turns whose wake-up SQS did not accept: the relay sends it at `send_at`."""
     refused: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -49,9 +49,8 @@ def read_lines(
 ) -> list[Submission]:
     """The submissions of a file of JSON lines: the API's body plus `session_id` and `idempotency_key`.
 
-    With `key_prefix`, a line without a key of its own gets one from its number, so that the whole file may be given
-    again. `queue` is that of the lines that name none. Raises CommandError that names the first bad line; nothing has
-    been submitted then.
+    With `key_prefix`, a line without its own key gets one from its line number, so the whole file may be submitted again. `queue`
+    is the default for lines without a queue. Raises CommandError with the first bad line, before anything is submitted.
     """
     submissions = []
     for number, line in enumerate(lines, start=1):
@@ -97,7 +96,7 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
     except UnknownQueueError as error:
         raise CommandError(str(error), ExitCode.NOT_FOUND) from error
     if submission.on_busy is not OnBusy.ENQUEUE:
-        # A batch job's lines stand in the order in which they were given: none of them is to look at the others.
+        # The lines of a batch job run in the given order, so a line must not act on the others.
         raise CommandError("on_busy is for clients of the API; --direct always enqueues", ExitCode.USAGE)
     return submission
 
@@ -105,7 +104,7 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
 async def submit_all(
     submitting: Submitting, submissions: Sequence[Submission], *, report: Report = lambda done, total: None
 ) -> DirectResult:
-    """Submits batch after batch. Raises DatabaseUnavailableError; what was committed before stays committed."""
+    """Submits batch after batch. Raises DatabaseUnavailableError; earlier batches stay committed."""
     result = DirectResult()
     for start in range(0, len(submissions), BATCH):
         batch = submissions[start : start + BATCH]
@@ -129,5 +128,5 @@ async def _commit(submitting: Submitting, batch: Sequence[Submission]) -> Sequen
     except (psycopg.DataError, psycopg.IntegrityError):
         if len(batch) == 1:
             raise
-    # One by one and in order, so that a bad one fails alone.
+    # One by one and in order, so that a bad submission fails alone.
     return [answer for one in batch for answer in await _commit(submitting, [one])]

@@ -1,4 +1,4 @@
-"""Submitting and asking over HTTP, as any client of the API does it."""
+"""Submits and reads turns over HTTP, as any client of the API does."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -16,14 +16,14 @@ from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 
 TIMEOUT_SECONDS = 30.0
 LONGEST_WAIT_SECONDS = 20.0
-"""What a read asks the API to wait: less than its own time-out, and than the usual proxy's."""
+"""Longest wait in one read: below TIMEOUT_SECONDS and below the timeout of common proxies."""
 
 ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API answered. `replayed`: as to an earlier, equal request."""
+    """A response of the API. `replayed`: the response to an earlier, equal request."""
 
     status: int
     body: bytes
@@ -32,7 +32,7 @@ class Answer:
 
 @asynccontextmanager
 async def open_api(settings: Settings) -> AsyncIterator["ApiClient"]:
-    """A client of the API at `settings.api_url`. Raises CommandError if that is no URL."""
+    """A client of the API at `settings.api_url`. Raises CommandError if that is not a URL."""
     url = settings.api_url.rstrip("/")
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, proxy=_find_proxy(url)) as session:
@@ -40,7 +40,7 @@ async def open_api(settings: Settings) -> AsyncIterator["ApiClient"]:
 
 
 class ApiClient:
-    """Calls of the API. Problems become CommandErrors with the code that fits."""
+    """Calls the API. Raises CommandError, with an exit code for the problem."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, api_key: str | None) -> None:
         self._session = session
@@ -48,9 +48,9 @@ class ApiClient:
         self._key = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
     async def submit(self, session_id: str, body: dict[str, Any], idempotency_key: str) -> tuple[dict[str, Any], bool]:
-        """Submits a turn; the answer, and whether it is that of an earlier, equal request.
+        """Submits a turn. Returns the response, and whether it is that of an earlier, equal request.
 
-        The key makes it safe to ask again when the connection broke before the answer came.
+        Retries if the connection breaks before the response; the key makes this safe.
         """
         path = f"/v1/sessions/{quote(session_id, safe='')}/turns"
         attempts = 0
@@ -65,7 +65,7 @@ class ApiClient:
         return read_answer(answer, self._url, keyed=bool(self._key)), answer.replayed
 
     async def read(self, turn_id: str, *, wait_seconds: float = 0.0) -> dict[str, Any]:
-        """The turn as it is now; or once it has ended, if that is within `wait_seconds`."""
+        """The turn. Returns when it has ended, at the latest after `wait_seconds`, at most LONGEST_WAIT_SECONDS."""
         wait = {"wait": min(wait_seconds, LONGEST_WAIT_SECONDS)} if wait_seconds else {}
         try:
             answer = await self._ask("GET", f"/v1/turns/{turn_id}", {}, params=wait)
@@ -85,7 +85,7 @@ class ApiClient:
 
 
 def read_answer(answer: Answer, url: str, *, keyed: bool) -> dict[str, Any]:
-    """The document of a success. Raises CommandError. `keyed`: whether the request had a key."""
+    """The JSON document of a successful response. Raises CommandError. `keyed`: whether the request had an API key."""
     try:
         document = json.loads(answer.body)
     except ValueError:
@@ -99,14 +99,14 @@ def read_answer(answer: Answer, url: str, *, keyed: bool) -> dict[str, Any]:
         missing = f"the API wants a key, and TURNSTILE_API_KEY is not set: {SET_BY_LOCAL_ENV}"
         raise CommandError(f"401: {refused if keyed else missing}", ExitCode.USAGE)
     detail = document.get("detail") or document.get("title") or "refused"
-    # Two things are answered with 422; one of them is a queue that is not there.
+    # 422 has several causes; an unknown queue has its own exit code.
     unknown_queue = str(document.get("type")).endswith("unknown-queue")
     code = ExitCode.NOT_FOUND if unknown_queue else _code(answer.status)
     raise CommandError(f"{answer.status}: {detail}", code)
 
 
 def _find_proxy(url: str) -> str | None:
-    # Not aiohttp's `trust_env`: that also takes a login out of .netrc, and refuses it beside the API's key.
+    # Not aiohttp's `trust_env`: it also reads a login from .netrc, and refuses that together with the API key.
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -114,7 +114,7 @@ def _find_proxy(url: str) -> str | None:
         host = None
     if not host:
         raise CommandError(f"TURNSTILE_API_URL: {url!r} is no URL", ExitCode.USAGE)
-    # A proxy of the environment cannot reach this machine's own loopback.
+    # A configured proxy can't reach the loopback of this machine.
     if host in LOCAL_HOSTS or proxy_bypass(host):
         return None
     proxies = getproxies()

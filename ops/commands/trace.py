@@ -1,4 +1,4 @@
-"""`turnstile trace`: the turns of one trace as a tree, found by the trace's id or by any turn of it."""
+"""`turnstile trace`: the turns of one trace as a tree, found by the trace id or by any of its turns."""
 
 import re
 from dataclasses import asdict
@@ -63,7 +63,7 @@ def trace(
 
 
 def _status(span: "Span") -> str:
-    """With what it waits for, if it does."""
+    """The status, with the join that the turn waits for, if any."""
     return span.status if span.joining is None else f"{span.status}, joins {span.join_policy} of {len(span.joining)}"
 
 
@@ -72,7 +72,7 @@ async def _read(settings: "Settings", which: str) -> "tuple[str, list[Span]]":
     from turnstile.queries.trace_tree import find_trace, read_trace
 
     async with operator_database(settings) as database:
-        # A UUID without its hyphens is 32 hex digits too; turn ids are written with them.
+        # 32 hex digits are a trace id: a turn id has hyphens.
         trace_id = which if _TRACE_ID.fullmatch(which) else await find_trace(database, _turn_id(which))
         spans = await read_trace(database, trace_id) if trace_id else []
     if not trace_id or not spans:

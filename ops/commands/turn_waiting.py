@@ -1,4 +1,4 @@
-"""Waiting for a turn to end, by asking again and again, a little less often each time."""
+"""Waits for a turn to end by polling with growing pauses."""
 
 import asyncio
 import json
@@ -19,10 +19,9 @@ Document = dict[str, Any]
 
 
 async def wait_until_ended(read: Callable[[float], Awaitable[Document]], seconds: float) -> Document:
-    """The turn as `read` shows it once it has ended, or when time is up. `read` is told for how long it may wait itself.
+    """The turn, from `read`, once it has ended or the time is up. The argument of `read` is the longest wait in seconds.
 
-    A service that is away in between is asked again; the turn goes on without it. Raises the last CommandError if it
-    was never there.
+    Retries while a service is unavailable. Raises the last CommandError if no read succeeded.
     """
     deadline = time.monotonic() + seconds
     pause = FIRST_PAUSE_SECONDS
@@ -40,7 +39,7 @@ async def wait_until_ended(read: Callable[[float], Awaitable[Document]], seconds
 
 
 def report_ended(turn_id: UUID | str, turn: Document, *, as_json: bool) -> ExitCode:
-    """Prints the reply, or says what became of the turn; the exit code for it."""
+    """Prints the reply or the status of the turn, and returns the exit code."""
     status = TurnStatus(turn["status"])
     if as_json:
         print_json(turn)

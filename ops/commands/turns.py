@@ -1,4 +1,4 @@
-"""`turnstile list` and `turnstile status`: the operator's look at the status table, across all tenants."""
+"""`turnstile list` and `turnstile status`: operator queries on the status table, across all tenants."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +31,7 @@ PAGE = 500
 
 
 def parse_status(text: str) -> "TurnStatus":
-    """A status as people write it: any case, and `cancelled` for what is CANCELED here."""
+    """Parses a status in any case; also accepts the spelling `cancelled`."""
     from turnstile.turn.status import TurnStatus
 
     name = text.strip().upper()
@@ -133,7 +133,7 @@ def show_turn(
 
 
 def print_attempts(attempts: "list[Attempt]") -> None:
-    """The attempts as a table, if there were any."""
+    """Prints the attempts as a table; prints nothing if there are none."""
     if not attempts:
         return
     typer.echo()
@@ -157,7 +157,7 @@ def print_attempts(attempts: "list[Attempt]") -> None:
 
 
 def print_said(said: "list[Said]") -> None:
-    """What was said, message by message."""
+    """Prints the messages."""
     import json
 
     for message in said:
@@ -167,7 +167,7 @@ def print_said(said: "list[Said]") -> None:
 
 
 def as_document(turn: "TurnRecord") -> dict[str, Any]:
-    """The row as JSON, without what was said: that is asked for by name."""
+    """The row for JSON, without input and output, which need --show-text."""
     return {name: value for name, value in asdict(turn).items() if name not in {"inputs", "output"}}
 
 

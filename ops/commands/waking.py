@@ -1,4 +1,4 @@
-"""The wake-up that a command sends for a session that it lets go on. Imports no driver before there is something to send."""
+"""Sends a wake-up after a command has resumed a session. Imports no driver unless there is a wake-up to send."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 async def wake(settings: "Settings", woken: "tuple[str, OutgoingMessage] | None", *, whom: str) -> None:
-    """Sends it, if there is one. Where SQS is away the relay does, and the person is told so: it wakes `whom`."""
+    """Sends the wake-up, if there is one. If SQS is unreachable, prints that the relay wakes `whom`."""
     if woken is None:
         return
     from turnstile.errors import QueueUnavailableError, UnknownQueueError

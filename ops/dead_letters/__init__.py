@@ -1,1 +1,1 @@
-"""Dead letters: the pass over their queue, and the redrive."""
+"""Dead letters: the pass over a dead-letter queue, and the redrive."""

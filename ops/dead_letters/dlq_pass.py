@@ -1,8 +1,8 @@
-"""One pass over a dead-letter queue: each message is seen once, and what is not deleted is given back at the end.
+"""One pass over a dead-letter queue: sees each message once, and makes the remaining messages visible again at the end.
 
-What has been seen is kept invisible meanwhile, so that the queue brings the next ones. A pass that is killed leaves them
-to their visibility timeout. On a FIFO queue a kept message holds back the later ones of its session: those are seen by
-the next pass, once the kept one is gone.
+Seen messages stay invisible during the pass, so that SQS returns the next ones. If the pass is killed, they become visible again
+after their visibility timeout. On a FIFO queue, an invisible message blocks the later messages of its session: a later pass sees
+them, once the first message is deleted.
 """
 
 import contextlib
@@ -14,13 +14,14 @@ from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
 
 FRUITLESS_RECEIVES = 3
-"""SQS asks only some of its servers in a short poll: one empty answer is not an empty queue."""
+"""Receives without a new message before the queue counts as empty. A short poll asks only some SQS servers, so one empty
+response does not prove an empty queue."""
 
 SLACK = 100
 
 
 class DeadLetterPass:
-    """Use as a context manager; leaving it gives everything back."""
+    """Use as a context manager: its exit makes all messages that were not deleted visible again."""
 
     def __init__(self, queues: MessageQueues, queue: str) -> None:
         self._queues = queues
@@ -28,27 +29,27 @@ class DeadLetterPass:
         self._kept: dict[str, ReceivedMessage] = {}
         self._deleted: set[str] = set()
         self.expected = 0
-        """About how many messages there were at the start."""
+        """Approximate number of messages at the start."""
 
     async def __aenter__(self) -> Self:
         self.expected = await self._queues.count(self._queue, dead=True)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        # Best effort, also after an outage: their visibility timeout brings them back otherwise.
+        # Best effort: otherwise the messages become visible again after their visibility timeout.
         with contextlib.suppress(QueueUnavailableError):
             await self._queues.give_back(self._queue, list(self._kept.values()), dead=True)
 
     async def batches(self, most: int | None = None) -> AsyncIterator[list[ReceivedMessage]]:
-        """Messages that this pass has not seen yet, until the queue brings no more, or `most` have been seen."""
-        # A bound, because dead letters may come in faster than they are looked at.
+        """Yields new messages in batches, until SQS returns no more or the pass has seen `most`."""
+        # A limit, because dead letters may arrive faster than the pass reads them.
         bound = 2 * self.expected + SLACK if most is None else most
         fruitless = 0
         while fruitless < FRUITLESS_RECEIVES and (left := bound - len(self._kept) - len(self._deleted)) > 0:
             received = await self._queues.receive(self._queue, min(BATCH, left), dead=True)
             again = [message for message in received if message.message_id in self._deleted]
             fresh = [message for message in received if message.message_id not in self._kept.keys() | self._deleted]
-            # The latest receipt handle is the one by which SQS gives it back.
+            # SQS accepts only the latest receipt handle.
             self._kept |= {message.message_id: message for message in received if message not in again}
             if again:
                 await self.delete(again)
@@ -57,10 +58,10 @@ class DeadLetterPass:
                 yield fresh
 
     async def delete(self, messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
-        """Deletes messages of this pass for good; returns those that went. The others are given back at the end."""
+        """Deletes messages; returns those that SQS deleted. The others become visible again at the end."""
         if not messages:
             return []
-        # Until they are gone: the latest receipt handle of one that came again is known nowhere else.
+        # Kept until deleted: the latest receipt handle of a redelivered message is stored only here.
         self._kept |= {message.message_id: message for message in messages}
         gone = await self._queues.delete(self._queue, messages, dead=True)
         for message in gone:

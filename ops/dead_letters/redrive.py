@@ -1,8 +1,8 @@
-"""Redrive: dead-lettered turns go back to work (G28). The steps, without any command line around them.
+"""Redrive: makes dead-lettered turns PENDING again (G28). The steps, independent of the command line.
 
-Revive (the row decides, by compare-and-set), then send, then sweep the dead letters. A cut anywhere is repaired by what
-stands in the rows: a turn that was revived and not sent has its `send_at`, a dead letter that was not swept is swept by
-the next redrive. So it can be killed at any point and run again, and two at once put each turn back once.
+A redrive revives the rows (by compare-and-set), sends the wake-ups, then sweeps the dead letters. It may be killed at any point
+and run again: a revived turn without a sent wake-up has its `send_at`, and the next redrive sweeps remaining dead letters. Two
+concurrent redrives revive each turn once.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ from turnstile.turn.identifiers import start_trace
 
 PAGE = 500
 BATCH = 50
-"""Turns per statement: their sessions' rows are locked while it runs."""
+"""Turns per statement. Small, because the statement locks the rows of their sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A FAILED turn as it was found. It is revived only if it is still FAILED in this generation."""
+    """A FAILED turn. The redrive revives it only if it is still FAILED in this generation."""
 
     id: UUID
     generation: int
@@ -47,7 +47,7 @@ class Candidate:
 
 @dataclass(slots=True, kw_only=True)
 class Survey:
-    """What a redrive would put back to work."""
+    """The turns that a redrive would revive."""
 
     candidates: list[Candidate] = field(default_factory=list)
     by_error_class: Counter[str] = field(default_factory=Counter)
@@ -57,30 +57,30 @@ class Survey:
 
 @dataclass(slots=True, kw_only=True)
 class RedriveResult:
-    """What a redrive did."""
+    """The counts of a redrive."""
 
     redrive_id: int | None = None
     revived: list[UUID] = field(default_factory=list)
     moved_on: int = 0
-    """Not FAILED any more when their turn came: another redrive was quicker."""
+    """Turns that were no longer FAILED: another redrive was faster."""
     compensated: int = 0
-    """Left alone: their compensation has not ended yet, or is redriven with them; or they are compensations, and their turn has
-    gone back to work. They stay dead letters."""
+    """Turns left alone because their compensation has not ended or is redriven with them, and compensations whose turn was
+    revived. They stay dead letters."""
     sent: int = 0
     unsent: int = 0
-    """Revived, but SQS did not take the wake-up: the relay sends it by `send_at`."""
+    """Revived turns whose wake-up SQS did not accept: the relay sends it at `send_at`."""
     undeclared: Counter[str] = field(default_factory=Counter)
-    """Left alone, by queue: these settings do not declare it, or SQS does not have it."""
+    """Turns left alone because the settings do not declare their queue; counts by queue."""
     letters: Counter[str] = field(default_factory=Counter)
-    """What was found on the dead-letter queues, by verdict."""
+    """Messages on the dead-letter queues, by verdict."""
     swept: int = 0
     unswept: int = 0
-    """Litter that SQS did not delete, and that was given back: the next redrive sweeps it."""
+    """Obsolete messages that SQS did not delete: the next redrive sweeps them."""
     unswept_queues: list[str] = field(default_factory=list)
 
 
 async def find_candidates(database: Database, wanted: FailedFilter, *, limit: int | None = None) -> Survey:
-    """Finds what matches, oldest first, at most `limit`; changes nothing."""
+    """Finds matching turns, oldest first, at most `limit`. Changes nothing."""
     found = Survey()
     after: UUID | None = None
     while (room := PAGE if limit is None else min(PAGE, limit - len(found.candidates))) > 0:
@@ -97,7 +97,7 @@ async def find_candidates(database: Database, wanted: FailedFilter, *, limit: in
 
 
 class Redrive:
-    """One redrive. `requested_by` goes on record."""
+    """One redrive. `requested_by` is recorded."""
 
     def __init__(
         self, database: Database, queues: MessageQueues, settings: Settings, *, requested_by: str | None = None
@@ -116,9 +116,9 @@ class Redrive:
         report: Report = lambda done, total: None,
         report_sweep: Report = lambda done, total: None,
     ) -> RedriveResult:
-        """Revives and sends what the survey found, at most `rate` turns a second, then sweeps.
+        """Revives the turns of the survey and sends their wake-ups, at most `rate` turns a second, then sweeps.
 
-        Raises DatabaseUnavailableError, and goes on without SQS.
+        Raises DatabaseUnavailableError. Continues without SQS.
         """
         result = RedriveResult()
         candidates = self._declared(survey.candidates, result)
@@ -142,7 +142,8 @@ class Redrive:
         rate: float | None,
         report: Report,
     ) -> None:
-        # In whichever portions: a turn waits for its compensation, and once it had gone first there would be none any more.
+        # Compensations first: a turn is left alone while its compensation is open. If the turn were revived first, the
+        # compensation could never run.
         candidates = sorted(candidates, key=lambda candidate: candidate.kind != "compensation")
         started = time.monotonic()
         size = BATCH if rate is None else max(1, min(BATCH, math.ceil(rate)))
@@ -157,8 +158,8 @@ class Redrive:
             report(start + len(batch), len(candidates))
 
     async def revive(self, batch: Sequence[Candidate], result: RedriveResult) -> list[Revived]:
-        """Puts a batch back to PENDING, under new traces; returns those that this redrive won."""
-        # Asked first: between the commit of a revive and its record nothing more should come.
+        """Makes a batch PENDING, with new traces. Returns the turns that this redrive revived, not those of a concurrent one."""
+        # Read before the revive: nothing should delay the record after its commit.
         compensated = await find_compensated(self._database, [candidate.id for candidate in batch])
         revived = await revive(
             self._database,
@@ -174,7 +175,7 @@ class Redrive:
         return revived
 
     async def send(self, revived: Sequence[Revived], result: RedriveResult) -> None:
-        """Sends their wake-ups. What SQS does not take now, the relay sends."""
+        """Sends the wake-ups. The relay sends those that SQS does not accept now."""
         for queue, group in groupby(sorted(revived, key=lambda one: one.queue), key=lambda one: one.queue):
             messages = [one.message for one in group]
             try:
@@ -187,7 +188,7 @@ class Redrive:
     async def sweep(
         self, wanted: FailedFilter, result: RedriveResult, *, report: Report = lambda done, total: None
     ) -> None:
-        """Sweeps the dead-letter queues: that of `wanted.queue`, or all that are declared."""
+        """Sweeps the dead-letter queue of `wanted.queue`, or those of all declared queues."""
         names = [wanted.queue] if wanted.queue is not None else list(self._settings.queues_by_name)
         for queue in names:
             try:
@@ -206,11 +207,11 @@ class Redrive:
 
 
 def whoever_runs_this() -> str:
-    """The person at the keyboard, or the task's account: user@host."""
+    """The operating system user and the host: user@host."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
-        # A container may run under a number that no passwd file knows.
+        # A container may run under a user id without an entry in /etc/passwd.
         user = "unknown"
     return f"{user}@{socket.gethostname()}"
 

@@ -1,6 +1,6 @@
-"""The sweep: dead letters whose row has moved on are deleted, all others go back where they were.
+"""The sweep: deletes obsolete dead letters, whose row has changed since, and leaves all others on the queue.
 
-It never decides anything about a turn: rows are only read. So it may be killed, repeated, or run twice at once.
+It only reads rows and never changes a turn, so it may be killed, repeated, or run concurrently.
 """
 
 from collections import Counter
@@ -17,24 +17,24 @@ from turnstile.turn.envelope import ReceivedMessage
 
 @dataclass(slots=True)
 class SweepResult:
-    """What was found on dead-letter queues, by verdict, and how many of it were deleted."""
+    """Messages on dead-letter queues by verdict, and how many of them were deleted."""
 
     found: Counter[Verdict] = field(default_factory=Counter)
     swept: int = 0
 
     @property
     def unswept(self) -> int:
-        """How many were to be deleted, and SQS did not take it."""
+        """How many obsolete messages SQS did not delete."""
         return sum(many for verdict, many in self.found.items() if verdict.is_litter) - self.swept
 
     @property
     def kept(self) -> int:
-        """How many were left on the queue."""
+        """How many messages stay on the queue."""
         return self.found.total() - self.swept
 
 
 async def judge_letters(database: Database, messages: list[ReceivedMessage]) -> list[tuple[ReadLetter, Verdict]]:
-    """What each of these messages is, by the rows as they are now."""
+    """The verdict on each message, from the current rows."""
     letters = [read_letter(message) for message in messages]
     rows = await read_generations(database, [letter.wake_up.turn_id for letter in letters if letter.wake_up])
     return [(letter, judge(letter, rows)) for letter in letters]
@@ -43,7 +43,7 @@ async def judge_letters(database: Database, messages: list[ReceivedMessage]) -> 
 async def sweep(
     database: Database, queues: MessageQueues, queue: str, *, report: Report = lambda done, total: None
 ) -> SweepResult:
-    """Looks at each message on the DLQ of `queue` once. Raises QueueUnavailableError or DatabaseUnavailableError."""
+    """Reads each message on the DLQ of `queue` once. Raises QueueUnavailableError or DatabaseUnavailableError."""
     result = SweepResult()
     async with DeadLetterPass(queues, queue) as dead:
         async for messages in dead.batches():

@@ -1,7 +1,7 @@
-"""What a message on a dead-letter queue still means, told from the row of its turn. Pure.
+"""Classifies a message on a dead-letter queue by the row of its turn. Pure.
 
-The row is the truth: a dead letter counts while its row is FAILED in the letter's own generation. What the row has
-outlived is litter; what can't be understood, or names a turn that nobody knows, is for a person to look at.
+A dead letter is valid while its row is FAILED in the letter's own generation. If the row has changed since, the letter is
+obsolete. An operator must look at malformed messages and at those of unknown turns.
 """
 
 from collections.abc import Mapping
@@ -16,36 +16,36 @@ from turnstile.turn.status import TurnStatus
 
 
 class Verdict(StrEnum):
-    """What a message on a dead-letter queue is."""
+    """The class of a message on a dead-letter queue."""
 
     STILL_DEAD = "still_dead"
-    """Its turn is FAILED: a redrive may bring it back."""
+    """Its turn is FAILED: a redrive may revive it."""
     OUTLIVED = "outlived"
-    """Its row has moved on: redriven, answered or cancelled since, or a child whose call has a successor."""
+    """Its row has changed: the turn was redriven, answered or cancelled since, or is a child whose call has a successor."""
     MOVED_BY_SQS = "moved_by_sqs"
-    """An ordinary wake-up that SQS (or somebody) put here. Its row is not FAILED, so it was only a hint."""
+    """An ordinary wake-up that SQS or an operator moved here. Its row is not FAILED, so nothing is lost with it."""
     MALFORMED = "malformed"
-    """Not one of our messages."""
+    """Not a Turnstile message."""
     UNKNOWN_TURN = "unknown_turn"
-    """Well formed, but no such turn: of another environment, or of a row that was removed."""
+    """Well formed, but the turn does not exist: it belongs to another environment, or its row was removed."""
 
     @property
     def is_litter(self) -> bool:
-        """Whether deleting it loses nothing."""
+        """Whether it may be deleted without loss."""
         return self in {Verdict.OUTLIVED, Verdict.MOVED_BY_SQS}
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLetter:
-    """A message of a dead-letter queue, and what its body says."""
+    """A message of a dead-letter queue with its parsed body."""
 
     message: ReceivedMessage
     wake_up: WakeUp | None
-    """None: malformed."""
+    """None if the body is malformed."""
 
 
 def read_letter(message: ReceivedMessage) -> ReadLetter:
-    """Reads the body, which may be anything."""
+    """Parses the body, which may have any content."""
     try:
         return ReadLetter(message, decode(message.body))
     except MalformedMessageError:
@@ -53,7 +53,7 @@ def read_letter(message: ReceivedMessage) -> ReadLetter:
 
 
 def judge(letter: ReadLetter, rows: Mapping[UUID, tuple[int, str]]) -> Verdict:
-    """`rows` holds generation and status of the turns that exist (`statements.redrive.read_generations`)."""
+    """The verdict. `rows` has generation and status of existing turns (`statements.redrive.read_generations`)."""
     if letter.wake_up is None:
         return Verdict.MALFORMED
     row = rows.get(letter.wake_up.turn_id)
@@ -63,7 +63,7 @@ def judge(letter: ReadLetter, rows: Mapping[UUID, tuple[int, str]]) -> Verdict:
     named = letter.message.dead_letter_generation
     if named is None:
         return Verdict.STILL_DEAD if status == TurnStatus.FAILED else Verdict.MOVED_BY_SQS
-    # A letter newer than its row: the table was restored from a backup. Nothing is thrown away on such a day.
+    # A letter newer than its row: the table was restored from a backup, so the letter must not be deleted.
     if named > generation or (status == TurnStatus.FAILED and named == generation):
         return Verdict.STILL_DEAD
     return Verdict.OUTLIVED

@@ -1,1 +1,1 @@
-"""For the developer's machine; the production image does not carry it."""
+"""Tools for the developer's machine. The production image does not contain them."""

@@ -9,7 +9,7 @@ from turnstile.ops.dev import local_command, up
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds them to the command line."""
+    """Adds the commands to the command line."""
     app.add_typer(local_command.commands, name="local")
     app.command("up")(up.up)
     app.command("demo")(demo)

@@ -1,4 +1,4 @@
-"""`turnstile local`: the embedded stack, brought up so far that a worker and an API can start at once."""
+"""`turnstile local`: the embedded stack with queues and tables, ready for a worker and an API."""
 
 import os
 import shlex
@@ -20,7 +20,7 @@ commands = typer.Typer(help="The embedded stack: PostgreSQL, Redis and SQS on lo
 Home = Annotated[Path, typer.Option("--home", envvar="TURNSTILE_HOME", help="The folder of the stack's data.")]
 DEFAULT_HOME = Path(".local")
 SHORT_POLL = {"TURNSTILE_RECEIVE_WAIT_SECONDS": "1"}
-"""A worker that is told to stop finishes its long poll first: in development that is a second, and not twenty."""
+"""Settings for development: a worker finishes its long poll before it stops, here in one second instead of twenty."""
 
 Port = Annotated[int | None, typer.Option(min=1, max=65_535, help="A free one if left out.", show_default=False)]
 
@@ -84,7 +84,7 @@ def status(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
 
 
 def bring_up(home: Path, ports: "Ports | None" = None) -> "tuple[LocalStack, Settings]":
-    """Stack, queues and tables; this process's environment is that of the stack afterwards."""
+    """Starts the stack, and creates queues and tables. Adds the stack's variables to the environment of this process."""
     from turnstile.ops.dev.stack import stack as local
 
     with step("PostgreSQL, Redis and SQS"):

@@ -1,6 +1,6 @@
-"""The reference pages that are generated from the code: `docs/settings.md` and `docs/exit-codes.md`.
+"""Generates reference pages from the code: `docs/settings.md` and `docs/exit-codes.md`.
 
-python -m turnstile.ops.dev.reference      writes them anew
+python -m turnstile.ops.dev.reference      writes the pages
 """
 
 import ast
@@ -53,7 +53,7 @@ Generated from `ops/terminal/exit_codes.py` by `python -m turnstile.ops.dev.refe
 
 
 def pages() -> dict[Path, str]:
-    """The pages as they should be, by their place."""
+    """The content of each page, by path."""
     settings = [
         _row(str(field.validation_alias or f"{PREFIX}{name.upper()}"), name, field.default, meaning)
         for (name, field), meaning in zip(Settings.model_fields.items(), _meanings(Settings), strict=True)
@@ -103,7 +103,7 @@ def _default(name: str, default: Any) -> str:
 
 
 REQUIRED = object()
-"""In place of a default."""
+"""Marks a setting without a default."""
 
 UNITS = {"_seconds": " s", "_bytes": " bytes", "_days": " days"}
 

@@ -29,7 +29,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Child:
-    """One of our own commands as a child process, its output passed on line by line under its name."""
+    """A `turnstile` command as a child process. Its output is printed line by line with its name."""
 
     def __init__(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         self.name = name
@@ -39,45 +39,45 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=dict(environment),
-            # The terminal sends Ctrl-C to the whole group; taken by us and by the child, it would count as the second
-            # signal, which means "at once".
+            # The terminal sends Ctrl-C to the whole process group. The child would then get two signals, and the second means
+            # "stop at once".
             start_new_session=True,
         )
         self._output = threading.Thread(target=self._pass_on, name=f"output-{name}", daemon=True)
         self._output.start()
 
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """The exit code; None while the process runs."""
         return self._process.poll()
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal, if it still runs."""
+        """Sends a signal if the process still runs."""
         if self._process.poll() is None:
             self._process.send_signal(number)
 
     def finish_output(self) -> None:
-        """Waits until its last line is printed."""
+        """Waits up to two seconds until the last line is printed."""
         self._output.join(2.0)
 
     def _pass_on(self) -> None:
         assert self._process.stdout is not None  # noqa: S101 - PIPE above
         for line in self._process.stdout:
             text = line.decode(errors="replace").rstrip()
-            # The child writes into a pipe and cannot know whether its colours end on a screen.
+            # The child writes to a pipe and can't know whether its colours reach a terminal.
             shown = text if sys.stdout.isatty() else _COLOUR.sub("", text)
             sys.stdout.write(f"{self.name:<6} | {shown}\n")
             sys.stdout.flush()
 
 
 class Stop:
-    """Counts the signals that ask for the end: the first is clean, each further one is more urgent."""
+    """Counts stop signals: the first asks for a clean stop, later ones for a faster stop."""
 
     def __init__(self) -> None:
         self.asked = 0
         self.changed = threading.Event()
 
     def install(self) -> None:
-        """Takes SIGINT, SIGTERM and SIGHUP (the terminal was closed) from now on."""
+        """Installs handlers for SIGINT, SIGTERM and SIGHUP (the terminal was closed)."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._ask)
 
@@ -127,7 +127,7 @@ def _choose_port(wanted: int | None, usual: int) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """That of this process, which is the stack's by now, plus what suits a person who watches."""
+    """The environment of this process, which includes the stack's variables, with defaults for interactive use."""
     chosen = {
         "TURNSTILE_LOG_FORMAT": "console",
         "TURNSTILE_GRACE_SECONDS": f"{GRACE_SECONDS:g}",
@@ -137,7 +137,7 @@ def _environment() -> dict[str, str]:
 
 
 def _wait_until_ready(port: int, children: Sequence[Child], stop: Stop) -> bool:
-    # http.client, because it knows nothing of proxies.
+    # http.client, because it ignores proxies.
     from http.client import HTTPConnection, HTTPException
 
     deadline = time.monotonic() + START_SECONDS
@@ -158,7 +158,7 @@ def _wait_until_ready(port: int, children: Sequence[Child], stop: Stop) -> bool:
 
 
 def _watch(children: Sequence[Child], stop: Stop) -> Child | None:
-    """Returns the child that died, or None when the person asked to stop."""
+    """Returns the child that died, or None after a stop signal."""
     while not stop.asked:
         for child in children:
             if child.exit_code() is not None:
@@ -168,7 +168,7 @@ def _watch(children: Sequence[Child], stop: Stop) -> Child | None:
 
 
 def _stop(children: Sequence[Child], stop: Stop) -> bool:
-    """Ends them: cleanly first, at once on a second signal, by force when it takes too long. False if by force."""
+    """Stops all children: cleanly first, at once on a second signal, with SIGKILL after a timeout. False if killed."""
     patience = float(os.environ.get("TURNSTILE_GRACE_SECONDS", GRACE_SECONDS)) + KILL_AFTER_SECONDS
     deadline = time.monotonic() + patience
     asked = stop.asked

@@ -1,1 +1,1 @@
-"""`turnstile doctor`: one look at a live system, and its report."""
+"""`turnstile doctor`: checks a live system and reports the findings."""

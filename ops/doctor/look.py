@@ -1,6 +1,6 @@
-"""One look at the whole system: SQS, Redis and Postgres are asked in turn, and one that is away is a finding.
+"""Checks the whole system: SQS, Redis and Postgres in turn. An unreachable service is a finding.
 
-Nothing is changed but the visibility of dead letters, for as long as they are looked at.
+Changes nothing except the visibility of dead letters while it reads them.
 """
 
 import json
@@ -30,20 +30,20 @@ from turnstile.statements.worker_registry import seen_seconds
 from turnstile.streaming.stream_inspection import highest_fence
 
 MARGIN_SECONDS = 10.0
-"""What is later than usual by less than this is no finding."""
+"""Tolerance: a delay below this limit is no finding."""
 
 MOST_LETTERS = 1000
-"""Messages of one DLQ in one look."""
+"""Most messages to read from one DLQ."""
 
 MOST_STREAMS = 10_000
 
 HASTY_RECEIVES = 100
-"""A busy session may turn the same wake-up away many times, but never so often."""
+"""Smallest safe maxReceiveCount: a busy session may return the same wake-up many times, but never this often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFinding:
-    """One thing that is wrong. The fields are what programs read, and may be added to."""
+    """One problem. The fields are part of the JSON output; new ones may be added."""
 
     code: str
     subject: str
@@ -58,7 +58,7 @@ class DoctorFinding:
 
     @property
     def check(self) -> Check:
-        """The check that found it."""
+        """The check that found the problem."""
         return BY_CODE[self.code]
 
 
@@ -66,7 +66,7 @@ Findings = list[DoctorFinding]
 
 
 async def look(settings: Settings, *, dlq: bool) -> Findings:
-    """What is wrong, errors first; `dlq`: also on the dead-letter queues. Raises nothing for a service that is away."""
+    """The findings, errors first. `dlq` includes the dead-letter queues. Does not raise if a service is unreachable."""
     found: Findings = []
     queues = MessageQueues(settings)
     try:
@@ -137,11 +137,11 @@ async def _look_at_tables(found: Findings, settings: Settings, database: Databas
 
 
 def make_terms(settings: Settings) -> dict[str, Any]:
-    """What the statements are asked with: from when on something is late, in seconds, by what these settings make usual."""
+    """The query parameters: limits in seconds after which something counts as late, derived from the settings."""
     return {
-        # The relay marks the turn after a lease, and a worker takes it over within a resend.
+        # The relay marks a lost turn after its lease, and a worker takes it over within a resend interval.
         "past_lease": settings.lease_seconds + settings.takeover_resend_seconds + MARGIN_SECONDS,
-        # The stamp of a relay that died before it sent.
+        # The stamp of a relay that died before it sent the wake-up.
         "overdue": settings.relay_stamp_seconds + MARGIN_SECONDS,
         "seen": seen_seconds(settings) + MARGIN_SECONDS,
         "queues": list(settings.queues_by_name),
@@ -150,7 +150,7 @@ def make_terms(settings: Settings) -> dict[str, Any]:
 
 
 async def _look_at_fences(found: Findings, settings: Settings, database: Database) -> None:
-    # In this order: what Redis has seen was given out before.
+    # Redis first: Postgres issues each fence before Redis sees it, so a later read of Postgres must not be behind.
     seen = await highest_fence(settings, MOST_STREAMS)
     drawn = await read_last_fence(database)
     if seen > drawn:
@@ -184,7 +184,7 @@ def _letter_code(verdict: Verdict) -> str:
 
 
 def judge_policy(source: Mapping[str, str], dlq: Mapping[str, str]) -> list[str]:
-    """What is wrong with a queue's RedrivePolicy, by the attributes of the queue and of its DLQ. To have none is no fault."""
+    """The faults of a queue's RedrivePolicy, from the attributes of the queue and its DLQ. A missing policy is no fault."""
     policy = json.loads(source.get("RedrivePolicy", "{}"))
     receives, target = int(policy.get("maxReceiveCount", HASTY_RECEIVES)), policy.get("deadLetterTargetArn")
     wrong = []

@@ -1,4 +1,4 @@
-"""`turnstile doctor --fix`: remedies that may be repeated. A status, an attempt or a reply never changes."""
+"""`turnstile doctor --fix`: remedies that may be repeated. They never change a status, an attempt or a reply."""
 
 from collections import Counter
 from dataclasses import replace
@@ -15,14 +15,14 @@ from turnstile.ops.terminal.operator_access import operator_database
 
 
 def plan(findings: Findings) -> Counter[str]:
-    """How many findings each remedy would be applied to."""
+    """The number of findings for each remedy."""
     return Counter(one.check.remedy.value for one in findings if one.check.remedy is not None)
 
 
 async def repair(settings: Settings, findings: Findings) -> tuple[Findings, list[str]]:
-    """The findings with `fixed` set where a remedy was tried, and why SQS did not do what it was asked for.
+    """The findings, with `fixed` set if a remedy was tried, and the failures of SQS as text.
 
-    A turn that has moved on since it was found is left alone, and counts as not repaired. Raises DatabaseUnavailableError.
+    A turn that has changed since the check is left alone and counts as not repaired. Raises DatabaseUnavailableError.
     """
     fixed: set[DoctorFinding] = set()
     failures: list[str] = []

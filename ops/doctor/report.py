@@ -1,4 +1,4 @@
-"""The doctor's report: a line for each finding, or one document for programs; and the exit code."""
+"""The doctor's report, as lines or as a JSON document, and its exit code."""
 
 from collections import Counter
 from datetime import datetime
@@ -10,23 +10,23 @@ from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.output import harmless, short_time
 
 SHOWN = 10
-"""Lines for one code. The document has all findings."""
+"""Most lines for one code. The document has all findings."""
 
 
 def is_complete(findings: Findings) -> bool:
-    """Whether everything could be looked at."""
+    """Whether all checks could run."""
     return not any(one.check.blinding for one in findings)
 
 
 def exit_code(findings: Findings) -> ExitCode:
-    """UNAVAILABLE if something could not be looked at, FINDINGS if something is wrong and was not repaired, else OK."""
+    """UNAVAILABLE if a check could not run, FINDINGS if a problem was not repaired, else OK."""
     if not is_complete(findings):
         return ExitCode.UNAVAILABLE
     return ExitCode.OK if all(one.fixed for one in findings) else ExitCode.FINDINGS
 
 
 def as_document(findings: Findings, checked_at: datetime) -> dict[str, Any]:
-    """What programs read."""
+    """The JSON document for programs."""
     return {
         "checked_at": checked_at,
         "complete": is_complete(findings),
@@ -52,7 +52,7 @@ def as_document(findings: Findings, checked_at: datetime) -> dict[str, Any]:
 
 
 def as_lines(findings: Findings) -> list[str]:
-    """What people read: the first findings of each code, and how many more there are."""
+    """The lines for people: the first findings of each code, and how many more there are."""
     many = Counter(one.code for one in findings)
     shown: Counter[str] = Counter()
     lines = []
@@ -91,7 +91,7 @@ def _advice(one: DoctorFinding) -> str:
 
 
 def summary(findings: Findings) -> str:
-    """The last line."""
+    """The last line of the report: counts by severity."""
     severities = Counter(one.check.severity for one in findings)
     counts = [f"{severities[severity]} {severity.value}" for severity in Severity if severities[severity]]
     fixed = sum(one.fixed is True for one in findings)

@@ -1,1 +1,1 @@
-"""What all commands have in common: options, output, exit codes, and the question before a change."""
+"""Shared by all commands: options, output, exit codes, and the confirmation before a change."""

@@ -1,4 +1,4 @@
-"""What the exit code of a command means, and how an error is told to a person: in one line, never as a stack trace."""
+"""The exit codes of the commands, and error messages in one line without a stack trace."""
 
 from enum import IntEnum
 
@@ -16,7 +16,7 @@ _SCHEMA_MISMATCH = frozenset({"42P01", "42703", "42883"})
 
 
 class ExitCode(IntEnum):
-    """What each means stands in MEANINGS."""
+    """The exit codes. MEANINGS describes each of them."""
 
     OK = 0
     FAILED = 1
@@ -39,11 +39,11 @@ MEANINGS: dict[int, str] = {
     ExitCode.INTERRUPTED: "interrupted with Ctrl-C",
     ExitCode.TERMINATED: "ended by SIGTERM: `api`, `worker`, `relay`, `up` before they had begun, any other command at any point",
 }
-"""For the reference page."""
+"""Descriptions for the reference page."""
 
 
 class CommandError(Exception):
-    """A command ends here; the message is for the person who gave it."""
+    """Ends a command. The message is shown to the operator."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(message)
@@ -61,7 +61,7 @@ _CODES: tuple[tuple[type[BaseException], ExitCode], ...] = (
 
 
 def explain(error: BaseException) -> tuple[ExitCode, str]:
-    """The exit code for what ended a command, and the line that says it."""
+    """The exit code and the message line for an error that ended a command."""
     if isinstance(error, CommandError):
         return error.code, _one_line(error)
     if isinstance(error, KeyboardInterrupt):
@@ -72,7 +72,7 @@ def explain(error: BaseException) -> tuple[ExitCode, str]:
     if getattr(error, "sqlstate", None) in _SCHEMA_MISMATCH:
         return ExitCode.UNAVAILABLE, "the tables are missing or of another version: run `turnstile migrate`"
     if type(error).__module__.partition(".")[0] == "botocore":
-        # Raised before the first call, so by what the SDK was told or not told: no region, a bad profile.
+        # Raised before the first call, so the AWS settings are wrong: no region, or a bad profile.
         return ExitCode.USAGE, f"AWS settings: {_one_line(error)}"
     return ExitCode.FAILED, (
         f"internal error: {type(error).__name__}: {_one_line(error)} (TURNSTILE_DEBUG=1 shows where)"
@@ -88,5 +88,5 @@ def _prefix(error: BaseException) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    # A service's error may bring a log or a row's values along in its further lines.
+    # The further lines of a service's error may contain a log or the values of a row.
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,6 +1,6 @@
-"""What a person or a program gives to a command: values that are checked before anything is done, and a yes or no.
+"""The input of a command: checks of values before anything is done, and the confirmation.
 
-Imported by every command when the command line starts, so it imports no driver.
+Every command imports this file at the start, so it imports no driver.
 """
 
 import math
@@ -15,9 +15,9 @@ from turnstile.turn.message import ID_RULE, RESERVED_RULE, is_reserved_session, 
 
 
 def check_finite(number: float | None) -> float | None:
-    """The value of an option in seconds, or BadParameter if it is negative, endless or no number.
+    """The value of an option in seconds. Raises BadParameter if it is negative, infinite or not a number.
 
-    A `min` alone accepts what is endless, and with an older click also `nan`.
+    `min` alone accepts `inf`, and with an older click also `nan`.
     """
     if number is not None and not 0 <= number < math.inf:
         raise typer.BadParameter("must be a finite number, and not negative")
@@ -25,20 +25,20 @@ def check_finite(number: float | None) -> float | None:
 
 
 def check_id(name: str, value: Any) -> None:
-    """Raises CommandError, without the value, unless it may name a tenant or a session."""
+    """Raises CommandError, without the value, unless it is a valid id of a tenant or a session."""
     if not isinstance(value, str) or not is_valid_id(value):
         raise CommandError(f"{name} must be {ID_RULE}", ExitCode.USAGE)
 
 
 def check_session(session_id: Any) -> None:
-    """Raises CommandError unless a client may put turns into a session of that name."""
+    """Raises CommandError unless clients may submit turns to a session of that name."""
     check_id("the session", session_id)
     if is_reserved_session(session_id):
         raise CommandError(RESERVED_RULE, ExitCode.USAGE)
 
 
 def check_key(key: Any) -> None:
-    """Raises CommandError unless it may be an Idempotency-Key. The API's rule, as a header carries it there."""
+    """Raises CommandError unless the key is valid as an Idempotency-Key header of the API."""
     from turnstile.producer.submit.turn_request import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
 
     fits = isinstance(key, str) and len(key) <= MAX_IDEMPOTENCY_KEY_CHARACTERS
@@ -48,7 +48,7 @@ def check_key(key: Any) -> None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Returns if the person agrees, or gave --yes; else raises CommandError. A program without --yes is refused at once."""
+    """Raises CommandError unless the operator confirms or gave --yes. Without a terminal and --yes, raises at once."""
     if yes:
         return
     if not sys.stdin.isatty():

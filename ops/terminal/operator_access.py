@@ -1,4 +1,4 @@
-"""What an operator's command starts with: settings, a log that keeps quiet, and a database that says why it is away."""
+"""Setup of operator commands: settings, a quiet log, and a database connection with clear errors."""
 
 import asyncio
 import logging
@@ -22,33 +22,33 @@ Result = TypeVar("Result")
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """The settings, for a command that a person waits for. Warnings of the libraries go to standard error."""
+    """The settings of an operator command, with the log level `warning` by default. Warnings go to standard error."""
     settings = load(**overrides)
     if "TURNSTILE_LOG_LEVEL" not in os.environ:
         settings = settings.model_copy(update={"log_level": "warning"})
     logs.configure(settings)
-    # It reports every attempt of its own to connect; what the person needs is the one reason below.
+    # The pool logs each failed attempt to connect; the operator needs only the one reason below.
     logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
     return settings
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Does it to its end. Ctrl-C cancels it, lets it tidy up, and then is raised."""
+    """Runs the coroutine. Ctrl-C cancels it, waits for its cleanup, and then raises KeyboardInterrupt."""
     return asyncio.run(work)
 
 
 @asynccontextmanager
 async def operator_database(settings: Settings, *, pinned: bool = False) -> "AsyncIterator[Database]":
-    """A small pool; `pinned` as the workers have it, for statements that must go by an index whatever the statistics say.
+    """A small pool. `pinned` as in the workers: for statements that must use an index, whatever the statistics are.
 
-    Raises DatabaseUnavailableError at once, with the server's own reason, if there is no way in.
+    Raises DatabaseUnavailableError at once, with the server's own reason, if the connection fails.
     """
     import psycopg
 
     from turnstile.backends.postgres.certificate import certificate_refused
     from turnstile.backends.postgres.database import Database, conninfo
 
-    # The pool retries in the background and in the end knows only that time is up.
+    # A probe, because the pool retries in the background and in the end reports only a timeout.
     try:
         probe = await psycopg.AsyncConnection.connect(conninfo(settings.database_url, APPLICATION))
         await probe.close()
@@ -60,7 +60,7 @@ async def operator_database(settings: Settings, *, pinned: bool = False) -> "Asy
 
 
 def database_away(settings: Settings, error: Exception) -> DatabaseUnavailableError:
-    """The server's own reason, and whether the address was only ours by default."""
+    """The error with the server's own reason, and a note if DATABASE_URL is not set."""
     reason = (str(error).splitlines() or [""])[0]
     if "database_url" not in settings.model_fields_set:
         reason += f"; DATABASE_URL is not set: {SET_BY_LOCAL_ENV}"
@@ -69,7 +69,7 @@ def database_away(settings: Settings, error: Exception) -> DatabaseUnavailableEr
 
 @asynccontextmanager
 async def cancel_hints(settings: Settings) -> "AsyncIterator[CancelHints]":
-    """For whoever has just cancelled something. Connects only if there is somebody to tell."""
+    """The hints to send after a cancel. Connects to Redis only when a hint is sent."""
     from turnstile.config.redis_clients import RedisClients
     from turnstile.streaming.cancel_signals import CancelHints
 

@@ -1,5 +1,5 @@
-"""What a command says: data on standard output (a table for people, one JSON document for programs), all else on
-standard error. Rich is imported where something is drawn, so that a command that only answers stays quick.
+"""The output of commands: data on standard output (a table for people, one JSON document for programs), all else on
+standard error. Rich is imported only where it draws, so that other commands stay fast.
 """
 
 import dataclasses
@@ -16,32 +16,32 @@ from uuid import UUID
 
 import typer
 
-# A table that goes into a pipe is for grep and awk: no line may be folded to the width of nobody's screen.
+# A table in a pipe is for grep and awk, so its lines must not be wrapped.
 _PIPE_WIDTH = 10_000
 
 AsJson = Annotated[bool, typer.Option("--json", envvar="TURNSTILE_JSON", help="One JSON document for programs.")]
 
 Report = Callable[[int, int], None]
-"""How much is done, and of how much."""
+"""Reports progress: (done, total)."""
 
 
 def say(message: str) -> None:
-    """A line for the person, on standard error."""
+    """Prints a line for people on standard error."""
     typer.echo(message, err=True)
 
 
 def print_json(document: Any) -> None:
-    """One JSON document on standard output."""
+    """Prints one JSON document on standard output."""
     typer.echo(json.dumps(document, default=_plain, ensure_ascii=False, indent=2))
 
 
 def print_text(text: str) -> None:
-    """Text that somebody else wrote: raw into a pipe, without control characters on a screen."""
+    """Prints untrusted text: unchanged into a pipe, without control characters on a terminal."""
     typer.echo(harmless(text) if sys.stdout.isatty() else text)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table for people; values stand as they are, whatever looks like markup in them."""
+    """Prints a table for people. Rich markup in the values has no effect."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -59,7 +59,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
-    """Name and value, a line each; what is empty is left out."""
+    """Prints a line with name and value for each field; leaves out None."""
     shown = {name: value for name, value in fields.items() if value is not None}
     width = max(map(len, shown), default=0)
     for name, value in shown.items():
@@ -68,9 +68,9 @@ def print_fields(fields: Mapping[str, object]) -> None:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, str], Report]]:
-    """Progress bars on standard error, if that is a terminal: `begin("sweeping", "letters")` makes one.
+    """Progress bars on standard error, if that is a terminal: `begin("sweeping", "letters")` creates one.
 
-    A bar is shown from its first report on.
+    A bar appears with its first report.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -94,7 +94,7 @@ def progress() -> Iterator[Callable[[str, str], Report]]:
 
 @contextmanager
 def step(doing: str) -> Iterator[None]:
-    """One step of several: says what is being done, then that it is done."""
+    """Shows a step while the block runs, then prints its duration."""
     from rich.console import Console
 
     started = time.monotonic()
@@ -108,18 +108,18 @@ def step(doing: str) -> Iterator[None]:
 
 
 def short_time(moment: datetime | None) -> str:
-    """To the second, UTC; empty for none."""
+    """The time to the second in UTC; empty for None."""
     return "" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def shortened(text: str | None, characters: int = 60) -> str:
-    """The first line, cut to fit a table."""
+    """The first line, cut to `characters` for a table."""
     line = (text or "").partition("\n")[0]
     return line if len(line) <= characters else f"{line[: characters - 1]}…"
 
 
 def harmless(text: str) -> str:
-    """Text without the control characters by which it could move the cursor or retitle the terminal."""
+    """The text with control characters replaced, because they could move the cursor or change the terminal's title."""
     return "".join(character if character in "\n\t" or character.isprintable() else "·" for character in text)
 
 

@@ -1,15 +1,16 @@
-"""`--wait` of a command that waits for a turn: alone, with its seconds as the next word, or as `--wait=5`."""
+"""The option `--wait` of a command: alone, with the seconds as the next argument, or as `--wait=5`."""
 
 from typing import Any
 
 from typer.core import TyperCommand
 
 WAIT_SECONDS = 300.0
-"""Where none are named."""
+"""Default wait, if `--wait` has no number."""
 
 
 class WaitingCommand(TyperCommand):
-    """A command whose `--wait` may stand alone, which Typer cannot say. The next word is its seconds if it is a number."""
+    """A command with `--wait` with or without a value, which Typer does not support. The next argument is its value if it is a
+    number."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)

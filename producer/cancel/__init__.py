@@ -1,1 +1,1 @@
-"""Cancels on behalf of clients."""
+"""Cancels that clients request."""

@@ -1,7 +1,7 @@
-"""Cancels on behalf of clients, whichever way they arrive: over connections of their own, and of a session one at a time.
+"""Cancels that clients request by any route. They use their own database connections and run one at a time per session.
 
-A cancel waits for its session's row. If another transaction holds that row, the cancels of this session wait one behind the other
-and take one of the lanes. Submits, reads and cancels of other sessions go on.
+A cancel locks its session's row. If another transaction has locked that row, the cancels of this session wait in line and occupy
+one lane. Submits, reads, and cancels of other sessions continue.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,21 +23,21 @@ from turnstile.turn.cancel_reason import CancelReason
 
 CONNECTIONS = 3
 LANES = 2
-"""Cancels at a time. The third connection looks up which sessions turns belong to, for all who ask at once."""
+"""Concurrent cancels. The third connection looks up the sessions of turns, in batches."""
 LOOKUPS = 200
 
 PATIENCE_SECONDS = 5.0
-"""From the arrival of a cancel until it has a lane."""
+"""Longest wait of a cancel for a lane."""
 
 HELD_WAIT_SECONDS = 0.1
-"""For the row of a session that the last cancel found held, so that its clients are refused at once and may try again."""
+"""Lock timeout if the last cancel of the session found its row locked: the client gets a refusal at once and may retry."""
 
 log = structlog.get_logger("turnstile.api")
 Met = TypeVar("Met")
 
 
 class Cancelling:
-    """Cancels turns and tells those who wait for it: the worker, the readers, the queue. One per process."""
+    """Cancels turns and notifies the worker, the readers and the queue. One per process."""
 
     def __init__(self, database: Database, hints: CancelHints, sending: WakeUpSending) -> None:
         self._database = database
@@ -48,12 +48,12 @@ class Cancelling:
         )
         self._gate = SessionGate(LANES, PATIENCE_SECONDS)
         self._held: set[Session] = set()
-        """Sessions whose last cancel found the row held."""
+        """Sessions whose row was locked by another transaction at the last cancel."""
 
     async def cancel_turn(self, tenant_id: str, turn_id: UUID) -> CanceledTurn | None:
-        """Cancels a turn. None if there is none yet: a submit that arrives under this id is then born CANCELED.
+        """Cancels a turn. None if it does not exist yet: a later submit with this id is then CANCELED from the start.
 
-        Raises DatabaseUnavailableError (RowLockedError: another transaction holds the session). May be called again.
+        Raises DatabaseUnavailableError (RowLockedError: another transaction has locked the session). May be repeated.
         """
         standing = await self._standing(TurnKey(tenant_id, turn_id))
         met = await self._enter(
@@ -69,9 +69,9 @@ class Cancelling:
         return met
 
     async def cancel_session(self, tenant_id: str, session_id: str) -> CanceledSession | None:
-        """Cancels all that is open in the session, scheduled turns included; None if the tenant has no such session.
+        """Cancels all open turns of the session, scheduled turns included; None if the tenant has no such session.
 
-        Raises DatabaseUnavailableError (RowLockedError: another transaction holds the session). May be called again.
+        Raises DatabaseUnavailableError (RowLockedError: another transaction has locked the session). May be repeated.
         """
         met = await self._enter(
             (tenant_id, session_id),

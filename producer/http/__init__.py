@@ -1,1 +1,1 @@
-"""The server and the language of its answers. No turn in it."""
+"""The HTTP server and its response formats. Knows nothing of turns."""

@@ -1,7 +1,7 @@
-"""Accepting connections: a few at a time, and patiently when there are no file descriptors.
+"""Accepts connections a few at a time, and pauses if the process has no file descriptors left.
 
-Not asyncio's own server. It accepts up to 2,048 connections in one step, before any of them can be counted or closed, and where a
-process may open no more files it logs a line for each of these, ten thousand a second.
+asyncio's own server is not used: it accepts up to 2,048 connections in one step, before any of them can be counted or closed. At
+the limit of open files, it logs a line for each of them, ten thousand a second.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ PAUSE_SECONDS = 0.1
 
 
 async def accept_connections(listening: socket, make_protocol: Callable[[], asyncio.BaseProtocol]) -> NoReturn:
-    """Gives each connection of the `listening` socket a protocol, until it is cancelled."""
+    """Accepts connections of the `listening` socket and gives each a protocol. Runs until cancelled."""
     loop = asyncio.get_running_loop()
     listening.setblocking(False)
     failed = Tally("api.accept_failed")
@@ -27,12 +27,12 @@ async def accept_connections(listening: socket, make_protocol: Callable[[], asyn
         except ConnectionAbortedError:
             continue
         except OSError as error:
-            # No descriptor or memory is left. Connections end, and what waits in the kernel's queue is served then.
+            # No file descriptor or memory is left. Connections in the kernel's queue are accepted once others have ended.
             failed.note(error=str(error))
             await asyncio.sleep(PAUSE_SECONDS)
             continue
         made = (loop.connect_accepted_socket(make_protocol, one) for one in accepted)
-        # A client that has gone by now is none of the others' concern.
+        # A client that has already disconnected must not affect the others.
         await asyncio.gather(*made, return_exceptions=True)
 
 
@@ -44,6 +44,6 @@ def _accept_more(listening: socket) -> list[socket]:
             connection.setblocking(False)
             accepted.append(connection)
     except OSError:
-        # There are no more, or the next attempt says what is wrong.
+        # No more connections wait, or the next accept raises the same error.
         pass
     return accepted

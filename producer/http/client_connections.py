@@ -1,7 +1,7 @@
-"""The connections that clients have opened: a bounded number of them, and none that sends nothing for long.
+"""Limits the number of client connections, and closes connections that send nothing for long.
 
-A connection waits for its client before a request, until the request has arrived whole, and after the answer. Where there are too
-many connections, the one that has waited longest is closed: a new client is served, however many others have sent half a request.
+A connection waits for its client before a request, until the whole request has arrived, and after the response. If there are too
+many connections, the one that has waited longest is closed: a new client is served even if many others have sent half a request.
 """
 
 import asyncio
@@ -16,32 +16,32 @@ from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import Kind, ProblemError, respond
 
 HEAD_SECONDS = 10.0
-"""For the head of a request: from the opening of the connection, later from the first byte. A body has 30 s
-(`producer/http/request_body.py`), silence between two requests 130 s (`producer/app.py:KEEP_ALIVE_SECONDS`)."""
+"""Time limit for the head of a request: from the opening of the connection, later from the first byte. The limit for a body is
+30 s (`producer/http/request_body.py`), for an idle connection 130 s (`producer/app.py:KEEP_ALIVE_SECONDS`)."""
 
 
 class Connections:
-    """All of a process. At most `most` at a time."""
+    """All client connections of a process, at most `most` at a time."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._open: set[ClientConnection] = set()
         self._waiting: OrderedDict[ClientConnection, None] = OrderedDict()
-        """For their clients, in the order in which they began to."""
+        """Connections that wait for their clients, longest wait first."""
         self._closed = Tally("api.connections_full")
 
     @property
     def protocol(self) -> type[asyncio.Protocol]:
-        """What uvicorn makes a connection with."""
+        """The protocol factory for uvicorn."""
         return cast("type[asyncio.Protocol]", partial(ClientConnection, self))
 
     @property
     def being_answered(self) -> int:
-        """How many have sent a whole request and not got its whole answer."""
+        """Connections with a complete request whose response is not complete."""
         return len(self._open) - len(self._waiting)
 
     def opened(self, connection: "ClientConnection") -> None:
-        """There is one more. Closes another if these are too many."""
+        """Adds a connection. Closes the one that has waited longest if there are too many."""
         self._open.add(connection)
         self._waiting[connection] = None
         while len(self._open) > self._most and self._waiting:
@@ -51,22 +51,22 @@ class Connections:
             longest.break_off()
 
     def waits(self, connection: "ClientConnection") -> None:
-        """It waits for its client, from now on or still."""
+        """Marks the connection as waiting for its client. Keeps its position if it already waits."""
         if connection in self._open:
             self._waiting.setdefault(connection)
 
     def answers(self, connection: "ClientConnection") -> None:
-        """A whole request has arrived."""
+        """Marks the connection as being served: a complete request has arrived."""
         self._waiting.pop(connection, None)
 
     def lost(self, connection: "ClientConnection") -> None:
-        """It is closed."""
+        """Removes a closed connection."""
         self._open.discard(connection)
         self._waiting.pop(connection, None)
 
 
 class ClientConnection(H11Protocol):
-    """uvicorn's protocol, for a connection that is counted and whose requests must arrive in time."""
+    """uvicorn's protocol, with a count of connections and a time limit for requests."""
 
     def __init__(self, connections: Connections, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -87,7 +87,7 @@ class ClientConnection(H11Protocol):
         super().data_received(data)
         answered = self._look()
         if answered and self._deadline is None:
-            # The beginning of another request, or what is left of a body that nobody wanted.
+            # The start of the next request, or the rest of a body that no route read.
             self._deadline = self.loop.call_later(HEAD_SECONDS, self._give_up)
 
     def on_response_complete(self) -> None:
@@ -95,11 +95,11 @@ class ClientConnection(H11Protocol):
         self._look()
 
     def break_off(self) -> None:
-        """Closes the connection at once. What its client has not read of an answer is lost."""
+        """Closes the connection at once. The unread part of a response is lost."""
         self.transport.abort()
 
     def _look(self) -> bool:
-        """Whether there is no request, or the last has been answered."""
+        """Whether no request is open: none has arrived, or the last response is complete."""
         if self.cycle is None or self.cycle.response_complete:
             self._all.waits(self)
             return True

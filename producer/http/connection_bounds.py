@@ -1,7 +1,7 @@
-"""How many connections, requests and streams an API process takes at a time. Pure.
+"""Limits for the concurrent connections, requests and streams of an API process. Pure.
 
-The bound is that of the connections; the others are shares of it. What a process needs for itself (Postgres, Redis, SQS, its log)
-is left out of it, so that it never runs out of file descriptors because of its clients.
+The limits for requests and streams are shares of the limit for connections. File descriptors for Postgres, Redis, SQS and the log
+are reserved, so clients can never use up all descriptors.
 """
 
 from dataclasses import dataclass
@@ -9,34 +9,34 @@ from dataclasses import dataclass
 from turnstile.errors import SettingsError
 
 MOST_CONNECTIONS = 10_000
-"""Where many more files may be open: an open stream takes some 25 KB of memory."""
+"""Default limit if many more files may be open: an open stream takes about 25 KB of memory."""
 
 UNLIMITED = -1
-"""What `resource.getrlimit` says where there is no limit."""
+"""The value of `resource.getrlimit` for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one process takes at a time."""
+    """The limits of one process."""
 
     connections: int
-    """Connections of clients. Beyond, the one that has kept the server waiting longest is closed."""
+    """Client connections. Above this limit, the connection that has waited longest for its client is closed."""
 
     @property
     def requests(self) -> int:
-        """Requests that are being answered. The rest of the connections are there to say 503."""
+        """Concurrent requests. The other connections exist to respond with 503."""
         return self.connections - self.connections // 8
 
     @property
     def watches(self) -> int:
-        """Of these, event streams and waits, which last. The rest are there for submits, cancels and reads."""
+        """Event streams and waits, which last long. The other connections are for submits, cancels and reads."""
         return self.connections // 2
 
 
 def find_bounds(open_files: int, connections: int | None) -> Bounds:
-    """The bounds of a process that may have `open_files` files open. `connections`: as many as the settings say.
+    """The limits of a process that may open `open_files` files. `connections` is the limit in the settings, or None.
 
-    Raises SettingsError where these are more than the process can have.
+    Raises SettingsError if `open_files` does not allow as many.
     """
     allowed = MOST_CONNECTIONS * 10 if open_files == UNLIMITED else open_files * 3 // 4
     if connections is None:

@@ -1,4 +1,4 @@
-"""What may happen thousands of times a second, in one line of the log a second at most."""
+"""Throttled logging: at most one log line a second for an event that may happen thousands of times a second."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ log = structlog.get_logger("turnstile.api")
 
 
 class Tally:
-    """Counts how often `event` happens. The first is logged at once, what follows it once a second with its `count`."""
+    """Counts an event. The first is logged at once, later ones once a second with their `count`."""
 
     def __init__(self, event: str) -> None:
         self._event = event
@@ -20,7 +20,7 @@ class Tally:
         self._next: asyncio.TimerHandle | None = None
 
     def note(self, **facts: Any) -> None:
-        """It happened. The line has the `facts` of the last time."""
+        """Counts one event. The log line has the `facts` of the last one."""
         self._count += 1
         self._facts = facts
         if self._next is None:

@@ -1,4 +1,4 @@
-"""Query parameters that no route knows are refused by name: a filter with a slip in it would be answered as if it were none."""
+"""Refuses unknown query parameters by name: otherwise a misspelt filter would be ignored and the list unfiltered."""
 
 from collections.abc import Collection
 from typing import cast
@@ -10,11 +10,11 @@ from turnstile.producer.http.problems import Fault, invalid_parameters
 
 MOST_NAMED = 10
 MOST_CHARACTERS = 100
-"""Of a name: a client that sends thousands of parameters is not sent them back."""
+"""Limits for the response: up to MOST_NAMED parameters, each name cut to MOST_CHARACTERS, however many the client sends."""
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
-    """Raises the 422. A coroutine though it awaits nothing, or FastAPI would send every request through a thread."""
+    """Raises the 422. A coroutine although it awaits nothing: FastAPI would run a plain function on a thread for each request."""
     route = cast("APIRoute", request.scope["route"])
     refuse_unknown(request, known={field.alias for field in route.dependant.query_params})
 

@@ -1,4 +1,4 @@
-"""Problems: what a client is told of an error, as problem+json (RFC 9457). Each kind has a `type` that never changes."""
+"""Error responses as problem+json (RFC 9457). Each kind has a `type` that never changes."""
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -59,12 +59,12 @@ class ProblemBody(BaseModel):
     status: int
     detail: str
     turn_id: UUID | None = None
-    """Of a busy session: the turn that is open."""
+    """For a busy session: the turn that is open."""
     errors: list[Fault] | None = None
 
 
 class ProblemError(Exception):
-    """A request that ends here, with this answer."""
+    """Ends the request with this error response."""
 
     def __init__(
         self,
@@ -84,17 +84,17 @@ class ProblemError(Exception):
 
 
 def refuse_unauthorized() -> NoReturn:
-    """Raises the 401 that says how to do better."""
+    """Raises the 401 that explains how to authenticate."""
     raise ProblemError(Kind.UNAUTHORIZED, "send `Authorization: Bearer <key>`", headers={"WWW-Authenticate": "Bearer"})
 
 
 def invalid_parameters(*faults: Fault) -> ProblemError:
-    """The 422 that names them."""
+    """The 422 that lists the faults."""
     return ProblemError(Kind.INVALID_PARAMETER, listing(faults), errors=faults)
 
 
 def respond(error: ProblemError) -> JSONResponse:
-    """The problem as an answer."""
+    """The problem as a response."""
     body = ProblemBody(
         type=error.kind.type,
         title=error.kind.title,
@@ -108,12 +108,12 @@ def respond(error: ProblemError) -> JSONResponse:
 
 
 async def refuse_overload(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers a request that the process has no room for, whatever it asks."""
+    """Responds with 503 to any request above the limit of concurrent requests."""
     later = {"Retry-After": str(RETRY_AFTER_SECONDS)}
     problem = ProblemError(Kind.UNAVAILABLE, "too many requests are under way; try again", headers=later)
     await respond(problem)(scope, receive, send)
 
 
 def listing(faults: Sequence[Fault]) -> str:
-    """All of them in one line."""
+    """All faults in one line."""
     return "; ".join(f"{fault.pointer or fault.parameter or 'body'}: {fault.detail}" for fault in faults)

@@ -1,4 +1,4 @@
-"""Reading a request's JSON body, never more of it than is allowed, whatever its headers claim."""
+"""Reads a request's JSON body, and never more than the allowed size, whatever its headers claim."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from turnstile.producer.http.problems import Fault, Kind, ProblemError
 from turnstile.producer.http.strict_json import NotJsonError, RefusedJsonError, parse
 
 PATIENCE_SECONDS = 30.0
-"""For the whole body: a client that sends a byte a second holds no connection for an hour."""
+"""Time limit for the whole body: a client that sends a byte a second must not occupy a connection for an hour."""
 
 
 async def read_json(request: Request, limit_bytes: int) -> Any:
@@ -34,7 +34,7 @@ def _refuse_media_type(request: Request) -> None:
     if charset not in {"", "utf-8", "utf8"}:
         raise ProblemError(Kind.UNSUPPORTED_MEDIA_TYPE, "JSON is sent in UTF-8")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        # Unpacked here it could be a thousand times what its length says.
+        # Decompressed, the body could be a thousand times its Content-Length.
         raise ProblemError(Kind.UNSUPPORTED_MEDIA_TYPE, "send the body uncompressed")
 
 
@@ -45,7 +45,7 @@ async def _read(request: Request, limit_bytes: int) -> bytes:
     data = bytearray()
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            # A chunked body claims no length at all.
+            # A chunked body has no Content-Length.
             async for chunk in request.stream():
                 data += chunk
                 if len(data) > limit_bytes:

@@ -1,4 +1,4 @@
-"""Headers of every answer: conversations are nobody's to cache, and JSON is never to be taken for anything else."""
+"""Headers of every response: caches must not store conversations, and browsers must treat JSON only as JSON."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -8,7 +8,7 @@ _NAMES = frozenset(name for name, _ in _RAW)
 
 
 class ResponseHeaders:
-    """Adds them, whoever answers."""
+    """Middleware that adds the headers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

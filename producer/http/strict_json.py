@@ -1,8 +1,8 @@
-"""JSON as the API takes it: less than `json.loads` does, so that whatever reads it later can read it.
+"""Strict JSON parsing: accepts less than `json.loads`, so that every later reader can read the text.
 
-Python's parser accepts what fails later: NaN, duplicate keys (two readers may take different ones), numbers that overflow to
-infinity, and U+0000 and lone surrogates, which no text column stores and no cast to jsonb takes. It also answers a deep text
-with a RecursionError. Pure.
+Python's parser accepts text that fails later: NaN, duplicate keys (two readers may use different ones), numbers that overflow to
+infinity, and U+0000 and lone surrogates, which a text column can't store and a cast to jsonb refuses. It also raises a
+RecursionError for deeply nested text. Pure.
 """
 
 import json
@@ -13,22 +13,22 @@ from typing import Any, NoReturn, TypeAlias
 MAX_DEPTH = 32
 """Levels of nested arrays and objects."""
 
-# The closing quote is optional: with it required, a text that never closes a string would be searched again from each
-# of its quotes.
+# The closing quote is optional. If it were required, a text with an unclosed string would be searched again from each quote,
+# in quadratic time.
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
-# From the top down to a value; what is above comes first. Spelt out for a fault only: a pointer for each element of an array that
-# is deep in long keys would be gigabytes for a megabyte.
+# The path to a value, as a linked list of (path of the parent, step). Written as a pointer only for a fault: pointers to all
+# elements of an array below long keys would take gigabytes for a megabyte of JSON.
 _Way: TypeAlias = tuple["_Way", str | int] | None
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class NotJsonError(ValueError):
-    """Not JSON by RFC 8259, or not in UTF-8."""
+    """The text is not JSON by RFC 8259, or not UTF-8."""
 
 
 class RefusedJsonError(ValueError):
-    """JSON, but not of a kind that can be stored and read back the same. `pointer` (RFC 6901) says where, if known."""
+    """Valid JSON that can't be stored and read back unchanged. `pointer` (RFC 6901) is the place, if known."""
 
     def __init__(self, reason: str, pointer: str | None = None) -> None:
         super().__init__(reason)
@@ -51,13 +51,13 @@ def parse(data: bytes) -> Any:
     except json.JSONDecodeError as error:
         raise NotJsonError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
     if "\\u" in text:
-        # Only an escape can say what text in UTF-8 can't, and a raw U+0000 is no JSON.
+        # Only an escape can produce characters that UTF-8 can't encode, and JSON does not allow a raw U+0000.
         _refuse_unstorable(value, None)
     return value
 
 
 def _refuse_depth(text: str) -> None:
-    # Before parsing: a bomb of brackets is found out at its 33rd, and never builds anything.
+    # Before parsing: deeply nested input is refused at level 33, before any object is built.
     depth = 0
     for match in _STRING_OR_BRACKET.finditer(text):
         match match[0]:
@@ -73,7 +73,7 @@ def _parse_int(digits: str) -> int:
     try:
         return int(digits)
     except ValueError:
-        # Python's own bound: the time it takes is quadratic.
+        # Python limits the digits of an integer, because the conversion takes quadratic time.
         raise RefusedJsonError(f"an integer has {len(digits)} characters, more than can be read") from None
 
 
@@ -104,7 +104,7 @@ def _refuse_unstorable(value: Any, way: _Way) -> None:
                 _refuse_unstorable(element, (way, place))
         case dict():
             for key, member in value.items():
-                # The object is named, not the key: the key is what can't be written.
+                # The pointer names the object: the response could not contain the bad key.
                 _refuse_text(key, way)
                 _refuse_unstorable(member, (way, key))
 
@@ -129,7 +129,7 @@ def escape_pointer(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-# Made once: `json.loads` makes a decoder for each text that it is given these for.
+# Made once: with these arguments, `json.loads` would build a decoder for each text.
 _DECODER = json.JSONDecoder(
     parse_int=_parse_int,
     parse_float=_parse_float,

@@ -1,1 +1,1 @@
-"""The routes of the API: HTTP in, HTTP out. What a request means is decided elsewhere."""
+"""The routes of the API: they translate between HTTP and the rest of the code, and decide nothing."""

@@ -1,4 +1,4 @@
-"""The routes that stop turns: one by its id, before or after its submit, or all that is open in a session."""
+"""Cancel routes: for one turn by its id, before or after its submit, or for all open turns of a session."""
 
 from fastapi import APIRouter
 

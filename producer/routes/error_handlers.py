@@ -1,6 +1,6 @@
-"""Which problem an error of a route is to its client.
+"""Translates errors of the routes to problem responses.
 
-Nothing that a client sends ends in a 500, and nothing that is answered or logged here quotes a row, a message or a key.
+No client input leads to a 500. No response or log line from here quotes a row, a message or a key.
 """
 
 import traceback
@@ -42,7 +42,7 @@ log = structlog.get_logger("turnstile.api")
 
 
 def install(app: FastAPI) -> None:
-    """Makes every error of `app` a problem."""
+    """Makes `app` respond to every expected error with a problem."""
     for expected in _TRANSLATIONS:
         app.add_exception_handler(expected, _answer)
 
@@ -52,7 +52,7 @@ async def _answer(request: Request, error: Exception) -> JSONResponse:
 
 
 def translate(error: Exception, path: str) -> ProblemError:
-    """What an error of a route means to the client. One that nobody expected is raised again."""
+    """The problem for an error of a route. Raises an unexpected error again."""
     if isinstance(error, DatabaseUnavailableError) and not isinstance(error, RowLockedError):
         log.warning("api.database_away", path=path, error=str(error))
     for kind in type(error).__mro__:
@@ -79,7 +79,7 @@ def _of_parameters(error: RequestValidationError) -> ProblemError:
 
 
 def _rule(fault: Mapping[str, Any]) -> str:
-    # The one pattern that people meet, in words.
+    # The text of the one pattern that clients often violate.
     is_id = fault.get("ctx", {}).get("pattern") == f"^{ID_PATTERN}$"
     return f"must be {ID_RULE}" if is_id else str(fault["msg"])
 
@@ -147,10 +147,10 @@ _TRANSLATIONS: dict[type[Exception], Any] = {
 
 
 class LastResort:
-    """Answers what nobody expected with a 500 that says nothing, and logs where it came from.
+    """Middleware: responds to an unexpected error with a 500 without details, and logs its classes and stack.
 
-    Inside Starlette's own handling of such errors, which would hand the exception on to the server's log, text and all:
-    an error of Postgres quotes the row. So the log has the classes and the stack, never a message.
+    It runs inside Starlette's own error handling, which would pass the exception and its message to the server's log. An error of
+    Postgres quotes the row, so a message is never logged.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -170,17 +170,17 @@ class LastResort:
         try:
             await self._app(scope, receive, watch)
         except Exception as error:
-            # Not `exception`, which would add the error's own words.
+            # Not `log.exception`, which would add the message of the error.
             log.error("api.unexpected_error", path=scope["path"], kinds=_kinds(error), stack=_stack(error))  # noqa: TRY400
             if begun:
-                # Half an answer can only be broken off; a class of our own, so that nothing is quoted further up.
+                # A partial response can only be aborted. Our own class, so that the server logs no message of the error.
                 raise BrokenOffError from None
             problem = ProblemError(Kind.INTERNAL, "it has been logged")
             await respond(problem)(scope, receive, send)
 
 
 class BrokenOffError(Exception):
-    """An answer failed after its first bytes; what happened is in the log."""
+    """A response failed after its first bytes. The log has the cause."""
 
 
 def _kinds(error: BaseException | None) -> list[str]:

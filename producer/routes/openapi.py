@@ -1,4 +1,4 @@
-"""What the API's description says beyond what FastAPI sees for itself: the body that is parsed by hand, the problems."""
+"""Additions to the OpenAPI document that FastAPI can't derive: the manually parsed submit body and the problems."""
 
 from typing import Any
 
@@ -19,12 +19,12 @@ SUBMIT_BODY: dict[str, Any] = {
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that may answer with these statuses."""
+    """The `responses` argument of a route that may respond with these error statuses."""
     return {status: _response(status) for status in statuses}
 
 
 def describe(app: FastAPI) -> None:
-    """Makes `app.openapi()` complete. Every operation may also meet the 500 that should not be."""
+    """Completes `app.openapi()`. Does not document the 500, which any operation may return."""
 
     def build() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -48,7 +48,7 @@ def describe(app: FastAPI) -> None:
 
 
 def _drop_validation_error(document: dict[str, Any]) -> None:
-    # FastAPI declares its own 422 wherever a path has a parameter, also where any text is let in and merely not found.
+    # FastAPI documents its own 422 for every path parameter, even if any text is accepted and unknown values give a 404.
     for operations in document["paths"].values():
         for operation in operations.values():
             if "HTTPValidationError" in str(operation["responses"].get("422")):

@@ -1,7 +1,7 @@
-"""Where the next page of a listing begins, as a text that clients hand back unread. Pure.
+"""Cursors for the next page of a list, which clients return unchanged. Pure.
 
-It holds the last turn of the page before, not a number of rows: turns that are submitted while somebody pages neither
-repeat nor skip anything. Creation time and id, because the order is by time and clients may choose the ids.
+A cursor contains the last turn of the previous page, not a row offset: new turns cause no repeated and no skipped rows. It has
+the creation time and the id, because the order is by time and clients may choose the ids.
 """
 
 import re
@@ -10,14 +10,13 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-# The version leads, so that another kind of cursor may follow one day. 24 bytes fill 32 characters exactly, so that
-# there is one spelling of each.
+# The first character is the version. 24 bytes fill exactly 32 characters, so that each cursor has one spelling.
 PATTERN = r"^1[A-Za-z0-9_-]{32}$"
 LENGTH = 33
 _CURSOR = re.compile(PATTERN)
 _FIELDS = struct.Struct(">q16s")
 
-# Of a session's messages: `seq` and ordinal. 12 bytes fill 16 characters.
+# For the messages of a session: `seq` and ordinal. 12 bytes fill 16 characters.
 MESSAGE_PATTERN = r"^2[A-Za-z0-9_-]{16}$"
 MESSAGE_LENGTH = 17
 _MESSAGE_CURSOR = re.compile(MESSAGE_PATTERN)
@@ -25,7 +24,7 @@ _MESSAGE_FIELDS = struct.Struct(">qi")
 _END_OF_SESSION = 2**62
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-# No turn is older than the epoch or younger than this; Postgres would refuse some of the times beyond.
+# All creation times lie between the epoch and this time. Postgres refuses some later times.
 _END = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
@@ -36,7 +35,7 @@ def encode(created_at: datetime, turn_id: UUID) -> str:
 
 
 def decode(cursor: str) -> tuple[datetime, UUID]:
-    """The turn behind which the page begins. Raises ValueError for anything that `encode` could not have written."""
+    """The last turn before the page. Raises ValueError for any text that `encode` can't produce."""
     if len(cursor) != LENGTH or _CURSOR.match(cursor) is None:
         raise ValueError("not a cursor of this API")
     microseconds, turn_id = _FIELDS.unpack(urlsafe_b64decode(cursor[1:]))
@@ -51,7 +50,7 @@ def encode_message(seq: int, ordinal: int) -> str:
 
 
 def decode_message(cursor: str) -> tuple[int, int]:
-    """The message before which the page ends. Raises ValueError for anything that `encode_message` could not have written."""
+    """The first message after the page. Raises ValueError for any text that `encode_message` can't produce."""
     if len(cursor) != MESSAGE_LENGTH or _MESSAGE_CURSOR.match(cursor) is None:
         raise ValueError("not a cursor of this API")
     seq, ordinal = _MESSAGE_FIELDS.unpack(urlsafe_b64decode(cursor[1:]))

@@ -1,7 +1,7 @@
-"""Whether this process can do its work: accept turns (Postgres), and whether they go out at once (SQS).
+"""Readiness checks: whether this process can accept turns (Postgres), and whether their wake-ups leave at once (SQS).
 
-SQS being away does not make it unready: turns are still accepted, and the relay sends them later. Taking every API task
-out of the load balancer for it would turn a delay into an outage.
+An SQS outage does not make the process unready: it still accepts turns, and the relay sends the wake-ups later. Removing every
+API task from the load balancer would turn a delay into an outage.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from turnstile.submit.wake_ups import WakeUpSending
 
 PATIENCE_SECONDS = 2.0
 KEPT_SECONDS = 1.0
-"""How long an answer of the database is good for. Without a key anybody may ask, and as often as they like."""
+"""How long a result of the database check is reused. The route needs no key, so any client may call it at any rate."""
 
 log = structlog.get_logger("turnstile.api")
 
@@ -29,11 +29,11 @@ class QueueHealth(StrEnum):
     """How a declared queue looks from here."""
 
     OK = "ok"
-    """Found, and the last sends went well."""
+    """The queue exists, and the last sends succeeded."""
     AWAY = "away"
-    """SQS does not answer, or not in time."""
+    """SQS does not respond in time, or sends to the queue fail."""
     MISSING = "missing"
-    """SQS answers that there is no such queue: somebody has to make it."""
+    """SQS has no such queue: an operator must create it."""
 
 
 class Readiness(BaseModel):
@@ -45,7 +45,7 @@ class Readiness(BaseModel):
 
 
 class DatabaseProbe:
-    """Whether Postgres answers, asked once a second at most, for all who want to know."""
+    """Checks whether Postgres responds, at most once a second. All callers share the result."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -53,11 +53,11 @@ class DatabaseProbe:
         self._asked_at = -math.inf
 
     async def check(self) -> None:
-        """Raises DatabaseUnavailableError if Postgres does not answer soon, or did not a second ago."""
+        """Raises DatabaseUnavailableError if Postgres does not respond in time, or did not within the last second."""
         if self._asked is None or (self._asked.done() and time.monotonic() - self._asked_at >= KEPT_SECONDS):
             self._asked = asyncio.create_task(_ping(self._database))
             self._asked_at = time.monotonic()
-        # The one who asked may go, and others still wait for the answer.
+        # Shielded: if this caller is cancelled, others still wait for the result.
         await asyncio.shield(self._asked)
 
 
@@ -70,13 +70,13 @@ async def _ping(database: Database) -> None:
 
 
 async def check_queues(queues: MessageQueues, sending: WakeUpSending, names: list[str]) -> dict[str, QueueHealth]:
-    """How all declared queues look. A queue that was found once is not looked up again: this costs next to nothing."""
+    """The health of all declared queues. Cheap, because a queue that was found once is not looked up again."""
     found = await asyncio.gather(*(_check_queue(queues, sending, name) for name in names))
     return dict(zip(names, found, strict=True))
 
 
 async def report_queues(queues: MessageQueues, sending: WakeUpSending, names: list[str]) -> None:
-    """Says in the log, at the start, which queues are not as they should be. Raises nothing: nothing waits for it."""
+    """Logs, at the start, which queues are missing or unreachable. Raises nothing, because no caller awaits it."""
     try:
         found = await check_queues(queues, sending, names)
     except Exception:

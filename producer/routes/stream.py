@@ -1,14 +1,14 @@
 """A turn's events as server-sent events: `GET /v1/turns/{turn_id}/events`.
 
-    event: metadata      which turn, and how it stands; first on each connection, without an id
-    event: status        RUNNING: a new attempt, so what was said before is void. PENDING: it waits again
+    event: metadata      the turn and its status; first on each connection, without an id
+    event: status        RUNNING: a new attempt, so discard the text so far. PENDING: the turn waits again
     event: delta         more text
-    event: custom        what else the handler emitted
-    event: reset         the whole text so far, in place of what was said
+    event: custom        another event that the handler emitted
+    event: reset         the whole text so far; replaces earlier text
     event: end, error    exactly one, the last
 
-A reader is fed as fast as it reads, a page ahead of it and no more. One that goes away stops nothing, unless it asked for
-that.
+The server reads at most one page ahead of the client. A client that disconnects does not stop the turn, unless it asked for that
+with `on_disconnect=cancel`.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ FROM_THE_START = "-1"
 PLACE_PATTERN = r"^(-1|[0-9]{1,19}-[0-9]{1,19})$"
 
 PATIENCE_SECONDS = 60.0
-"""With a reader that takes nothing. Heartbeats find those that are gone without a word."""
+"""Longest wait for a client that reads nothing. Heartbeats detect clients that vanished without closing the connection."""
 
 log = structlog.get_logger("turnstile.api")
 
@@ -55,7 +55,7 @@ v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
 
 
 class EventStream(Response):
-    """An answer that goes on until the turn ends, the client goes, or the server must."""
+    """A response that lasts until the turn ends, the client disconnects, or the server shuts down."""
 
     media_type = "text/event-stream"
 
@@ -66,7 +66,7 @@ class EventStream(Response):
         on_disconnect: Callable[[], Awaitable[None]] | None = None,
         place: AbstractContextManager[None] | None = None,
     ) -> None:
-        # Proxies in front must hand on what they get.
+        # Proxies must not buffer the stream.
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._telling = telling
@@ -81,7 +81,7 @@ class EventStream(Response):
             await self._on_disconnect()
 
     async def _follow(self, receive: Receive, send: Send) -> bool:
-        """Whether the reader has gone before the end."""
+        """Whether the client left before the end."""
         telling = asyncio.create_task(self._tell(send))
         leaving = asyncio.create_task(_until_gone(receive))
         try:
@@ -96,10 +96,10 @@ class EventStream(Response):
         return gone
 
     async def _tell(self, send: Send) -> bool:
-        """Whether the reader took it all. One that takes nothing more, as a machine that vanished, has left as well."""
+        """Whether the client read everything. A client that stops reading, such as a machine that vanished, counts as gone."""
         sent_at = time.monotonic()
         async with aclosing(self._telling) as telling:
-            # What an answer before this one has left in the buffers may be in the way of the first line.
+            # The send may block, because the previous response on this connection may still fill the buffers.
             start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             if not await _was_taken(send, start):
                 return False
@@ -110,7 +110,7 @@ class EventStream(Response):
                 if not await _was_taken(send, _body(encode(told), more=True)):
                     return False
                 sent_at = now
-        # Waits for what was sent before, as each does: a long reply is one event.
+        # Each send waits until the earlier data has drained; a long reply is one event.
         return await _was_taken(send, _body(b"", more=False))
 
 
@@ -123,8 +123,8 @@ async def _was_taken(send: Send, message: Message) -> bool:
         async with asyncio.timeout(PATIENCE_SECONDS):
             await send(message)
     except TimeoutError:
-        # Not finished: the server closes the connection, the kernel gives up what is still to be sent (see `producer/server.py`),
-        # and the client may resume.
+        # The response stays incomplete: the server closes the connection, the kernel drops unsent data (see
+        # `producer/server.py`), and the client may resume.
         log.info("stream.reader_stuck")
         return False
     return True
@@ -161,7 +161,7 @@ async def get_events(
         raise ProblemError(Kind.NOT_FOUND, "no such turn")
     after = _place("Last-Event-ID", last_event_id) if last_event_id else _place("starting_after", starting_after)
     if after is not None and after.fence > turn.fence:
-        # Of a claim that the database knows nothing of: it was restored to an earlier moment, and the client goes on from before.
+        # The database does not know this claim: it was restored to an earlier time. The client gets all events again.
         after = None
     if after is not None and turn.status.is_terminal and await behind.watch.was_told(turn, after):
         return Response(status_code=204)
@@ -183,17 +183,17 @@ def _canceller(behind: Backend, turn: Standing) -> Callable[[], Awaitable[None]]
         try:
             await behind.cancelling.cancel_turn(turn.tenant_id, turn.id)
         except DatabaseUnavailableError as error:
-            # Nobody is there any more to be told.
+            # The client has disconnected, so the error is only logged.
             log.warning("stream.cancel_failed", turn_id=str(turn.id), error=str(error))
 
     return cancel_turn
 
 
 def encode(told: Told | None) -> bytes:
-    """One event as it is written; None is a comment that says that the stream is alive."""
+    """One event in wire format; None gives a heartbeat comment."""
     if told is None:
         return b": heartbeat\n\n"
-    # JSON text has no line breaks of its own.
+    # Compact JSON text has no line breaks.
     place = "" if told.id is None else f"id: {told.id}\n"
     return f"{place}event: {told.kind}\ndata: {told.data}\n\n".encode()
 

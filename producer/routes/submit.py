@@ -1,5 +1,5 @@
-"""Submit over HTTP: an ASGI application of its own, past FastAPI, which solves a route's dependencies anew for each request
-(ADR 0048). FastAPI has the description of the route only.
+"""Submit over HTTP: a separate ASGI application that bypasses FastAPI, because FastAPI resolves a route's dependencies for each
+request (ADR 0048). The FastAPI route exists only for the OpenAPI document.
 """
 
 import re
@@ -80,13 +80,13 @@ async def submit_turn(
 
 
 class SubmitTurn:
-    """Answers the requests that it `takes`. `state` is the application's, with its backend."""
+    """ASGI application for the requests that it `takes`. `state` is the main application's, with its backend."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def takes(self, scope: Scope) -> bool:
-        """Whether this is a submit, however wrong it may be."""
+        """Whether the request is a submit, valid or not."""
         if scope["method"] != "POST":
             return False
         matched = _PATH.fullmatch(scope["path"].removeprefix(scope.get("root_path", "")))
@@ -106,7 +106,7 @@ class SubmitTurn:
     async def _answer(self, backend: Backend, request: Request, session_id: str) -> Response:
         if request.scope["query_string"]:
             refuse_unknown(request, known=())
-        # One pass, for Starlette goes through all headers for each that is asked for. Of two of a name the first counts.
+        # One pass: Starlette scans all headers for each lookup. Of two headers with the same name, the first counts.
         headers = {name: value.decode("latin-1") for name, value in reversed(request.scope["headers"])}
         scheme, credentials = get_authorization_scheme_param(headers.get(b"authorization"))
         tenant = identify(backend, credentials if scheme.lower() == "bearer" and credentials else None)
@@ -152,5 +152,5 @@ def _respond(accepted: Accepted, waited_seconds: int | None, ended: TurnRecord |
         **({} if waited_seconds is None else {"Preference-Applied": f"wait={waited_seconds}"}),
     }
     status, body = (202, submitted(accepted)) if ended is None else (200, detail(ended))
-    # Written by pydantic at once. FastAPI makes a dict of it first, goes through that in Python, and writes it then.
+    # pydantic writes the JSON directly. FastAPI would first convert the model to a dict and process that in Python.
     return Response(body.model_dump_json(by_alias=True), status, headers, media_type="application/json")

@@ -1,6 +1,6 @@
-"""What the API tells of turns and messages: the shape of its answers, and how rows become them. Pure.
+"""Response models for turns and messages, and their conversion from rows. Pure.
 
-The tenant is never part of an answer, nor is anything that proves a claim (fence, claim id, lease).
+A response never contains the tenant or anything that proves a claim (fence, claim id, lease).
 """
 
 import math
@@ -156,7 +156,7 @@ class MessagePage(BaseModel):
 
 
 def links(turn_id: UUID, session_id: str) -> TurnLinks:
-    """The addresses that belong to a turn."""
+    """The URLs that belong to a turn."""
     return TurnLinks(
         self=f"/v1/turns/{turn_id}",
         events=f"/v1/turns/{turn_id}/events",
@@ -167,7 +167,7 @@ def links(turn_id: UUID, session_id: str) -> TurnLinks:
 
 
 def submitted(accepted: Accepted) -> SubmittedTurn:
-    """The answer to a submit."""
+    """The response body of a submit."""
     return SubmittedTurn(
         id=accepted.turn_id,
         session_id=accepted.session_id,
@@ -181,12 +181,12 @@ def submitted(accepted: Accepted) -> SubmittedTurn:
 
 
 def summary(record: TurnRecord) -> TurnSummary:
-    """A row as it stands in a list."""
+    """A row as an entry of a list."""
     return TurnSummary.model_validate(_fields(record))
 
 
 def detail(record: TurnRecord) -> TurnDetail:
-    """A row on its own."""
+    """A row with its input, its reply and its webhook."""
     said = {"input": join_inputs(record.inputs or ()), "output": record.output, "webhook": record.webhook}
     return TurnDetail.model_validate({**_fields(record), **said})
 
@@ -197,14 +197,14 @@ def said(message: Message) -> SessionMessage:
 
 
 def poll_after_seconds(record: TurnRecord, now: datetime) -> int | None:
-    """After how many whole seconds to ask again; None once the turn has ended.
+    """After how many whole seconds to poll again; None once the turn has ended.
 
-    Grows with the turn's age, since a client that has waited a minute loses nothing by waiting five seconds more. A turn
-    that waits for its time is not worth asking about before.
+    Grows with the turn's age: after a minute, five more seconds do not matter. Before `execute_at` of a scheduled
+    turn, it is the time until then. At most MAX_POLL_SECONDS.
     """
     if record.status.is_terminal:
         return None
-    # A turn that waits for children is due at its expiry at the latest, and sooner in all likelihood.
+    # While a turn waits for children, execute_at is its expiry; the children usually end earlier.
     due_at = None if record.joining else record.execute_at
     since = max(record.created_at, due_at or record.created_at)
     age = (now - since).total_seconds()

@@ -1,4 +1,4 @@
-"""The routes: HTTP in, HTTP out. What a request means is decided elsewhere."""
+"""The routes that read turns, sessions and health, and the dependencies that all routes share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ STATUS_SPELLINGS = [*TurnStatus, "CANCELLED"]
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What the routes stand on. The composition root puts it into `app.state.backend`."""
+    """The services that the routes use. The composition root stores it in `app.state.backend`."""
 
     settings: Settings
     api_keys: ApiKeys
@@ -56,16 +56,16 @@ class Backend:
     queues: MessageQueues
     history: History
     reads: Database
-    """For reads of turns and sessions that are known by their ids."""
+    """For reads of turns and sessions by id."""
     lists: Database
-    """For reads whose filters the caller chooses, and with them how long they take."""
+    """For reads with filters that the caller chooses; these may be slow."""
     watch: TurnWatch
     places: WatchPlaces
     unauthorized: Tally
     probe: DatabaseProbe
 
 
-# Coroutines though they await nothing: FastAPI would send each of them through a thread, for every request.
+# Coroutines although they await nothing: FastAPI would run plain functions on a thread for each request.
 
 
 async def find_backend(request: Request) -> Backend:
@@ -220,7 +220,7 @@ def read_turn_id(text: str) -> UUID:
     """The id in a path. Raises the 404."""
     turn_id = parse_uuid(text)
     if turn_id is None:
-        # Not a UUID is as unknown as somebody else's: one answer for both.
+        # The same 404 as for a turn of another tenant.
         raise _no_turn()
     return turn_id
 

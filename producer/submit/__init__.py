@@ -1,1 +1,1 @@
-"""A submit: from the body of a request to a committed turn and its wake-up."""
+"""Submits: from the request body to a committed turn and its wake-up."""

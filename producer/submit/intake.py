@@ -1,7 +1,7 @@
-"""Taking in the turns of clients: which of them share a statement, which wait for their session, and how many at most.
+"""Commits the turns that clients submit: batches them into statements, and limits how many wait for their session.
 
-Once a request is valid, nothing that the client does stops it half-way: a client that goes away leaves behind either nothing or a
-turn with its wake-up.
+Once a request is valid, a disconnect of the client does not stop it half-way: the result is either nothing or a turn with its
+wake-up.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from turnstile.turn.on_busy import OnBusy
 
 MAX_BATCH = 200
 MAX_BATCH_BYTES = 16 * 1024 * 1024
-"""What one statement may carry: a batch of the largest bodies must not become a statement of hundreds of megabytes."""
+"""Most bytes in one statement: a batch of the largest bodies must not become a statement of hundreds of megabytes."""
 
 LANES = 2
 PATIENT_LANES = 2
-"""How many submits may wait for their sessions at a time: those with a policy, and those whose session is locked. They must leave
-connections to the others."""
+"""Submits that may wait for their session at a time: those with an `on_busy` policy, and those whose session is locked. Low, to
+leave connections for other submits."""
 
 PATIENCE_SECONDS = 5.0
-"""Fifty at once to one session take a second or two; beyond this their clients begin to give up."""
+"""Longest wait for a session. Fifty concurrent submits to one session take one or two seconds; later, clients give up."""
 
 MOST_UNDER_WAY = 2000
-"""Beyond is nothing but waiting: an API process does some hundreds a second, and its memory holds what waits."""
+"""Concurrent submits. A process commits some hundreds a second, so more would only wait and use memory."""
 
 CLOSE_SECONDS = 10.0
 
@@ -48,14 +48,14 @@ class Intake:
         self._batcher = Batcher(self._record, limit=limit, lanes=LANES)
         self._gate = SessionGate(PATIENT_LANES, PATIENCE_SECONDS)
         self._held: set[Session] = set()
-        """Sessions that were locked when a batch came to them. Their turns go by the gate until one has passed."""
+        """Sessions that were locked during a batch. Their turns go through the gate until one of them succeeds."""
         self._under_way: set[asyncio.Task[Accepted]] = set()
 
     async def accept(self, submission: Submission) -> Accepted:
         """Commits the turn and sends its wake-up.
 
-        Raises SubmissionRefusedError (nothing was done) or DatabaseUnavailableError (nothing was done, or it can't be known: a
-        repeat with the same key finds out).
+        Raises SubmissionRefusedError (nothing was committed) or DatabaseUnavailableError (the outcome may be unknown: repeat with
+        the same key).
         """
         if len(self._under_way) >= MOST_UNDER_WAY:
             raise DatabaseUnavailableError("too many submits are under way")
@@ -65,14 +65,14 @@ class Intake:
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Waits, within bounds, for what was begun on behalf of clients that are gone."""
+        """Waits up to CLOSE_SECONDS for submits whose clients have disconnected."""
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=CLOSE_SECONDS)
 
     def _forget(self, task: asyncio.Task[Accepted]) -> None:
         self._under_way.discard(task)
         if not task.cancelled():
-            # The request sees the error, if it is still there. Without it asyncio would report the error as never looked at.
+            # The request gets the error if it is still open. If not, asyncio would log the error as never retrieved.
             task.exception()
 
     async def _commit_and_wake(self, submission: Submission) -> Accepted:
@@ -101,13 +101,13 @@ class Intake:
             return await self._record_alone(submission) if answer is None else answer
         async with self._gate.enter(session):
             texted = await self._submitting.commit_on_busy(submission)
-        # After the commit: a worker or a reader that hears a hint finds the request, or the end, on the row.
+        # After the commit, so that a worker or a reader that receives a hint finds the cancel request, or the end, in the row.
         await self._hints.publish(texted.asked)
         await self._hints.tell_watchers(submission.tenant_id, submission.session_id, texted.canceled)
         return texted.answer
 
     async def _record(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError | None]:
-        """None: another transaction holds the session, and nothing was done."""
+        """None for a submission: another transaction has locked its session, and nothing was committed."""
         try:
             return [*await self._submitting.commit(submissions)]
         except RowLockedError:

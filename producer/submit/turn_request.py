@@ -1,8 +1,8 @@
-"""What a client may ask for when it submits a turn, and the submission that it becomes. Pure.
+"""The request body of a submit, and its conversion to a submission. Pure.
 
-The API and the batch jobs read a request here, so that a repeat is recognised whichever way it comes.
+The API and the batch jobs share this code, so that both recognise a repeat of the same request.
 
-An unknown field is refused: a misspelt `max_attemps` that is silently ignored shows only when it hurts.
+Unknown fields are refused: a misspelt `max_attemps` that is silently ignored would be noticed only after damage.
 """
 
 import hashlib
@@ -43,8 +43,8 @@ MAX_IDEMPOTENCY_KEY_CHARACTERS = 255
 
 _TRACE_BITS = 192
 RANDOM_BITS = _TRACE_BITS + 74
-"""What a submission takes for its trace and its id. One call of the system for both: each lets go of the interpreter's lock, and
-may wait long to have it back."""
+"""Random bits for a submission's trace and id. Drawn with one system call for both: each call releases the GIL, and may wait long
+to get it back."""
 
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 _CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
@@ -104,12 +104,12 @@ def _parse_on_busy(value: Any) -> Any:
 
 
 def _as_utc(value: datetime | None) -> str | None:
-    # One instant is one request, in whatever zone it is written.
+    # The same instant in different zones must give the same fingerprint.
     return None if value is None else value.astimezone(UTC).isoformat()
 
 
 def parse_uuid(text: str) -> UUID | None:
-    """A UUID in its usual form, or None. Python's own parser would also take braces, `urn:` and no dashes at all."""
+    """A UUID in its usual form, or None. Python's own parser would also accept braces, `urn:` and missing dashes."""
     return UUID(text) if _UUID.fullmatch(text) else None
 
 
@@ -179,7 +179,7 @@ class TurnRequest(BaseModel):
 
 
 class InvalidRequestError(ValueError):
-    """A body that is JSON but no valid request; `faults` are (JSON pointer, what is wrong)."""
+    """The body is JSON but not a valid request. `faults` are pairs of JSON pointer and error text."""
 
     def __init__(self, faults: list[tuple[str, str]]) -> None:
         super().__init__("; ".join(f"{pointer}: {fault}" for pointer, fault in faults))
@@ -187,7 +187,7 @@ class InvalidRequestError(ValueError):
 
 
 def read_turn_request(body: Any, now: datetime) -> TurnRequest:
-    """Validates a parsed body. Raises InvalidRequestError, which names every offending field and no value."""
+    """Validates a parsed body. Raises InvalidRequestError, which names every invalid field but quotes no value."""
     try:
         request = TurnRequest.model_validate(body)
     except ValidationError as error:
@@ -200,7 +200,7 @@ def read_turn_request(body: Any, now: datetime) -> TurnRequest:
     if request.on_busy is OnBusy.MERGE and request.turn_id is not None:
         raise InvalidRequestError([("/on_busy", "what is merged becomes no turn that could have the turn_id")])
     if request.on_busy is OnBusy.MERGE and request.webhook_url is not None:
-        # The turn it joins keeps its own options: this one's address would be dropped without a word.
+        # The merged turn keeps its own options, so this webhook_url would be silently dropped.
         raise InvalidRequestError(
             [("/on_busy", "what is merged becomes no turn whose end the webhook_url could be told")]
         )
@@ -218,7 +218,7 @@ def read_submission(
     random_bits: int,
     traceparent: str | None = None,
 ) -> Submission:
-    """The submission that a parsed body asks for. `key` is the client's own; `random_bits` are RANDOM_BITS.
+    """The submission for a parsed body. `key` is the client's idempotency key; `random_bits` has RANDOM_BITS random bits.
 
     Raises InvalidRequestError, UnknownQueueError, WebhookNotAllowedError.
     """
@@ -226,7 +226,7 @@ def read_submission(
     queue = settings.find_queue(_usual_queue(settings) if request.queue is None else request.queue)
     hosts = settings.webhook_hosts
     if request.webhook_url is not None and not is_allowed(parse_webhook_url(request.webhook_url), hosts):
-        # Which hosts are allowed is not the client's business.
+        # The error must not show the client which hosts are allowed.
         raise WebhookNotAllowedError("this host is not allowed" if hosts else "webhooks are not enabled here")
     return Submission(
         turn_id=request.turn_id or uuid7(int(now.timestamp() * 1000), random_bits >> _TRACE_BITS),
@@ -260,10 +260,10 @@ def _recorded_key(key: str | None, turn_id: UUID | None) -> str | None:
 
 
 def fingerprint(session_id: str, request: TurnRequest) -> bytes:
-    """SHA-256 by which a repeat is recognised. White space, key order and the spelling of a time make no difference."""
+    """SHA-256 that identifies a repeat. Independent of white space, key order and the format of a time."""
     said = request.model_dump(mode="json", exclude_none=True)
     if request.on_busy is OnBusy.ENQUEUE:
-        # As if it had been left out.
+        # The default must give the same fingerprint as an omitted field.
         del said["on_busy"]
     return hashlib.sha256(_canonical([session_id, said])).digest()
 
@@ -275,6 +275,6 @@ def _canonical(value: Any) -> bytes:
 def _fault(detail: Any) -> tuple[str, str]:
     pointer = "".join(f"/{escape_pointer(str(step))}" for step in detail["loc"])
     if detail["type"] == "model_type":
-        # pydantic names its class, which is nobody's business outside.
+        # pydantic's message names an internal class.
         return pointer, "must be an object"
     return pointer, str(detail["msg"]).removeprefix("Value error, ")

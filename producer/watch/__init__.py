@@ -1,1 +1,1 @@
-"""Following a turn: its events, and waiting for its end."""
+"""Follows turns for clients: their events and their end."""

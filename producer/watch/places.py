@@ -1,6 +1,6 @@
-"""Places for those who follow a turn or wait for its end: a bounded number in a process, and never all of them for one tenant.
+"""Limits the requests that follow a turn or wait for its end: a number of places per process, never all for one tenant.
 
-Such requests last, and each keeps a connection. The bound leaves connections for submits, cancels and reads.
+Such requests last long, and each occupies a connection. The limit leaves connections for submits, cancels and reads.
 """
 
 from collections import Counter
@@ -12,17 +12,17 @@ from turnstile.producer.http.problems import RETRY_AFTER_SECONDS, Kind, ProblemE
 
 
 class NoPlaceError(ProblemError):
-    """429 if the tenant has its share of the places, 503 if none is free."""
+    """429 if the tenant has used up its share of the places, 503 if no place is free."""
 
 
 _LATER = {"Retry-After": str(RETRY_AFTER_SECONDS)}
 
 
 class WatchPlaces:
-    """The places of a process: `most`.
+    """The places of a process, `most` in all.
 
-    If several tenants have keys (`shared`), one gets another place only while more are free than it has. So a tenant has half of
-    the places at most, and however many it asks for, the next tenant finds some.
+    If several tenants have keys (`shared`), a tenant gets another place only while more places are free than it has. So a tenant
+    has at most half of the places, and the next tenant always finds some.
     """
 
     def __init__(self, most: int, *, shared: bool) -> None:
@@ -33,7 +33,7 @@ class WatchPlaces:
 
     @contextmanager
     def take(self, tenant_id: str) -> Iterator[None]:
-        """A place, for as long as the block lasts. Raises NoPlaceError."""
+        """Occupies a place for the duration of the block. Raises NoPlaceError."""
         free = self._most - self._taken.total()
         own = self._taken[tenant_id]
         if free <= 0 or (self._shared and own >= free):

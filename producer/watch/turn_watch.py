@@ -1,10 +1,10 @@
-"""Watching turns on behalf of clients: what is said in them, and that they end. One per API process.
+"""Watches turns for clients: their events and their end. One per API process.
 
-The stream in Redis tells while it goes on, the row tells how it ended; the end that a client sees is always made of the
-row. So a watch ends well whatever becomes of Redis: what the stream does not have (expired, flushed, away, or the turn was
-ended by somebody who is no worker) is said from the table, as a `reset` with the reply's text and the end.
+The Redis stream has the events of a running turn. The end that a client gets always comes from the row, so a watch ends correctly
+even without Redis. If the stream lacks the end (expired, flushed, unreachable, or the turn was not ended by a worker), the watch
+sends a `reset` with the reply's text and the end from the table.
 
-All watches share the looks: they fall on common ticks, and those of one tick are one read of Redis and one query.
+All watches share their reads: they happen on common ticks, with one Redis read and one query for each tick.
 """
 
 import json
@@ -33,12 +33,12 @@ GROWTH = 1.5
 
 STANDINGS_BATCH = 1000
 RECORDS_BATCH = 20
-"""Few, because each may have a reply of a megabyte."""
+"""Rows per query. Few, because each may have a reply of a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One thing to tell a client. `data` is JSON text."""
+    """One event for a client. `data` is JSON text."""
 
     kind: EventKind
     data: str
@@ -62,24 +62,24 @@ class TurnWatch:
         self._stopping = False
 
     def stop(self) -> None:
-        """Ends all watches: the process must go, and their clients are to go on elsewhere."""
+        """Ends all watches before a shutdown. Their clients resume at another process."""
         self._stopping = True
         self._hints.tell_all()
 
     async def close(self) -> None:
-        """Ends all watches, and the subscription."""
+        """Ends all watches and closes the subscription."""
         self.stop()
         await self._hints.close()
 
     async def find(self, tenant_id: str, turn_id: UUID) -> Standing | None:
-        """How the turn stands; None if the tenant has no such turn. Raises DatabaseUnavailableError.
+        """The turn's current standing; None if the tenant has no such turn. Raises DatabaseUnavailableError.
 
-        Shared like all the rest: after a restart a thousand clients come back at once.
+        Batched, because after a restart a thousand clients reconnect at once.
         """
         return await self._standing(TurnKey(tenant_id, turn_id))
 
     async def until_ended(self, turn: Standing, seconds: float) -> TurnRecord | None:
-        """The turn, if it ends within `seconds`: the moment that it does, as long as Redis is there. Else None."""
+        """The turn, if it ends within `seconds`, else None. Returns at once when the turn ends, later if Redis is unreachable."""
         deadline = time.monotonic() + seconds
         looks = _Looks(self._longest_pause)
         with self._hints.listen(self._key(turn), only_ends=True) as listener:
@@ -93,7 +93,7 @@ class TurnWatch:
                 await looks.pause(listener, at_most=left)
 
     async def was_told(self, turn: Standing, last: EventId) -> bool:
-        """Whether whoever has seen the event `last` of an ended turn has seen the end."""
+        """Whether a client that has seen the event `last` of an ended turn has also seen the end."""
         if last.n > LAST_WORDS:
             return True
         before = EventId(last.fence, last.n - 1) if last.n else None
@@ -101,9 +101,9 @@ class TurnWatch:
         return any(event.id == last and event.saying.kind.ends for event in events or ())
 
     async def follow(self, turn: Standing, after: EventId | None) -> AsyncGenerator[Told | None, None]:
-        """All that is said in the turn after the event `after` (None: from the start), and its one end.
+        """Yields the turn's events after the event `after` (None: from the start), and its one end.
 
-        None in between is a sign of life. Without an end it ends only because of `stop`.
+        Yields None while there is no event, so that the caller can send heartbeats. Finishes without an end only after `stop`.
         """
         following = _Following(turn, after)
         looks = _Looks(self._longest_pause)
@@ -122,13 +122,13 @@ class TurnWatch:
                     for told in following.conclude(event, seen) if seen is not None else ():
                         yield told
                 if events:
-                    # It still speaks: its last words may be on their way, even if the turn had ended when we came.
+                    # Events still arrive, so the end may follow in the stream, even if the turn had ended before this watch.
                     following.expects_end = False
                     looks.start_over()
                 if following.ended or (events and len(events) == PAGE):
                     continue
-                # A worker says the end in the stream before it hints at it. An end that is not there was nobody's who
-                # speaks (a cancel of a waiting turn): no last words are on their way.
+                # A worker writes the end to the stream before it sends the hint. If the stream lacks the end after the hint, no
+                # worker ended the turn (a cancel of a waiting turn), and no more events will follow.
                 following.expects_end |= not events and listener.take_end()
                 heard = False
                 if events or not following.expects_end:
@@ -136,7 +136,7 @@ class TurnWatch:
                     heard = await looks.pause(listener)
                 if heard and events is not None:
                     continue
-                # Nobody says anything any more: perhaps because the turn has ended without saying so.
+                # No more events: the turn may have ended without an end in the stream.
                 seen = await self._look(turn)
                 if not isinstance(seen, _Ended):
                     following.expects_end = False
@@ -144,13 +144,13 @@ class TurnWatch:
                     for told in following.close(seen):
                         yield told
                 else:
-                    # Ended this moment: its last words may be on their way.
+                    # The turn has just ended: the end may still follow in the stream.
                     following.expects_end = True
                     looks.start_over()
                     await looks.pause(listener)
 
     async def _look(self, turn: Standing) -> "Standing | _Ended | None":
-        """None: it can't be known now."""
+        """None: the database is unavailable, or the turn is unknown or was redriven between the two reads."""
         try:
             key = TurnKey(turn.tenant_id, turn.id)
             standing = await self._standing(key)
@@ -159,7 +159,7 @@ class TurnWatch:
             record = await self._record(key)
         except DatabaseUnavailableError:
             return None
-        # A redrive may have come between the two.
+        # A redrive may happen between the two reads.
         return _Ended(standing.fence, record) if record is not None and record.status.is_terminal else None
 
     def _key(self, turn: Standing) -> str:
@@ -167,7 +167,7 @@ class TurnWatch:
 
 
 class _Following:
-    """What one client has been told, and what that makes of what comes next."""
+    """The state of one client: which events it has received, and what to send next."""
 
     def __init__(self, turn: Standing, after: EventId | None) -> None:
         self.after = after
@@ -176,25 +176,25 @@ class _Following:
         self._misses_some = False
 
     def take(self, event: TurnEvent) -> bool:
-        """Whether to tell it. After a gap nothing is told that does not begin anew, or end."""
+        """Whether to send the event. After a gap, only an event that begins the text anew, or an end, is sent."""
         self._misses_some = not event.follows(self.after) if not self._misses_some else not event.begins_anew
         self.after = event.id
         return not self._misses_some or event.saying.kind.ends
 
     def conclude(self, event: TurnEvent, seen: "Standing | _Ended") -> Iterator[Told]:
-        """The worker's word that the turn has ended, filled in from the row. It may have been put to work again since."""
+        """The events for a worker's end in the stream, from the row. A status event if the turn was redriven since."""
         if not isinstance(seen, _Ended) or seen.fence != event.id.fence:
             now = seen.record if isinstance(seen, _Ended) else seen
             yield Told(EventKind.STATUS, _json({"status": now.status, "attempt": now.attempt}), event.id)
             return
         if self._misses_some or not json.loads(event.saying.data).get("said"):
-            # Without an id: whoever loses the connection before the end is told both again.
+            # Without an id: a client that loses the connection before the end gets both events again.
             yield from _whole_text(seen.record, None)
         self.ended = True
         yield _end(seen.record, event.id)
 
     def close(self, seen: "_Ended") -> Iterator[Told]:
-        """The end of a turn whose stream does not say so."""
+        """The events for the end of a turn whose stream lacks the end."""
         whole = EventId(seen.fence, LAST_WORDS)
         if self.after != whole:
             yield from _whole_text(seen.record, whole)
@@ -204,25 +204,25 @@ class _Following:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """A turn that has ended, and the fence of its last claim."""
+    """An ended turn and the fence of its last claim."""
 
     fence: int
     record: TurnRecord
 
 
 class _Looks:
-    """When to look next: on a common tick, a little later each time that there was nothing."""
+    """Schedules reads on common ticks. The pause grows while there are no events."""
 
     def __init__(self, longest_seconds: float) -> None:
         self._longest = longest_seconds
         self.start_over()
 
     def start_over(self) -> None:
-        """Something happened: more may follow soon."""
+        """Resets the pause after an event, because more may follow soon."""
         self._pause = min(TICK_SECONDS, self._longest)
 
     async def pause(self, listener: Listener, *, at_most: float = math.inf) -> bool:
-        """Whether a hint came before the time to look for oneself."""
+        """Waits for the next read. Whether a hint came before the pause was over."""
         now = time.monotonic()
         tick = min(TICK_SECONDS, self._longest)
         seconds = math.ceil((now + self._pause) / tick) * tick - now

@@ -1,6 +1,6 @@
-"""Waiting for a turn within a request (G18): `Prefer: wait=N` (RFC 7240) at a submit, `?wait=N` at a read.
+"""Waits for a turn within a request (G18): `Prefer: wait=N` (RFC 7240) for a submit, `?wait=N` for a read.
 
-It ends the moment the turn does, or when the client goes away; a late answer is fetched by GET.
+The wait ends with the turn or when the client disconnects. After a timeout, the client gets the reply with GET.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.queries.turns import TurnRecord
 
 LOOK_SECONDS = 2.0
-"""How much longer than he asked for somebody waits for a database that does not answer."""
+"""Extra time allowed for the database beyond the wait that the client requested."""
 
 _WAIT = re.compile(r'\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:;.*)?', re.IGNORECASE)
 
 
 def wanted_wait(prefer: str | None, longest_seconds: float) -> int | None:
-    """How many seconds a Prefer header asks to wait, cut to what is allowed; None if it asks nothing of the kind.
+    """The requested wait of a Prefer header in seconds, cut to the allowed maximum; None if it has no `wait`.
 
-    What can't be understood is passed over, as the RFC wants it of a preference. Of two, the first counts.
+    Preferences with wrong syntax are ignored, as the RFC requires. The first valid `wait` counts.
     """
     for preference in (prefer or "").split(","):
         if matched := _WAIT.fullmatch(preference):
@@ -34,7 +34,7 @@ def wanted_wait(prefer: str | None, longest_seconds: float) -> int | None:
 async def wait_for_end(
     watch: TurnWatch, places: WatchPlaces, request: Request, tenant_id: str, turn_id: UUID, seconds: float
 ) -> TurnRecord | None:
-    """The turn, if it ends in time. Not waited for any longer when the client has gone, and not at all without a free place."""
+    """The turn, if it ends in time. Stops waiting when the client disconnects, and does not wait without a free place."""
     try:
         with places.take(tenant_id):
             return await _wait(watch, request, tenant_id, turn_id, seconds)

@@ -1,1 +1,1 @@
-"""Completion webhooks on their way."""
+"""Delivery of completion webhooks."""

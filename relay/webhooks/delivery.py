@@ -1,7 +1,7 @@
 """Delivers completion webhooks, in a loop of its own beside the relay's (ADR 0029).
 
-Any number of processes may run it. A round takes what is due with SKIP LOCKED, up to CONCURRENT posts at a time and PER_HOST to
-one host: a slow receiver delays its own webhooks and no others. A post that fails is due again after a backoff with full
+Any number of processes may run it. A round takes due webhooks with SKIP LOCKED, up to CONCURRENT posts at a time and PER_HOST to
+one host: a slow receiver delays only its own webhooks. A post that fails is due again after a backoff with full
 jitter, for about half a day; then it is given up with one ERROR line.
 """
 
@@ -34,9 +34,9 @@ MAX_TRIES = 16
 BACKOFF_BASE_SECONDS = 5.0
 BACKOFF_CAP_SECONDS = 4 * 3600.0
 STOP_SECONDS = 2.0
-"""How long a stop waits for the posts under way. They are then cancelled, and due again after their stamp."""
+"""Seconds that a stop waits for the posts under way. They are then cancelled, and due again after their stamp."""
 REST = 4
-"""The loop rests for so many times as long as a round took: a round may read past a long backlog of a host that is full."""
+"""Pause after a round, as a multiple of its duration: a round may read past a long backlog of a host at its limit."""
 
 GONE = 410
 
@@ -44,7 +44,7 @@ log = structlog.get_logger("turnstile.webhook")
 
 
 class WebhookDelivery:
-    """The loop. Does nothing where the settings allow no webhooks."""
+    """The loop. Does nothing if the settings allow no webhooks."""
 
     def __init__(self, database: Database, settings: Settings, post: WebhookPost | None = None) -> None:
         self._database = database
@@ -52,11 +52,11 @@ class WebhookDelivery:
         self._post = post or WebhookPost()
         self._left_out = LeftOut()
         self._under_way: dict[asyncio.Task[None], str] = {}
-        """With the host of each."""
+        """The posts under way, each with its host."""
         self._stopping = asyncio.Event()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Rounds until `stopping`. Neither an outage of Postgres nor a row that it refuses ends more than a round."""
+        """Runs rounds until `stopping`. An outage of Postgres, or a row that it refuses, ends one round at most."""
         self._stopping = stopping
         stopped = asyncio.create_task(stopping.wait())
         tick = self._settings.relay_tick_seconds
@@ -75,12 +75,12 @@ class WebhookDelivery:
             await self._post.close()
 
     async def round(self) -> bool:
-        """Takes what is due and begins to post it. True if more may be due, and has to wait for a post to end."""
+        """Takes due webhooks and begins to post them. True if more may be due, which wait until a post ends."""
         if not self._settings.webhook_hosts:
             return False
         while (room := CONCURRENT - len(self._under_way)) > 0 and not self._stopping.is_set():
             posts = Counter(self._under_way.values())
-            # Until nothing is found: a host that is full by now may have stood in front of others.
+            # Repeats until nothing is found: a host that has reached its limit by now may have been in front of others.
             if not await self._take(room, posts):
                 return any(count >= PER_HOST for count in posts.values())
         return True
@@ -117,7 +117,7 @@ class WebhookDelivery:
     def _forget(self, task: asyncio.Task[None]) -> None:
         del self._under_way[task]
         if not task.cancelled() and (error := task.exception()) is not None:
-            # Its try is counted and its stamp stands: it is due again, up to MAX_TRIES.
+            # The try is counted and the stamp stands, so the webhook is due again, up to MAX_TRIES.
             log.error("webhook.failed", exc_info=error)
 
     async def _deliver(self, webhook: OwedWebhook) -> None:
@@ -146,7 +146,7 @@ class WebhookDelivery:
                 log.info("webhook.not_delivered", reason=error, again_in_seconds=round(again, 1), **about)
 
     async def _try(self, webhook: OwedWebhook) -> str | None:
-        """None if it is delivered, else the reason why not."""
+        """None if the webhook is delivered, else the reason."""
         if webhook.tries > MAX_TRIES:
             return "its deliverers were lost"
         try:
@@ -166,7 +166,7 @@ class WebhookDelivery:
 
 
 def as_body(webhook: OwedWebhook) -> bytes:
-    """What is posted; the same bytes for every try of one event."""
+    """The request body; the same bytes for every try of one event."""
     event = webhook.event
     document = {
         "type": f"turn.{str(event['status']).lower()}",

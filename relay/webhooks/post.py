@@ -1,7 +1,7 @@
 """One POST of a webhook, to an address that a client chose (ADR 0029).
 
-The name is looked up once, and aiohttp connects to the addresses that were checked, never to the name again: a resolver that
-answers otherwise a moment later gains nothing. The certificate is checked for the name. No redirect is followed, no proxy is
+The name is resolved once, and aiohttp connects to the addresses that were checked, never to the name again: a resolver that
+gives other addresses a moment later gains nothing. The certificate is checked for the name. No redirect is followed, no proxy is
 used, no cookie is kept, and only the status of the response is read.
 """
 
@@ -22,24 +22,24 @@ from turnstile.webhooks.url import WebhookTarget, is_public
 CONCURRENT = 64
 """Posts at a time in a process."""
 TOTAL_SECONDS = 15.0
-"""From the lookup of the name to the status line."""
+"""Time limit in seconds, from the lookup of the name to the status line."""
 CONNECT_SECONDS = 5.0
 
 LookUp = Callable[[str], Sequence[str]]
-"""The addresses of a name. Blocks. Raises OSError."""
+"""Returns the addresses of a name. Blocks. Raises OSError."""
 
 
 class NotPostedError(TurnstileError):
-    """There is no status. The message names a class of failures and quotes neither the address nor the receiver."""
+    """The post got no status. The message names a class of failures and quotes neither the address nor the receiver."""
 
 
 class PublicAddresses(AbstractResolver):
-    """Refuses a name if one of its addresses may not be reached."""
+    """A resolver that refuses a name if one of its addresses is not allowed."""
 
     def __init__(self, look_up: LookUp, may_reach: Callable[[str], bool]) -> None:
         self._look_up = look_up
         self._may_reach = may_reach
-        # Not the event loop's threads: handlers fill the default ones, and names that hang would keep a worker from SQS, Redis
+        # Not the event loop's default threads: handlers fill those, and lookups that hang would cut a worker off from SQS, Redis
         # and Postgres.
         self._threads = ThreadPoolExecutor(CONCURRENT, "webhook-resolver")
         self._lookups: dict[str, asyncio.Future[Sequence[str]]] = {}
@@ -48,7 +48,7 @@ class PublicAddresses(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """The addresses of all families. Raises NotPostedError."""
-        # Nothing can stop a lookup. One that hangs keeps one thread, however many posts wait for that name.
+        # A lookup can't be cancelled. One that hangs occupies one thread, however many posts wait for that name.
         lookup = self._lookups.get(host) or self._begin(host)
         try:
             addresses = await asyncio.shield(lookup)
@@ -65,7 +65,7 @@ class PublicAddresses(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Releases the threads; a lookup that hangs is left behind."""
+        """Releases the threads; does not wait for a lookup that hangs."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self, host: str) -> "asyncio.Future[Sequence[str]]":
@@ -80,7 +80,7 @@ def _ask_system(host: str) -> Sequence[str]:
 
 
 class WebhookPost:
-    """Posts. The arguments are for tests: no setting reaches them."""
+    """Sends posts. The arguments are for tests: no setting reaches them."""
 
     def __init__(
         self,
@@ -94,15 +94,15 @@ class WebhookPost:
         self._tls = tls or ssl.create_default_context()
 
     async def close(self) -> None:
-        """To be called when no post is under way."""
+        """Releases the resolver. Call it when no post is under way."""
         await self._resolver.close()
 
     async def __call__(self, target: WebhookTarget, headers: Mapping[str, str], body: bytes) -> int:
-        """The status of the response. Raises NotPostedError, within TOTAL_SECONDS."""
+        """Returns the status of the response. Raises NotPostedError, within TOTAL_SECONDS."""
         sockets: list[socket.socket] = []
 
         def open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-            # aiohttp does not ask the resolver about a host that is a number.
+            # aiohttp does not call the resolver for a host that is an IP address.
             if not self._may_reach(str(address[4][0])):
                 raise OSError("address refused")
             sockets.append(socket.socket(*address[:3]))
@@ -112,7 +112,7 @@ class WebhookPost:
             resolver=self._resolver, use_dns_cache=False, ssl=self._tls, socket_factory=open_socket, force_close=True
         )
         timeout = aiohttp.ClientTimeout(total=TOTAL_SECONDS, sock_connect=CONNECT_SECONDS)
-        # As it is: aiohttp would write the path and the query in its own way.
+        # `encoded`, or aiohttp would rewrite the path and the query.
         url = URL(f"https://{target.authority}{target.path}", encoded=True)
         sent = {"User-Agent": "Turnstile", "Content-Type": "application/json", **headers}
         try:
@@ -127,7 +127,7 @@ class WebhookPost:
         except (aiohttp.ClientError, OSError) as error:
             raise NotPostedError(_reason(error)) from None
         finally:
-            # TLS waits for the receiver's goodbye for half a minute; with each post that takes one more file would be open.
+            # TLS would wait half a minute for the receiver's close_notify; each such post would keep one more file open.
             for each in sockets:
                 with suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)

@@ -1,1 +1,1 @@
-"""The archive of ended turns: how they get there, and how they are read there."""
+"""The archive of ended turns: how turns are moved there and read there."""

@@ -1,12 +1,12 @@
-"""Archiving: the ended turns of sessions at rest leave the status table, each with its messages, attempts, values and webhooks.
+"""Archiving: moves the ended turns of resting sessions out of the status table, with their messages, attempts, values, webhooks.
 
-A session goes as a whole or not at all: its history, its order, its version and its joins are read from `turns`, and half a
-history would be a wrong one. The session's row stays, with `last_seq`: the next turn continues the numbering, before an empty
-history. Only sessions named after a child or a compensation go with their turn.
+A session is moved as a whole or not at all: its history, its order, its version and its joins are read from `turns`, and half a
+history would be wrong. The session's row stays, with `last_seq`: the next turn continues the numbering, with an empty history.
+Only sessions that are named after a child or a compensation are deleted with their turn.
 
 A run walks the sessions by their key, (`tenant_id`, `session_id`), and moves those of one batch in one statement: it deletes and
 archives the same rows in the same commit. So a run may be killed at any point, and two may run at once. The next run starts from
-the first session again and finds less. It takes the sessions that another transaction had locked.
+the first session again. It finds fewer, and takes those that another transaction had locked before.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.errors import DatabaseUnavailableError
 
 STATEMENT_TIMEOUT_SECONDS = 4
-"""Less than a submit waits for a lock: a submit to a session that is being moved waits, and is not refused."""
+"""Shorter than a submit waits for a lock: a submit to a session that is being moved waits, and is not refused."""
 LOCK_TIMEOUT_SECONDS = 1
 LONGEST_PAUSE_SECONDS = 5.0
 
 DEAD_LETTER_DAYS = 15
-"""One more than SQS keeps a message: no dead letter outlives the row that says what became of its turn."""
+"""One day more than SQS keeps a message: no dead letter outlives the row with its turn's outcome."""
 
 _BROKEN_OFF = frozenset({"57014", "25P04", "55P03", "40P01"})
-"""SQLSTATEs of the time-outs and of a deadlock: nothing was done."""
+"""SQLSTATEs of the timeouts and of a deadlock: the statement changed nothing."""
 
 CUTOFF: LiteralString = "SELECT clock_timestamp() - make_interval(secs => %(older_than)s) AS cutoff"
 
-# Nothing changes a turn that is SUCCEEDED or CANCELED. A redrive puts a FAILED one back to work.
+# Nothing changes a turn that is SUCCEEDED or CANCELED. A redrive reopens a FAILED one.
 STAYS: LiteralString = f"""
     -- It is open, or ended since the cut-off, or may be redriven.
     t.status IN ('PENDING', 'RUNNING') OR t.finished_at >= %(cutoff)s OR (t.status = 'FAILED' AND NOT %(failed)s)
@@ -66,7 +66,7 @@ page AS MATERIALIZED (
 ), last AS (SELECT p.tenant_id, p.session_id FROM page p ORDER BY p.tenant_id DESC, p.session_id DESC LIMIT 1)
 """
 
-# A session that has no turns left, or is in use, costs its row and no more.
+# For a session that has no turns left, or is in use, only its row is read.
 _RESTING: LiteralString = f"""
     SELECT p.tenant_id, p.session_id, its.turns
       FROM page p JOIN sessions s ON s.tenant_id = ANY (ARRAY[p.tenant_id]) AND s.session_id = ANY (ARRAY[p.session_id])
@@ -88,8 +88,8 @@ SELECT tenant_id, session_id, (SELECT count(*) FROM resting) AS sessions,
 """
 
 # Lock order: sessions, then turns. While a session is locked, no turn of it is submitted or redriven. A submit or a redrive that
-# committed after this statement's snapshot has set `updated_at`, and Postgres checks a row that it locks as it is by then. Any
-# other change is to a turn that is open or owed something in the snapshot, so its session stays.
+# committed after this statement's snapshot has set `updated_at`, and Postgres checks the newest version of a row that it locks.
+# Any other change is to a turn that is open or owed something in the snapshot, so its session stays.
 MOVE: LiteralString = f"""
 WITH {_PAGE}, resting AS MATERIALIZED (
     {_RESTING} ORDER BY p.tenant_id, p.session_id FOR NO KEY UPDATE OF s SKIP LOCKED
@@ -134,19 +134,19 @@ SELECT set_config('statement_timeout', '{STATEMENT_TIMEOUT_SECONDS}s', true),
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What has been moved; in a dry run, what would be."""
+    """Counts of what was moved; in a dry run, of what would be."""
 
     sessions: int = 0
     turns: int = 0
     skipped: int = 0
-    """Sessions that took too long, or whose turns another transaction had locked. Nothing of them was moved."""
+    """Sessions that took too long, or whose turns another transaction had locked. None of their turns was moved."""
 
     def __add__(self, other: "Archived") -> "Archived":
         return Archived(self.sessions + other.sessions, self.turns + other.turns, self.skipped + other.skipped)
 
 
 async def read_cutoff(database: Database, older_than_seconds: float) -> datetime:
-    """The moment so long ago, by the clock that has stamped the turns."""
+    """The moment `older_than_seconds` ago by the database's clock, which also set the times of the turns."""
     cutoff: datetime = (await database.fetch(CUTOFF, {"older_than": float(older_than_seconds)}))[0]["cutoff"]
     return cutoff
 
@@ -160,13 +160,13 @@ async def archive_sessions(
     pause_seconds: float | None = None,
     dry_run: bool = False,
 ) -> AsyncIterator[Archived]:
-    """Moves the turns of all sessions that have been at rest since `cutoff`, a moment of the database's clock. Yields what each
-    statement has moved.
+    """Moves the turns of all sessions that have been at rest since `cutoff`, a moment of the database's clock. Yields the
+    counts of each statement.
 
     `failed` takes FAILED turns as well, which can't be redriven afterwards. A statement looks at `batch` sessions, and at fewer
-    after one that took too long. A session that takes too long alone is skipped, so that the sessions behind it need not wait.
-    Between two statements it sleeps for `pause_seconds`, by default for as long as the last one took, which leaves half of the
-    disk's time to the workers. `dry_run` counts what would go, and changes nothing.
+    after a statement that took too long. A session that takes too long alone is skipped, so that it does not block the sessions
+    behind it. Between two statements it sleeps for `pause_seconds`, by default for as long as the last one took, which leaves
+    half of the disk's time to the workers. `dry_run` only counts, and changes nothing.
 
     Raises DatabaseUnavailableError.
     """
@@ -191,7 +191,7 @@ async def archive_sessions(
 
 
 async def _run(database: Database, statement: LiteralString, terms: Parameters) -> list[DictRow] | None:
-    """None: it took too long, or met a lock, and nothing was done."""
+    """None if the statement took too long or met a lock; it then changed nothing."""
     try:
         _, rows = await database.fetch_pipelined([(BOUNDS, {}), (statement, terms)])
     except DatabaseUnavailableError as error:

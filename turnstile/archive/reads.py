@@ -1,10 +1,10 @@
-"""Turns in the archive, as they are read there: by tenant and id, when the table has no such turn of the tenant.
+"""Reads turns from the archive: by tenant and id, if `turns` has no such turn of the tenant.
 
-Never by the id alone: clients choose ids, and one that is in the archive is free again, for every tenant. A client that knew the
-id of another tenant's turn could otherwise submit a turn under it, and would hide the other's.
+Never by the id alone: clients choose ids, and an id in the archive is free again, for every tenant. A client that knew the id of
+another tenant's turn could otherwise submit a turn under that id, and would hide the other turn.
 
-A row of the archive holds the rows of other tables as JSON, and becomes rows of them again as it is read. So a reader gets the
-same shape from both, with an empty column where the table has got one since.
+A row of the archive contains the rows of other tables as JSON. A read turns them into rows of those tables again, so a reader
+gets the same shape from both. A column that a table got later is empty.
 """
 
 from collections.abc import Iterable
@@ -22,9 +22,9 @@ IN_TABLE: LiteralString = "EXISTS (SELECT FROM turns n WHERE n.id = %(id)s AND n
 OF_TURN: LiteralString = f"""(
     SELECT a.* FROM archived_turns a
      WHERE a.id = %(id)s AND a.tenant_id = %(tenant)s AND NOT {IN_TABLE} ORDER BY a.ended_at DESC LIMIT 1) a"""
-"""That turn in the archive, unless the tenant's table has one by now: a client may choose the same id again."""
+"""That turn in the archive, unless `turns` has it by now: a client may choose the same id again."""
 
-# Each by a look-up of its own: an id that was used often is read once, not all its turns for the last of them.
+# One lookup for each: of an id that was used often, only the last turn is read.
 _NAMED: LiteralString = """unnest(%(tenants)s::text[], %(ids)s::uuid[]) w (tenant_id, id)
  CROSS JOIN LATERAL (
        SELECT n.* FROM archived_turns n WHERE n.id = w.id AND n.tenant_id = w.tenant_id ORDER BY n.ended_at DESC LIMIT 1) a"""
@@ -44,7 +44,7 @@ SELECT a.id, a.tenant_id, a.session_id, a.turn ->> 'status' AS status, (a.turn -
        (a.turn ->> 'fence')::bigint AS fence
   FROM {_NAMED}
 """
-"""What is asked of a turn while somebody waits for it: a thousand at once, whose replies may be a megabyte each."""
+"""The columns for a client that waits for a turn. Without replies: a query may ask for a thousand turns, with a megabyte each."""
 
 EVERY_TURN: LiteralString = """(
     SELECT id, tenant_id, session_id, seq, queue, status, generation, attempt, trace_id, span_id, parent_span_id, parent_turn_id,
@@ -56,29 +56,29 @@ EVERY_TURN: LiteralString = """(
            turn ->> 'parent_span_id', parent_turn_id, (turn ->> 'created_at')::timestamptz,
            (turn ->> 'started_at')::timestamptz, ended_at, turn ->> 'kind', turn ->> 'child_key', NULL::uuid[], NULL::text
       FROM archived_turns)"""
-"""Both, for whoever looks for turns by trace, by parent or by id, which each has an index for."""
+"""The turns of both tables, for queries by trace, by parent or by id: both tables have indexes for these."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnKey:
-    """A turn as a client names it."""
+    """The key by which a client names a turn."""
 
     tenant_id: str
     id: UUID
 
 
 async def read_archived(database: Database, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
-    """Those of these turns that are in the archive: the columns of `turns`, `inputs`, `output` and `webhook`."""
+    """Those of the turns that are in the archive: the columns of `turns`, `inputs`, `output` and `webhook`."""
     return await _read(database, READ_ARCHIVED, wanted)
 
 
 async def read_archived_standings(database: Database, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
-    """The same: `id`, `tenant_id`, `session_id`, `status`, `attempt` and `fence`, and nothing that was said."""
+    """The same: `id`, `tenant_id`, `session_id`, `status`, `attempt` and `fence`, without messages."""
     return await _read(database, READ_ARCHIVED_STANDINGS, wanted)
 
 
 async def _read(database: Database, statement: LiteralString, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
-    # Each once: a reply may be a megabyte, and many may wait for one.
+    # Each key once: a reply may be a megabyte, and many clients may wait for the same turn.
     keys = list(dict.fromkeys(wanted))
     given = {"tenants": [key.tenant_id for key in keys], "ids": [key.id for key in keys]}
     rows = await database.fetch(statement, given) if keys else []

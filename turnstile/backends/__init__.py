@@ -1,1 +1,1 @@
-"""The three systems behind the product, a folder each, and what calls of any of them need. No turn in it."""
+"""Access to Postgres, Redis and SQS, one folder each, and the tools that they share. Nothing here knows turns."""

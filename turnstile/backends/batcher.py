@@ -1,6 +1,6 @@
-"""Coalescing: calls that arrive while a batch is under way go out together in the next one.
+"""Coalescing: calls that arrive while a batch runs form the next batch.
 
-There is no timer: an idle system pays no delay, a busy one forms its own batches (the group commit of databases).
+There is no timer: an idle system adds no delay, and a busy one forms batches by itself (like a database's group commit).
 """
 
 import asyncio
@@ -16,12 +16,12 @@ Result = TypeVar("Result")
 
 
 class Batcher(Generic[Item, Result]):
-    """Turns `flush`, which serves many items at once, into a call for one.
+    """Offers a call for one item on top of `flush`, which serves many.
 
-    `flush` gets 1 to `limit` items and returns as many results, in their order. If it raises anything but an outage
-    (TurnstileError), its items are tried again one by one, so that one bad item fails alone: `flush` must be safe to repeat.
-    Up to `lanes` flushes run at a time. With `patience_seconds`, a flush beside those under way starts only with a full batch, or
-    when the last of them started that long ago: this is for calls that cost the same for one item as for many.
+    `flush` gets 1 to `limit` items and returns as many results, in the same order. If it raises an error other than
+    TurnstileError (an outage), each item is retried alone, so that one bad item fails alone: `flush` must be safe to repeat.
+    Up to `lanes` flushes run at a time. With `patience_seconds`, a flush starts beside running ones only with a full batch, or
+    if the latest of them started that long ago: for calls that cost the same for one item as for many.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Batcher(Generic[Item, Result]):
         self._lanes = lanes
         self._patience_seconds = patience_seconds
         self._waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
-        # asyncio keeps only weak references to tasks: without this set a running flush could be collected with its items.
+        # asyncio keeps only weak references to tasks: without this set a running flush could be garbage-collected.
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy_lanes = 0
         self._starting = 0
@@ -51,7 +51,7 @@ class Batcher(Generic[Item, Result]):
         if self._wants_lane():
             self._busy_lanes += 1
             self._starting += 1
-            # An empty context: log fields bound by the first caller do not hold for the others.
+            # An empty context: the log fields of the first caller are wrong for the others.
             task = asyncio.create_task(self._drain(), context=contextvars.Context())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -63,7 +63,7 @@ class Batcher(Generic[Item, Result]):
         unserved = len(self._waiting) - self._limit * self._starting
         if not self._busy_lanes or not self._patience_seconds:
             return unserved > 0
-        # There is no timer: an item that stays waits for the next call, or for a flush to end.
+        # There is no timer: a remaining item waits for the next call, or for the end of a flush.
         waited = asyncio.get_running_loop().time() - self._started_at
         return unserved >= self._limit or (unserved > 0 and not self._starting and waited >= self._patience_seconds)
 
@@ -71,7 +71,7 @@ class Batcher(Generic[Item, Result]):
         loop = asyncio.get_running_loop()
         try:
             try:
-                # Every caller that is ready in this step of the loop joins the first batch.
+                # All calls of this event loop iteration join the first batch.
                 await asyncio.sleep(0)
             finally:
                 self._starting -= 1
@@ -80,7 +80,7 @@ class Batcher(Generic[Item, Result]):
                 size = min(len(self._waiting), self._limit)
                 await self._serve([self._waiting.popleft() for _ in range(size)])
         finally:
-            # Here and not in a done callback: an item that came in between would find the lane busy and would never be served.
+            # Not in a done callback: an item that arrives before it would find the lane busy and would never be served.
             self._busy_lanes -= 1
 
     async def _serve(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:

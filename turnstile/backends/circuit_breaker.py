@@ -1,11 +1,11 @@
-"""A circuit breaker: after failures, calls are not even tried for a while, then one at a time. Pure: time is an argument."""
+"""A circuit breaker: after failures it blocks calls for a pause, then allows one at a time. Pure: time is an argument."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Circuit:
-    """Opens after `threshold` failures in a row; then lets one probe through per pause, which doubles while they fail."""
+    """Opens after `threshold` failures in a row, then allows one probe per pause. The pause doubles with each probe."""
 
     threshold: int = 1
     first_pause_seconds: float = 0.5
@@ -16,11 +16,11 @@ class Circuit:
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are being held back."""
+        """Whether the circuit blocks calls."""
         return self._failures >= self.threshold
 
     def allows(self, now: float) -> bool:
-        """Whether to make a call now (monotonic seconds). Asking takes the one probe of the pause."""
+        """Whether to make a call at `now` (monotonic seconds). True while open uses up the probe of this pause."""
         if not self.is_open:
             return True
         if now < self._probe_at:
@@ -30,15 +30,14 @@ class Circuit:
         return True
 
     def succeeded(self) -> None:
-        """A call was answered."""
+        """Records a call that got a response."""
         self._failures = 0
 
     def failed(self, now: float) -> None:
-        """A call was not answered, or too late."""
+        """Records a call that got no response in time, at `now` (monotonic seconds)."""
         was_open = self.is_open
         self._failures += 1
         if self.is_open and not was_open:
-            # Only the first of several calls that were under way together: the pause is for the outage, not for each
-            # of its victims.
+            # Only the first failure of several concurrent calls starts the pause: they are one outage.
             self._pause = min(self.longest_pause_seconds, self.first_pause_seconds)
             self._probe_at = now + self._pause

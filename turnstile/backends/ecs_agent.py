@@ -1,7 +1,7 @@
-"""What a task asks of the ECS agent beside it: who it is, and to be spared by scale-in. All such calls; they block.
+"""All calls to the ECS agent: the task's id, and protection from scale-in. They block.
 
-The agent answers on a link-local address that ECS puts into the environment. Plain `http.client`: no proxy of the
-environment may come between, no redirect is followed, and only a short time is waited.
+The agent has a link-local address, which ECS puts into the environment. `http.client`, because it uses no proxy from the
+environment and follows no redirect.
 """
 
 import http.client
@@ -16,11 +16,11 @@ MAX_ANSWER_BYTES = 65_536
 
 
 class EcsAgentError(TurnstileError):
-    """The agent did not answer, or refused. The message names its reason and quotes no more of the answer."""
+    """The agent did not respond, or refused. The message gives the reason and nothing else from the response."""
 
 
 def read_task_id(metadata_uri: str) -> str:
-    """The id of the task that this process runs in. Raises EcsAgentError."""
+    """The id of this process's ECS task. Raises EcsAgentError."""
     arn = _ask("GET", f"{metadata_uri}/task").get("TaskARN")
     if not isinstance(arn, str) or not arn:
         raise EcsAgentError("the metadata name no task")
@@ -28,7 +28,7 @@ def read_task_id(metadata_uri: str) -> str:
 
 
 def set_protection(agent_uri: str, *, enabled: bool, minutes: int) -> None:
-    """Has the task spared by scale-in and deployments for so many minutes, or no more. Raises EcsAgentError."""
+    """Protects the task from scale-in and deployments for `minutes`, or ends the protection. Raises EcsAgentError."""
     wish: dict[str, Any] = {"ProtectionEnabled": enabled}
     if enabled:
         wish["ExpiresInMinutes"] = minutes
@@ -57,7 +57,7 @@ def _ask(method: str, url: str, body: dict[str, Any] | None = None) -> dict[str,
 
 
 def _reason(answer: dict[str, Any]) -> str:
-    """Why the agent refused, in its own word: `failure` is ECS's (no task of a service), `error` its API's (no permission)."""
+    """The agent's reason for a refusal: `failure` comes from ECS (no task of a service), `error` from its API (no permission)."""
     for name, key in (("failure", "Reason"), ("error", "Code")):
         if isinstance(found := answer.get(name), dict):
             return str(found.get(key))[:100]

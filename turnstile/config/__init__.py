@@ -1,1 +1,1 @@
-"""The settings of a process, and what a process checks and configures when it starts."""
+"""The settings of a process, and its checks and configuration at the start."""

@@ -1,6 +1,6 @@
-"""What single settings must look like. None of these messages quotes a value: it may hold a password.
+"""Validators of single settings. No message quotes a value, because it may contain a password.
 
-Each takes a value, returns it and raises ValueError, as pydantic wants it.
+Each takes a value and returns it, or raises ValueError, as pydantic expects.
 """
 
 import re
@@ -17,8 +17,8 @@ MIN_API_KEY_CHARACTERS = 8
 
 
 def check_database_url(url: str) -> str:
-    """Anything that libpq understands, also with SQLAlchemy's name for the driver."""
-    # Here, because a command that needs settings and no database need not load the driver before it must.
+    """Accepts any URL that libpq accepts, also with SQLAlchemy's name for the driver."""
+    # Imported here, so that commands without a database load the driver as late as possible.
     from psycopg import Error
     from psycopg.conninfo import conninfo_to_dict
 
@@ -33,7 +33,7 @@ def check_database_url(url: str) -> str:
 
 
 def check_redis_url(url: str | None) -> str | None:
-    """One of the forms of `backends.redis.url`; the files that it names are there."""
+    """Accepts the forms of `backends.redis.url`; the files that the URL names must exist."""
     if url is None:
         return None
     if not all(Path(file).is_file() for file in read_redis_url(url).files):
@@ -42,7 +42,7 @@ def check_redis_url(url: str | None) -> str | None:
 
 
 def check_agent_uri(uri: str | None) -> str | None:
-    """Where the ECS agent answers: http on a port of its own or none, without a closing slash."""
+    """Accepts an http URL, with or without a port; removes a trailing slash. Empty becomes None."""
     if uri is None or not uri:
         return None
     try:
@@ -56,14 +56,14 @@ def check_agent_uri(uri: str | None) -> str | None:
 
 
 def check_api_key(key: str | None) -> str | None:
-    """What a header can carry."""
+    """Accepts printable ASCII, which a header can carry."""
     if key is not None and not (key.isascii() and key.isprintable()):
         raise ValueError("must be printable ASCII, because a header carries it")
     return key
 
 
 def parse_api_keys(value: Any) -> Any:
-    """`tenant:key,tenant:key` as pairs; anything but a string is left as it is."""
+    """Parses `tenant:key,tenant:key` into pairs; returns a value that is not a string unchanged."""
     if not isinstance(value, str):
         return value
     pairs = [pair.strip().partition(":") for pair in value.split(",") if pair.strip()]
@@ -73,7 +73,7 @@ def parse_api_keys(value: Any) -> Any:
 
 
 def check_api_keys(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Tenants that may be named, and keys that tell them apart."""
+    """Accepts pairs with valid tenants and unique keys."""
     if any(re.fullmatch(ID_PATTERN, tenant) is None for tenant, _ in pairs):
         raise ValueError(f"each tenant must match {ID_PATTERN}")
     if len({key for _, key in pairs}) != len(pairs):
@@ -82,19 +82,19 @@ def check_api_keys(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str],
 
 
 def parse_list(value: Any) -> Any:
-    """`a,b` as a tuple; anything but a string is left as it is."""
+    """Parses `a,b` into a tuple; returns a value that is not a string unchanged."""
     return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
 
 
 def check_webhook_hosts(rules: tuple[str, ...]) -> tuple[str, ...]:
-    """Hosts that completion webhooks may go to."""
+    """Accepts valid host rules for completion webhooks; returns them in lower case."""
     if not all(is_rule(rule.lower()) for rule in rules):
         raise ValueError("must be host, *.domain or *, each perhaps with :port, separated by commas")
     return tuple(rule.lower() for rule in rules)
 
 
 def check_webhook_secrets(secrets: tuple[str, ...]) -> tuple[str, ...]:
-    """Secrets that a signature can be made with."""
+    """Accepts secrets that can sign a webhook."""
     for secret in secrets:
         read_secret(secret)
     return secrets

@@ -1,15 +1,15 @@
-"""The garbage collector of a process that stays."""
+"""Garbage collector settings for a long-running process."""
 
 import gc
 
 COLLECT_EVERY = 10_000
-"""Objects that came and stayed, before the collector looks for cycles among them. Python's own 700 come with every twenty
-turns; what turns leave behind is nearly all gone without it."""
+"""Net new objects before the collector looks for cycles. Python's default of 700 is reached every twenty turns, and reference
+counts free nearly all garbage of turns without the collector."""
 
 
 def spare_collector() -> None:
-    """To be called once everything is loaded."""
-    # The modules and everything made so far stay to the end; going through them again and again finds nothing.
+    """Tunes the collector. Call it once, after everything is loaded."""
+    # Modules and other objects made so far live until the end: repeated scans of them find nothing.
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_EVERY)

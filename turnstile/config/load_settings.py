@@ -1,4 +1,4 @@
-"""Loading the settings: the command line, then the environment, then the file that declares the queues."""
+"""Loads the settings from the command line, the environment, and the file that declares the queues."""
 
 import tomllib
 from pathlib import Path
@@ -11,16 +11,16 @@ from turnstile.errors import SettingsError
 
 
 def load(**overrides: Any) -> Settings:
-    """The settings of this process: `overrides` (from the command line), then the environment, then the config file.
+    """The settings of this process. `overrides` (from the command line) win over the environment, and it over the config file.
 
-    Raises SettingsError with every offending setting in one message.
+    Raises SettingsError with every invalid setting in one message.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
         settings = Settings(**given)
         if settings.queues:
             return settings
-        # Validated again whole: the rules that span settings must see the queues.
+        # Validated again as a whole: the rules that span settings must see the queues.
         named = "config" in settings.model_fields_set
         return Settings(**given, queues=_declared(settings.config, settings.queue, named=named))
     except ValidationError as error:
@@ -35,7 +35,7 @@ def _declared(config: Path, only: str, *, named: bool) -> tuple[dict[str, Any], 
     except FileNotFoundError:
         if named:
             raise SettingsError(f"TURNSTILE_CONFIG: there is no file {config}") from None
-        # Nothing declared: one queue, whatever it is called, needs no file.
+        # A single queue, with any name, needs no file.
         return ({"name": only},)
     except OSError as error:
         raise SettingsError(f"{config}: {error.strerror}") from None

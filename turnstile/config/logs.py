@@ -1,6 +1,6 @@
-"""Logging: one line an event, as JSON or for people, bound to the turn it is about.
+"""Logging: one line per event, as JSON or for a terminal, with the ids of its turn.
 
-Never message text, never a receipt handle, never a key: lines carry ids, counts and classes (G24, and the canary test).
+Lines carry ids, counts and classes, never message text, receipt handles or keys (G24, and the canary test).
 """
 
 import json
@@ -22,16 +22,16 @@ from turnstile.backends.ecs_agent import EcsAgentError, read_task_id
 from turnstile.config.settings import Settings
 
 _process: dict[str, str] = {}
-"""What stands in every line of this process, whichever thread writes it."""
+"""Fields of every line of this process, from any thread."""
 
-# One variable for all of it, because a turn has four lines: structlog has one for each name, and gathers them for each line.
+# One variable for all fields: structlog has one per field and collects them for each line, and a turn has only four lines.
 _bound: ContextVar[Mapping[str, Any]] = ContextVar("bound", default=MappingProxyType({}))
 
 
 def configure(settings: Settings) -> None:
-    """Sets up structlog for this process; the standard library's loggers (uvicorn, boto3) join the same stream.
+    """Configures structlog for this process; the standard library's loggers (uvicorn, boto3) write to the same stream.
 
-    In an ECS task its id stands in every line, or a warning once that it could not be learnt.
+    In an ECS task every line has the task's id. If the id can't be read, there is one warning.
     """
     as_json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
@@ -62,10 +62,10 @@ def configure(settings: Settings) -> None:
 
 
 class _Stream:
-    """Where lines go. One that can't be written is lost, on a full disk or with nobody at the pipe's other end.
+    """The output of the log. It drops a line that can't be written: the disk is full, or the pipe has no reader.
 
-    Whoever logs is in the middle of something: a worker would leave its session locked, the heartbeat's thread end, and the
-    API answer 500 for a turn that it has accepted.
+    An exception from a log call would interrupt its caller: a worker would leave its session locked, the heartbeat's thread
+    would end, and the API would return 500 for a turn that it has accepted.
     """
 
     def __init__(self, file: IO[Any]) -> None:
@@ -85,7 +85,7 @@ class _Stream:
 
 
 def identify(**ids: str) -> None:
-    """From now on these stand in every line of the process. Not by context variables: other threads have none of ours."""
+    """Adds `ids` to every later line of the process. Not by context variables, because other threads do not see them."""
     _process.update(ids)
 
 
@@ -97,19 +97,19 @@ def _learn_task(metadata_uri: str) -> None:
 
 
 def bind(**ids: Any) -> None:
-    """From now on these stand in every line of this context, a task's or a thread's."""
+    """Adds `ids` to every later line of the current context: a task or a thread."""
     _bound.set({**_bound.get(), **ids})
 
 
 def _complete(logger: "WrappedLogger", method: str, event: "EventDict") -> "EventDict":
-    # What a handler has bound by structlog's own means.
+    # Handlers may bind fields with structlog's own context variables.
     structlog.contextvars.merge_contextvars(logger, method, event)
     structlog.processors.add_log_level(logger, method, event)
     error = event.get("error")
     if isinstance(error, str):
-        # Postgres quotes the row's values in the DETAIL of its errors: only the first line of an error is ours to log.
+        # The DETAIL of a Postgres error quotes the values of the row: log only the first line of an error.
         event["error"] = error.partition("\n")[0][:500]
-    # By orjson: isoformat() is five times as much work, a fifth of a whole line.
+    # orjson, because isoformat() takes five times as long, a fifth of the time for a whole line.
     timestamp = orjson.dumps(datetime.now(UTC), option=orjson.OPT_UTC_Z)[1:-1].decode()
     return {**_process, **_bound.get(), **event, "timestamp": timestamp}
 
@@ -120,10 +120,10 @@ def _render(logger: "WrappedLogger", method: str, event: "EventDict") -> bytes:
     try:
         return orjson.dumps(event, default=str)
     except TypeError:
-        # A lone surrogate or a giant number, which somebody else's text may bring: escaped, but not lost.
+        # Text from outside may have a lone surrogate or a giant number: json escapes it instead of losing the line.
         return json.dumps(event, default=str).encode()
 
 
 def _decode(_: "WrappedLogger", __: str, line: Any) -> str:
-    """For the standard library, whose handlers write text."""
+    """The line as text, for the standard library's handlers."""
     return line.decode() if isinstance(line, bytes) else str(line)

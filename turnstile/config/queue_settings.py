@@ -1,4 +1,4 @@
-"""What is declared of one queue."""
+"""The declaration of one queue."""
 
 from typing import Annotated, Any, Literal
 
@@ -11,7 +11,7 @@ Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 
 
 class QueueSettings(BaseModel):
-    """A queue as it is declared in `turnstile.toml` or TURNSTILE_QUEUES."""
+    """A queue as declared in `turnstile.toml` or TURNSTILE_QUEUES."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

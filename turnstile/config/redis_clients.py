@@ -1,4 +1,4 @@
-"""The clients of Redis that a process has: one for each of its two servers, shared by all who use that server."""
+"""The Redis clients of a process: one for each of its two servers, shared by all users of that server."""
 
 from dataclasses import dataclass
 
@@ -8,27 +8,27 @@ from turnstile.config.settings import Settings
 
 
 def connect_lock(settings: Settings) -> Guarded:
-    """A client of the server that has the session locks, for one event loop. The heartbeat's thread has one of its own."""
+    """A client of the server with the session locks, for one event loop. The heartbeat's thread has a separate client."""
     seconds = settings.redis_timeout_seconds
     return Guarded("lock", connect(settings.redis_url, seconds), seconds)
 
 
 def connect_memory(settings: Settings) -> Guarded:
-    """A client of the server that has histories, memories and events, for one event loop."""
+    """A client of the server with histories, memories and events, for one event loop."""
     seconds = settings.redis_timeout_seconds
     return Guarded("memory", connect(settings.memory_redis, seconds), seconds, calls=settings.memory_connections)
 
 
 @dataclass(frozen=True, slots=True)
 class RedisClients:
-    """Both. Two clients also where both are one server: a crowd of memory calls must not delay a lock."""
+    """Both clients. They are separate even for one server: many memory calls must not delay a lock."""
 
     lock: Guarded
     memory: Guarded
 
     @classmethod
     def open(cls, settings: Settings) -> "RedisClients":
-        """Connects when they are first used."""
+        """Makes both clients, which connect on first use."""
         return cls(connect_lock(settings), connect_memory(settings))
 
     async def close(self) -> None:

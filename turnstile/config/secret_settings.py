@@ -1,6 +1,6 @@
-"""Settings that stand in Secrets Manager, for a process that nobody injects them into: a Lambda function (ADR 0033).
+"""Reads settings from Secrets Manager, for a Lambda function, into which nothing injects them (ADR 0033).
 
-ECS hands secrets over in the environment, and then this is not used.
+ECS puts secrets into the environment, so this module is not used there.
 """
 
 import json
@@ -17,7 +17,7 @@ TIMEOUT_SECONDS = 3.0
 
 
 def read_secrets(settings: Settings) -> dict[str, Any]:
-    """The secret settings by the names of their fields, to be loaded over the others. Blocks. Raises SettingsError."""
+    """The secret settings: field name -> value, to override the other settings. Blocks. Raises SettingsError."""
     if not settings.secrets:
         return {}
     config = Config(connect_timeout=TIMEOUT_SECONDS, read_timeout=TIMEOUT_SECONDS, retries={"total_max_attempts": 3})
@@ -28,7 +28,7 @@ def read_secrets(settings: Settings) -> dict[str, Any]:
             for variable, secret in settings.secrets.items()
         }
     except ClientError as error:
-        # The code alone: the message names the secret.
+        # Only the code: the message names the secret.
         raise SettingsError(f"TURNSTILE_SECRETS: {error.response['Error']['Code']}") from error
     except (BotoCoreError, KeyError) as error:
         raise SettingsError(f"TURNSTILE_SECRETS: {type(error).__name__}") from error

@@ -1,7 +1,7 @@
-"""The one place that reads the environment: parsed, completed and refused whole, then frozen.
+"""The settings, read from the environment: parsed, completed and validated as a whole, then frozen.
 
-Nothing else in the product looks at the environment for a setting. Durations are seconds, and their names say
-so. The rules that span several settings (timeouts must nest) stand in `Settings._nest`.
+No other module reads a setting from the environment. Durations are in seconds, and their names say so. The rules that span
+several settings (timeouts must nest) are in `Settings._nest`.
 """
 
 import json
@@ -32,14 +32,14 @@ LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Settings(BaseSettings):
-    """Everything a process needs to know from outside. Build it with `config.load_settings.load`.
+    """The configuration of a process. Build it with `config.load_settings.load`.
 
-    The docstring of a field is what `docs/settings.md` says of its variable.
+    The docstring of a field becomes the description of its variable in `docs/settings.md`.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", populate_by_name=True)
 
-    # Not in the representation: they may hold passwords.
+    # `repr=False`, because URLs may contain passwords.
     database_url: str = Field("postgresql://localhost/turnstile", validation_alias="DATABASE_URL", repr=False)
     """PostgreSQL 18. In production with `?sslmode=verify-full&sslrootcert=FILE`."""
     redis_url: str = Field("redis://localhost:6379/0", validation_alias="REDIS_URL", repr=False)
@@ -166,7 +166,7 @@ class Settings(BaseSettings):
     def _parse_queues(cls, value: Any) -> Any:
         if isinstance(value, str):
             value = json.loads(value) if value.strip() else []
-        # The default, an empty tuple, leaves it to the file.
+        # The default, an empty tuple, means that the file declares the queues.
         if value == []:
             raise ValueError("is empty: leave it out, or declare at least one queue")
         return value
@@ -221,22 +221,22 @@ class Settings(BaseSettings):
 
     @property
     def heartbeat(self) -> float:
-        """Seconds between heartbeats: a third of the lease, so that one may be missed."""
+        """Seconds between heartbeats. The default is a third of the lease, so that one may be missed."""
         return self.heartbeat_seconds or self.lease_seconds / 3
 
     @property
     def redis_timeout_seconds(self) -> float:
-        """At most a tenth of the lock's time to live, so that a silent Redis can't eat a lease."""
+        """Timeout of a Redis call: at most a tenth of the lock's time to live, so that a silent Redis can't use up a lease."""
         return min(1.0, self.lease_seconds / 10)
 
     @property
     def memory_redis(self) -> str:
-        """URL of the Redis that histories, working memories and events live in."""
+        """URL of the Redis for histories, working memories and events."""
         return self.memory_redis_url or self.redis_url
 
     @cached_property
     def queues_by_name(self) -> dict[str, QueueSettings]:
-        """The declared queues."""
+        """The declared queues: name -> declaration."""
         return {queue.name: queue for queue in self.queues}
 
     def find_queue(self, name: str) -> QueueSettings:

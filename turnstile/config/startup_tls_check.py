@@ -1,8 +1,8 @@
-"""Whether the services behind the settings are who they should be: asked once, when a process starts (H11, ADR 0035).
+"""Checks the TLS certificates of the configured services once, when a process starts (H11, ADR 0035).
 
-A service that does not answer is away, and processes start without it and wait. One that answers over TLS and can't show who it
-is was set up wrongly, or is somebody else: that does not pass by waiting, and whoever started the process should know at once.
-Later on it is an outage like any other, because turns are under way by then.
+If a service does not respond, that is an outage: the process starts without it and waits. A certificate that does not verify
+means a misconfiguration or an impostor. Waiting does not help, so the operator gets an error at once. After the start the same
+failure counts as an outage, because turns are in progress.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from turnstile.config.settings import Settings
 
 
 async def check_certificates(settings: Settings) -> None:
-    """Raises CertificateRefusedError, which names the setting. Takes a few seconds at most, and nothing without TLS."""
+    """Raises CertificateRefusedError, which names the setting. Takes a few seconds at most; without TLS it does nothing."""
     checks = [
         database_certificate.check_certificate("DATABASE_URL", settings.database_url),
         redis_connections.check_certificate("REDIS_URL", settings.redis_url),

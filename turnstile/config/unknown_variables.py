@@ -1,7 +1,7 @@
-"""Variables named like settings that are none: a typo is named, with the setting that was probably meant.
+"""Finds environment variables with the prefix of settings that are no settings, and suggests the setting probably meant.
 
-It is not refused. After a rollback the environment still has the variables of the newer release, and the older one must start;
-and Kubernetes adds some of its own (TURNSTILE_SERVICE_HOST) where a service is called turnstile.
+They are not an error. After a rollback the environment still has the variables of the newer release, and the older release must
+start. Kubernetes also adds some (TURNSTILE_SERVICE_HOST) if a service is called turnstile.
 """
 
 import os
@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from turnstile.config.settings import PREFIX, Settings
 
 TOLD = 5
-"""Of several unknown ones, so many are named."""
+"""Most unknown variables that the message names."""
 
 _SIMILAR = 0.75
 
@@ -19,24 +19,24 @@ _OF_TOOLS = frozenset(
     f"{PREFIX}{name}"
     for name in (
         *("DEBUG", "DEMO_OUTAGE_FILE"),
-        # A deployment's own; for tests and checks of this repository.
+        # VERSION is for deployments, the others for tests and checks of this repository.
         *("VERSION", "MODEL_EXAMPLES", "TERRAFORM_MIRROR", "TEST_CALLS", "TEST_QUEUES", "TEST_ROLE"),
     )
 )
 
 
 def describe_unknown_variables(more: Collection[str] = ()) -> str | None:
-    """One line about the variables of this process; None if all are known. `more`: names that are known here besides."""
+    """One line about the unknown variables of this process; None if there are none. `more`: further known names."""
     return describe(os.environ, {*setting_variables(), *_OF_TOOLS, *more})
 
 
 def setting_variables() -> frozenset[str]:
-    """The names of all settings, as variables."""
+    """The environment variables of all settings."""
     return frozenset(f"{PREFIX}{name.upper()}" for name in Settings.model_fields)
 
 
 def describe(names: Iterable[str], known: Collection[str]) -> str | None:
-    """One line about those of the names that have the prefix and are not known; None if there is none. Pure."""
+    """One line about the names that have the prefix and are not in `known`; None if there are none. Pure."""
     unknown = sorted(name for name in names if name.upper().startswith(PREFIX) and name.upper() not in known)
     if not unknown:
         return None
@@ -48,7 +48,7 @@ def describe(names: Iterable[str], known: Collection[str]) -> str | None:
 
 
 def _guess(name: str, known: Collection[str]) -> str:
-    # Without the prefix, which makes all of them alike.
+    # Compared without the prefix, which makes all names similar.
     endings = [one.removeprefix(PREFIX) for one in known]
     close = get_close_matches(name.upper().removeprefix(PREFIX), endings, n=1, cutoff=_SIMILAR)
     return f" (did you mean {PREFIX}{close[0]}?)" if close else ""

@@ -1,1 +1,1 @@
-"""`turnstile doctor`: the checks, and what it asks and changes in Postgres."""
+"""`turnstile doctor`: the checks, and its statements in Postgres."""

@@ -1,9 +1,9 @@
-"""The checks of `turnstile doctor`: each code, what it means, what to do, and the question to Postgres that finds it.
+"""The checks of `turnstile doctor`: each code, its meaning, what to do, and the statement that finds it.
 
-A code is here because an operator acts on it, and no other code asks for the same act. What the constraints forbid, and what only
-a defect can cause, is not: the checker of the proof runs looks for that (`tests/proof/checker`).
+A code exists because an operator acts on it, and no other code asks for the same act. There is no code for what the constraints
+forbid, nor for what only a defect can cause: the checker of the proof runs looks for that (`tests/proof/checker`).
 
-A statement returns a row for each finding: `subject`, `since` and `detail`, and for a turn its ids and its queue. It goes by an
+A statement returns a row for each finding: `subject`, `since` and `detail`, and for a turn its ids and its queue. It uses an
 index of what is open, due or halted, however large the table is, and returns LIMIT rows at most.
 """
 
@@ -15,11 +15,11 @@ from turnstile.statements.head import DUE
 from turnstile.statements.submit import QUEUE_LATENCY
 
 LIMIT = 1000
-"""Findings of one check in one look."""
+"""Findings of one check in one run, at most."""
 
 FRUITLESS_SENDS = 4
-"""Wake-ups of a due head after which it counts as stuck: with nets of 60 s, after 8 minutes. The nets grow with the wait in the
-queue, and every wake-up for another reason starts the count again, so a head that waits in a long queue does not reach it."""
+"""Wake-ups of a due head after which it counts as stuck: with resend deadlines of 60 s, after 8 minutes. The deadlines grow with
+the queue latency, and every wake-up for another reason resets the count, so a head in a long queue does not reach it."""
 
 _SCAN: LiteralString = "50000"
 
@@ -39,12 +39,12 @@ class Remedy(StrEnum):
     WAKE = "wake"
     """Marks the turn as due, so that a relay sends its wake-up."""
     SWEEP = "sweep"
-    """Deletes the dead letters that their turns have outlived, as a redrive does."""
+    """Deletes the dead letters whose turns have moved on, as a redrive does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One code. `advice` is what an operator does; `blinding` means that something could not be looked at."""
+    """One code. `advice` is what an operator does; `blinding` means that something could not be checked."""
 
     code: str
     severity: Severity
@@ -53,12 +53,12 @@ class Check:
     remedy: Remedy | None = None
     blinding: bool = False
     statement: LiteralString | None = None
-    """The question to Postgres; None where `ops/doctor/look.py` finds it."""
+    """The query that finds it; None if `ops/doctor/look.py` does."""
 
 
 _TURN: LiteralString = "t.id::text AS subject, t.id::text AS turn_id, t.tenant_id, t.session_id, t.queue"
 
-# A takeover waits for a free slot, so a busy queue gets twice its queue_latency on top.
+# A takeover waits for a free slot, so a busy queue gets twice its queue latency on top.
 _RUNNING_PAST_LEASE: LiteralString = f"""
 SELECT {_TURN}, t.lease_until AS since, 'worker ' || coalesce(t.worker_id, 'unknown') || ', attempt ' || t.attempt AS detail
   FROM turns t
@@ -67,7 +67,7 @@ SELECT {_TURN}, t.lease_until AS since, 'worker ' || coalesce(t.worker_id, 'unkn
  ORDER BY t.lease_until LIMIT %(limit)s
 """
 
-# Of all queues, declared here or not: one that no relay declares shows here and nowhere else.
+# All queues, declared here or not: a queue that no relay declares shows only here.
 _SEND_OVERDUE: LiteralString = f"""
 SELECT d.queue AS subject, d.queue, min(d.send_at) AS since, count(*) || ' messages' AS detail FROM (
     SELECT t.queue, t.send_at FROM turns t WHERE t.send_at < now() - make_interval(secs => %(overdue)s)
@@ -75,7 +75,7 @@ SELECT d.queue AS subject, d.queue, min(d.send_at) AS since, count(*) || ' messa
  GROUP BY d.queue ORDER BY d.queue LIMIT %(limit)s
 """
 
-# A session that is halted by a turn that is not FAILED was changed by hand: no command lets it go on, so it counts as stuck.
+# A session that is halted by a turn that is not FAILED was changed by hand: no command resumes it, so it counts as stuck.
 _SESSION_STUCK: LiteralString = f"""
 SELECT {_TURN}, greatest(t.created_at, t.execute_at) AS since, t.sends || ' wake-ups brought no worker' AS detail
   FROM turns t
@@ -134,10 +134,10 @@ WITH server AS (
 SELECT current_database() AS subject, 'roles without one: ' || string_agg(rolname, ', ' ORDER BY rolname) AS detail
   FROM writer WHERE setting ~ '^0[a-z]*$' HAVING count(*) > 0
 """
-"""The roles that may change turns, and whose sessions get no time-out from the server's configuration, the database or the role.
+"""The roles that may change turns, and whose sessions get no timeout from the server's configuration, the database or the role.
 
-Only a session that sets none itself sees the server's configuration. `writer` takes the closest default first: of the role in
-this database, of the role, of the database. Superusers are left out, except the current role.
+Run it in a session that sets no such timeout itself: only such a session sees the server's configuration. `writer` takes the most
+specific default: of the role in this database, of the role, of the database. Superusers are left out, except the current role.
 """
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING

@@ -1,4 +1,4 @@
-"""What `turnstile doctor` asks Postgres, and the one thing that it changes there."""
+"""The queries of `turnstile doctor`, and the one change that it makes in Postgres."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, LiteralString
@@ -25,11 +25,11 @@ WITH free AS MATERIALIZED (
 UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM free WHERE t.id = ANY (ARRAY[free.id]) AND {_MAY_WAKE}
 RETURNING t.id
 """
-"""A RUNNING turn with a `send_at` may be taken over (`statements.lost_turns`), hence its lease is asked once more."""
+"""A RUNNING turn with a `send_at` may be taken over (`statements.lost_turns`), so its lease is checked again in the update."""
 
 
 class QuestionTooLargeError(TurnstileError):
-    """A question took longer than a look at a busy system may take. Nothing was changed."""
+    """A query took longer than a check of a busy system may take. Nothing was changed."""
 
 
 async def ask(database: Database, statement: LiteralString, parameters: Mapping[str, Any]) -> list[DictRow]:
@@ -57,9 +57,9 @@ async def read_revision(database: Database) -> str | None:
 
 
 async def find_roles_without_idle_timeout(url: str) -> list[DictRow]:
-    """A row if a role may hold the rows of turns in an idle transaction without end. Raises DatabaseUnavailableError."""
+    """A row if a role may lock rows of turns in an idle transaction without end. Raises DatabaseUnavailableError."""
     try:
-        # A session of its own: the pool's connections set the time-out themselves, and do not see the default.
+        # A new session: the pool's connections set the timeout themselves, and do not see the default.
         async with await psycopg.AsyncConnection.connect(
             conninfo(url, "turnstile-doctor"), options="", autocommit=True, row_factory=dict_row
         ) as connection:
@@ -73,7 +73,7 @@ async def find_roles_without_idle_timeout(url: str) -> list[DictRow]:
 async def wake(database: Database, turn_ids: Sequence[UUID]) -> set[UUID]:
     """Marks these turns as due, so that a relay sends their wake-ups in its next round; returns those that were marked.
 
-    Left out are turns that have moved on: neither due, nor RUNNING with a lease that ran out; and rows that are locked. Raises
+    Skips turns that have moved on (neither due, nor RUNNING with a lease that ran out) and locked rows. Raises
     DatabaseUnavailableError.
     """
     return {row["id"] for row in await database.fetch(WAKE, {"ids": list(turn_ids)})}

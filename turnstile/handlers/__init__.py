@@ -1,1 +1,1 @@
-"""What the author of a handler writes and sees. Pure."""
+"""The interface for handler authors. Pure."""

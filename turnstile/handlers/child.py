@@ -1,4 +1,4 @@
-"""What a handler knows of the turns that it has started."""
+"""The turns that a handler has started, as the handler sees them."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -6,16 +6,16 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A turn that this one has started."""
+    """A child turn that a handler has started with `ctx.submit`."""
 
     id: UUID
     session_id: str
     key: str
-    """The call's own: what a later run of the same handler finds it by."""
+    """Identifies the `ctx.submit` call, so that a later run of the same handler finds the same child."""
 
 
 class ChildFailedError(Exception):
-    """A child that was joined did not succeed: FAILED, with its error, or CANCELED. Not caught, it fails its parent."""
+    """A joined child ended FAILED, with its error, or CANCELED. If the handler does not catch it, the parent fails."""
 
     def __init__(self, child: Child, status: str, error_class: str | None, error: str | None) -> None:
         super().__init__(f"child {child.key} ({child.id}) {status}" + (f": {error_class}" if error_class else ""))

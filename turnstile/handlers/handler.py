@@ -1,4 +1,4 @@
-"""What a user of Turnstile writes and sees: a function, its options, and the exceptions that say what should happen.
+"""The interface for handler authors: the decorator, its options, and the exceptions that decide what happens to a turn.
 
     from turnstile import Retry, handler
 
@@ -6,8 +6,8 @@
     async def respond(turn, ctx):
         return await model.reply(await ctx.history(limit=20))
 
-A handler runs at least once per turn, and by returning it answers. `ctx.fence` and `ctx.idempotency_key` protect what it
-does outside.
+A handler runs at least once per turn. Its return value is the reply. `ctx.fence` and `ctx.idempotency_key` protect its
+side effects.
 """
 
 import inspect
@@ -27,22 +27,22 @@ from turnstile.turn.limits import check_attempts, check_seconds, check_wait
 
 Answer = TypeVar("Answer")
 COMPENSATION = "compensation"
-"""The kind of the turns that `on_failed` answers."""
+"""The kind of turns that run `on_failed`."""
 
 ABSENT_HANDLER_SECONDS = 5.0
 
 
 class Retry(Exception):  # noqa: N818 - reads as an instruction: `raise Retry(after=5)`
-    """Try this turn again: after `after` seconds, or after the queue's backoff. Spends an attempt."""
+    """Retries this turn after `after` seconds, or after the queue's backoff. Costs an attempt."""
 
     def __init__(self, message: str = "", *, after: float | None = None) -> None:
         super().__init__(message)
-        # Refused here, where the handler's author sees it, and not when the turn is to be settled.
+        # Checked here, where the handler's author sees the error, and not when the turn is settled.
         self.after = None if after is None else check_wait(after)
 
 
 class Snooze(Exception):  # noqa: N818
-    """Come back in `after` seconds without spending an attempt: for a provider that says 429 or 529."""
+    """Runs this turn again in `after` seconds at no cost in attempts: for a provider that returns 429 or 529."""
 
     def __init__(self, message: str = "", *, after: float) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class Snooze(Exception):  # noqa: N818
 
 
 class Reject(Exception):  # noqa: N818
-    """Give this turn up at once. `dead_letter=False`: not worth rerunning, so not worth a dead letter (G27)."""
+    """Fails this turn without a retry. `dead_letter=False` sends no dead letter: for a turn not worth rerunning (G27)."""
 
     def __init__(self, reason: str, *, dead_letter: bool = True) -> None:
         super().__init__(reason)
@@ -59,7 +59,7 @@ class Reject(Exception):  # noqa: N818
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """The turn to answer."""
+    """The turn that the handler answers."""
 
     id: UUID
     tenant_id: str
@@ -67,22 +67,22 @@ class Turn:
     seq: int
     queue: str
     kind: str = "turn"
-    """`turn`, or `compensation` for what `on_failed` is given."""
+    """`turn`, or `compensation` for a turn that runs `on_failed`."""
     inputs: tuple[Any, ...]
-    """What the user said: usually one item, each a string or a JSON object."""
+    """The user's messages, usually one: each a string or a JSON object."""
     metadata: Mapping[str, Any]
     created_at: datetime
     trace_id: str
     traceparent: str
-    """For calls to others, so that the trace goes on."""
+    """W3C header for calls to other services, so that they join the trace."""
     generation: int = 1
-    """One more with each redrive."""
+    """Starts at 1; each redrive adds one."""
     parent_turn_id: UUID | None = None
-    """Whose child it is, or whose compensation."""
+    """The turn that started this child, or the failed turn that this one compensates."""
 
     @property
     def input(self) -> Any:
-        """What the user said; several strings are joined by a line break."""
+        """The single input, or several strings joined by a line break; otherwise a list."""
         return join_inputs(self.inputs)
 
 
@@ -96,26 +96,26 @@ class Remark(Protocol):
 
     @property
     def content(self) -> Any:
-        """What was said."""
+        """The message: a string or another JSON value."""
         ...
 
 
 class Context(Protocol):
-    """What a handler may ask and do while it answers; `worker.attempt.context` is the real one."""
+    """What a handler can read and do while it runs. `worker.attempt.context` implements it."""
 
     @property
     def fence(self) -> int:
-        """Rises with every claim of any turn. Give it to whatever you write to, and let that refuse a lower one (L3)."""
+        """Increases with every claim of any turn. Send it with each external write; the target must refuse a lower one (L3)."""
         ...
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt at this turn, redrives included: for providers that take one."""
+        """The same for every attempt at this turn, redrives included: for providers that accept a key."""
         ...
 
     @property
     def attempt(self) -> int:
-        """From 1; starts anew after a redrive."""
+        """Starts at 1, and again at 1 after a redrive."""
         ...
 
     @property
@@ -125,50 +125,50 @@ class Context(Protocol):
 
     @property
     def cancelled(self) -> bool:
-        """Whether to come to an end: cancelled by the user, timed out, shut down. For functions that run in a thread."""
+        """Whether the handler should stop: user cancel, timeout or shutdown. For functions that run in a thread."""
         ...
 
     @property
     def cancel_reason(self) -> CancelReason | None:
-        """Why: `user`, `timeout`, `shutdown` or `superseded`. None as long as nobody has asked."""
+        """Why the handler should stop: `user`, `timeout`, `shutdown` or `superseded`. None while it should go on."""
         ...
 
     @property
     def log(self) -> Any:
-        """A structlog logger that is bound to the turn."""
+        """A structlog logger bound to the turn."""
         ...
 
     @property
     def memory(self) -> Memory:
-        """What the session's handlers keep for themselves: see `memory.interface`."""
+        """The session's working memory, which its handlers share: see `memory.interface`."""
         ...
 
     def emit(self, event: Any) -> Awaitable[None]:
-        """Says a piece of the reply's text (a string), or an event of your own (any other JSON value), to whoever reads along.
+        """Streams a piece of the reply's text (a string), or an event of your own (any other JSON value), to clients.
 
-        `await ctx.emit(token)`; from a function that runs in a thread `ctx.emit(token)`, for it is done when the call
-        returns. It waits for nothing and does not fail for want of Redis. Raises ValueError for what is not JSON, and for
-        an event of more than 64 KiB. What was said counts for this attempt only, and is not the reply: that is what you
-        return.
+        Call `await ctx.emit(token)`. A function that runs in a thread calls `ctx.emit(token)` without `await`: the event is
+        emitted when the call returns. It never blocks, and does not fail if Redis is down. Raises ValueError for a value that
+        is not JSON, and for an event of more than 64 KiB. Events belong to this attempt only. They are not the reply: that is
+        the return value.
         """
         ...
 
     async def history(self, limit: int = 20) -> Sequence[Remark]:
-        """The last `limit` messages of the session, oldest first; the last is this turn's input."""
+        """The last `limit` messages of the session, oldest first. The last one is this turn's input."""
         ...
 
     def wait_for(self, call: Coroutine[Any, Any, Answer]) -> Answer:
-        """The answer of an async call of this context, for functions that run in a thread: `ctx.wait_for(ctx.history())`.
+        """The result of an async call of this context, for functions that run in a thread: `ctx.wait_for(ctx.history())`.
 
-        Raises concurrent.futures.CancelledError when the turn is cancelled meanwhile.
+        Raises concurrent.futures.CancelledError if the turn is cancelled meanwhile.
         """
         ...
 
     async def once(self, key: str, fn: Callable[[], Any]) -> Any:
-        """What `fn` returned the first time that this turn asked for `key`: a retry gets it without calling `fn`.
+        """Calls `fn` and records its result under `key`. A retry of this turn gets the recorded result without a call.
 
-        `fn` takes nothing and may be async; one that is not runs on the event loop. What it returns must be JSON, and comes
-        back as JSON has it: a tuple is a list. If `fn` raises, nothing is recorded.
+        `fn` takes no arguments and may be async; a plain function runs on the event loop. Its result must be JSON and is
+        returned as JSON stores it: a tuple becomes a list. If `fn` raises, nothing is recorded.
         """
         ...
 
@@ -184,57 +184,57 @@ class Context(Protocol):
         expires_in_seconds: float | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Child:
-        """Starts a child turn, in a session of its own unless one is named; its trace goes on from this turn.
+        """Starts a child turn, in a session of its own unless `session` is given. The child joins this turn's trace.
 
-        A later run of this handler gets the same child from the same call: the one with the same `key` or, without one, the
-        call of the same number. So a handler that starts children in another order each time must give them keys.
+        The same call in a later run of this handler returns the same child. Calls match by `key` or, without a key, by their
+        position in the run. A handler whose order of calls can change must therefore pass keys.
         """
         ...
 
     async def join(self, children: Sequence[Child], policy: str = "all") -> list[Any]:
-        """The children's replies, in their order, once they have ended.
+        """The replies of the children, in the order of `children`, once the children have ended.
 
-        While they have not, it does not return: the attempt ends, free of charge, and the handler runs again from its top
-        when they have. So whatever comes before it must bear being run again; `once` is for what must not. With `all`, the
-        first child that fails or is cancelled raises ChildFailedError; with `any`, one that succeeds is enough, the others
-        give None, and ChildFailedError means that none did.
+        Until then the call does not return: the attempt ends, at no cost in attempts, and the handler runs again from its
+        start when the children have ended. The code before `join` must therefore be safe to repeat; use `once` for code that
+        is not. With `all`, the first child that fails or is cancelled raises ChildFailedError. With `any`, one success is
+        enough and the other children give None; ChildFailedError means that no child succeeded.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Handler:
-    """A function with its options. What a submit asks for goes before them, the queue's come after."""
+    """A function with its options. A submit's values override these options, and these override the queue's."""
 
     function: Callable[[Any, Any], Any]
     timeout: float | None = None
-    """Seconds an attempt may take."""
+    """Timeout of one attempt, in seconds."""
     max_attempts: int | None = None
     retry_on: tuple[type[BaseException], ...] = ()
-    """Exceptions that may heal. ConnectionError and TimeoutError are always among them."""
+    """Exceptions after which the turn is retried. ConnectionError and TimeoutError always count."""
     on_failed: "Handler | None" = None
-    """What is run, as a turn of its own, after a turn that finally failed."""
+    """Runs, as a separate turn, after a turn has ended FAILED."""
 
     def __post_init__(self) -> None:
         check_shape(self.function)
 
-    # Found out once: to look at a function takes longer than many a function.
+    # Cached: inspecting a function takes longer than many functions take to run.
 
     @cached_property
     def is_async(self) -> bool:
-        """Async handlers run on the event loop, others in a thread."""
+        """Whether it runs on the event loop. Other handlers run in a thread."""
         return inspect.iscoroutinefunction(self.function) or self.is_generator
 
     @cached_property
     def is_generator(self) -> bool:
-        """Async generators speak by yielding."""
+        """Whether it is an async generator, whose yielded values are emitted."""
         return inspect.isasyncgenfunction(self.function)
 
     def __call__(self, turn: Any, ctx: Any) -> Any:
         return self.function(turn, ctx)
 
     def for_kind(self, kind: str) -> "Handler":
-        """What answers a turn of this kind: itself, or for a compensation its `on_failed`."""
+        """The handler for turns of this kind: itself, or its `on_failed` for a compensation."""
         if kind != COMPENSATION:
             return self
         return self.on_failed or Handler(_leave_to_another_worker)
@@ -265,17 +265,17 @@ def handler(
 ) -> Handler | Callable[[Callable[[Any, Any], Any]], Handler]:
     """Makes a function (turn, ctx) -> reply a handler: `@handler`, or `@handler(timeout=120)`.
 
-    The reply is a string or anything that JSON can say. Raises UnfitHandlerError for what can't be called with the two.
+    The reply is a string or any other JSON value. Raises UnfitHandlerError for an object that can't be called with (turn, ctx).
 
-    Of an async generator each value is emitted as by `ctx.emit`. Its reply is the text of all strings it yielded, in their
-    order (the empty text if there were none); other values are events and no part of the reply.
+    Each value that an async generator yields is emitted as by `ctx.emit`. Its reply is all yielded strings, joined in order
+    (empty if there were none); other values are events and not part of the reply.
 
-    `on_failed` is a function of the same kind, or a handler with options of its own. It is run once for each turn that
-    finally fails, as a turn of its own with its own retries. Its input is an object: `turn_id`, `session_id`, `generation`,
-    `inputs`, `error_class` and `error` of the failed turn, and `values`, what that has recorded by `ctx.once`.
+    `on_failed` is a function of the same kind, or a handler with its own options. It runs once for each turn that ends FAILED,
+    as a separate turn with its own retries. Its input is an object: `turn_id`, `session_id`, `generation`, `inputs`,
+    `error_class` and `error` of the failed turn, and `values`, which that turn recorded by `ctx.once`.
     """
     if timeout is not None:
-        # Here, where its author sees it: a date beyond all dates would break off each turn that is claimed, over and over.
+        # Checked here, where the author sees it: a deadline that `datetime` can't hold would break off every claimed turn.
         check_seconds("timeout", timeout)
     if max_attempts is not None:
         check_attempts(max_attempts)
@@ -293,5 +293,5 @@ def handler(
 
 
 def _leave_to_another_worker(turn: Any, ctx: Any) -> Any:
-    # A worker of another version, or with another handler, has made it. It may be the one that is being replaced.
+    # A worker with another version or another handler made this compensation. This worker may be the one being replaced.
     raise Snooze("this worker's handler has no on_failed", after=ABSENT_HANDLER_SECONDS)

@@ -1,11 +1,11 @@
-"""Whether something can be called as a handler is, found out when it is made and not when it has a turn."""
+"""Checks that an object can be called like a handler, when the handler is made and not when a turn arrives."""
 
 import inspect
 from typing import Any
 
 
 class UnfitHandlerError(TypeError):
-    """It can't be called with (turn, ctx). `place` says where it stands, if that is known."""
+    """The object can't be called with (turn, ctx). `place` is its file and line, if known."""
 
     def __init__(self, message: str, place: str | None = None) -> None:
         super().__init__(message if place is None else f"{message} ({place})")
@@ -13,7 +13,7 @@ class UnfitHandlerError(TypeError):
 
 
 def check_shape(function: Any) -> None:
-    """Raises UnfitHandlerError, with file and line, unless a handler can be made of it."""
+    """Raises UnfitHandlerError, with file and line if known, unless `function` can be a handler."""
     if inspect.isclass(function):
         raise UnfitHandlerError(f"{function.__qualname__} is a class, not a function (turn, ctx)", _place_of(function))
     if not callable(function):
@@ -24,10 +24,10 @@ def check_shape(function: Any) -> None:
     if inspect.isgeneratorfunction(function):
         raise UnfitHandlerError(f"{name} is a generator: write `async def`, which may yield", _place_of(function))
     try:
-        # Not the signature of what a decorator has wrapped: the wrapper may give it more than it is given.
+        # The wrapper's own signature counts: a decorator may pass more arguments to the wrapped function than it receives.
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
-        return  # a function written in C that does not say what it takes
+        return  # a C function that does not expose its signature
     try:
         signature.bind(None, None)
     except TypeError:

@@ -1,1 +1,1 @@
-"""What a session remembers: its history, and what its handlers keep for themselves."""
+"""What a session remembers: its history, and the items that its handlers store."""

@@ -1,4 +1,4 @@
-"""Change events of a session's memory: told by the scripts, on one channel for each session (H4). Hints, never work (G36)."""
+"""Change events of a session's memory: published by the scripts, on one channel per session (H4). Hints, never work (G36)."""
 
 import asyncio
 import json
@@ -17,15 +17,15 @@ log = structlog.get_logger("turnstile.memory")
 
 @asynccontextmanager
 async def subscribed(redis: Guarded, channel: str) -> AsyncIterator[AsyncIterator[MemoryChange]]:
-    """The changes from now on, until the connection is lost; an empty run of them if Redis is away."""
+    """The changes from now on, until the connection is lost; none if Redis is away."""
     async with aclosing(hear(redis, Channels(channel))) as heard:
         try:
             async with asyncio.timeout(redis.timeout_seconds):
-                # That the subscription has begun.
+                # The first item means that the subscription has begun.
                 await anext(heard)
         except OUTAGES as error:
             log.info("memory.not_subscribed", error=f"{type(error).__name__}: {error}")
-        # Of a generator that has failed there is no more to come.
+        # After a failure the generator yields nothing more.
         yield _changes(heard)
 
 
@@ -39,7 +39,7 @@ async def _changes(heard: AsyncGenerator[Heard, None]) -> AsyncIterator[MemoryCh
 
 
 def _read(text: str) -> MemoryChange | None:
-    """None for what no script of ours publishes: anybody who reaches Redis may publish here."""
+    """None for a text that no script publishes: any Redis client may publish here."""
     try:
         told = json.loads(text)
         of, event, name, version = told["of"], told["event"], told["name"], told.get("version")

@@ -2,7 +2,7 @@
 
 from turnstile.memory.session_script import PRELUDE
 
-# ARGV: channel, fence, name, milliseconds. Answer: -1 if superseded, else 1.
+# ARGV: channel, fence, name, milliseconds. Returns -1 if superseded, else 1.
 OPEN_CONTEXT = (
     PRELUDE
     + """
@@ -16,7 +16,7 @@ return 1
 """
 )
 
-# ARGV: channel, fence, name. Answer: -1 if superseded, else whether there was such a context.
+# ARGV: channel, fence, name. Returns -1 if superseded, else whether there was such a context.
 END_CONTEXT = (
     PRELUDE
     + """
@@ -29,7 +29,7 @@ return ended
 """
 )
 
-# ARGV: channel. Answer: name, remaining time, name, remaining time ...
+# ARGV: channel. Returns name, remaining time, name, remaining time ...
 LIST_CONTEXTS = (
     PRELUDE
     + """

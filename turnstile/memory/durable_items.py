@@ -1,10 +1,10 @@
-"""The durable items of sessions' working memories: written here first, then to Redis, and read again whenever Redis is in doubt.
+"""The durable items of working memories: written to Postgres first, then to Redis, and read again if Redis may be incomplete.
 
-A write stands or falls with the claim it is made under: one statement looks at the turn's fence and RUNNING, with the row
-locked, and writes. Versions are drawn from one sequence while the session is locked, so that within a session they rise in the
-order of the commits; `sessions.memory_version` is the newest, comes with each claim, and tells whether a cache has it all.
+A write is valid only under its claim: one statement checks the turn's fence and RUNNING, with the row locked, and writes.
+Versions come from one sequence while the session is locked, so that within a session they rise in the order of the commits.
+`sessions.memory_version` is the newest. Each claim returns it, and it shows whether a cache is complete.
 
-A deleted item stays as a row without content for a while: a delete that is repeated after a lost answer finds its own.
+A deleted item stays as a row without content for a while: a delete that is repeated after a lost response finds its own row.
 """
 
 from collections.abc import Sequence
@@ -23,19 +23,19 @@ from turnstile.statements.prune import AT_ONCE, FORGET
 from turnstile.turn.claimed_turn import ClaimedTurn
 
 MAX_ITEMS = 200
-"""Durable ones of one session."""
+"""Durable items of one session."""
 MAX_BYTES = 1024 * 1024
-"""Of them together, because they are read together."""
+"""Bytes of their contents together, because they are read together."""
 
 _LIVES: LiteralString = "m.content IS NOT NULL AND m.expires_at > clock_timestamp()"
 
-# As precise as Redis has it, so that an item is the same from both.
+# In milliseconds as in Redis, so that an item is the same from both.
 _NOW: LiteralString = "date_trunc('milliseconds', clock_timestamp())"
 
 _IS_OURS: LiteralString = f"t.id = %(turn)s AND t.fence = %(fence)s AND {IS_RUNNING}"
 
-# Lock order: sessions, then turns. The row is locked, or a takeover could commit between the look and the write. It waits for
-# neither: whoever sits on them would have one of the worker's few connections for each session that writes.
+# Lock order: sessions, then turns. Without the lock, a takeover could commit between the check and the write. SKIP LOCKED: a wait
+# for a row that another transaction has locked would tie up one of the worker's few connections for each session that writes.
 _MINE: LiteralString = f"""
 session AS MATERIALIZED (
     SELECT s.memory_version AS before FROM sessions s
@@ -56,8 +56,8 @@ noted AS (
     RETURNING s.memory_version AS after
 )"""
 
-# The expected version is compared where the row conflicts: there the newest committed one is seen, also if it is younger than
-# this statement. A row that has our write_id is our own, of a call whose answer got lost.
+# ON CONFLICT compares the expected version, because it sees the newest committed row, even one that is younger than this
+# statement. A row with our write_id comes from an earlier call whose response was lost.
 WRITE_ITEMS: LiteralString = f"""
 WITH w AS MATERIALIZED (
     SELECT * FROM unnest(%(kinds)s::text[], %(keys)s::text[], %(contents)s::text[], %(contexts)s::text[],
@@ -119,7 +119,7 @@ SELECT {_WHOSE}, (SELECT before FROM mine) AS before, (SELECT after FROM noted) 
   FROM w LEFT JOIN done USING (kind, key)
 """
 
-# One row at least, so that the version and the items are of one moment.
+# LEFT JOIN: at least one row, so that one statement reads both the version and the items.
 READ_ITEMS: LiteralString = f"""
 SELECT s.memory_version, m.kind, m.key, m.content::text AS content, m.context, m.priority, m.tags, m.version, m.created_at,
        m.updated_at, extract(epoch FROM m.expires_at - clock_timestamp())::float8 AS seconds
@@ -127,7 +127,7 @@ SELECT s.memory_version, m.kind, m.key, m.content::text AS content, m.context, m
  WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s
 """
 
-# A minute late: a write that found its row alive must not find it gone.
+# A minute late: a row that a write has found unexpired must not be deleted before it is written.
 PRUNE_ITEMS: LiteralString = FORGET.format(
     table="memory_items", over="expires_at < now() - interval '1 minute'", by="expires_at"
 )
@@ -135,7 +135,7 @@ PRUNE_ITEMS: LiteralString = FORGET.format(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemWrite:
-    """A durable item as it is to be. `write_id` is fresh for each: it finds a write whose answer was lost."""
+    """A durable item to write. `write_id` is new for each: it identifies a write whose response was lost."""
 
     kind: str
     key: str
@@ -145,14 +145,14 @@ class ItemWrite:
     priority: int
     tags: Sequence[str]
     seconds: float
-    """How long it is kept."""
+    """Time to live."""
     expected: int | None
     write_id: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemDelete:
-    """A durable item that shall go, if its version is the expected one (None: any)."""
+    """A durable item to delete, if its version is the expected one (None: any)."""
 
     kind: str
     key: str
@@ -162,7 +162,7 @@ class ItemDelete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredItem:
-    """A durable item as it is."""
+    """A durable item as Postgres has it."""
 
     kind: str
     key: str
@@ -174,12 +174,12 @@ class StoredItem:
     created_at: datetime
     updated_at: datetime
     seconds: float
-    """How long it is still kept."""
+    """Remaining time to live."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One item that was written or deleted. A deleted one has no times."""
+    """A written or deleted item. A deleted one has no times."""
 
     version: int
     created_at: datetime | None = None
@@ -188,21 +188,21 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What came of a call. `changes`: in its order, None for a version that was not the expected one."""
+    """The result of a call. `changes`: in the order of the call, None if the version was not the expected one."""
 
     before: int
-    """The session's version before the call,"""
+    """The session's version before the call."""
     after: int
-    """and after it: the same if nothing was changed."""
+    """The session's version after the call; equal to `before` if nothing was changed."""
     changes: Sequence[Change | None]
     enough_room: bool = True
-    """False: nothing was written, because the session would hold too much."""
+    """False: nothing was written, because the session would exceed its limit."""
 
 
 async def write_items(database: Database, turn: ClaimedTurn, writes: Sequence[ItemWrite]) -> Changed:
     """Writes items of the turn's session, each key once.
 
-    Raises SupersededError, DatabaseUnavailableError (RowLockedError: another transaction has the row); may be repeated.
+    Raises SupersededError, DatabaseUnavailableError (RowLockedError: another transaction has locked the row); may be repeated.
     """
     parameters = {
         **_claim(turn),
@@ -232,7 +232,7 @@ async def delete_items(database: Database, turn: ClaimedTurn, deletes: Sequence[
 
 
 async def read_items(database: Database, tenant_id: str, session_id: str) -> tuple[int, list[StoredItem]]:
-    """The session's version and all its durable items, of one moment."""
+    """The session's version and all its durable items, from one snapshot."""
     rows = await database.fetch(READ_ITEMS, {"tenant": tenant_id, "session": session_id})
     names = [each.name for each in fields(StoredItem)]
     version = rows[0]["memory_version"] if rows else 0
@@ -240,7 +240,7 @@ async def read_items(database: Database, tenant_id: str, session_id: str) -> tup
 
 
 async def prune_items(database: Database) -> bool:
-    """Drops those that ended first. True if there may be more that have ended."""
+    """Deletes the items that expired first. True if there may be more expired ones."""
     [row] = await database.fetch(PRUNE_ITEMS, {})
     return bool(row["gone"] == AT_ONCE)
 

@@ -1,10 +1,10 @@
-"""The history of a session: the last messages of its answered turns, from Redis where it has them, else from Postgres.
+"""The history of a session: the last messages of its answered turns, from Redis if it has them, else from Postgres.
 
-    version        from the claim, or asked of Postgres: what a reader must see, no more and no less
-    read           the entry of that version; missing or stale, it is built anew by one reader while the others wait for it
-    append         after the settle, the turn's messages are added to the entry that it was claimed with
+    version        from the claim, or read from Postgres: exactly what a reader must see
+    read           the entry of that version; if it is missing or stale, one reader rebuilds it while the others wait
+    append         after the settle, the turn's messages are added to the entry of the version that its claim returned
 
-An answer is always the history as of the version that was asked for: Redis decides how long it takes, and nothing else.
+The result is always the history as of the requested version: Redis changes only how long it takes.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, Message, StoredMessage
 
 PAUSES_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.2)
-"""Between looks at an entry that somebody else is building: half a second in all, then Postgres is asked directly."""
+"""Pauses between looks at an entry that another reader rebuilds: half a second in all, then Postgres is asked directly."""
 PAGE_BYTES = 4 * 1024 * 1024
-"""Of a page's contents, as JSON. A hundred messages may be a hundred megabytes, for each client that asks."""
+"""Bytes of a page's contents, as JSON. Without a limit, a hundred messages may be a hundred megabytes for each client."""
 
 Flight = asyncio.Task[Entry]
 
@@ -44,7 +44,7 @@ class History:
         self._appends: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def close(self) -> None:
-        """Breaks off what is being built."""
+        """Cancels the rebuilds and appends under way."""
         for under_way in (*self._flights.values(), *self._appends.values()):
             under_way.cancel()
 
@@ -67,14 +67,14 @@ class History:
         limit: int,
         before: tuple[int, int] | None = None,
     ) -> tuple[list[Message], bool]:
-        """The same before a place (`seq`, ordinal), as far as PAGE_BYTES reach; and whether there are messages before them."""
+        """The same before a place (`seq`, ordinal), up to PAGE_BYTES; and whether there are earlier messages."""
         if version == NOTHING_SAID:
             return [], False
-        # One more tells whether anything is left.
+        # One message more shows whether there are earlier ones.
         entry = None if before else await self._find(tenant_id, session_id, version, limit + 1)
         if entry is not None and entry.reaches(limit):
             shown = entry.messages[:limit]
-            # Of what was left in the table, nobody knows here how much it is.
+            # The size of a content that only the table has is unknown here.
             texts = [one.text for one in shown if one.text is not None]
             messages = None
             if len(texts) == len(shown) and sum(len(text.encode()) for text in texts) <= PAGE_BYTES:
@@ -91,9 +91,9 @@ class History:
         )
 
     async def append(self, turn: ClaimedTurn, reply: StoredMessage | None) -> None:
-        """Adds what was said in a turn that is SUCCEEDED by now. Never raises: without it the next reader asks Postgres.
+        """Adds the messages of a turn that is SUCCEEDED by now. Never raises: without it the next reader asks Postgres.
 
-        `reply` is None where the answer to the settle was lost; the entry is left behind then, and its version says so.
+        `reply` is None if the response to the settle was lost; the entry then stays at its old version.
         """
         if reply is None:
             return
@@ -102,19 +102,19 @@ class History:
         await self._cache.append(turn.tenant_id, turn.session_id, turn.history_version, after, said)
 
     def begin_append(self, turn: ClaimedTurn, reply: StoredMessage | None) -> None:
-        """The same behind the caller's back; a read of the session waits for it. Appends are made in the order of their calls."""
+        """The same in the background; a read of the session waits for it. Appends are made in the order of their calls."""
         session = turn.tenant_id, turn.session_id
         append = self._appends[session] = asyncio.create_task(self.append(turn, reply))
         append.add_done_callback(lambda done: self._end_append(session, done))
 
     def _end_append(self, session: tuple[str, str], append: asyncio.Task[None]) -> None:
-        # Not where a later one has taken its place.
+        # A later append may have taken its place.
         if self._appends.get(session) is append:
             del self._appends[session]
 
     async def _find(self, tenant_id: str, session_id: str, version: HistoryVersion, limit: int) -> Entry | None:
         if append := self._appends.get((tenant_id, session_id)):
-            # It makes the very entry that is looked for.
+            # The append makes the entry that this read needs.
             await asyncio.wait({append})
         key = (tenant_id, session_id, version)
         for pause in (*PAUSES_SECONDS, None):
@@ -136,7 +136,7 @@ class History:
         return None
 
     def _begin_flight(self, key: tuple[str, str, HistoryVersion]) -> Flight:
-        # A task of its own: the reader who began it may be cancelled, and those who wait for it are not.
+        # A separate task: the reader that began it may be cancelled while others still wait for it.
         flight = self._flights[key] = asyncio.create_task(self._rebuild(*key))
         flight.add_done_callback(lambda done: self._land(key, done))
         return flight
@@ -144,7 +144,7 @@ class History:
     def _land(self, key: tuple[str, str, HistoryVersion], flight: Flight) -> None:
         del self._flights[key]
         if not flight.cancelled():
-            # Looked at, or asyncio complains where every reader has gone.
+            # Marks the exception as retrieved, or asyncio logs it if no reader is left.
             flight.exception()
 
     async def _rebuild(self, tenant_id: str, session_id: str, version: HistoryVersion) -> Entry:
@@ -162,7 +162,7 @@ class History:
         return entry
 
     async def _with_contents(self, newest_first: Sequence[StoredMessage]) -> list[Message] | None:
-        """The messages, oldest first; None if one of them is not what it seems."""
+        """The messages, oldest first; None if Postgres does not have one of the contents."""
         large = [(one.turn_id, one.ordinal) for one in newest_first if one.text is None]
         contents = await read_contents(self._database, large) if large else {}
         if len(contents) < len(large):

@@ -1,13 +1,13 @@
-"""The last messages of sessions, in Redis. All its calls about histories.
+"""The last messages of sessions, in Redis. All Redis calls about histories.
 
     history:session:{<tenant>/<session>}             the entry: see turnstile.memory.history_entry
-    history:session:{<tenant>/<session>}:rebuild     who is building it anew: two seconds at most
+    history:session:{<tenant>/<session>}:rebuild     set while a reader rebuilds it: two seconds at most
 
-Nothing depends on it. An entry is only ever answered for the version that is asked for, so one that is stale, lost, from a
-replica that lags behind or of another life of the database costs a query; and as of one version a history never changes, so
-whoever writes an entry writes the same. What the scripts see to is that newer entries are not overwritten by older ones.
+Nothing depends on it. An entry is returned only for the requested version, so an entry that is stale, lost, from a lagging
+replica or from before a restore of the database costs one query. A history as of one version never changes, so all writers of an
+entry write the same. The scripts prevent that an older entry overwrites a newer one.
 
-Calls that are made at the same moment share a round trip.
+Simultaneous calls share a round trip.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from turnstile.turn.conversation import HistoryVersion, StoredMessage
 
 BATCH = 50
 REBUILD_SECONDS = 2.0
-"""After so long somebody else may try; also the longest that a reader who died in mid-rebuild holds up the others."""
+"""After this time another reader may rebuild. Also the longest delay for the others if a reader dies during its rebuild."""
 
 LOAD = """
 local header = redis.call('LINDEX', KEYS[1], 0)
@@ -82,18 +82,18 @@ class Missing(StrEnum):
 
     OURS_TO_REBUILD = "ours to rebuild"
     BEING_REBUILT = "being rebuilt"
-    """By another reader, who was told so within the last two seconds."""
+    """Another reader has begun to, within the last two seconds."""
     BEHIND = "behind"
-    """What stands there is newer than what was asked for."""
+    """The entry is newer than the requested version."""
     AWAY = "away"
-    """Redis does not answer, or with nonsense."""
+    """Redis does not respond, or its response is unreadable."""
 
 
 _MISSING = {1: Missing.OURS_TO_REBUILD, 0: Missing.BEING_REBUILT, -1: Missing.BEHIND}
 
 
 class HistoryCache:
-    """The entries of all sessions. No call raises, and none waits longer than Redis is waited for."""
+    """The entries of all sessions. No call raises or waits longer than the Redis timeout."""
 
     def __init__(self, settings: Settings, redis: Guarded) -> None:
         self._redis = redis
@@ -111,12 +111,12 @@ class HistoryCache:
         try:
             return decode(answer, limit)
         except ValueError as error:
-            # As another version of this program writes it.
+            # Another version of this program may have written it.
             log.warning("history.unreadable", session_id=session_id, error=str(error))
             return Missing.AWAY
 
     async def store(self, tenant_id: str, session_id: str, version: HistoryVersion, entry: Entry) -> None:
-        """Puts an entry that was built anew, unless a newer one has come meanwhile."""
+        """Stores a rebuilt entry, unless there is a newer one by now."""
         header = encode_header(version, whole=entry.whole)
         elements = map(encode_message, entry.messages)
         keys = self._keys(tenant_id, session_id)
@@ -130,7 +130,10 @@ class HistoryCache:
         after: HistoryVersion,
         messages: Sequence[StoredMessage],
     ) -> None:
-        """Makes the entry of `before` that of `after` by what was said between; any other is deleted, and none left none."""
+        """Turns the entry of `before` into that of `after`. An entry of another version is deleted.
+
+        A missing entry stays missing, unless `before` is the version without messages.
+        """
         key, _ = self._keys(tenant_id, session_id)
         elements = map(encode_message, messages)
         versions = (encode_claim(before), after.seq, encode_claim(after))

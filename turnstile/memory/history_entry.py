@@ -1,11 +1,11 @@
-"""How a session's history stands in Redis: a list whose first element says which history it is. Pure.
+"""The form of a session's history in Redis: a list whose first element is its version. Pure.
 
     7 3f0c…e1 tail                                    seq and claim of the version; `whole`, or only the `tail` of it
-    ["<turn id>",7,1,"assistant","2026-…"]\\n"text"    the newest message: what is known of it, then its content as it came
+    ["<turn id>",7,1,"assistant","2026-…"]\\n"text"    the newest message: its metadata, then its content as stored
     …                                                  and so on, back to the oldest
 
-Contents are never decoded in Lua, which can't tell an empty list from an empty object, nor count above 2^53. A content that
-is too large is not there at all: whoever wants it reads it from Postgres.
+Lua never decodes contents: it can't distinguish an empty list from an empty object, nor represent all integers above 2^53. A
+content that is too large is left out; readers get it from Postgres.
 """
 
 import json
@@ -20,25 +20,25 @@ from turnstile.turn.conversation import HistoryVersion, Message, StoredMessage
 from turnstile.turn.stored_json import encode
 
 MAX_CONTENT_BYTES = 100 * 1024
-"""Of a content in Redis. Above it one message would cost every reader of its session more than a query does."""
+"""Bytes of one content in Redis. A larger message would cost every reader of its session more than a query."""
 
 WHOLE, TAIL = "whole", "tail"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The last messages of a history, newest first. `whole`: there were none before them."""
+    """The last messages of a history, newest first. `whole`: there are no earlier ones."""
 
     messages: tuple[StoredMessage, ...]
     whole: bool
 
     def reaches(self, limit: int) -> bool:
-        """Whether it has all of the last `limit` messages."""
+        """Whether the entry has all of the last `limit` messages."""
         return self.whole or len(self.messages) >= limit
 
 
 def encode_claim(version: HistoryVersion) -> str:
-    """The part of a header that is compared for equality: one word."""
+    """The word of a header that is compared for equality."""
     return "-" if version.claim_id is None else version.claim_id.hex
 
 
@@ -48,7 +48,7 @@ def encode_header(version: HistoryVersion, *, whole: bool) -> str:
 
 
 def encode_message(message: StoredMessage) -> str:
-    """Any other element."""
+    """Any other element of the list."""
     known = orjson.dumps([message.turn_id, message.seq, message.ordinal, message.role, message.created_at]).decode()
     text = message.text
     fits = text is not None and len(text.encode()) <= MAX_CONTENT_BYTES
@@ -56,10 +56,10 @@ def encode_message(message: StoredMessage) -> str:
 
 
 def decode(elements: Sequence[str], limit: int) -> Entry:
-    """The entry of which these are the header and the newest elements, `limit` at most. Raises ValueError."""
+    """The entry from its header and its newest elements, `limit` at most. Raises ValueError."""
     header, *rest = elements
     _, _, reach = header.split(" ")
-    # As many as were asked for may have more behind them.
+    # If there are `limit` messages, the list may have earlier ones.
     return Entry(tuple(map(_decode_message, rest)), reach == WHOLE and len(rest) < limit)
 
 

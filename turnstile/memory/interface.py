@@ -1,13 +1,13 @@
-"""What a handler may ask of its session's working memory: the `ctx.memory` of `handlers.handler.Context`. Pure.
+"""A session's working memory as its handlers use it: the `ctx.memory` of `handlers.handler.Context`. Pure.
 
     visitor = await ctx.memory.get("visitor", kind="fact")
     await ctx.memory.set("draft", text, context="letter", priority=8, tags=("unsent",))
 
 Items of the durable kinds (`memory.kinds.KINDS`) are as safe as the turn itself. All others are a cache: they end with their
-time to live, and may be gone at any moment before. With Redis away they are not found and not kept, and nothing is raised.
+time to live, and may vanish at any moment before. While Redis is away they are neither found nor kept, and no error is raised.
 
-Every call raises ValueError for what it can't take, and those that write raise SupersededError when the turn has gone to
-another worker; of durable items nothing is written then.
+Every call raises ValueError for invalid arguments. Calls that write raise SupersededError if another worker has taken over
+the turn; then no durable item is written.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -24,14 +24,14 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
-    """A hint that something has changed (H4). Some are never told: they carry no work."""
+    """A hint about a change (H4). Hints may get lost: no work depends on them."""
 
     of: str
     """`item` or `context`."""
     event: str
-    """`created`, `updated`, `deleted`, `expired` (told by whoever notices) or `evicted`."""
+    """`created`, `updated`, `deleted`, `expired` (published by the next script that notices) or `evicted`."""
     kind: str | None
-    """Of an item."""
+    """The kind of an item; None for a context."""
     name: str
     """The item's key, or the context's name."""
     version: int | None
@@ -41,11 +41,11 @@ class Memory(Protocol):
     """One session's working memory, for the turn under way."""
 
     async def get(self, key: str, *, kind: str = "item") -> Item | None:
-        """The item, if it is (still) there."""
+        """The item; None if it is not there (any more)."""
         ...
 
     async def get_many(self, keys: Collection[str], *, kind: str = "item") -> Mapping[str, Item]:
-        """Those of the items that are there, by key, in one round trip."""
+        """The items that are there, by key, in one round trip."""
         ...
 
     async def set(
@@ -61,18 +61,18 @@ class Memory(Protocol):
         metadata: Mapping[str, Any] = NOTHING,
         expected_version: int | None = None,
     ) -> Written:
-        """Keeps a JSON value of up to 100 KB for `ttl` seconds (in the bounds of its kind), or as long as its kind usually lives.
+        """Keeps a JSON value of up to 100 KB for `ttl` seconds (in the bounds of its kind), by default for the kind's usual time.
 
-        With `expected_version` only if that is the item's version (H8); 0: only if there is none. Raises MemoryFullError.
+        `expected_version`: writes only if the item has this version (H8); 0: only if there is none. Raises MemoryFullError.
         """
         ...
 
     async def set_many(self, writes: Sequence[Write]) -> Sequence[Written]:
-        """Several in one round trip (H9), each key once; answers in their order. Raises MemoryFullError."""
+        """Several writes in one round trip (H9), each key once; the results have their order. Raises MemoryFullError."""
         ...
 
     async def delete(self, key: str, *, kind: str = "item", expected_version: int | None = None) -> bool:
-        """Whether the item was there, with that version if one was given, and is no more."""
+        """Deletes an item. True if it was there, with `expected_version` if one is given."""
         ...
 
     async def find(
@@ -84,7 +84,7 @@ class Memory(Protocol):
         min_priority: int = LOWEST_PRIORITY,
         limit: int = 50,
     ) -> Sequence[Item]:
-        """The items that fit all of it, the most important first, among equals the latest first (H2)."""
+        """The items that match all arguments, the most important first, among equals the latest first (H2)."""
         ...
 
     async def invalidate(
@@ -95,24 +95,24 @@ class Memory(Protocol):
         tag: str | None = None,
         before_version: int | None = None,
     ) -> int:
-        """Deletes all items that fit (R1), and says how many. With `before_version`, which needs a kind: only the older ones."""
+        """Deletes all matching items (R1), returns their number. `before_version`, which needs a kind: only older versions."""
         ...
 
     async def open_context(self, name: str, *, ttl: float | None = None) -> bool:
-        """A context that ends `ttl` seconds after something in it was last read or written (H3). False if Redis is away.
+        """Opens a context, which ends `ttl` seconds after the last read or write of an item in it (H3). False if Redis is away.
 
         A write into a context opens it too, for the usual time.
         """
         ...
 
     async def end_context(self, name: str) -> int:
-        """Ends a context and deletes its items; says how many there were."""
+        """Ends a context and deletes its items; returns their number."""
         ...
 
     async def contexts(self) -> Mapping[str, float]:
-        """The active contexts, and the seconds that are left to each."""
+        """The active contexts, each with its remaining seconds."""
         ...
 
     def changes(self) -> AbstractAsyncContextManager[AsyncIterator[MemoryChange]]:
-        """Changes from now on, whoever makes them. Ends when Redis goes away."""
+        """Changes from now on, by any writer. Ends when the connection to Redis is lost."""
         ...

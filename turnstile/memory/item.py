@@ -1,4 +1,4 @@
-"""Items of the working memory: what they are, what is refused, and how they are written down (H1). Pure."""
+"""Items of the working memory: their form, their limits and their encoding (H1). Pure."""
 
 import json
 import re
@@ -21,14 +21,14 @@ from turnstile.memory.kinds import (
 from turnstile.turn.stored_json import MAX_DEPTH, is_too_deep
 
 MAX_VALUE_BYTES = 100 * 1024
-"""Of value and metadata together, as JSON (R5). What is larger belongs into a store of its own, and its address here."""
+"""Bytes of value and metadata together, as JSON (R5). Larger values belong in another store, and their address here."""
 MAX_ITEMS = 200
-"""Of one session: with so many of all kinds there is room for durable ones only, which are counted in Postgres, by themselves."""
+"""Items of all kinds of one session. Above it there is room only for durable items, which Postgres counts separately."""
 MAX_BATCH = 100
 MAX_TAGS = 16
 
 SEPARATOR = "\x1f"
-"""Between the labels of an item, and between a label and an item's field: no name may contain it."""
+"""Separates the labels of an item, and a label from an item's field: no name may contain it."""
 DURABLE_LABEL = "durable:yes"
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,128}")
@@ -36,13 +36,13 @@ _NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,128}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """What was kept, as it is now."""
+    """A stored item."""
 
     key: str
     kind: str
     value: Any
     version: int
-    """Rises with every write, also over a deletion. Versions of different kinds are not to be compared."""
+    """Rises with every write, also after a deletion. Versions of different kinds can't be compared."""
     context: str | None
     priority: int
     tags: frozenset[str]
@@ -54,7 +54,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """What is to be kept. Raises ValueError for what can't be."""
+    """An item to store. Raises ValueError if it is invalid."""
 
     key: str
     value: Any
@@ -62,13 +62,13 @@ class Write:
     context: str | None = None
     priority: int = NEUTRAL_PRIORITY
     ttl: float | None = None
-    """Seconds; brought into the bounds of the kind."""
+    """Seconds; limited to the bounds of the kind."""
     tags: Collection[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     expected_version: int | None = None
-    """Only if this is the item's version; 0: only if there is none."""
+    """Writes only if the item has this version; 0: only if there is no item."""
     text: str = field(init=False, repr=False, compare=False)
-    """Value and metadata as JSON, made at once: what becomes of the value afterwards is not written."""
+    """Value and metadata as JSON, encoded at once: later changes to the value are not written."""
 
     def __post_init__(self) -> None:
         check_name("key", self.key)
@@ -88,32 +88,32 @@ class Write:
 
     @property
     def place(self) -> "Place":
-        """Where it is kept."""
+        """The place of the item in its session."""
         return Place(find_kind(self.kind), self.key)
 
     @property
     def labels(self) -> list[str]:
-        """What it is found by."""
+        """The labels by which queries find the item."""
         return labels_of(find_kind(self.kind), self.context, self.priority, self.tags)
 
     def seconds(self, pressure: Pressure = Pressure.NONE) -> float:
-        """How long it is to be kept."""
+        """How long the item is kept, in seconds."""
         return time_to_live(find_kind(self.kind), self.ttl, self.priority, pressure)
 
 
 class Verdict(StrEnum):
-    """What became of a write."""
+    """The outcome of a write."""
 
     KEPT = "kept"
     CONFLICT = "conflict"
     """The item's version was not the expected one."""
     NOT_KEPT = "not kept"
-    """Redis is away, or too full for an item of low priority. Never of a durable kind."""
+    """Redis is away, or too full for an item of low priority. Never for a durable kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The answer to a write; true if it was kept."""
+    """The result of a write; true if the item was kept."""
 
     verdict: Verdict
     version: int = 0
@@ -124,7 +124,7 @@ class Written:
 
 
 class MemoryFullError(ValueError):
-    """The session's memory holds as much as it may."""
+    """The session's memory has reached its limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +136,13 @@ class Place:
 
     @property
     def field(self) -> str:
-        """Its name in Redis."""
+        """The field's name in Redis."""
         return f"{self.kind.name}:{self.key}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Which items: all that fit what is given. Raises ValueError."""
+    """Selects the items that match all given arguments. Raises ValueError."""
 
     kind: str | None = None
     context: str | None = None
@@ -160,12 +160,12 @@ class Query:
 
     @property
     def labels(self) -> list[str]:
-        """The labels that an item must bear."""
+        """The labels that an item must have."""
         given = (("kind", self.kind), ("context", self.context), ("tag", self.tag))
         return [f"{what}:{name}" for what, name in given if name is not None]
 
     def fits(self, item: Item) -> bool:
-        """Whether an item is asked for: the same judgement as by labels, where there is no index."""
+        """Whether an item matches: the same result as by labels, for items without an index."""
         return (
             self.kind in (None, item.kind)
             and self.context in (None, item.context)
@@ -175,12 +175,12 @@ class Query:
 
 
 def in_order(items: Sequence[Item]) -> list[Item]:
-    """The most important first; among equals the one that was written last."""
+    """The most important first; among equals the latest write first."""
     return sorted(items, key=lambda item: (-item.priority, -item.updated_at.timestamp(), item.kind, item.key))
 
 
 def labels_of(kind: Kind, context: str | None, priority: int, tags: Collection[str]) -> list[str]:
-    """What an item is found by, as the index has it."""
+    """The labels of an item in the index."""
     labels = [f"kind:{kind.name}", f"priority:{priority:02d}", *(f"tag:{tag}" for tag in sorted(set(tags)))]
     if context is not None:
         labels.append(f"context:{context}")
@@ -190,7 +190,7 @@ def labels_of(kind: Kind, context: str | None, priority: int, tags: Collection[s
 
 
 def read_labels(labels: str) -> dict[str, Any]:
-    """`context`, `priority` and `tags` out of the labels as they are stored."""
+    """`context`, `priority` and `tags` from the stored labels."""
     pairs = [label.partition(":")[::2] for label in labels.split(SEPARATOR)]
     found = dict(pairs)
     return {
@@ -201,7 +201,7 @@ def read_labels(labels: str) -> dict[str, Any]:
 
 
 def encode(value: Any, metadata: Mapping[str, Any]) -> str:
-    """Value and metadata as JSON text; raises ValueError for what is not JSON, or too much of it."""
+    """Value and metadata as JSON text; raises ValueError if they are not JSON or too large."""
     try:
         text = json.dumps([value, dict(metadata)], ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         size = len(text.encode())
@@ -215,24 +215,24 @@ def encode(value: Any, metadata: Mapping[str, Any]) -> str:
 
 
 def decode(text: str) -> tuple[Any, Mapping[str, Any]]:
-    """Value and metadata again."""
+    """Value and metadata from the text of `encode`."""
     value, metadata = json.loads(text)
     return value, metadata
 
 
 def check_name(what: str, name: object) -> None:
-    """Raises ValueError for a key, context or tag that can't be one."""
+    """Raises ValueError for an invalid key, context or tag."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"{what} must be 1 to 128 characters, none of them a control character, got {name!r:.80}")
 
 
 def check_limit(what: str, many: object, most: int) -> None:
-    """Raises ValueError for more than may be asked for at once."""
+    """Raises ValueError unless `many` is a whole number from 0 to `most`."""
     if type(many) is not int or not 0 <= many <= most:
         raise ValueError(f"{what}: at most {most}, got {many!r}")
 
 
 def check_priority(priority: object) -> None:
-    """Raises ValueError for what is no priority."""
+    """Raises ValueError for an invalid priority."""
     if type(priority) is not int or not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
         raise ValueError(f"priority must be {LOWEST_PRIORITY} to {HIGHEST_PRIORITY}, got {priority!r}")

@@ -1,6 +1,6 @@
-"""The working memory's side in Redis: one script and one round trip a call. While Redis is away every call answers None.
+"""The working memory in Redis: one script and one round trip per call. While Redis is away, a call returns None or a false value.
 
-Nothing here may be relied upon to be there: what is durable is behind it in Postgres, all else may vanish.
+Any item may be missing here: Postgres has the durable ones, all others may vanish.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -31,35 +31,35 @@ from turnstile.memory.item import (
 from turnstile.memory.kinds import CONTEXT_LIFETIME, LOW_PRIORITY, Pressure, find_kind
 
 VALUES_PER_ITEM = 7
-"""In the scripts' answers."""
+"""Values for one item in the scripts' responses."""
 NO_ROOM = -1
-"""In place of a version: the session holds as many items as it may."""
+"""In place of a version: the session has reached its limit of items."""
 CONFLICT = 0
-"""In place of a version: the item's was not the expected one."""
+"""In place of a version: the item's version was not the expected one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionKeys:
-    """Where a session's memory lives. The hash tag keeps its keys in one slot of a cluster."""
+    """The keys of a session's memory. The hash tag keeps them in one slot of a cluster."""
 
     stem: str
     fence: int
-    """Of the turn that asks: once a higher one was here, it writes no more."""
+    """The fence of the calling turn: it can't write after a call with a higher fence."""
 
     @property
     def keys(self) -> list[str]:
-        """In the order of the scripts."""
+        """The keys in the order that the scripts expect."""
         return [f"{self.stem}:{name}" for name in ("items", "values", "expiry", "index", "contexts", "state")]
 
     @property
     def channel(self) -> str:
-        """Where changes are told."""
+        """The channel of the change events."""
         return f"{self.stem}:changes"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What Redis holds of what was asked for."""
+    """The requested items that Redis has."""
 
     version: int
     """The session's version as of which its durable items are all here."""
@@ -68,7 +68,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What Postgres has made of a durable write; the cache takes it over."""
+    """The result of a durable write in Postgres, which the cache takes over."""
 
     version: int
     created_at: datetime
@@ -77,14 +77,14 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From which version of the session a durable change has led to which."""
+    """The session's versions before and after a durable change."""
 
     before: int
     after: int
 
 
 class ItemCache:
-    """All Redis calls about items and contexts. One for a process."""
+    """All Redis calls about items and contexts. One per process."""
 
     def __init__(
         self, settings: Settings, redis: Guarded, pressure: Callable[[], Pressure] = lambda: Pressure.NONE
@@ -95,7 +95,7 @@ class ItemCache:
 
     @property
     def pressure(self) -> Pressure:
-        """How full Redis is, as the memory watch saw it last."""
+        """How full Redis is, as the memory watch last saw it."""
         return self._pressure()
 
     def session(self, tenant_id: str, session_id: str, fence: int) -> SessionKeys:
@@ -103,17 +103,17 @@ class ItemCache:
         return SessionKeys(f"{self._prefix}memory:{{{tenant_id}/{session_id}}}", fence)
 
     async def read(self, session: SessionKeys, places: Sequence[Place]) -> Found | None:
-        """The items of those places that are here. Their contexts live on."""
+        """Those of the items that are here. Extends their contexts."""
         return _found(await self._run(item_scripts.READ, session, *(place.field for place in places)))
 
     async def find(self, session: SessionKeys, query: Query, limit: int) -> Found | None:
-        """What fits, the most important first. Contexts of what is found live on."""
+        """The matching items, the most important first. Extends the contexts of these items."""
         return _found(await self._run(item_scripts.FIND, session, limit, f"{query.min_priority:02d}", *query.labels))
 
     async def write(
         self, session: SessionKeys, writes: Sequence[Write], recorded: Sequence[Recorded] = (), step: Step | None = None
     ) -> list[int] | None:
-        """Writes all; for each its version, CONFLICT or NO_ROOM. What is `recorded` in Postgres is written as it is there.
+        """Writes all; returns for each its version, CONFLICT or NO_ROOM. `recorded`: results of the same writes in Postgres.
 
         Raises SupersededError.
         """
@@ -139,7 +139,7 @@ class ItemCache:
         recorded: Sequence[int] = (),
         step: Step | None = None,
     ) -> list[bool] | None:
-        """Deletes those whose version is the given one (None: any); `recorded` are the versions of their deletion in Postgres.
+        """Deletes items whose version is the given one (None: any); `recorded` are the versions of their deletion in Postgres.
 
         Raises SupersededError.
         """
@@ -156,31 +156,31 @@ class ItemCache:
         return [bool(deleted) for deleted in answer[1:]]
 
     async def load(self, session: SessionKeys, version: int, items: Sequence[Item]) -> None:
-        """Takes over all durable items of the session, as they were at `version`."""
+        """Replaces all durable items of the session by those as of `version`."""
         arguments = [argument for item in items for argument in _stored(item)]
         await self._run(item_scripts.LOAD, session, version, *arguments)
 
     async def open_context(self, session: SessionKeys, name: str, seconds: float) -> bool:
-        """Gives a context a time to live of its own, from now and from each use. Raises SupersededError."""
+        """Gives a context its own time to live, which restarts with each use. Raises SupersededError."""
         answer = await self._run(context_scripts.OPEN_CONTEXT, session, session.fence, name, int(seconds * 1000))
         if answer is not None:
             _refuse_superseded(answer)
         return answer is not None
 
     async def end_context(self, session: SessionKeys, name: str) -> bool:
-        """Whether there was such a context. Raises SupersededError."""
+        """Ends a context. True if there was one. Raises SupersededError."""
         answer = await self._run(context_scripts.END_CONTEXT, session, session.fence, name)
         if answer is not None:
             _refuse_superseded(answer)
         return bool(answer)
 
     async def contexts(self, session: SessionKeys) -> dict[str, float]:
-        """The active contexts, and the seconds that are left to each."""
+        """The active contexts, each with its remaining seconds."""
         answer = await self._run(context_scripts.LIST_CONTEXTS, session) or []
         return {name: int(left) / 1000 for name, left in zip(answer[::2], answer[1::2], strict=True)}
 
     def changes(self, session: SessionKeys) -> AbstractAsyncContextManager[AsyncIterator[MemoryChange]]:
-        """What happens to the session's memory from now on."""
+        """The changes to the session's memory from now on."""
         return subscribed(self._redis, session.channel)
 
     async def _run(self, text: str, session: SessionKeys, *arguments: str | int) -> Any:

@@ -1,9 +1,9 @@
-"""The Lua scripts about items: read, find, write, delete, and load what is durable. ARGV and answer stand above each."""
+"""The Lua scripts about items: read, find, write, delete, and load what is durable. ARGV and result stand above each."""
 
 from turnstile.memory.session_script import PRELUDE
 
 # ARGV: channel, field...
-# Answer: the session's version here, then seven values for each item that is there.
+# Returns the session's version here, then seven values for each item that is there.
 READ = (
     PRELUDE
     + """
@@ -18,7 +18,7 @@ return answer
 )
 
 # ARGV: channel, limit, lowest priority, label...
-# Answer: as READ's; the most important items first, among equals the one that was written last.
+# Returns the same as READ; the most important items first, among equals the latest write first.
 FIND = (
     PRELUDE
     + """
@@ -46,7 +46,7 @@ return answer
 # ARGV: channel, fence, most items, priority up to which to shed, session's version before and after ("" if nothing is durable),
 # then eight values for each write: field, expected version or "", given version or "", created, time to live, labels, value,
 # context's time to live or "".
-# Answer: -1 if superseded; else the number of items shed, then for each write its version, or 0 for a conflict, -1 for no room.
+# Returns -1 if superseded; else the number of items shed, then for each write its version, or 0 for a conflict, -1 for no room.
 WRITE = (
     PRELUDE
     + """
@@ -106,7 +106,7 @@ return answer
 
 # ARGV: channel, fence, session's version before and after ("" if nothing is durable), then for each item its field, its expected
 # version or "", and its version as a deleted one or "".
-# Answer: -1 if superseded; else 0, then for each item 1 if it was there, 0 if not or if its version was another.
+# Returns -1 if superseded; else 0, then for each item 1 if it was there, 0 if not or if its version was another.
 DELETE = (
     PRELUDE
     + """
@@ -130,8 +130,8 @@ return answer
 )
 
 # ARGV: channel, session's version, then seven values for each durable item: field, version, created, updated, remaining time,
-# labels, value. Afterwards these are the durable items, whatever was here: of a newer version (this load is late, and the next
-# read loads again), or of a time that the database knows nothing of any more.
+# labels, value. These replace all durable items here, also newer ones: either this load is late, and the next read loads again,
+# or the newer ones are from before a restore of the database.
 LOAD = (
     PRELUDE
     + """

@@ -1,4 +1,4 @@
-"""The kinds of what a handler keeps, and how long each is kept (H5). The one table of these times to live. Pure."""
+"""The kinds of items, and how long each is kept (H5). The only table of these times to live. Pure."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ DAY = 24 * HOUR
 
 LOWEST_PRIORITY, NEUTRAL_PRIORITY, HIGHEST_PRIORITY = 1, 5, 10
 LOW_PRIORITY = 3
-"""Up to here an item is the first to go when memory runs short."""
+"""Items up to this priority are dropped first when memory runs short."""
 
 
 class Pressure(IntEnum):
@@ -22,19 +22,19 @@ class Pressure(IntEnum):
     HIGH = 1
     """From 80 % on: items of low priority are kept for their kind's shortest time."""
     CRITICAL = 2
-    """From 90 % on: items of low priority are not kept, and those that are there go."""
+    """From 90 % on: items of low priority are not kept, and existing ones are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """How long something is kept, in seconds: unless it is said otherwise, and in what bounds."""
+    """How long something is kept, in seconds: the default, and the bounds."""
 
     usual: float
     shortest: float
     longest: float
 
     def chosen(self, wanted: float | None) -> float:
-        """What is wanted, within the bounds; the usual time if nothing is. Raises ValueError for what is no duration."""
+        """`wanted` within the bounds; the usual time if it is None. Raises ValueError if it is not a positive duration."""
         if wanted is None:
             return self.usual
         if not (math.isfinite(wanted) and wanted > 0):
@@ -44,12 +44,12 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What an item is."""
+    """The kind of an item."""
 
     name: str
     lifetime: Lifetime
     durable: bool = False
-    """Written to Postgres first. All others may vanish at any moment."""
+    """Written to Postgres first. Items of other kinds may vanish at any moment."""
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -63,15 +63,14 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         )
     }
 )
-"""`item`: what is being worked with. `result`: what was dear to compute. `state`: of things outside. `fact`: what must not be
-forgotten."""
+"""`item`: data in use. `result`: what was expensive to compute. `state`: of external things. `fact`: what must not get lost."""
 
 CONTEXT_LIFETIME = Lifetime(HOUR, 15 * MINUTE, 7 * DAY)
-"""Of a context, from the last time that something in it was read or written (H3)."""
+"""Lifetime of a context, from the last read or write of an item in it (H3)."""
 
 
 def find_kind(name: str) -> Kind:
-    """The kind of that name; raises ValueError."""
+    """The kind with that name; raises ValueError."""
     try:
         return KINDS[name]
     except KeyError:
@@ -79,9 +78,9 @@ def find_kind(name: str) -> Kind:
 
 
 def time_to_live(kind: Kind, wanted: float | None, priority: int, pressure: Pressure) -> float:
-    """Seconds to keep an item for; raises ValueError.
+    """Seconds for which an item is kept; raises ValueError.
 
-    Where nothing is wanted, the usual time is doubled for the highest priority and halved for the lowest.
+    If `wanted` is None, the usual time is doubled for the highest priority and halved for the lowest.
     """
     seconds = kind.lifetime.chosen(wanted)
     if pressure is not Pressure.NONE and _goes_first(kind, priority):
@@ -90,12 +89,12 @@ def time_to_live(kind: Kind, wanted: float | None, priority: int, pressure: Pres
 
 
 def is_shed(kind: Kind, priority: int, pressure: Pressure) -> bool:
-    """Whether such an item is not kept at all now."""
+    """Whether such an item is not kept at all at this pressure."""
     return pressure is Pressure.CRITICAL and _goes_first(kind, priority)
 
 
 def _goes_first(kind: Kind, priority: int) -> bool:
-    # A durable item would only come back from Postgres.
+    # Dropping a durable item gains nothing: the next read loads it from Postgres again.
     return priority <= LOW_PRIORITY and not kind.durable
 
 

@@ -1,16 +1,16 @@
-"""How full the memory's Redis is, judged so that a level near its threshold does not flap (H6). Pure."""
+"""The fill level of the memory's Redis, with hysteresis so that it does not flap near a threshold (H6). Pure."""
 
 from turnstile.memory.kinds import Pressure
 
 HIGH_FROM, CRITICAL_FROM = 0.80, 0.90
 SLACK = 0.05
-"""A level is left only when use has fallen this far below its threshold."""
+"""A level ends only when the used ratio has fallen this far below its threshold."""
 
 _THRESHOLDS = {Pressure.HIGH: HIGH_FROM, Pressure.CRITICAL: CRITICAL_FROM}
 
 
 def judge(before: Pressure, used_ratio: float | None) -> Pressure:
-    """The level now. `used_ratio` is used memory by maxmemory; None where Redis has no limit."""
+    """The level now. `used_ratio` is used memory divided by maxmemory; None if Redis has no limit."""
     if used_ratio is None:
         return Pressure.NONE
     reached = max((level for level, threshold in _THRESHOLDS.items() if used_ratio >= threshold), default=Pressure.NONE)

@@ -1,4 +1,4 @@
-"""What the Lua scripts of the working memory have in common (Redis 6.2 and later). Each touches the six keys of one session.
+"""The common part of the working memory's Lua scripts (Redis 6.2 and later). Each script uses the six keys of one session.
 
     items      hash    field -> "<version> <created> <updated> <label>\\x1f<label>..."; field "" -> the version of the
                        session as of which its durable items are all here
@@ -8,10 +8,10 @@
     contexts   zset    name by the millisecond at which the context ends (H3)
     state      hash    fence, version, and each context's own time to live
 
-A session's memory is few and small items, so it lives and dies as one: item and index entries are written and removed by one
-script and expire by one clock, the server's; what has ended is removed by whichever script comes by next, and all six keys end
-with the last of their items. Nothing outlives that, and nothing needs KEYS or SCAN. Where the server has evicted one of the
-keys by itself the rest is dropped too, and what is durable is read from Postgres again.
+A session has few and small items, so its keys are treated as one. One script writes or removes an item together with its index
+entries, and all expire by the server's clock. The next script removes what has expired, and all six keys end with the last of
+their items. So nothing is left over, and nothing needs KEYS or SCAN. If the server has evicted one of the keys, the scripts drop
+the remaining items, too, and durable items are read from Postgres again.
 """
 
 PRELUDE = """

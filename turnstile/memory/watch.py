@@ -1,8 +1,8 @@
-"""The memory watch: how full and how well the memory's Redis is (H6, H10). One in each worker, for it is there that items are
-written, and one beside a relay of its own, which tells of it where functions write and cannot.
+"""The memory watch: fill level and health of the memory's Redis (H6, H10). Each worker has one, because workers write items. A
+relay in its own process has one, too: where functions write items, they can't report it.
 
-At 80 % it warns, at 90 % it alerts, one log line for each change of level. What it sees takes effect where items are written:
-low priorities are kept for the shortest time first, and then not at all.
+At 80 % it warns, at 90 % it alerts, with one log line for each change of level. The level takes effect in the writes: items of
+low priority are kept for the shortest time at first, and then not at all.
 """
 
 import asyncio
@@ -23,50 +23,50 @@ log = structlog.get_logger("turnstile.memory")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryHealth:
-    """The memory's Redis as it answered just now; 0 for what it does not tell."""
+    """The last response of the memory's Redis; 0 for values that it does not report."""
 
     response_seconds: float
     used_bytes: int
     max_bytes: int
-    """0: no limit is set, or none is told, and nothing is watched."""
+    """0: no limit is set or reported, so the level is not watched."""
     clients: int
     operations: int
     """Commands since its start."""
     hits: int
     misses: int
     evicted: int
-    """Keys that it dropped by itself for want of room."""
+    """Keys that Redis dropped by itself because memory was short."""
     expired: int
 
     @property
     def used_ratio(self) -> float | None:
-        """Used by allowed memory; None without a limit."""
+        """Used memory divided by the limit; None without a limit."""
         return self.used_bytes / self.max_bytes if self.max_bytes else None
 
 
 class MemoryWatch:
-    """Looks every few seconds. `pressure` and `health` are what it saw last."""
+    """Checks every few seconds. `pressure` and `health` are the last results."""
 
     def __init__(self, redis: Guarded) -> None:
         self._redis = redis
         self.pressure = Pressure.NONE
         self.health: MemoryHealth | None = None
-        """None: it did not answer."""
+        """None: Redis did not respond."""
 
     async def run(self, stopping: asyncio.Event, *, every_seconds: float = EVERY_SECONDS) -> None:
-        """Looks again and again until `stopping`. No failure ends it, and none of it reaches what runs beside it."""
+        """Checks again and again until `stopping`. No failure ends it or reaches the tasks beside it."""
         while not stopping.is_set():
             try:
                 await self.look()
             except Exception:
-                # A bug of ours, or an answer of a Redis that we don't know. Nobody's turn is worth it.
+                # A defect of this program, or a response of an unknown Redis. It must not affect turns.
                 log.exception("memory.watch_failed")
             with suppress(TimeoutError):
                 async with asyncio.timeout(every_seconds):
                     await stopping.wait()
 
     async def look(self) -> MemoryHealth | None:
-        """The health check: asks now, and judges the pressure. None if Redis is away; the pressure is then as it was."""
+        """Runs the health check and updates the pressure. None if Redis is away; the pressure then stays as it was."""
         self.health = await self._ask()
         if self.health is not None:
             self._note(judge(self.pressure, self.health.used_ratio), self.health)

@@ -1,10 +1,10 @@
-"""A session's working memory as the handler of one turn has it (H1 to H4, H8): `ctx.memory`.
+"""A session's working memory for the handler of one turn (H1 to H4, H8): `ctx.memory`.
 
-Durable kinds: Postgres first, under the turn's fence, then Redis. A read goes to Redis and believes it only if it holds the
-session's durable items as of exactly the version that this turn knows of, from its claim or from its own writes; nobody else
-writes meanwhile, and no version comes twice (`statements.advance_fences`). If it does not (a flush, an outage, an expiry, a lost
-write, a database that was restored), they are read from Postgres once and put back. So a cache is never served stale, and what is
-known to be absent costs Postgres nothing.
+Items of durable kinds are written to Postgres first, under the turn's fence, then to Redis. A read trusts Redis only if it has
+the session's durable items as of exactly the version that this turn knows, from its claim or from its own writes. There is no
+other writer meanwhile, and no version occurs twice (`statements.advance_fences`). If Redis does not have them (after a flush, an
+outage, an expiry, a lost write, a restored database), they are read from Postgres once and put back. So a read never returns
+stale items, and an item that is known to be absent costs Postgres nothing.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -37,11 +37,11 @@ from turnstile.memory.kinds import CONTEXT_LIFETIME, LOWEST_PRIORITY, NEUTRAL_PR
 from turnstile.turn.claimed_turn import ClaimedTurn
 
 Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
-"""Repeats a call for as long as the database is away."""
+"""Repeats a call while the database is away."""
 
 
 class WorkingMemory:
-    """The real `memory.interface.Memory` of one attempt."""
+    """Implements `memory.interface.Memory` for one attempt."""
 
     def __init__(self, cache: ItemCache, database: Database, turn: ClaimedTurn, outlast: Outlast) -> None:
         self._cache = cache
@@ -89,8 +89,8 @@ class WorkingMemory:
         return in_order([*volatile, *filter(query.fits, await self._load())])[:limit]
 
     def _is_whole(self, found: Found | None) -> bool:
-        """Whether Redis has the durable items as of the version that this turn knows of. A higher one is not believed: it may
-        be of a time that was lost, when the database was restored or a replica was promoted."""
+        """Whether Redis has the durable items as of the version that this turn knows. A higher version is not trusted: it may
+        be one that Postgres lost when the database was restored or a replica was promoted."""
         return found is not None and found.version == self._version
 
     async def _load(self) -> list[Item]:
@@ -165,7 +165,7 @@ class WorkingMemory:
         kept = [(write, change) for write, change in pairs if change is not None]
         if kept:
             recorded = [Recorded(change.version, change.created_at, change.seconds) for _, change in kept]
-            # It is committed, whoever has the turn by now; that claim knows of it.
+            # The write is committed, even if the turn is superseded by now; the newer claim knows its version.
             with suppress(SupersededError):
                 step = Step(changed.before, changed.after)
                 await self._cache.write(self._session, [write for write, _ in kept], recorded, step)
@@ -201,9 +201,9 @@ class WorkingMemory:
     ) -> int:
         if before_version is not None and kind is None:
             raise ValueError("before_version needs a kind: versions of different kinds are not to be compared")
-        # All that there can be: durable items are counted apart, and find room where the others have none.
+        # The most that a session can have: durable items are counted separately, and are accepted when others are not.
         items = await self._find(Query(kind=kind, context=context, tag=tag), MAX_ITEMS + MAX_DURABLE_ITEMS)
-        # What is written between the look and the deletion stays: it has another version.
+        # An item that is written between the read and the deletion stays: it has another version.
         return await self._delete(
             [
                 (Place(find_kind(item.kind), item.key), item.version)

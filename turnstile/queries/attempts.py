@@ -20,7 +20,7 @@ SELECT t.attempt, t.fence, t.generation, t.worker_id, t.started_at, t.finished_a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One claim that has ended: finished, lost or given back. The one under way is in the turn's row only."""
+    """One claim that has ended: finished, lost or given back. A claim under way is only in the turn's row."""
 
     attempt: int
     fence: int
@@ -34,5 +34,5 @@ class Attempt:
 
 
 async def read_attempts(database: Database, tenant_id: str, turn_id: UUID) -> list[Attempt]:
-    """The ended attempts of a turn, of all its generations, in the order of their fences."""
+    """The ended attempts of all generations of a turn, in the order of their fences."""
     return [Attempt(**row) for row in await database.fetch(READ, {"tenant": tenant_id, "id": turn_id})]

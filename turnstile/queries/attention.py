@@ -1,12 +1,12 @@
-"""What waits for a person, as the tables have it: new final failures, halted sessions, and the dead letters that are known.
+"""What needs an operator, according to the tables: new final failures, halted sessions, and the known dead letters.
 
-A page must not hang on one log line. A worker writes its line about a failure after the commit: killed between the two it writes
-none, and a log driver may drop one. What the tables say stays true, and is told again each minute: a failure for some minutes, a
-halted session for as long as it is halted. `letters` is what the DLQ should hold. Where SQS counts more, messages lie there that
-no FAILED turn explains: malformed ones, and those that SQS has moved.
+An alert must not depend on one log line. A worker logs a failure after the commit: if it is killed between the two, it logs
+nothing, and a log driver may drop a line. The tables stay correct, and their values are logged again each minute: a failure for
+some minutes, a halted session for as long as it is halted. `letters` is how many messages the DLQ should have. If SQS counts
+more, the DLQ has messages that no FAILED turn explains: malformed ones, and those that SQS moved there.
 
-Told as a log line a minute and queue, beside every relay, as the backlog is (ADR 0034, ADR 0063). Several relays tell the same:
-whoever counts the lines takes the greatest, never the sum.
+Logged beside every relay, one line per minute and queue, like the backlog (ADR 0034, ADR 0063). Several relays log the same
+values: aggregate them by maximum, never by sum.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ from turnstile.archive.move import DEAD_LETTER_DAYS
 from turnstile.backends.postgres.database import Database
 
 REDRIVE_GRACE_MINUTES = 10
-"""So long after its end a redrive still explains the letters of its turns: SQS counts approximately, and with a delay."""
+"""For how long after its end a redrive still explains the letters of its turns: SQS counts approximately, and with a delay."""
 
 MOST = 10_000
-"""As many FAILED turns of a queue are looked at, those that failed last."""
+"""How many FAILED turns of a queue are read at most: those that failed last."""
 
-# The index `turns_failed_at` has the queue and the end. Its predicate is an expression that stands here and nowhere else: no
-# other statement can take the index for its own. A halted session's turn is looked up by its id, whatever the statistics say.
-# A letter is on the DLQ from when it went out until SQS drops it, and the letters of a redrive until its sweep, which comes at
-# its end. `letters` is NULL where more may be out than were looked at: a number that is too small would page for nothing.
+# The index `turns_failed_at` has the queue and the end. Its predicate is an expression that only this statement uses, so no
+# other statement can use the index. A halted session's turn is looked up by its id, whatever the statistics are.
+# A letter is on the DLQ from when it was sent until SQS drops it. The letters of a redrive are there until its sweep, at its
+# end. `letters` is NULL if there may be more than were read: a number that is too small would raise a false alert.
 ATTENTION: LiteralString = f"""
 WITH halted AS MATERIALIZED (
     SELECT h.queue, count(*) AS sessions,
@@ -63,23 +63,23 @@ class Attention:
 
     queue: str
     failed_lately: int
-    """Turns that finally failed, and have not gone back to work, within the last `lately_seconds`."""
+    """Turns that finally failed within the last `lately_seconds` and are still FAILED."""
     halted: int
     """Sessions that a FAILED turn halts."""
     halted_lately: int
-    """Those of them that were halted within the last `lately_seconds`."""
+    """Those of `halted` that were halted within the last `lately_seconds`."""
     halted_seconds: float
-    """For how long the longest of them has been halted; 0 if there is none."""
+    """For how long the longest of `halted` has been halted; 0 if there is none."""
     letters: int | None
-    """How many dead letters of FAILED turns the DLQ holds at most; None: too many to look at."""
+    """How many dead letters of FAILED turns the DLQ has at most; None: too many to count."""
 
     @property
     def needs_somebody(self) -> bool:
-        """Whether a person should hear of it."""
+        """Whether an operator should be alerted."""
         return self.failed_lately > 0 or self.halted > 0
 
 
 async def read_attention(database: Database, queues: Sequence[str], *, lately_seconds: float) -> list[Attention]:
-    """What waits for a person in each of these queues, by name. Raises DatabaseUnavailableError."""
+    """What needs an operator in each of these queues, ordered by name. Raises DatabaseUnavailableError."""
     parameters = {"queues": list(queues), "lately": lately_seconds, "limit": MOST}
     return [Attention(**row) for row in await database.fetch(ATTENTION, parameters)]

@@ -1,11 +1,11 @@
-"""The backlog, as the table has it: what is due in each queue and in nobody's hand, and how long the oldest has waited.
+"""The backlog, according to the table: what is due but not claimed in each queue, and how long the oldest turn has waited.
 
-SQS counts messages. A session's hundred turns are a hundred messages of which one can be answered at a time, a wake-up that
-was sent twice counts twice, and a turn in a drain has no message any more. Whoever decides how many workers there should be
-wants the sessions that one more worker could begin with, and those that are being answered: `ready` and `running`.
+SQS counts messages, which differ from work. A session's hundred turns are a hundred messages, but only one can run at a time; a
+wake-up sent twice counts twice; and a turn in a drain has no message any more. Scaling needs the sessions that another worker
+could start now, and those that are running: `ready` and `running`.
 
-Told as a log line a minute and queue, beside every relay (ADR 0034). Several relays tell the same: whoever counts the
-lines takes the greatest, never the sum.
+Logged beside every relay, one line per minute and queue (ADR 0034). Several relays log the same values: aggregate them by
+maximum, never by sum.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from typing import LiteralString
 from turnstile.backends.postgres.database import Database
 
 MOST = 10_000
-"""As many turns of a queue are looked at, the oldest: a scan of milliseconds at any backlog, and no fleet is scaled by more.
-Those of halted sessions come on top, each at a probe of its session's row."""
+"""How many turns of a queue are read at most, the oldest first: a scan of milliseconds at any backlog, and scaling needs no more.
+Turns of halted sessions are read in addition; each costs a look-up of its session's row."""
 
-# The index `turns_waiting` has the queue and the moment since when a turn is due. Its predicate is an expression that stands
-# here and nowhere else: under a pinned plan no other statement can take it for an index of its own.
+# The index `turns_waiting` has the queue and the time since which a turn is due. Its predicate is an expression that only this
+# statement uses: no other statement with a pinned plan can use the index.
 BACKLOG: LiteralString = f"""
 SELECT q.name AS queue, count(w.id) AS due, count(w.id) FILTER (WHERE w.is_head) AS ready,
        coalesce(extract(epoch FROM now() - min(w.since) FILTER (WHERE w.is_head)), 0)::float8 AS oldest_seconds,
@@ -44,21 +44,21 @@ SELECT q.name AS queue, count(w.id) AS due, count(w.id) FILTER (WHERE w.is_head)
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """One queue at one moment. Beyond MOST turns, `due` and `ready` are of the oldest, and `truncated` says so."""
+    """One queue at one moment. Of more than MOST turns, `due` and `ready` count only the oldest; then `truncated` is set."""
 
     queue: str
     due: int
-    """Turns that are due and that nobody has claimed."""
+    """Turns that are due and not claimed."""
     ready: int
-    """Those of them that could be claimed now: the heads of their sessions."""
+    """Those of `due` that could be claimed now: the heads of their sessions."""
     oldest_seconds: float
-    """How long the oldest of the ready ones has been due; 0 if there is none."""
+    """How long the oldest of `ready` has been due; 0 if there is none."""
     running: int
-    """Turns that are being answered, or were when their worker was lost."""
+    """RUNNING turns, including those whose worker was lost."""
     truncated: bool
-    """There may be more than were looked at: `due` and `ready` are lower bounds."""
+    """There may be more turns than were read: `due` and `ready` are lower bounds."""
 
 
 async def read_backlog(database: Database, queues: Sequence[str]) -> list[Backlog]:
-    """The backlog of each of these queues, by name. Raises DatabaseUnavailableError."""
+    """The backlog of each of these queues, ordered by name. Raises DatabaseUnavailableError."""
     return [Backlog(**row) for row in await database.fetch(BACKLOG, {"queues": list(queues), "limit": MOST})]

@@ -1,4 +1,4 @@
-"""Dead letters in the table: which turns are FAILED. Their rows outlive the fourteen days of the queue (G29)."""
+"""Dead letters in the table: which turns are FAILED. Their rows last longer than the queue's fourteen days (G29)."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ _T = turns.alias("t")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedFilter:
-    """Which FAILED turns. Everything left out matches."""
+    """Which FAILED turns to list. A field that is left out matches all."""
 
     queue: str | None = None
     turn_ids: tuple[UUID, ...] = ()
@@ -26,7 +26,7 @@ class FailedFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedTurn:
-    """A FAILED row, as an operator looks at it."""
+    """A FAILED row, as shown to an operator."""
 
     id: UUID
     tenant_id: str
@@ -48,10 +48,10 @@ class FailedTurn:
 async def list_failed(
     database: Database, wanted: FailedFilter, *, limit: int, after: UUID | None = None
 ) -> list[FailedTurn]:
-    """The FAILED turns that match, oldest first, `limit` of them from behind `after`.
+    """The first `limit` matching FAILED turns after `after`, oldest first.
 
-    Without the ones that were not worth a dead letter (G27), unless they are named, without those that halt their
-    session, which are not given up yet, and without children that their parent has started anew.
+    Left out are turns that halt their session, because they are not given up yet, and children that their parent has started
+    again. Turns without a dead letter (G27) are left out unless `turn_ids` names them.
     """
     names = FailedTurn.__dataclass_fields__
     statement: Select[Any] = select(*(_T.c[name] for name in names)).where(_T.c.status == "FAILED")
@@ -66,7 +66,7 @@ async def list_failed(
     if wanted.turn_ids:
         statement = statement.where(_T.c.id.in_(wanted.turn_ids))
     else:
-        # A FAILED row's `send_at` is that of a dead letter which is still to be sent.
+        # A FAILED row with a `send_at` has a dead letter that is still to be sent.
         statement = statement.where(or_(_T.c.dead_lettered_at.is_not(None), _T.c.send_at.is_not(None)))
     if wanted.error_class is not None:
         statement = statement.where(_T.c.error_class == wanted.error_class)

@@ -1,4 +1,4 @@
-"""The history of a session: what was said in its answered turns, read from Postgres."""
+"""The history of a session: the messages of its SUCCEEDED turns, read from Postgres."""
 
 from collections.abc import Sequence
 from typing import Any, LiteralString
@@ -7,8 +7,7 @@ from uuid import UUID
 from turnstile.backends.postgres.database import Database
 from turnstile.turn.conversation import LAST_ANSWERED, NOTHING_SAID, HistoryVersion, Message, StoredMessage
 
-# The newest `limit` messages of answered turns before a turn: read from the newest seq back, so that a session of any length
-# costs the same.
+# Reads from the newest seq back, so that a session of any length costs the same.
 HISTORY: LiteralString = """
 SELECT m.turn_id, t.seq, m.ordinal, m.role, m.content, m.created_at
   FROM turns t JOIN messages m ON m.turn_id = t.id AND m.kind = 'message'
@@ -16,8 +15,8 @@ SELECT m.turn_id, t.seq, m.ordinal, m.role, m.content, m.created_at
  ORDER BY t.seq DESC, m.ordinal DESC LIMIT %(limit)s
 """
 
-# Counted in bytes here, so that what is beyond them is read by nobody. The one row more tells whether something is left, and with
-# `seq` bounded alone as well, the walk begins in the index where the page does.
+# Counts the bytes here, so that messages beyond `max_bytes` are not sent. The extra row shows whether more messages follow. The
+# separate bound on `seq` lets the index scan start where the page does.
 HISTORY_PAGE: LiteralString = """
 SELECT p.turn_id, p.seq, p.ordinal, p.role, p.content, p.created_at, p.found
   FROM (SELECT h.*, count(*) OVER () AS found, row_number() OVER newest AS place,
@@ -32,7 +31,7 @@ SELECT p.turn_id, p.seq, p.ordinal, p.role, p.content, p.created_at, p.found
  ORDER BY p.seq DESC, p.ordinal DESC
 """
 
-# The inner query's LIMIT also keeps the planner from writing each text out twice.
+# The inner query's LIMIT also keeps the planner from converting each content to text twice.
 HISTORY_AS_TEXT: LiteralString = """
 SELECT h.turn_id, h.seq, h.ordinal, h.role, h.created_at,
        CASE WHEN octet_length(h.text) <= %(max_bytes)s THEN h.text END AS text
@@ -61,7 +60,7 @@ SESSION_EXISTS: LiteralString = "SELECT 1 FROM sessions WHERE tenant_id = %(tena
 
 
 async def read_version(database: Database, tenant_id: str, session_id: str) -> HistoryVersion | None:
-    """The version of the session's history by now; None if the tenant has no such session."""
+    """The present version of the session's history; None if the tenant has no such session."""
     parameters = {"tenant": tenant_id, "session": session_id, "before": END_OF_SESSION}
     rows = await database.fetch(VERSION, parameters)
     if not rows:
@@ -72,7 +71,7 @@ async def read_version(database: Database, tenant_id: str, session_id: str) -> H
 async def read_history(
     database: Database, tenant_id: str, session_id: str, *, limit: int, before_seq: int = END_OF_SESSION
 ) -> list[Message]:
-    """The last `limit` messages of the session's answered turns before `before_seq`, oldest first."""
+    """The last `limit` messages of the session's SUCCEEDED turns before `before_seq`, oldest first."""
     parameters = {"tenant": tenant_id, "session": session_id, "limit": limit, "before": before_seq}
     rows = await database.fetch(HISTORY, parameters)
     return [Message(**row) for row in reversed(rows)]
@@ -81,8 +80,8 @@ async def read_history(
 async def read_history_page(
     database: Database, tenant_id: str, session_id: str, *, limit: int, before: tuple[int, int], max_bytes: int
 ) -> tuple[list[Message], bool]:
-    """The last messages before the place `before` (`seq`, ordinal), oldest first: at most `limit`, and of at most `max_bytes` as
-    JSON if they are more than one. And whether there are any before them."""
+    """The last messages before the place `before` (`seq`, ordinal), oldest first, and whether there are any before them. At most
+    `limit` messages and `max_bytes` of JSON; a single message may be larger."""
     seq, ordinal = before
     parameters = {
         "tenant": tenant_id,
@@ -100,7 +99,7 @@ async def read_history_page(
 async def read_history_as_text(
     database: Database, tenant_id: str, session_id: str, *, limit: int, before_seq: int, max_bytes: int
 ) -> list[StoredMessage]:
-    """The same, newest first, with each content as JSON text, or without it where it has more than `max_bytes`."""
+    """As `read_history`, newest first, with each content as JSON text. The text is None if it has more than `max_bytes`."""
     parameters = {
         "tenant": tenant_id,
         "session": session_id,

@@ -1,6 +1,6 @@
-"""What an operator reads, who holds the database's credentials: turns of all tenants.
+"""Reads for an operator, who has the database's credentials: turns of all tenants.
 
-Apart from `reading.py` on purpose: what the API calls cannot be asked for another tenant's turns, not even by mistake.
+Separate from `queries.turns` on purpose: the API can't read another tenant's turns, not even by mistake.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ STATUSES: LiteralString = "SELECT id, status FROM turns WHERE id = ANY (%(ids)s:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorFilter:
-    """Which turns to list. Everything left out matches."""
+    """Which turns to list. A field that is left out matches all."""
 
     tenant_id: str | None = None
     session_id: str | None = None
@@ -61,7 +61,7 @@ class Said:
 async def list_turns_of_all(
     database: Database, wanted: OperatorFilter, *, limit: int, before: UUID | None = None
 ) -> list[TurnRecord]:
-    """Turns newest first, without their replies, `limit` of them from behind `before`. Raises ListTooBroadError."""
+    """The first `limit` matching turns after `before`, newest first, without their replies. Raises ListTooBroadError."""
     terms: list[ColumnElement[bool]] = []
     if wanted.tenant_id is not None:
         terms.append(turns.c.tenant_id == wanted.tenant_id)
@@ -78,19 +78,19 @@ async def list_turns_of_all(
 
 
 async def find_tenants(database: Database, turn_id: UUID) -> list[str]:
-    """Whose turn it is: the table's first, then whoever else has one of this id in the archive, the last that ended first."""
+    """The tenants with a turn of this id: first that of the table, then those of the archive, the last ended turn first."""
     rows = await database.fetch(FIND_TENANTS, {"id": turn_id})
     return list(dict.fromkeys(row["tenant_id"] for row in rows))
 
 
 async def read_turn_of_any(database: Database, turn_id: UUID) -> TurnRecord | None:
-    """One turn with its reply, whoever's it is: of several the first tenant's."""
+    """One turn of any tenant with its reply. If several tenants have the id: that of the first in `find_tenants`."""
     tenants = await find_tenants(database, turn_id)
     return await read_turn(database, tenants[0], turn_id) if tenants else None
 
 
 async def read_said(database: Database, tenant_id: str, turn_id: UUID) -> list[Said]:
-    """All that was said in a turn, its partial replies included."""
+    """All messages of a turn, partial replies included."""
     return [Said(**row) for row in await database.fetch(SAID, {"tenant": tenant_id, "id": turn_id})]
 
 

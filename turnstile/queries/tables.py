@@ -1,4 +1,4 @@
-"""The columns that the filtered reads name, for SQLAlchemy Core. The tables themselves are `migrations/versions`' alone."""
+"""The columns that the filtered reads name, for SQLAlchemy Core. Only `migrations/versions` defines the tables."""
 
 from sqlalchemy import ARRAY, JSON, BigInteger, DateTime, Float, Integer, Text, Uuid, column, table
 

@@ -1,8 +1,8 @@
-"""A trace as a tree (G6): which turn came of which, in one recursive statement.
+"""A trace as a tree (G6): which turn caused which, in one recursive statement.
 
-By span and parent span, as whoever called the API said it; and by the parent that a child or a compensation has. The latter
-also where a redrive has given one of them another trace: a parent that was redriven keeps the children that succeeded.
-A redriven turn is part of the trace of each of its runs. Turns in the archive are part of it.
+Turns are linked by span and parent span, as the API's client gave them, and a child or a compensation also by its parent. The
+parent links them even if a redrive gave one of the two another trace: a redriven parent keeps the children that succeeded.
+A redriven turn is part of the trace of each of its runs. Archived turns are included.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from turnstile.archive.reads import EVERY_TURN
 from turnstile.backends.postgres.database import Database
 from turnstile.turn.status import TurnStatus
 
-# A turn is its id, its tenant and when it was made: clients choose ids, and one in the archive is free again.
-# `run`: the turns whose last run is in the trace, and those of which an earlier run was, before a redrive; no turn is both.
-# A root is a run whose parent span is not in the trace: it was begun by whoever called the API.
+# A turn is identified by id, tenant and creation time: clients choose ids, and the id of an archived turn is free again.
+# `run`: the turns whose last run is in the trace, and those whose earlier run, before a redrive, was; no turn is both.
+# A root is a run whose parent span is not in the trace: a client of the API started it.
 TRACE_TREE: LiteralString = f"""
 WITH RECURSIVE run AS MATERIALIZED (
     SELECT t.id, t.tenant_id, t.created_at, t.span_id, t.parent_span_id, t.parent_turn_id
@@ -80,23 +80,23 @@ class Span:
     finished_at: datetime | None
     kind: str
     child_key: str | None
-    """By which call its parent started it."""
+    """The key of the parent's call that started it."""
     joining: Sequence[UUID] | None
-    """The children that it waits for, while it does."""
+    """The children that it waits for at present."""
     join_policy: str | None
     depth: int
     other_traces: Sequence[str]
-    """The traces of its other runs, by generation: each redrive begins one. Status and times are those of its last run."""
+    """The traces of its other runs, by generation: each redrive starts one. Status and times are those of its last run."""
 
 
 async def find_trace(database: Database, turn_id: UUID) -> str | None:
-    """The trace that a turn is part of at present (a redrive begins another); of several turns of this id the last that was
-    made. None if there is none."""
+    """The present trace of a turn (a redrive starts another); None if there is no such turn. If several turns have this id, the
+    newest counts."""
     rows = await database.fetch(TRACE_OF, {"id": turn_id})
     return rows[0]["trace_id"] if rows else None
 
 
 async def read_trace(database: Database, trace_id: str) -> list[Span]:
-    """The turns of a trace, parents before their children, siblings by age."""
+    """The turns of a trace: parents before their children, siblings oldest first."""
     rows = await database.fetch(TRACE_TREE, {"trace": trace_id})
     return [Span(**{**row, "status": TurnStatus(row["status"])}) for row in rows]

@@ -1,10 +1,10 @@
 """Reads: what the API and the command line show of a turn and a session. Always within one tenant.
 
 The shape of these statements depends on the caller's filters, so SQLAlchemy Core makes them. They go to the writer
-(never a replica): whoever was answered 202 finds the turn.
+(never a replica): a client that got a 202 finds its turn.
 
-Who asks for a turn by its id gets it from the archive as well. That is looked into second, and only for what the table does not
-have: a turn goes one way, in one commit, so it is not missed between the two. Lists are of the table.
+A read by id includes the archive. The archive is read after the table, only for turns that the table does not have: a turn moves
+only from the table to the archive, in one commit, so the two reads can't miss it. Lists read only the table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,16 +26,16 @@ from turnstile.turn.status import TurnStatus
 _OUT_OF_TIME = "57014"
 
 REACH = 10_000
-"""Turns that one page of a list looks through: a fraction of the time that it may take, also where they come from the disk."""
+"""Turns that one page of a list reads at most: even from disk, this takes a fraction of the statement's time limit."""
 _UNINDEXED = (TurnStatus.SUCCEEDED, TurnStatus.CANCELED)
 
 Position = tuple[datetime, UUID]
-"""Where a listing stands: creation time and id of its last turn. Not the id alone: clients may choose theirs."""
+"""A place in a list: creation time and id of the last turn of a page. Not the id alone: clients may choose theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRecord:
-    """One row of the status table, with what was said in it."""
+    """One row of the status table, with its messages."""
 
     id: UUID
     tenant_id: str
@@ -63,26 +63,26 @@ class TurnRecord:
     kind: str
     """`turn`, or `compensation`."""
     parent_turn_id: UUID | None
-    """Whose child it is, or whose compensation."""
+    """The turn whose child or compensation it is."""
     joining: Sequence[UUID] | None
-    """The children that it waits for, while it does."""
+    """The children that it waits for at present."""
     metadata: Mapping[str, Any]
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
     halted_by: UUID | None
-    """The FAILED turn, perhaps this one, because of which nothing of the session is begun (G9)."""
+    """The FAILED turn, perhaps this one, that halts the session: none of its turns is claimed (G9)."""
     inputs: Sequence[Any] | None
-    """What the user said: one content, or several that were merged. None in a list."""
+    """The user's input: one content, or several that were merged. None in a list."""
     output: Any
     """The reply's content; None until SUCCEEDED."""
     webhook: Mapping[str, Any] | None
-    """What became of its completion webhook (tries, delivered_at, next_try_at, error); None until it ends, or if none is owed."""
+    """The state of its completion webhook (tries, delivered_at, next_try_at, error); None until it ends, or if it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFilter:
-    """Which turns to list. Everything left out matches."""
+    """Which turns to list. A field that is left out matches all."""
 
     tenant_id: str
     session_id: str | None = None
@@ -97,7 +97,7 @@ HALTED_BY = (
     .label("halted_by")
 )
 ROW = [turns.c[name] for name in TurnRecord.__dataclass_fields__ if name in turns.c]
-"""What a TurnRecord has of its own row."""
+"""The columns of `turns` in a TurnRecord."""
 _INPUTS = (
     select(func.json_agg(aggregate_order_by(messages.c.content, messages.c.ordinal)))
     .where(messages.c.turn_id == turns.c.id, messages.c.role == "user", messages.c.kind == "message")
@@ -127,7 +127,7 @@ _WEBHOOK = (
 )
 _SAID = (_INPUTS, _OUTPUT, _WEBHOOK)
 UNREAD: tuple[Any, ...] = tuple(literal_column("NULL").label(said.name) for said in _SAID)
-"""What a list leaves out: a hundred replies of 1 MiB are nobody's wish."""
+"""NULLs for the columns that a list leaves out: a page of a hundred replies of 1 MiB would be too large."""
 
 _STANDINGS: LiteralString = """
 SELECT id, tenant_id, session_id, status, attempt, fence FROM turns WHERE id = ANY(%(ids)s)
@@ -136,7 +136,7 @@ SELECT id, tenant_id, session_id, status, attempt, fence FROM turns WHERE id = A
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a turn stands: what is looked at while somebody waits for it."""
+    """The state of a turn that is polled while a client waits for it."""
 
     id: UUID
     tenant_id: str
@@ -144,11 +144,11 @@ class Standing:
     status: TurnStatus
     attempt: int
     fence: int
-    """Of its last claim; 0 if there was none."""
+    """The fence of its last claim; 0 if there was none."""
 
 
 async def read_standings(database: Database, wanted: Sequence[TurnKey]) -> list[Standing | None]:
-    """Many turns at once, in this order; None where the tenant has no such turn."""
+    """The states of many turns, in the order of `wanted`; None if the tenant has no such turn."""
     rows = await database.fetch(_STANDINGS, {"ids": [key.id for key in wanted]})
     found = {_key(row): _standing(row) for row in rows}
     archived = await read_archived_standings(database, [key for key in wanted if key not in found])
@@ -157,7 +157,7 @@ async def read_standings(database: Database, wanted: Sequence[TurnKey]) -> list[
 
 
 async def read_turns(database: Database, wanted: Sequence[TurnKey]) -> list[TurnRecord | None]:
-    """Many turns with their replies, as `read_standings`."""
+    """Many turns with their replies, in the order of `wanted`; None if the tenant has no such turn."""
     its = turns.c.id.in_([key.id for key in wanted])
     rows = await database.query(select(*ROW, HALTED_BY, *_SAID).where(its))
     found = {_key(row): _record(row) for row in rows}
@@ -180,7 +180,7 @@ async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRe
 async def list_turns(
     database: Database, wanted: TurnFilter, *, limit: int, before: Position | None = None
 ) -> list[TurnRecord]:
-    """Turns newest first, without their replies, `limit` of them from behind `before`. Raises ListTooBroadError."""
+    """The first `limit` matching turns after `before`, newest first, without their replies. Raises ListTooBroadError."""
     terms = [turns.c.tenant_id == wanted.tenant_id]
     if wanted.session_id is not None:
         terms.append(turns.c.session_id == wanted.session_id)
@@ -195,10 +195,10 @@ async def list_turns(
 async def list_page(
     database: Database, wanted: TurnFilter, *, limit: int, before: Position | None = None
 ) -> tuple[list[TurnRecord], Position | None]:
-    """As `list_turns`, and behind which turn the next page begins; None if there is none.
+    """As `list_turns`, with the `before` of the next page; None if there is no next page.
 
-    For what has ended, or for a queue, no index is kept, because the hot path would pay for it. Such a page looks through REACH
-    turns at most: it may have fewer than `limit`, or none, and still a next one.
+    There is no index for ended turns or for a queue, because it would slow down the hot path. Such a page reads REACH turns at
+    most: it may have fewer than `limit` turns, or none, and still have a next page.
     """
     if wanted.session_id is not None or not (wanted.status in _UNINDEXED or (wanted.queue and wanted.status is None)):
         found = await list_turns(database, wanted, limit=limit + 1, before=before)
@@ -223,7 +223,7 @@ async def list_page(
     ends = await _query(database, place)
     if not ends:
         return found, None
-    # What was submitted since has moved the end this way: what is behind it comes with the next page.
+    # Turns submitted since have moved this end towards newer turns: what is older comes with the next page.
     end = (ends[0]["created_at"], ends[0]["id"])
     return [record for record in found if _position(record) >= end], end
 
@@ -237,13 +237,13 @@ async def query_list(
 ) -> list[DictRow]:
     """The first rows of a list.
 
-    Raises ListTooBroadError where a rare status or queue is looked for among too many turns: no index serves that, because the
-    hot path would pay for it.
+    Raises ListTooBroadError if a rare status or queue is searched among too many turns: there is no index for that, because it
+    would slow down the hot path.
     """
     statement: Select[Any] = select(*ROW, HALTED_BY, *UNREAD).order_by(*order).limit(limit)
     if status is TurnStatus.PENDING:
-        # Few, as a rule, among all that have ended. A turn that waits has a place or is scheduled: each has a partial index, the
-        # two together have none. Written out, because a plan for any status could use neither.
+        # Usually few turns are PENDING, and most have ended. A PENDING turn has a place or is scheduled: each has a partial
+        # index, the two together have none. The literal is needed because a plan for any status could use neither.
         pending = (*terms, turns.c.status == literal_column("'PENDING'"))
         ids = select(turns.c.id).where(*pending).order_by(*order).limit(limit).correlate(None)
         placed, scheduled = ids.where(turns.c.seq.is_not(None)), ids.where(turns.c.seq.is_(None))

@@ -1,1 +1,1 @@
-"""The statements that change turns: one verb a file, in the order of a turn's life."""
+"""The statements that change turns: one verb per file."""

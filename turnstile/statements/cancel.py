@@ -1,13 +1,13 @@
-"""Cancel: PENDING at once, RUNNING by request (G15); one turn, a session's open turns, or a turn that is still to come.
+"""Cancel: PENDING at once, RUNNING by request (G15); one turn, a session's open turns, or a turn not yet submitted.
 
-A waiting turn is CANCELED here and now. A running one is marked; its worker learns of it from the heartbeat, sooner if a
-hint reaches it (`streaming.cancel_signals`), and the settle makes it CANCELED whatever the handler came to, so that an
+A PENDING turn becomes CANCELED at once. A RUNNING turn is marked. Its worker reads the mark with the heartbeat, sooner if a
+hint reaches it (`streaming.cancel_signals`). The settle makes the turn CANCELED whatever the handler returns, so that an
 acknowledged cancel never becomes SUCCEEDED. Cancelling a turn that has ended changes nothing.
 
-The cancelled head may have held up its session (a retry's backoff): whatever is next is made due in the same
-transaction, and its row is returned, so that the caller can send the wake-up without waiting for the relay.
+The cancelled head may have delayed its session (a retry's backoff). The same transaction makes the next turn due and returns
+its row, so that the caller can send the wake-up without waiting for the relay.
 
-A client that chooses its turns' ids may cancel one before the submit has arrived: the cancel leaves a tombstone
+A client that chooses its turns' ids may cancel a turn before its submit arrives: the cancel leaves a tombstone
 (`statements.cancel_before_submit`).
 """
 
@@ -46,8 +46,8 @@ SELECT a.session_id, a.turn ->> 'status' AS status FROM archived_turns a
  WHERE a.id = %(id)s AND a.tenant_id = %(tenant)s ORDER BY a.ended_at DESC LIMIT 1
 """
 
-# With the session locked nothing becomes open meanwhile; what is being claimed or settled is waited for, and read anew.
-# Compensations are left alone: they undo what a turn did, and are nobody's message.
+# While the session is locked, no turn becomes open. The statement waits for turns that are being claimed or settled, and reads
+# them again. Compensations are not cancelled: they undo what a turn did, and no client submitted them.
 LOCK_OPEN: LiteralString = """
 WITH found AS MATERIALIZED (
     SELECT h.id FROM turns h
@@ -63,7 +63,7 @@ SELECT t.id, t.status FROM found JOIN turns t ON t.id = ANY (ARRAY[found.id])
  WHERE ('' || t.status) IN ('PENDING', 'RUNNING') AND t.kind = 'turn' ORDER BY found.id FOR NO KEY UPDATE OF t
 """
 
-# A statement of its own, after the lock: in the lock's snapshot a turn may still be PENDING that was claimed meanwhile.
+# A separate statement, after the lock: in the lock's snapshot, a turn that was claimed meanwhile may still be PENDING.
 CANCEL_PENDING: LiteralString = """
 UPDATE turns t
    SET status = 'CANCELED', finished_at = clock_timestamp(), send_at = NULL, cancel_requested_at = clock_timestamp(),
@@ -71,7 +71,7 @@ UPDATE turns t
  WHERE t.id = ANY (%(ids)s::uuid[]) AND ('' || t.status) = 'PENDING'
 """
 
-# Without touching `status`: that would be taken for another claim.
+# It must not set `status`: that would count as another claim.
 REQUEST_CANCEL: LiteralString = f"""
 UPDATE turns t
    SET cancel_requested_at = coalesce(t.cancel_requested_at, clock_timestamp()),
@@ -82,7 +82,7 @@ UPDATE turns t
 
 @dataclass(frozen=True, slots=True)
 class CanceledTurn:
-    """What the cancel met. `status` RUNNING: asked to stop. `woken`: the wake-up of the session's new head, to be sent."""
+    """A turn after its cancel. `status` RUNNING: asked to stop. `woken`: queue and wake-up of the session's new head, to send."""
 
     status: TurnStatus
     requested: bool
@@ -93,12 +93,12 @@ class CanceledTurn:
 
 @dataclass(frozen=True, slots=True)
 class CanceledSession:
-    """What was open in the session. `woken` as above: only where a compensation is left."""
+    """The turns that were open in the session. `woken`: as in `CanceledTurn`, only if a compensation is left."""
 
     canceled: tuple[UUID, ...]
-    """CANCELED at once."""
+    """Turns that were CANCELED at once."""
     asked: tuple[UUID, ...]
-    """RUNNING, and asked to stop."""
+    """RUNNING turns that were asked to stop."""
     woken: tuple[str, OutgoingMessage] | None = None
 
 
@@ -107,7 +107,8 @@ async def cancel(
 ) -> CanceledTurn | None:
     """Cancels a turn; None if the tenant has no such turn. Raises DatabaseUnavailableError; may be called again.
 
-    RowLockedError: another transaction holds a row for longer than `row_wait_seconds`, by default the connection's lock time-out.
+    Raises RowLockedError if a row stays locked by another transaction for `row_wait_seconds` (None: the connection's lock
+    time-out).
     """
     whose = {"id": turn_id, "tenant": tenant_id}
     how = {"ids": [turn_id], "reason": reason.value}
@@ -115,7 +116,7 @@ async def cancel(
         await _bound_row_wait(connection, row_wait_seconds)
         await connection.execute(LOCK_SESSION, whose)
         turn = await (await connection.execute(LOCK_TURN, whose)).fetchone()
-        # A statement of its own: what was archived since is not in the snapshot of the lock.
+        # A separate statement: the lock's snapshot lacks what was archived meanwhile.
         turn = turn or await (await connection.execute(READ_ARCHIVED, whose)).fetchone()
         if turn is None:
             return None
@@ -137,7 +138,7 @@ async def cancel(
 async def cancel_ahead(
     database: Database, tenant_id: str, turn_id: UUID, reason: CancelReason, *, row_wait_seconds: float | None = None
 ) -> CanceledTurn | None:
-    """Cancels a turn. None if there is none yet: a submit that comes under this id is then born CANCELED.
+    """Cancels a turn. None if there is no such turn yet: a later submit with this id is then CANCELED from the start.
 
     Raises as `cancel`; may be called again.
     """
@@ -146,7 +147,7 @@ async def cancel_ahead(
         return met
     if await leave_tombstone(database, tenant_id, turn_id, reason):
         return None
-    # Its submit was committed between the two looks.
+    # Its submit was committed between the two statements.
     return await cancel(database, tenant_id, turn_id, reason, row_wait_seconds=row_wait_seconds)
 
 
@@ -170,7 +171,10 @@ async def cancel_session(
 async def cancel_open(
     connection: Connection, tenant_id: str, session_id: str, reason: CancelReason, *, scheduled: bool
 ) -> tuple[tuple[UUID, ...], tuple[UUID, ...]]:
-    """Within a transaction that has locked the session: the ids of what is CANCELED now, and of what was asked to stop."""
+    """Cancels a session's open turns; returns the ids of those CANCELED at once, and of those asked to stop.
+
+    The caller's transaction must have locked the session.
+    """
     session = {"tenant": tenant_id, "session": session_id, "scheduled": scheduled}
     rows = await (await connection.execute(LOCK_OPEN, session)).fetchall()
     waiting, running = _with_status(rows, TurnStatus.PENDING), _with_status(rows, TurnStatus.RUNNING)

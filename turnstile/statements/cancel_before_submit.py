@@ -1,9 +1,9 @@
-"""Ids that clients have chosen for their turns: where a submit and a cancel of the same id meet, whichever comes first.
+"""A cancel that comes before its submit: only for turn ids that clients choose.
 
-Both write the row of that id, so the one that comes second waits for the other's commit and then sees it. A cancel that
-comes first leaves a tombstone, and the turn is born CANCELED (`statements.submit.SUBMIT`); one that comes second is told
-that the turn is there. An id that we made is never cancelled before its submit, because nobody knows it: a plain submit
-writes nothing here.
+Submit and cancel both write the row of the id, so the second waits for the first one's commit and then sees it. A cancel that
+comes first leaves a tombstone, and the submit inserts the turn as CANCELED (`statements.submit.SUBMIT`). A cancel that comes
+second learns that the turn exists. An id that we made can't be cancelled before its submit, because no client knows it: a plain
+submit writes nothing here.
 """
 
 from typing import LiteralString
@@ -26,7 +26,7 @@ FORGET_CHOSEN_IDS: LiteralString = FORGET.format(table="chosen_ids", over=OLDER,
 
 
 async def leave_tombstone(database: Database, tenant_id: str, turn_id: UUID, reason: CancelReason) -> bool:
-    """A submit that comes under this id will find it cancelled; False if one has come before.
+    """Records that a later submit with this id is cancelled. False if the submit came before.
 
     Raises DatabaseUnavailableError; may be called again.
     """
@@ -36,6 +36,6 @@ async def leave_tombstone(database: Database, tenant_id: str, turn_id: UUID, rea
 
 
 async def forget_chosen_ids(database: Database, older_than_seconds: float) -> bool:
-    """Drops the oldest of the rows that are older than that. True if there may be more of them."""
+    """Deletes the oldest of the rows older than `older_than_seconds`. True if there may be more of them."""
     [row] = await database.fetch(FORGET_CHOSEN_IDS, {"older_than": older_than_seconds})
     return bool(row["gone"] == AT_ONCE)

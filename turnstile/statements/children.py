@@ -1,9 +1,9 @@
 """Children: turns that a turn has started, known by their parent and the call that started them (G21).
 
-A child's id is made of its parent's id, the call's key and the parent's generation. So a handler that runs again, after a
-retry, a crash or a join, finds the children it has instead of starting them twice; after a redrive those that have failed
-get a successor, and no redrive touches them from then on. A child is recorded by `statements.submit.SUBMIT`, and only while its
-parent's claim holds.
+A child's id is derived from its parent's id, the call's key and the parent's generation. So a handler that runs again after a
+retry, a crash or a join finds its children instead of starting them twice. After a redrive of the parent, failed children get a
+successor, and are never redriven themselves from then on. `statements.submit.SUBMIT` records a child, only while its parent's
+claim is valid.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from turnstile.turn.identifiers import uuid7
 from turnstile.turn.settlement import JoinPolicy
 from turnstile.turn.status import TurnStatus
 
-# The newest of each call: an older one with its key is of an earlier generation.
+# The newest child of each call: an older one with the same key is of an earlier generation.
 READ_CHILDREN: LiteralString = """
 SELECT DISTINCT ON (t.child_key) t.child_key, t.id, t.session_id, t.status FROM turns t
  WHERE t.parent_turn_id = %(parent)s AND t.child_key IS NOT NULL
@@ -41,13 +41,13 @@ HAS_SUCCESSOR: LiteralString = """(
          WHERE n.parent_turn_id = t.parent_turn_id AND n.child_key = t.child_key
            AND ('' || n.tenant_id) = t.tenant_id AND (n.created_at, n.id) > (t.created_at, t.id) OFFSET 0))
 """
-"""Whether the parent of turn `t` has started its call anew since; never NULL. Run again as well, it would be done twice. The
-archive leaves the successor in the table for as long as `t` is there."""
+"""Whether the parent of turn `t` has started the same call again since; never NULL. A redrive of `t` would do its work twice. The
+successor is not archived before `t`."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownChild:
-    """A child that an earlier run of its parent has started."""
+    """A child that an earlier run of its parent started."""
 
     id: UUID
     session_id: str
@@ -56,7 +56,7 @@ class KnownChild:
 
 @dataclass(frozen=True, slots=True)
 class ChildState:
-    """How far a child has come, and why it failed if it did."""
+    """A child's status, and its error if it failed."""
 
     status: TurnStatus
     error_class: str | None = None
@@ -64,7 +64,7 @@ class ChildState:
 
 
 def make_child_id(parent_id: UUID, parent_created_at: datetime, generation: int, key: str) -> UUID:
-    """Always the same for one call of one generation; stands beside its parent in the order of ids."""
+    """The same id for every run of one call in one generation. It sorts next to the parent's id."""
     digest = hashlib.sha256(f"{parent_id}/{generation}/{key}".encode()).digest()
     return uuid7(int(parent_created_at.timestamp() * 1000), int.from_bytes(digest) >> 182)
 
@@ -82,17 +82,17 @@ def is_joined(states: Sequence[ChildState], policy: JoinPolicy) -> bool:
 
 
 async def read_children(database: Database, parent_id: UUID) -> dict[str, KnownChild]:
-    """The children of a turn, by the key of the call."""
+    """The newest child of each call of a turn, by the key of the call."""
     rows = await database.fetch(READ_CHILDREN, {"parent": parent_id})
     return {row["child_key"]: KnownChild(row["id"], row["session_id"], TurnStatus(row["status"])) for row in rows}
 
 
 async def read_states(database: Database, parent_id: UUID, children: Sequence[UUID]) -> dict[UUID, ChildState]:
-    """How far these children of a turn have come. Whatever is no child of it is left out."""
+    """The states of these children of a turn. Ids of other turns are left out."""
     rows = await database.fetch(READ_STATES, {"parent": parent_id, "ids": list(children)})
     return {row["id"]: ChildState(TurnStatus(row["status"]), row["error_class"], row["error"]) for row in rows}
 
 
 async def read_outputs(database: Database, children: Sequence[UUID]) -> dict[UUID, Any]:
-    """The replies of those that SUCCEEDED."""
+    """The replies by turn id, only for children that SUCCEEDED."""
     return {row["turn_id"]: row["content"] for row in await database.fetch(READ_OUTPUTS, {"ids": list(children)})}

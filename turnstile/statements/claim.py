@@ -1,16 +1,16 @@
 """Claim: a session's head becomes RUNNING under a new fence and a lease. One statement for many sessions.
 
-What the claim buys, and where:
+What a claim guarantees, and how:
 
-- order: it takes the session's head or nothing, whoever asks and in whatever order the messages came;
+- order: it takes the session's head or nothing, whatever the order of the messages;
 - exclusion: the partial unique index `turns_running` refuses a second RUNNING turn in a session (L4);
 - fencing: `fence` rises with every claim, and every later write of that claim names it (L3);
-- attempts are counted here, before the handler runs, so that a turn that kills its worker has been charged for it.
+- attempts are counted here, before the handler runs, so a turn that kills its worker is charged for the attempt.
 
-What the statement learnt under concurrency: the head is first picked with a plain LIMIT 1, then locked by id and in id
-order. (ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED would claim seq 2 while somebody holds seq 1.) Locked rows are
-skipped, and a due head that was skipped is answered "look again", never "nothing there". Leases run by the database's
-clock. An answer that got lost is found again by `claim_id`, also one that said that the head was ended instead.
+The statement picks the head with a plain LIMIT 1, then locks it by id and in id order. (ORDER BY seq LIMIT 1 FOR UPDATE
+SKIP LOCKED would claim seq 2 while another transaction has seq 1 locked.) It skips locked rows, and reports a skipped due
+head as "look again", never as "idle". Leases run by the database's clock. `claim_id` finds the result of a claim whose
+response was lost, also if the claim ended the head.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -122,10 +122,10 @@ SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id
   FROM head h LEFT JOIN claimed c USING (claim_id)
 """
 
-# Only for what is asked again, and before CLAIM, which would take the heir under the same `claim_id`. What a claim has ended
-# was the head, so it is among the last before the present one; as many as the session has, a long one would be walked
-# through for every claim that an outage has cut off. No status in the LATERAL: an index of FAILED turns would match it.
-# That it was the claim that ended it, and no settle, needs no look: who settles names the fence, which was in that answer.
+# Only for repeated requests, and before CLAIM, which would claim the next turn under the same `claim_id`. A turn that a claim
+# ended was the head, so it is among the last turns before the present head. Without the LIMIT, each claim that an outage cut off
+# would read all turns of a long session. No status in the LATERAL: an index of FAILED turns would match it.
+# A settle can't have ended the turn: it needs the fence, which was in the lost response.
 READ_ENDED: LiteralString = f"""
 SELECT w.claim_id, e.id AS turn_id, e.tenant_id, e.session_id, e.seq, e.trace_id, e.status, e.error_class
   FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
@@ -138,7 +138,7 @@ SELECT w.claim_id, e.id AS turn_id, e.tenant_id, e.session_id, e.seq, e.trace_id
 """
 
 ENDED_REACH = 100
-"""So many turns of a session may have ended since the answer was lost."""
+"""How many turns before the head READ_ENDED reads. It misses the turn if more have ended since the response was lost."""
 
 
 ANY_CRASHES = 2**31 - 1
@@ -146,25 +146,25 @@ ANY_CRASHES = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRequest:
-    """Asks for the head of one session. `claim_id` is fresh for every request: it finds a claim whose answer was lost."""
+    """Asks for the head of one session. `claim_id` is new for every request: it finds a claim whose response was lost."""
 
     tenant_id: str
     session_id: str
     claim_id: UUID
     most_crashes: int = ANY_CRASHES
-    """Takes no turn with more crashes on its record, the loss counted with which it is taken over."""
+    """Claims no turn with more crashes than this. If the claim takes over a lost turn, that loss counts as a crash."""
     again: bool = False
-    """It was asked before, and no answer came."""
+    """Whether an earlier call sent this request and got no response."""
 
     def asked(self) -> Iterator["ClaimRequest"]:
-        """How it is to be asked: the first time, and then again and again."""
+        """The request for the first call, then for each repeat, without end."""
         yield self
         yield from repeat(replace(self, again=True))
 
 
 @dataclass(frozen=True, slots=True)
 class EndedAtClaim:
-    """The head was ended instead of claimed: its worker was lost once too often, or it had been cancelled meanwhile."""
+    """The claim ended the head instead: its worker was lost once too often, or a cancel came before."""
 
     turn_id: UUID
     tenant_id: str
@@ -177,22 +177,22 @@ class EndedAtClaim:
 
 @dataclass(frozen=True, slots=True)
 class LeftToRecovery:
-    """The head has more crashes on its record than were asked for: the caller needs a place in quarantine first."""
+    """The head has more crashes than the request allows: the caller needs a place in quarantine first."""
 
     crashes: int
 
 
 class NoClaim(StrEnum):
-    """Why a session gave nothing to do."""
+    """Why no turn of a session was claimed."""
 
     LOOK_AGAIN = "look again"
-    """A due head is in somebody's hand for this moment."""
+    """The head is due, but another transaction has locked its row for a moment."""
     IDLE = "idle"
-    """Nothing is due here, or it is another queue's."""
+    """Nothing is due here, or it belongs to another queue."""
     RUNNING = "running"
-    """The head is being answered, under a lease that is not over."""
+    """The head is RUNNING, and its lease has not expired."""
     FOREIGN = "foreign"
-    """The head is due, and another queue's: whoever was told of it there may have been turned away by our lock."""
+    """The head is due, but on another queue. Our lock may have made that queue's worker skip it."""
     UNKNOWN = "unknown"
     """No such session: the message is a phantom (G4)."""
 
@@ -202,7 +202,7 @@ Claim = ClaimedTurn | EndedAtClaim | LeftToRecovery | NoClaim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimTerms:
-    """What all claims of one worker process have in common."""
+    """The parameters that all claims of a worker process share."""
 
     queue: str
     worker_id: str
@@ -211,15 +211,15 @@ class ClaimTerms:
     halt: bool = False
     """Whether a FAILED turn of this queue halts its session."""
     compensates: bool = False
-    """Whether the handler says what to do about a turn that finally failed."""
+    """Whether the handler names a compensation (`on_failed`) for a turn that finally failed."""
     compensation_expires_seconds: float = 900.0
 
 
 async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimRequest]) -> list[Claim]:
-    """Claims the heads of many sessions; answers in the order of `requests`.
+    """Claims the heads of many sessions; returns the results in the order of `requests`.
 
-    Raises DatabaseUnavailableError; may then be called again with the same requests, whose claims may have been made. They
-    say so (`again`), or a turn that was ended by one is not told of.
+    Raises DatabaseUnavailableError; the claims may have been made. The call may then be repeated with the same requests and
+    `again` set. Without `again`, a turn that the lost call ended is not reported.
     """
     repeated = claims_by_column([request for request in requests if request.again])
     rows = await database.fetch(READ_ENDED, {**repeated, "reach": ENDED_REACH}) if repeated["claims"] else []
@@ -240,7 +240,7 @@ async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimR
     found, rows = await database.fetch_pipelined([(CLAIM, parameters), (READ_CLAIMS, wanted)])
     answers = {row["claim_id"]: row for row in found}
     turns = {row["claim_id"]: _with_lost_worker(claimed_turn(row), answers) for row in rows}
-    # A claim that an earlier, unanswered call made is found by READ_CLAIMS alone, and is as good as any.
+    # Only READ_CLAIMS finds a claim of an earlier call whose response was lost. Such a claim is as good as a new one.
     return [
         ended.get(request.claim_id) or turns.get(request.claim_id) or _no_turn(answers[request.claim_id])
         for request in requests

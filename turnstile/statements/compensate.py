@@ -1,10 +1,10 @@
-"""Compensation: a turn that finally fails is followed by another, for which the worker runs what its handler names in
+"""Compensation: a turn that finally fails is followed by another turn, for which the worker runs the function in
 `@handler(on_failed=...)`. SQL that claim and settle share.
 
-It is born in the transaction that makes the turn FAILED, so neither is ever there without the other: at the claim in the
-statement itself, at the settle in one that follows in the same commit, and only where a turn is to fail. It is a turn like
-any: its own session, its own retries and budgets, its own dead letter if it fails. It has none itself. Its id is made of
-the failed turn's id and generation, so a redriven turn that fails again is compensated again.
+The transaction that makes the turn FAILED inserts its compensation, so neither exists without the other. The claim does this in
+the same statement; the settle does it in a second statement of the same commit, only if a turn is to fail. A compensation is a
+turn like any other: it has its own session, retries, budgets, and a dead letter if it fails. It has no compensation itself. Its
+id is derived from the failed turn's id and generation, so a redriven turn that fails again is compensated again.
 """
 
 from typing import LiteralString
@@ -15,21 +15,21 @@ _ID: LiteralString = """
     (lpad(to_hex(floor(extract(epoch FROM t.created_at) * 1000)::bigint), 12, '0') || '7' || substr(digest.text, 1, 3)
      || '8' || substr(digest.text, 4, 15))::uuid
 """
-"""Of the form of a UUIDv7, and beside the failed turn's in the order of ids. 72 bits of the digest."""
+"""Has the form of a UUIDv7, and sorts next to the failed turn's id. 72 bits of the digest."""
 
 IS_BEING_COMPENSATED: LiteralString = """EXISTS (
     SELECT FROM turns c WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND ('' || c.tenant_id) = t.tenant_id
                           AND ('' || c.status) IN ('PENDING', 'RUNNING') OFFSET 0)
 """
-"""Whether a compensation of turn `t`, of whichever generation, has not ended: it would undo what a new run does."""
+"""Whether a compensation of turn `t`, of any generation, has not ended: it would undo what a new run does."""
 
 IS_OVERTAKEN: LiteralString = """(
     t.kind = 'compensation' AND EXISTS (
         SELECT FROM turns p WHERE p.id = t.parent_turn_id AND ('' || p.tenant_id) = t.tenant_id
                               AND ('' || p.status) <> 'FAILED' OFFSET 0))
 """
-"""Whether turn `t` is a compensation whose turn has gone back to work since, and may have succeeded; never NULL. Only a turn that
-is FAILED goes to the archive before its compensation."""
+"""Whether turn `t` is a compensation whose turn was redriven or retried since, and may have succeeded; never NULL. Only a FAILED
+turn is archived before its compensation."""
 
 COMPENSATE: LiteralString = f"""
 compensation AS MATERIALIZED (
@@ -61,7 +61,7 @@ compensation AS MATERIALIZED (
                            WHERE v.turn_id = c.parent_turn_id))
       FROM compensation c JOIN compensation_turn USING (id)
 )"""
-"""CTEs; `{failed}` is one with `id`, `status`, `error_class` and `error` of what the statement has just ended."""
+"""CTEs; `{failed}` is a CTE with `id`, `status`, `error_class` and `error` of the turns that the statement has just ended."""
 
 COMPENSATE_FAILED: LiteralString = f"""
 WITH failed AS MATERIALIZED (
@@ -71,4 +71,4 @@ WITH failed AS MATERIALIZED (
 ), {COMPENSATE.format(failed="failed")}
 SELECT id FROM compensation_turn
 """
-"""For turns that have just been settled, or that turn out to have been when the answer was lost."""
+"""For turns that were just settled, now or by an earlier call whose response was lost."""

@@ -1,12 +1,12 @@
-"""Halting queues (`on_failure = "halt"`, G9): the two ways on for a session that a FAILED turn has halted.
+"""Halting queues (`on_failure = "halt"`, G9): how an operator resumes a session that a FAILED turn has halted.
 
-Where order comes before availability, a turn that fails ends nothing but itself: the settle (or the claim that finds a
-crash loop) sets `sessions.halted_by` in its own statement, no dead letter is owed, and nothing of the session is claimed
-until a person decides. `retry` runs the turn again in its old place; `skip` passes it over, and it becomes a FAILED turn
-like any other: its dead letter is owed, a redrive may bring it back to the end of its session.
+On these queues order comes before availability. When a turn fails, the settle (or the claim that finds a crash loop) sets
+`sessions.halted_by` in the same statement. No dead letter is owed, and no turn of the session is claimed until an operator
+decides. `retry` runs the turn again in its old place. `skip` passes it over: it becomes a FAILED turn like any other, its dead
+letter is owed, and a redrive may move it to the end of its session.
 
-Each is one transaction that begins with the session's row (lock order: sessions, then turns), works whatever the queue is
-configured to be by now, and puts itself on record in `redrives`. Done twice, it does nothing the second time.
+Each is one transaction that locks the session's row first (lock order: sessions, then turns). It works whatever the queue's
+present configuration is, and adds a record to `redrives`. A repeat changes nothing.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ SELECT t.id, t.tenant_id, t.session_id, t.queue, t.status, t.generation, t.error
  WHERE t.id = %(id)s
 """
 
-# Of a compensation the turn's session as well, as a redrive does: what one of them does to the pair, the other sees.
+# For a compensation it also locks the compensated turn's session, as a redrive does: so each sees what the other did to the pair.
 LOCK_HALTED: LiteralString = """
 WITH locked AS MATERIALIZED (
     SELECT s.tenant_id, s.session_id, s.halted_by
@@ -56,7 +56,7 @@ SELECT s.tenant_id, s.session_id, t.queue
  WHERE t.id = %(id)s AND s.halted_by = t.id
 """
 
-# Fresh budgets and a new generation, as a redrive gives them; the place stays the old one.
+# New budgets and a new generation, as in a redrive; the place stays the same.
 RETRY: LiteralString = f"""
 WITH revived AS (
 UPDATE turns t
@@ -82,7 +82,7 @@ UPDATE sessions SET halted_by = NULL, updated_at = clock_timestamp()
 
 
 class WayOn(StrEnum):
-    """What became of the turn that halted its session; the words of the record."""
+    """The operator's decision about the turn that halts its session, as it is recorded in `redrives`."""
 
     RETRY = "retry"
     SKIP = "skip"
@@ -90,7 +90,7 @@ class WayOn(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halt:
-    """A turn as the question is asked about it. `halts`: nothing of its session is begun because of it."""
+    """A turn that may halt its session. `halts`: it does, so no turn of the session is claimed."""
 
     id: UUID
     tenant_id: str
@@ -102,24 +102,24 @@ class Halt:
     finished_at: datetime | None
     halts: bool
     replaced: bool
-    """A child that FAILED, and that its redriven parent has started anew: only to be skipped."""
+    """It is a FAILED child, and its redriven parent has started the call again: it can only be skipped."""
     compensated: bool
-    """It FAILED, and a compensation of it has not ended."""
+    """It is FAILED, and its compensation has not ended."""
     overtaken: bool
-    """A compensation that FAILED, and whose turn is FAILED no more."""
+    """It is a FAILED compensation, and its turn is no longer FAILED."""
     waiting: int
     """Open turns of its session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The session goes on. `woken`: its head and the queue of its wake-up, to be sent; None if nothing is due."""
+    """The session is no longer halted. `woken`: queue and wake-up of its head, to send; None if nothing is due."""
 
     woken: tuple[str, OutgoingMessage] | None
 
 
 async def read_halt(database: Database, turn_id: UUID) -> Halt | None:
-    """How it stands with a turn; None if there is no such turn."""
+    """The state of a turn; None if there is no such turn."""
     for row in await database.fetch(READ_HALT, {"id": turn_id}):
         return Halt(**{**row, "status": TurnStatus(row["status"])})
     return None
@@ -128,10 +128,10 @@ async def read_halt(database: Database, turn_id: UUID) -> Halt | None:
 async def retry(
     database: Database, turn_id: UUID, trace: TraceContext, *, expires_in_seconds: float, requested_by: str
 ) -> Resumed | None:
-    """Puts the turn back to PENDING in its old place; None, and nothing was changed, if it halts no session (any more) or may not
-    run again (see `Halt`).
+    """Makes the turn PENDING in its old place. None, and nothing was changed, if it halts no session (any more) or may not run
+    again (see `Halt`).
 
-    The wake-up is the caller's to send; if it never does, the relay does.
+    The caller sends the wake-up; if it does not, the relay does.
     """
     given = {"id": turn_id, "trace": trace.trace_id, "span": trace.span_id, "expires": float(expires_in_seconds)}
     async with database.connection() as connection, connection.transaction():
@@ -144,9 +144,9 @@ async def retry(
 
 
 async def skip(database: Database, turn_id: UUID, *, requested_by: str) -> Resumed | None:
-    """Leaves the turn FAILED, owes its dead letter and wakes the session's next; None if it halts no session (any more).
+    """Leaves the turn FAILED, owes its dead letter and makes the session's head due. None if it halts no session (any more).
 
-    The wake-up is the caller's to send; if it never does, the relay does.
+    The caller sends the wake-up; if it does not, the relay does.
     """
     async with database.connection() as connection, connection.transaction():
         halted = await _lock(connection, turn_id)

@@ -1,6 +1,6 @@
 """The head of a session, its lowest open `seq`: the only turn that may be claimed. SQL that several statements share.
 
-A statement reaches each row by its key, whatever the planner believes of the tables (ADR 0057):
+A statement reaches each row by its key, whatever statistics the planner has (ADR 0057):
 
 - a row that another row names: `t.id = ANY (ARRAY[x.id])`, never `t.id = x.id`. A nested loop over the key is then the only plan;
 - no other condition on that row fits an index: `('' || t.status) = ...`, never `t.status = ...`;
@@ -15,13 +15,13 @@ OPEN_HEAD: LiteralString = """
        AND h.seq IS NOT NULL AND h.status IN ('PENDING', 'RUNNING')
      ORDER BY h.seq LIMIT 1
 """
-"""`{of}` is whatever has the session's `tenant_id` and `session_id`. A plain LIMIT 1: lock by id afterwards."""
+"""`{of}` is a row with the session's `tenant_id` and `session_id`. A plain LIMIT 1: lock by id afterwards."""
 
 DUE_OF: LiteralString = "('' || {of}.status) = 'PENDING' AND ({of}.execute_at IS NULL OR {of}.execute_at <= now())"
-"""Whether turn `{of}` may be claimed by now."""
+"""Whether turn `{of}` is PENDING and may be claimed now."""
 
 DUE: LiteralString = DUE_OF.format(of="t")
-"""Repeated on the UPDATE's own target, whatever a CTE saw before it."""
+"""An UPDATE repeats it on its own target, even if a CTE has checked it before."""
 
 _DUE_HEAD: LiteralString = f"""
 WITH session AS (SELECT %(tenant)s::text AS tenant_id, %(session)s::text AS session_id),
@@ -35,11 +35,11 @@ WAKE_HEAD: LiteralString = f"""{_DUE_HEAD}
 UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM head WHERE t.id = ANY (ARRAY[head.id]) AND {DUE}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id
 """
-"""Owes the session's head a wake-up now, if it is due: for a client or an operator who ends its head from outside. If the row is
-locked it waits, and fails after `lock_timeout`; then nothing was ended, and the call may be repeated.
+"""Owes the session's head a wake-up now, if it is due: for a client or an operator that ends the former head. It waits for a
+locked row and fails after `lock_timeout`; then nothing was ended, and the call may be repeated.
 
-`sends` begins anew. The net doubles with each send, which is right for a turn that waits behind others; once it is the head,
-a wake-up that got lost must not wait for the net that it had grown to meanwhile.
+`sends` restarts at 0. The resend deadline doubles with each send, which is right for a turn that waits behind others. Once it is
+the head, a lost wake-up must not wait for the long deadline that has built up.
 """
 
 WAKE_UNLOCKED_HEAD: LiteralString = f"""{_DUE_HEAD}, free AS MATERIALIZED (
@@ -49,12 +49,12 @@ WAKE_UNLOCKED_HEAD: LiteralString = f"""{_DUE_HEAD}, free AS MATERIALIZED (
 )
 SELECT EXISTS (SELECT FROM head) AND NOT EXISTS (SELECT FROM free) AS locked
 """
-"""The same for a worker that leaves a session. It repeats the statement, so it must not wait for a row. `locked`: another
-transaction has the due head's row, or has just claimed or ended it; look again.
+"""The same for a worker that leaves a session. The worker repeats the statement, so it must not wait for a row. `locked`: another
+transaction has locked the due head's row, or has just claimed or ended it; look again.
 """
 
 IS_RUNNING: LiteralString = "('' || t.status) = 'RUNNING'"
 IS_FAILED: LiteralString = "('' || t.status) = 'FAILED'"
 IS_PENDING: LiteralString = "('' || t.status) = 'PENDING'"
-"""Expressions, like DUE: no partial index matches them. The planner takes a partial index for empty while hardly a row is RUNNING
-or FAILED, and would read all of it for each id."""
+"""Expressions, like DUE: no partial index matches them. While few rows are RUNNING or FAILED, the planner assumes that a partial
+index is empty, and would read all of it for each id."""

@@ -1,9 +1,9 @@
 """Joining: a parent that waits for its children is PENDING until its `expires_at`, and is woken when they have ended.
 
-A child wakes its parent after its own settle has committed, in a statement with a snapshot of its own: of two children
-that end at the same moment, at least the later one sees that both have. Whatever ends without a settle (a cancel, a crash
-loop), and whoever dies between settle and waking, is made up for by the relay's scan of all joins. To be woken for nothing
-costs the parent a run and nothing else: its handler asks again.
+A child wakes its parent after its own settle has committed, in a statement with its own snapshot: if two children end at the
+same moment, at least the later one sees that both have ended. The relay's scan of all joins covers children that end without a
+settle (a cancel, a crash loop) and workers that die between settle and wake-up. An unnecessary wake-up costs the parent only a
+run: its handler joins again.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ IS_JOINED: LiteralString = """(
     OR EXISTS (SELECT FROM turns c WHERE c.id = ANY (t.joining)
                   AND CASE WHEN t.join_policy = 'any' THEN c.status = 'SUCCEEDED' ELSE c.status IN ('FAILED', 'CANCELED') END))
 """
-"""Whether turn `t` has nothing left to wait for. `statements.children.is_joined` says the same of values."""
+"""Whether turn `t` has nothing left to wait for. `statements.children.is_joined` does the same in Python."""
 
-# A claim at `expires_at`, or a cancel, has moved a parent on while `joining` still stood: that is only cleared. Locked rows
-# are skipped: whoever holds one is moving it on, and the next scan sees what became of it. The moment of the waking goes to
-# `execute_at`, because a turn's queue_latency is counted from there.
+# A claim at `expires_at`, or a cancel, ends a parent's wait without clearing `joining`: then only `joining` is cleared here.
+# Locked rows are skipped: the other transaction is changing the row, and the next scan sees the result. `execute_at` becomes the
+# time of the wake-up, because a turn's queue_latency is counted from there.
 _WAKE: LiteralString = """
 ), ready AS MATERIALIZED (
     SELECT t.id FROM waiting JOIN turns t ON t.id = ANY (ARRAY[waiting.id])
@@ -44,8 +44,8 @@ WITH waiting AS MATERIALIZED (
     SELECT DISTINCT id FROM unnest(%(ids)s::uuid[]) w (id)
 {_WAKE.format(is_joined=IS_JOINED)}"""
 
-# At random, so that no join is left out for ever where there are more than one scan may look at; and without a word about
-# the id, so that no index but that of the joins can serve it.
+# In random order, so that every join is read at some time even if there are more than one scan reads. No condition on the id, so
+# that only the index of the joins fits.
 WAKE_JOINED: LiteralString = f"""
 WITH waiting AS MATERIALIZED (
     SELECT j.id FROM turns j WHERE j.joining IS NOT NULL ORDER BY random() LIMIT %(limit)s
@@ -53,7 +53,7 @@ WITH waiting AS MATERIALIZED (
 
 
 async def wake_parents(database: Database, parents: Sequence[UUID]) -> list[UUID]:
-    """Makes those of these turns due whose join is over; returns them. The wake-up is the relay's to send.
+    """Makes the turns among `parents` due whose join is over, and returns their ids. The relay sends the wake-ups.
 
     Raises DatabaseUnavailableError; may be called again.
     """
@@ -61,5 +61,5 @@ async def wake_parents(database: Database, parents: Sequence[UUID]) -> list[UUID
 
 
 async def wake_joined(database: Database) -> list[UUID]:
-    """The same for whoever waits, SCAN of them at most; called again and again by the relay."""
+    """The same for at most SCAN of all turns that wait for children. The relay calls it regularly."""
     return [row["id"] for row in await database.fetch(WAKE_JOINED, {"limit": SCAN})]

@@ -1,15 +1,15 @@
-"""Rows that another transaction has locked: mostly for a moment, rarely for long."""
+"""Rows that another transaction has locked: usually for a moment, rarely for long."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import LiteralString
 
 BOUND_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
-"""Bounds the wait for locks of the same transaction or pipeline. `wait` has its unit: `100ms`."""
+"""Bounds the wait for locks in the same transaction or pipeline. `wait` includes its unit: `100ms`."""
 
 MAX_LOOKS = 6
 LOOK_AGAIN_SECONDS = 0.002
-"""The first pause; each is twice the last. A tenth of a second in all, enough for a relay or another worker's claim."""
+"""The first pause; each is twice the previous one. A tenth of a second in all: enough for a relay's or another worker's claim."""
 
 
 async def stays_locked(look: Callable[[], Awaitable[bool]]) -> bool:

@@ -1,10 +1,10 @@
-"""Lost turns: RUNNING, and their lease ran out because their worker is gone.
+"""Lost turns: they are RUNNING, and their lease expired because their worker is gone.
 
-The relay marks them (`send_at` on a RUNNING row), and only a marked turn may be taken over (`statements.claim:EXPIRED`). So one
-place judges whether a lease that ran out means a lost worker: a process whose own renewals work (`relay.renewal_evidence`). A
-worker that comes back and renews takes the mark away again (`statements.renew_lease`). Workers look for marked turns of their
-queue every second and take them over while they have free slots (`worker.recovery`). For a queue without resident workers the
-relay sends wake-ups.
+The relay marks them (`send_at` on a RUNNING row), and only a marked turn may be taken over (`statements.claim:EXPIRED`). So only
+a process whose own renewals work decides whether an expired lease means a lost worker (`relay.renewal_evidence`). A worker that
+comes back and renews its lease removes the mark (`statements.renew_lease`). Workers look for marked turns of their queue every
+second and take them over while they have free slots (`worker.recovery`). For a queue without resident workers, the relay sends
+wake-ups.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.statements.head import DUE, IS_RUNNING
 
 SEEN_SHARE = 0.67
-"""Of a lease: a worker that was seen within it lives. A lost one was seen last as its leases were renewed."""
+"""Share of a lease: a worker that was seen within this time is alive. A lost worker was last seen when it renewed its leases."""
 
 MARK_LOST: LiteralString = f"""
 WITH lost AS MATERIALIZED (
@@ -42,7 +42,7 @@ SELECT EXISTS (SELECT FROM turns WHERE status = 'RUNNING' AND lease_until < now(
 TO_RECOVER: LiteralString = """((t.status || '') = 'RUNNING' AND t.send_at IS NOT NULL
         OR (t.status || '') = 'PENDING' AND t.crashes > 0)"""
 
-# Those with the fewest crashes first: a turn that has to run alone waits for the others.
+# Fewest crashes first: a turn that must run alone waits for the others.
 FIND_LOST: LiteralString = f"""
 SELECT t.id AS turn_id, t.tenant_id, t.session_id, t.trace_id, t.crashes + ({IS_RUNNING})::int AS crashes
   FROM turns t
@@ -61,11 +61,11 @@ class LostTurn:
     session_id: str
     trace_id: str
     crashes: int
-    """How many its next run begins with: the loss is counted already."""
+    """Its crashes at the start of the next run, this loss included."""
 
 
 async def find_lost(database: Database, queue: str, limit: int, *, but_tenants: Sequence[str] = ()) -> list[LostTurn]:
-    """The turns of the queue that wait to be taken over, without those of some tenants. Raises DatabaseUnavailableError."""
+    """The turns of the queue to take over, except those of `but_tenants`. Raises DatabaseUnavailableError."""
     parameters = {"queue": queue, "limit": limit, "but_tenants": list(but_tenants)}
     rows = await database.fetch(FIND_LOST, parameters)
     return [LostTurn(**row) for row in rows]

@@ -1,7 +1,7 @@
-"""What `ctx.once` has recorded: the results of side effects, kept with their turn and written under its fence.
+"""The values that `ctx.once` records: results of side effects, stored with their turn and written under its fence.
 
-A value is written once and never changed. Whoever has been superseded writes none: the check of the claim and the insert
-are one statement. Values belong to the turn, not to the attempt: a retry finds them, and so does a redrive.
+A value is written once and never changed. A superseded worker writes none: one statement checks the claim and inserts the
+value. Values belong to the turn, not to the attempt: a retry or a redrive finds them.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ ON CONFLICT DO NOTHING
 RETURNING value
 """
 
-# A statement of its own: what a lost call of ours committed meanwhile is not in the snapshot of RECORD_VALUE.
+# A separate statement: the snapshot of RECORD_VALUE lacks what a lost call of ours committed meanwhile.
 REREAD_VALUE: LiteralString = f"""
 SELECT v.value FROM turns t JOIN turn_values v ON v.turn_id = t.id AND v.key = %(key)s
  WHERE t.id = %(turn)s AND t.fence = %(fence)s AND {IS_RUNNING}
@@ -30,7 +30,7 @@ SELECT v.value FROM turns t JOIN turn_values v ON v.turn_id = t.id AND v.key = %
 
 @dataclass(frozen=True, slots=True)
 class RecordedValue:
-    """What stands in the table, as it will be read ever after: JSON has fewer types than Python."""
+    """A value as the table has it and as every later read returns it: JSON has fewer types than Python."""
 
     value: Any
 
@@ -41,9 +41,9 @@ async def read_values(database: Database, turn_id: UUID) -> dict[str, Any]:
 
 
 async def record_value(database: Database, turn_id: UUID, fence: int, key: str, value: str) -> RecordedValue | None:
-    """Records `value`, a JSON text, unless there is one by then; returns what stands there. None: the claim is superseded.
+    """Records `value`, a JSON text, unless the key has a value; returns the value in the table. None: the claim is superseded.
 
-    Raises DatabaseUnavailableError; may then be called again, and finds what the lost call had written.
+    Raises DatabaseUnavailableError; the call may then be repeated, and finds what the lost call wrote.
     """
     parameters = {"turn": turn_id, "fence": fence, "key": key, "value": value}
     rows = await database.fetch(RECORD_VALUE, parameters) or await database.fetch(REREAD_VALUE, parameters)

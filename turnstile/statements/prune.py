@@ -1,9 +1,9 @@
-"""Forgetting: rows that are over are deleted, the oldest first and some at a time, by whichever relay comes first. SQL."""
+"""Pruning: the relays delete rows that are no longer needed, oldest first, a limited number at a time. SQL."""
 
 from typing import LiteralString
 
 AT_ONCE = 1000
-"""Rows of one statement. As many as that have gone: there may be more."""
+"""Rows that one statement deletes at most. If it deleted as many, there may be more."""
 
 FORGET: LiteralString = f"""
 WITH gone AS (

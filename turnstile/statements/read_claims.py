@@ -1,4 +1,4 @@
-"""Read what was claimed: by a statement of its own, in the same send and commit as the claim or the settle that made it."""
+"""Reads the claimed turns: a separate statement in the same pipeline and commit as the claim or settle."""
 
 from typing import LiteralString
 
@@ -7,7 +7,7 @@ from psycopg.rows import DictRow
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import LAST_ANSWERED, NOTHING_SAID, HistoryVersion, Message
 
-# Read by a statement of its own, after the claim: input that was merged in meanwhile would be missed by a join.
+# A separate statement after the claim: a join in the claim would miss input that was merged meanwhile.
 READ_CLAIMS: LiteralString = f"""
 SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t.failures, t.crashes, t.max_attempts,
        t.generation, t.fence, t.timeout_seconds, t.metadata, t.trace_id, t.span_id, t.created_at,

@@ -1,14 +1,14 @@
 """Redrive: a FAILED turn goes back to work (G28).
 
 A compare-and-set on the row: FAILED of generation g becomes PENDING of generation g + 1, once, however many redrives run
-at the same time. It gets fresh budgets, a new trace (G24) and a place at the end of its session: what the conversation has
-said since then stays said. `ctx.idempotency_key` stays the old one. The trace of the run before is kept (`KEEP_TRACE`).
+at the same time. The turn gets new budgets, a new trace (G24) and a place at the end of its session: the conversation's later
+turns stay as they are. `ctx.idempotency_key` does not change. The trace of the earlier run is kept (`KEEP_TRACE`).
 
-A turn that halts its session is left alone: it has a place to keep, and ways of its own (`statements.halt`). So is a child that
-its redriven parent has started anew, and a turn whose compensation has not ended.
+Three kinds of turns are not redriven: one that halts its session, because it keeps its place (`statements.halt` retries or skips
+it); a child that its redriven parent started again; and a turn whose compensation has not ended.
 
-A compensation that FAILED may be redriven itself, while its turn is FAILED. Of both in one batch it goes first, alone: it undoes
-what the turn would do. Two redrives can't see each other's uncommitted rows, so each locks the other's row as well.
+A FAILED compensation may itself be redriven while its turn is FAILED. If a batch has both, only the compensation is redriven: it
+undoes what the turn would do. Two redrives can't see each other's uncommitted rows, so each locks the other's row as well.
 """
 
 from collections.abc import Sequence
@@ -26,23 +26,23 @@ from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.message import WakeUp
 
 REPLACED: LiteralString = "REPLACED"
-"""In place of FAILED, of a child that has a successor: nobody will put it back to work. No status of the table."""
+"""Reported instead of FAILED for a child that has a successor: it is never redriven. Not a status of the table."""
 
 KEPT_TRACE: LiteralString = """
 old.created_at AS turn_created_at, old.generation AS earlier_generation, old.trace_id AS earlier_trace_id,
           old.span_id AS earlier_span_id, old.parent_span_id AS earlier_parent_span_id
 """
-"""For the RETURNING of the statement that gives turns another trace: what KEEP_TRACE writes down."""
+"""For the RETURNING of a statement that gives turns another trace: the columns that KEEP_TRACE records."""
 
-# What logs, models and callers know of the run before is its trace. `turn_created_at`, because an id that a client has chosen is
+# Logs, models and clients know the earlier run by its trace. `turn_created_at` is needed because an id that a client chose is
 # free again once its turn is in the archive.
 KEEP_TRACE: LiteralString = """
     INSERT INTO turn_traces (tenant_id, turn_id, turn_created_at, generation, trace_id, span_id, parent_span_id)
     SELECT tenant_id, id, turn_created_at, earlier_generation, earlier_trace_id, earlier_span_id, earlier_parent_span_id
       FROM revived
 """
-"""Keeps the trace and the span of each run that a redrive or a retry has ended, so that they still find the turn. `revived`: the
-rows of an UPDATE with KEPT_TRACE."""
+"""Keeps the trace and the span of the earlier run, so that they still find the turn. `revived`: the rows of an UPDATE with
+KEPT_TRACE."""
 
 REVIVE: LiteralString = f"""
 WITH wanted AS MATERIALIZED (
@@ -139,11 +139,12 @@ async def revive(
     net_seconds: float,
     wait_seconds: float | None = None,
 ) -> list[Revived]:
-    """Puts (turn id, generation) pairs back to work; returns those that were FAILED in that generation.
+    """Makes the (turn id, generation) pairs that are FAILED in that generation PENDING, and returns them.
 
-    The wake-up is the caller's to send; if it never does, the relay sends it after `net_seconds`.
+    The caller sends the wake-ups; the relay sends those that are missing after `net_seconds`.
 
-    Raises RowLockedError where somebody has one of the rows for longer than `wait_seconds`; None: than connections wait.
+    Raises RowLockedError if another transaction has one of the rows locked for `wait_seconds` (None: the connection's lock
+    time-out).
     """
     parameters = {
         "ids": [turn_id for turn_id, _ in failed],
@@ -165,8 +166,8 @@ def _revived(row: Any) -> Revived:
 async def is_of_another(database: Database, wake_up: WakeUp, queue: str) -> bool:
     """Whether the turn that a message names is of another tenant, session or queue than the message.
 
-    To be asked before a message revives a turn: a client that may send to one queue can name any turn in the table. None of
-    the three ever changes, so the answer holds. False where there is no such turn.
+    To be checked before a message revives a turn: a client that may send to one queue can name any turn in the table. A turn's
+    tenant, session and queue never change, so the result stays valid. False if there is no such turn.
     """
     rows = await database.fetch(READ_OWNER, {"id": wake_up.turn_id})
     own = (wake_up.tenant_id, wake_up.session_id, queue)
@@ -174,12 +175,12 @@ async def is_of_another(database: Database, wake_up: WakeUp, queue: str) -> bool
 
 
 async def read_generations(database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, tuple[int, str]]:
-    """Generation and status (or REPLACED) of turns, for telling which dead letters their rows have outlived."""
+    """Generation and status (or REPLACED) of turns: they show which dead letters are outdated."""
     rows = await database.fetch(READ_GENERATIONS, {"ids": list(turn_ids)})
     return {row["id"]: (row["generation"], row["status"]) for row in rows}
 
 
 async def find_compensated(database: Database, turn_ids: Sequence[UUID]) -> set[UUID]:
-    """Which of these FAILED turns a redrive of them all leaves alone: those with a compensation that has not ended, or is among
-    them; and compensations whose turn is FAILED no more."""
+    """Which of these FAILED turns a redrive of all of them would leave out: turns with a compensation that has not ended or is
+    among them, and compensations whose turn is no longer FAILED."""
     return {row["id"] for row in await database.fetch(FIND_COMPENSATED, {"ids": list(turn_ids)})}

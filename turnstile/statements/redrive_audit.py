@@ -1,8 +1,8 @@
-"""The record of redrives: who put what back to work, when, by which filter.
+"""The record of redrives: who redrove which turns, when, by which filter.
 
-`finished_at` stays empty for a redrive that was cut short. One that is killed between a batch and its note here lacks
-the turns of that batch: the rows themselves (generation, trace) are what counts, this is for people. A redrive of many
-turns has several rows; the filter of the further ones is the id of the first: `{"continues": 17}`.
+`finished_at` stays NULL for an interrupted redrive. If a redrive is killed between a batch and its note, the record lacks the
+turns of that batch. The record is for operators; the turns' rows (generation, trace) are authoritative. A redrive of many
+turns has several rows; the filter of the later rows has the id of the first: `{"continues": 17}`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,16 +29,16 @@ RECORD: LiteralString = """
 INSERT INTO redrives (queue, requested_by, filter, turn_ids, finished_at)
 VALUES (%(queue)s, %(requested_by)s, %(filter)s, %(ids)s, clock_timestamp())
 """
-"""What is over as it is written: for a transaction that records its own work."""
+"""A finished record: for a transaction that records its own work."""
 
 FINISH: LiteralString = "UPDATE redrives SET finished_at = now() WHERE id = ANY (%(ids)s::bigint[])"
 
 ROW_HOLDS = 1000
-"""Turns in one row. To add to an array is to write it anew: in a single one, 20,000 turns were 71 MB of WAL."""
+"""Turns in one row at most. Each append rewrites the array: with a single row, 20,000 turns took 71 MB of WAL."""
 
 
 class RedriveRecord:
-    """What one redrive, which `begin` has put on record, writes down as it goes."""
+    """The record of one redrive under way; `begin` makes it."""
 
     def __init__(self, database: Database, redrive_id: int) -> None:
         self.id = redrive_id
@@ -47,7 +47,7 @@ class RedriveRecord:
         self._held = 0
 
     async def note(self, turn_ids: Sequence[UUID]) -> None:
-        """Adds the turns that it has put back to work, at most `ROW_HOLDS` at a time."""
+        """Adds redriven turns, at most `ROW_HOLDS` per call."""
         full = self._held + len(turn_ids) > ROW_HOLDS
         parameters = {"id": self.id if full else self._rows[-1], "ids": list(turn_ids)}
         written = await self._database.fetch(CONTINUE if full else NOTE, parameters)
@@ -55,14 +55,14 @@ class RedriveRecord:
         self._held = len(turn_ids) + (0 if full else self._held)
 
     async def finish(self) -> None:
-        """Records that it came to its end."""
+        """Records the end of the redrive."""
         await self._database.fetch(FINISH, {"ids": self._rows})
 
 
 async def begin(
     database: Database, *, requested_by: str, queue: str | None, wanted: Mapping[str, Any]
 ) -> RedriveRecord:
-    """Records that a redrive has started."""
+    """Records the start of a redrive."""
     parameters = {"queue": queue, "requested_by": requested_by, "filter": Jsonb(dict(wanted))}
     rows = await database.fetch(BEGIN, parameters)
     return RedriveRecord(database, int(rows[0]["id"]))

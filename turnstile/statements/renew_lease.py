@@ -1,4 +1,4 @@
-"""Renew: the heartbeat's statement, which keeps leases alive and brings cancel requests home."""
+"""Renew: the heartbeat's statement. It renews leases and reads cancel requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from uuid import UUID
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.head import IS_RUNNING
 
-# A row is lost only if its fence or status differs, never because it was skipped while somebody had it locked. A lease that ran
-# out may have been marked as lost (`statements.lost_turns`): the worker lives, so the mark goes.
+# A claim is lost only if the row's fence or status differs, never because the row was locked and skipped. An expired lease may
+# have been marked as lost (`statements.lost_turns`): the worker is alive, so the mark is removed.
 RENEW: LiteralString = f"""
 WITH b AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[]) b (id, fence)
@@ -28,20 +28,20 @@ SELECT b.id, b.fence, coalesce(t.fence = b.fence AND t.status = 'RUNNING', false
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """What became of one lease."""
+    """The result for one lease."""
 
     id: UUID
     fence: int
     ours: bool
-    """False: the turn is somebody else's, or ended. The only thing that may stop a handler for good."""
+    """False: another claim has the turn, or it ended. Nothing else may stop a handler for good."""
     renewed: bool
-    """False although ours: the row was locked for a moment. The next beat is in time."""
+    """False although `ours`: another transaction has locked the row. The next heartbeat is in time."""
     cancel_requested: bool
     cancel_reason: str | None
 
 
 async def renew(database: Database, held: Sequence[tuple[UUID, int]], lease_seconds: float) -> list[Renewal]:
-    """Renews the leases of `held` (turn id, fence) in one statement. Also one that ran out, if nobody took the turn.
+    """Renews the leases of `held` (turn id, fence), also an expired one if no other claim has the turn.
 
     Raises DatabaseUnavailableError.
     """

@@ -1,8 +1,8 @@
-"""What a relay asks of Postgres: one statement a verb, in the order of a round. `relay.loop` is the loop.
+"""The relay's statements, in the order of a round. `relay.loop` is the loop.
 
-Each goes by a queue and the order of `send_at`, or by ids. What is known by its id is looked up one by one (LATERAL with a LIMIT,
-which no planner turns round), under conditions that no partial index matches (`statements.head`): the statistics of a table that
-was at rest a moment ago must not make a plan that reads all that is due.
+Each selects by queue in the order of `send_at`, or by ids. Rows with a known id are looked up one by one (LATERAL with a LIMIT,
+whose order the planner keeps), under conditions that no partial index matches (`statements.head`). Otherwise the statistics of a
+table that was idle a moment ago could lead to a plan that reads all due rows.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from turnstile.turn.status import TurnStatus
 
 MAX_NET_SECONDS = 3600
 
-# The two ways in which the verbs that look for rows are asked: for what is due, up to a limit; and, where one of these rows is
-# refused, for some of them by name (`relay.steps`).
+# The statements that look for rows are called in two ways: for due rows, up to a limit; and, if Postgres refuses one of these
+# rows, for some of them by id (`relay.steps`).
 _LEFT_OUT: LiteralString = "NOT {of}.id = ANY (%(left_out)s::uuid[])"
 _ONLY: LiteralString = "(%(only)s::uuid[] IS NULL OR {of}.id = ANY (%(only)s::uuid[]))"
 
@@ -28,10 +28,10 @@ _UNPLACED: LiteralString = f"""
          WHERE t.send_at <= now() AND t.seq IS NULL AND t.status = 'PENDING' AND t.queue = q.name AND {_LEFT_OUT.format(of="t")}
 """
 
-# A scheduled turn gets its place in the session when it falls due, so that it holds up nobody before (G14).
-# Lock order: sessions, then turns. SKIP LOCKED in both, and below the limit: a session that somebody sits on, if only in a psql,
-# would keep each round of each relay waiting here until its time-out, and with it all that is due to anybody; and many that are
-# due in it would be all that a round sees. Its turns are placed by a later one. `last_seq` is that of the locked row.
+# A scheduled turn gets its place in the session when it is due, so that it delays no other turn before (G14).
+# Lock order: sessions, then turns. Both with SKIP LOCKED: waiting for a locked session (an open psql is enough) would block each
+# round of each relay until its time-out. SKIP LOCKED applies before the LIMIT: otherwise the many due turns of a locked session
+# could fill it. A later round places the skipped turns. `last_seq` is that of the locked row.
 PLACE_SCHEDULED: LiteralString = f"""
 WITH due AS MATERIALIZED (
     SELECT d.id, d.last_seq FROM unnest(%(queues)s::text[]) q (name) CROSS JOIN LATERAL (
@@ -60,9 +60,9 @@ SELECT d.id FROM unnest(%(queues)s::text[]) q (name) CROSS JOIN LATERAL (
         SELECT t.id FROM turns t {_UNPLACED} ORDER BY t.send_at LIMIT %(limit)s) d
 """
 
-# Of each line that is asked for (`relay.queues.Line`) up to its own limit: one's backlog stands in nobody else's way.
-# The scan starts at a floor and is full once a minute: under a long transaction elsewhere, dead index entries pile up at the old
-# end and each scan would read them.
+# Each line (`relay.queues.Line`) has a limit of its own, so that its backlog does not delay the others.
+# The scan goes back only as far as `reach`, and all the way once a minute: under a long transaction elsewhere, dead index entries
+# pile up at the old end, and each scan would read them.
 _QUEUES: LiteralString = """
     unnest(%(queues)s::text[], %(deads)s::bool[], %(limits)s::int[], %(reaches)s::float8[]) q (name, dead, most, reach)
 """
@@ -71,7 +71,7 @@ _DUE: LiteralString = f"""
            AND (d.status = 'FAILED') = q.dead AND NOT (d.status = 'PENDING' AND d.seq IS NULL) AND {_LEFT_OUT.format(of="d")}
 """
 
-# A RUNNING row whose worker came back and renewed is owed nothing any more.
+# A RUNNING row whose worker came back and renewed its lease is owed no message any more.
 TAKE_DUE: LiteralString = f"""
 WITH due AS MATERIALIZED (
     SELECT d.id, d.send_at FROM {_QUEUES} CROSS JOIN LATERAL (
@@ -92,7 +92,7 @@ FIND_DUE: LiteralString = f"""
 SELECT d.id FROM {_QUEUES} CROSS JOIN LATERAL (SELECT d.id FROM turns d {_DUE} ORDER BY d.send_at LIMIT q.most) d
 """
 
-# SKIP LOCKED: a cancel may hold one of these rows and want another. The row that is skipped is sent once more.
+# SKIP LOCKED: a cancel may have locked one of these rows and wait for another. The message of a skipped row is sent once more.
 PUT_NET: LiteralString = f"""
 WITH sent AS MATERIALIZED (
     SELECT t.id FROM unnest(%(ids)s::uuid[], %(stamps)s::timestamptz[]) x (id, stamp) CROSS JOIN LATERAL (
@@ -115,7 +115,7 @@ WITH sent AS MATERIALIZED (
 UPDATE turns t SET send_at = NULL, dead_lettered_at = clock_timestamp() FROM sent WHERE t.id = ANY (ARRAY[sent.id])
 """
 
-# To when it was due, and not to now: what no relay can send grows old, and the doctor sees it.
+# Back to when it was due, not to now: the age of a message that no relay can send must grow, so that the doctor reports it.
 GIVE_BACK: LiteralString = """
 WITH unsent AS MATERIALIZED (
     SELECT t.id, x.due_at
@@ -129,7 +129,7 @@ UPDATE turns t SET send_at = unsent.due_at FROM unsent WHERE t.id = ANY (ARRAY[u
 
 @dataclass(frozen=True, slots=True)
 class DueRow:
-    """A row that is owed a message, stamped so that no other relay sends it in this moment."""
+    """A row that is owed a message. Its new `send_at` (the stamp) keeps other relays from sending it meanwhile."""
 
     id: UUID
     tenant_id: str
@@ -144,13 +144,13 @@ class DueRow:
     trace_id: str
     span_id: str
     send_at: datetime | None
-    """The stamp; None where nothing is owed any more."""
+    """The stamp; None if no message is owed any more."""
     due_at: datetime | None = None
-    """What stood there before it."""
+    """`send_at` before the stamp."""
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> "DueRow":
-        """What TAKE_DUE says of one."""
+        """From a row of TAKE_DUE."""
         return cls(**{**row, "status": TurnStatus(row["status"])})
 
     @property

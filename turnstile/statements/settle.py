@@ -1,4 +1,4 @@
-"""Settle: the one statement that ends a claim, and claims the session's next turn in the same round trip.
+"""Settle: the only statement that ends a claim. It claims the session's next turn in the same round trip.
 
 At most one settlement per claim, and only by the newest claim: the row changes only where fence and RUNNING still
 match. (Rows guarded by status alone let a stalled worker settle its successor's run.) Status, reply, attempt record and
@@ -147,34 +147,34 @@ class SettleRequest:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """It is committed. `status` is CANCELED in place of the requested one if a cancel came first."""
+    """The settle is committed. `status` is CANCELED instead of the requested one if a cancel came first."""
 
     status: TurnStatus
     next: Claim
     reply: StoredMessage | None = field(default=None, compare=False)
-    """What the history has of it now. None where nothing was answered, and where the answer was lost: two accounts of one
-    settle may differ in it."""
+    """The reply as it is in the history. None without a reply, and if the response to the settle was lost: two results of the
+    same settle may differ in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """A newer claim has the turn, and nothing was changed."""
+    """A newer claim has the turn. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowLocked:
     """Another transaction has locked the turn's row, or the row of the session to be halted. Nothing was changed; retry.
 
-    Mostly a heartbeat or a cancel has it for a moment. It may be an earlier call of the same settle, whose response was lost.
+    Mostly a heartbeat or a cancel locks it for a moment. It may be an earlier call of the same settle, whose response was lost.
     """
 
 
 async def settle(
     database: Database, terms: ClaimTerms, requests: Sequence[SettleRequest], encode: Callable[[Any], str]
 ) -> list[Settled | Superseded | RowLocked]:
-    """Ends many claims; answers in the order of `requests`. `encode` makes the JSON text of a reply that has none.
+    """Ends many claims; returns the results in the order of `requests`. `encode` makes the JSON text of a reply without one.
 
-    Raises DatabaseUnavailableError; may then be called again with the same requests, which may have been committed.
+    Raises DatabaseUnavailableError; the settles may have been committed. The call may be repeated with the same requests.
     """
     # One commit: a turn is never FAILED without its compensation.
     parameters = _settle_parameters(terms, requests, encode)
@@ -186,7 +186,7 @@ async def settle(
         ]
     )
     following = {row["claim_id"]: claimed_turn(row) for row in rows}
-    # By fence as well: a batch may hold a stale and the present claim of one turn.
+    # By id and fence: a batch may contain a stale claim and the present claim of one turn.
     committed = {(row["id"], row["fence"]): row for row in settled}
     missing = [request for request in requests if (request.turn.id, request.turn.fence) not in committed]
     reread, earlier = await _reread(database, missing) if missing else ({}, {})
@@ -199,7 +199,7 @@ async def settle(
             idle = NoClaim.LOOK_AGAIN if row["look_again"] else NoClaim.IDLE
             results.append(Settled(TurnStatus(row["status"]), next_turn or idle, _reply(row, text)))
         elif isinstance(found := reread[claim], TurnStatus):
-            # What the lost answer said of the session is lost too.
+            # The lost response also had `look_again`: assume true.
             idle = NoClaim.LOOK_AGAIN if request.more else NoClaim.IDLE
             results.append(Settled(found, next_turn or idle))
         else:
@@ -223,9 +223,9 @@ def _reply(row: DictRow, text: str) -> StoredMessage | None:
 async def _reread(
     database: Database, requests: Sequence[SettleRequest]
 ) -> tuple[dict[tuple[UUID, int], TurnStatus | Superseded | RowLocked], dict[UUID, ClaimedTurn]]:
-    """For settles that changed no row: what became of each, with the status it had set earlier, and what they had claimed next.
+    """For settles that changed no row: the result of each (a status: an earlier call set it), and the turns claimed next.
 
-    That is read once more, and after the rest: an earlier call that was still under way may have committed in between.
+    The claims are read again, after the results: an earlier call that was still under way may have committed in between.
     """
     parameters = {
         "ids": [request.turn.id for request in requests],
@@ -238,7 +238,7 @@ async def _reread(
 
 
 def _became(row: DictRow) -> TurnStatus | Superseded | RowLocked:
-    # None as well where a takeover has put it down as lost.
+    # Also None if a takeover recorded the attempt as lost.
     status = AttemptOutcome(row["outcome"]).status if row["outcome"] else None
     return status or (RowLocked() if row["ours"] else Superseded())
 
@@ -262,7 +262,7 @@ def _settle_parameters(
         "mores": [request.more for request in requests],
         "claims": [request.next_claim_id for request in requests],
         "partials": [None if settlement.partial is None else encode(settlement.partial) for settlement in settlements],
-        # As texts: an array of arrays would have to be rectangular, and unnest would flatten it.
+        # As text: an array of arrays must be rectangular, and unnest would flatten it.
         "joinings": [_array_of(settlement.joining) for settlement in settlements],
         "join_policies": [settlement.join_policy for settlement in settlements],
         "queue": terms.queue,

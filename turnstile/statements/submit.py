@@ -1,13 +1,13 @@
 """Submit: a turn is recorded PENDING, with its place in the session and its input. One statement for many requests.
 
-Commit first, then send (G1, G13): the row is born with `send_at` a net's length ahead, whoever submits sends the message right
-after the commit, and if it does not go out, the relay sends it. In the ordinary case nothing more is written. A scheduled turn is
-the relay's alone: its `send_at` is its time, and only then does it get its place.
+Commit first, then send (G1, G13): the row is inserted with `send_at` at the resend deadline. The caller sends the wake-up right
+after the commit; if that fails, the relay sends it at the deadline. Normally nothing more is written. A scheduled turn is left to
+the relay: its `send_at` is the time it is due, and only then does it get its place.
 
-Idempotency (at most one turn per Idempotency-Key or client-chosen turn id and tenant) is decided by the primary key of
-`submissions`: of any number of equal requests at once, one inserts the row and the others find it. There is no
-"in progress" state that a crash could leave behind. A client that has chosen the id may also cancel the turn before its
-submit arrives; the row in `chosen_ids` makes the two meet, and the turn is then born CANCELED, without a place in line.
+The primary key of `submissions` decides idempotency (at most one turn per tenant and Idempotency-Key or client-chosen turn id):
+one of several equal requests inserts the row, and the others find it. There is no "in progress" state that a crash could
+leave behind. A client that chose the id may cancel the turn before its submit arrives. The submit then finds the cancel in
+`chosen_ids`, and inserts the turn as CANCELED, without a place in the session.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,13 +38,13 @@ QUEUE_LATENCY: LiteralString = """
     (SELECT least(coalesce(max(w.queue_latency_seconds), 0), 900) FROM workers w
       WHERE w.queue = {queue} AND w.seen_at > now() - make_interval(secs => %(seen)s))
 """
-"""How long turns of a queue wait at present, as its workers see it, those that were seen in the last `%(seen)s` seconds. A net
-shorter than that would send in vain; one of hours would not be a net."""
+"""The queue latency in seconds, 900 at most: the highest of the queue's workers that were seen in the last `%(seen)s` seconds. A
+shorter resend deadline would send messages in vain; one of hours would be useless."""
 
 ANSWER: LiteralString = """jsonb_build_object('id', {of}.id, 'session_id', {of}.session_id, 'queue', {of}.queue,
         'execute_at', {of}.{execute_at}, 'expires_at', {of}.expires_at, 'created_at', {of}.created_at,
         'trace_id', {of}.trace_id, 'span_id', {of}.span_id, 'parent_span_id', {of}.parent_span_id)"""
-"""What a submit is answered with; kept in `submissions`, because the row moves on and a repeat gets the same answer."""
+"""The result of a submit. Kept in `submissions`: a repeat gets the same result, although the turn's row changes."""
 
 SUBMIT: LiteralString = f"""
 WITH r AS MATERIALIZED (
@@ -117,7 +117,7 @@ SELECT n.ord, {ANSWER.format(of="n", execute_at="later")} AS answer, n.canceled_
   FROM numbered n JOIN born USING (id)
 """
 
-# A statement of its own: the row that an equal request committed meanwhile is not in the snapshot of SUBMIT.
+# A separate statement: the snapshot of SUBMIT lacks the row that an equal request committed meanwhile.
 READ_SUBMISSIONS: LiteralString = f"""
 SELECT r.ord, s.fingerprint, coalesce(s.answer, {ANSWER.format(of="t", execute_at="execute_at")}) AS answer
   FROM unnest(%(ords)s::int[], %(tenants)s::text[], %(keys)s::text[], %(ids)s::uuid[]) r (ord, tenant_id, key, id)
@@ -131,7 +131,7 @@ FORGET_SUBMISSIONS: LiteralString = FORGET.format(table="submissions", over=OLDE
 
 @dataclass(frozen=True, slots=True)
 class ParentClaim:
-    """Under which claim a turn starts a child, and by which call."""
+    """The claim under which a turn starts a child, and the key of the call."""
 
     turn_id: UUID
     fence: int
@@ -140,7 +140,7 @@ class ParentClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A request to answer `content`, validated at the edge. A repeat is recognised by `key`, if there is one.
+    """A request to answer `content`, already validated. A repeat is recognised by `key`, if there is one.
 
     Raises ValueError for a tenant or session that no message may name: such a turn could be recorded, but never woken.
     """
@@ -154,14 +154,14 @@ class Submission:
     trace: TraceContext
     key: str | None = None
     chosen: bool = False
-    """Whether the client has chosen `turn_id`: then it may have cancelled it before this submit came."""
+    """Whether the client chose `turn_id`. It may then have cancelled the turn before this submit."""
     execute_at: datetime | None = None
     expires_in_seconds: float = 900.0
     max_attempts: int | None = None
     timeout_seconds: float | None = None
     metadata: Mapping[str, Any] | None = None
     webhook_url: str | None = None
-    """Where to tell how the turn ended, checked at the edge."""
+    """Where to report the turn's end. Already validated."""
     parent: ParentClaim | None = None
     on_busy: OnBusy = OnBusy.ENQUEUE
     """What `submit_on_busy` is to do if the session is busy. SUBMIT always enqueues."""
@@ -173,7 +173,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """The turn stands in the table. `replayed`: an earlier, equal request made it."""
+    """The turn is in the table. `replayed`: an earlier, equal request made it."""
 
     turn_id: UUID
     session_id: str
@@ -185,7 +185,7 @@ class Accepted:
     trace: TraceContext
     replayed: bool
     wake: bool
-    """Whether a wake-up should be sent now: not for a scheduled turn, nor for one that an earlier request sent."""
+    """Whether to send a wake-up now: not for a scheduled turn, nor for a turn whose wake-up an earlier request sent."""
     merged: bool = False
     """The input was added to this turn, which an earlier request had made."""
 
@@ -195,22 +195,22 @@ class Accepted:
 
 
 def idempotency_key(key: str) -> str:
-    """How an Idempotency-Key stands in `submissions`, apart from client-chosen turn ids."""
+    """The form of an Idempotency-Key in `submissions`, distinct from client-chosen turn ids."""
     return f"key:{key}"
 
 
 def turn_id_key(turn_id: UUID) -> str:
-    """How a client-chosen turn id stands in `submissions` when it is all that a repeat can be known by."""
+    """The form of a turn id in `submissions`, for a request whose repeat only the id identifies."""
     return f"turn:{turn_id}"
 
 
 async def submit(
     database: Database, submissions: Sequence[Submission], *, net_seconds: float, seen_seconds: float = SEEN_SECONDS
 ) -> list[Accepted | SubmissionRefusedError]:
-    """Records many turns; answers in the order of `submissions`. A refusal is returned, so that it fails alone.
+    """Records many turns; returns the results in the order of `submissions`. A refusal is returned, so that it fails alone.
 
-    Raises DatabaseUnavailableError, after which it may be called again with the same submissions: what the lost call
-    had committed is found by its turn id and answered as created.
+    Raises DatabaseUnavailableError. The call may then be repeated with the same submissions: it finds the turns that the lost
+    call committed by their ids, and returns them as created.
     """
     rows = await database.fetch(SUBMIT, submit_parameters(submissions, net_seconds, seen_seconds))
     created = {row["ord"]: row for row in rows}
@@ -225,7 +225,7 @@ async def submit(
 
 
 async def forget_submissions(database: Database, older_than_seconds: float) -> bool:
-    """Drops the oldest of the idempotency records that are older than that. True if there may be more of them."""
+    """Deletes the oldest of the idempotency records older than `older_than_seconds`. True if there may be more of them."""
     [row] = await database.fetch(FORGET_SUBMISSIONS, {"older_than": older_than_seconds})
     return bool(row["gone"] == AT_ONCE)
 
@@ -246,16 +246,16 @@ def _replay(submission: Submission, row: DictRow | None) -> Accepted | Submissio
             return ParentSupersededError(submission.parent.turn_id)
         return TurnIdTakenError(submission.turn_id)
     if submission.key is None:
-        # Nobody else can know an id that we made: this is our own commit, whose answer got lost.
+        # No client knows an id that we made: this is our own commit, whose response was lost.
         return accepted(row["answer"], replayed=False, wake=True)
     if row["fingerprint"] != submission.fingerprint:
         return IdempotencyMismatchError(submission.key.partition(":")[2])
-    # The same id: perhaps our own commit, whose wake-up was never sent. One too many does no harm.
+    # The same id: perhaps our own commit, whose wake-up was never sent. An extra wake-up does no harm.
     return accepted(row["answer"], replayed=True, wake=row["answer"]["id"] == str(submission.turn_id))
 
 
 def accepted(answer: Mapping[str, Any], *, replayed: bool, wake: bool) -> Accepted:
-    """What ANSWER says."""
+    """From an ANSWER."""
     execute_at = answer["execute_at"] and datetime.fromisoformat(answer["execute_at"])
     return Accepted(
         turn_id=UUID(answer["id"]),

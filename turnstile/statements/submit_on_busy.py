@@ -1,12 +1,12 @@
-"""Submit with a policy for a busy session (`turn.on_busy`): one transaction, which looks, decides, acts and remembers.
+"""Submit with a policy for a busy session (`turn.on_busy`), in one transaction: it reads the session, decides, acts and records.
 
-The plain submit is one statement for many requests and looks at nothing; this is for the few that must look first. The order
-of its locks is that of SUBMIT: the idempotency record, the session, its turns. So of two equal requests the second waits
-for the first and gets its answer, and with the session's row locked no turn can come into the line, only leave it: what
-`decide` is told stays true until the commit.
+The plain submit is one statement for many requests and reads no session state. This one is for the few requests that need it.
+Its lock order is that of SUBMIT: the idempotency record, the session, its turns. The second of two equal requests therefore waits
+for the first and gets its result. While the session's row is locked, no turn can join the session's line; turns can only leave
+it. So the state passed to `decide` stays valid until the commit.
 
-Every request is remembered in `submissions`, also one without a key, under the id that it would have given its turn. A call
-whose answer got lost finds its own first result there; a merge that ran twice would have said everything twice.
+Every request is recorded in `submissions`. One without a key is recorded under its turn id. A call whose response was lost
+finds its first result there; without that, a repeated merge would add the input twice.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ INSERT INTO submissions (tenant_id, key, fingerprint, turn_id, answer)
 VALUES (%(tenant)s, %(key)s, %(fingerprint)s, %(id)s, 'null') ON CONFLICT DO NOTHING RETURNING turn_id
 """
 
-# Made here if need be, so that there is a row to lock: the first two messages of a session may come at once.
+# Creates the row if necessary, so that there is a row to lock: the first two messages of a session may come at once.
 LOCK_SESSION: LiteralString = """
 INSERT INTO sessions AS s (tenant_id, session_id) VALUES (%(tenant)s, %(session)s)
 ON CONFLICT (tenant_id, session_id) DO UPDATE SET updated_at = clock_timestamp()
@@ -53,8 +53,8 @@ WITH session AS (SELECT %(tenant)s::text AS tenant_id, %(session)s::text AS sess
 SELECT h.id FROM session CROSS JOIN LATERAL ({OPEN_HEAD.format(of="session")}) h
 """
 
-# The lock waits for a claim that is under way and then sees the turn RUNNING; a claim that comes later skips the row and
-# looks again, and reads the inputs by a statement of its own.
+# The lock waits for a claim that is under way, and then sees the turn RUNNING. A later claim skips the locked row and looks
+# again; it reads the inputs with a separate statement.
 LOCK_LAST: LiteralString = """
 SELECT t.id, t.queue, t.status = 'PENDING' AND t.fence = 0 AND t.kind = 'turn' AS untouched,
        said.inputs, said.input_bytes
@@ -83,14 +83,14 @@ UPDATE submissions SET turn_id = %(id)s, answer = %(answer)s WHERE tenant_id = %
 
 @dataclass(frozen=True, slots=True)
 class Texted:
-    """The answer to a submit with a policy, and what it did to the turns that were open."""
+    """The result of a submit with a policy, and the turns that it cancelled."""
 
     answer: Accepted | SessionBusyError
-    """A refusal is a value here: it is committed, so that a repeat is refused for the same turn."""
+    """A refusal is a value here: it is committed, so that a repeat is refused because of the same turn."""
     asked: tuple[UUID, ...] = ()
-    """RUNNING, and asked to stop."""
+    """RUNNING turns that were asked to stop."""
     canceled: tuple[UUID, ...] = ()
-    """CANCELED at once."""
+    """Turns that were CANCELED at once."""
 
 
 async def submit_on_busy(
@@ -101,10 +101,10 @@ async def submit_on_busy(
     net_seconds: float,
     seen_seconds: float = SEEN_SECONDS,
 ) -> Texted:
-    """Submits one turn as `on_busy` says.
+    """Submits one turn under the policy `on_busy`.
 
-    Raises IdempotencyMismatchError or TurnIdTakenError (nothing was done), or DatabaseUnavailableError, after which it
-    may be called again with the same submission.
+    Raises IdempotencyMismatchError or TurnIdTakenError (nothing was done), or DatabaseUnavailableError. After the latter the
+    call may be repeated with the same submission.
     """
     key = submission.key or turn_id_key(submission.turn_id)
     whose = {"tenant": submission.tenant_id, "session": submission.session_id, "key": key}
@@ -143,7 +143,7 @@ async def _replay(connection: Connection, submission: Submission, key: str) -> A
     row = await _first(connection, READ_SUBMISSIONS, wanted)
     if row is None or row["fingerprint"] != submission.fingerprint:
         raise IdempotencyMismatchError(key.partition(":")[2])
-    # Under an id of ours it is our own commit, whose answer got lost: nobody else can know the id.
+    # Without a key it is our own commit, whose response was lost: no client knows an id that we made.
     return _answer(
         row["answer"], replayed=submission.key is not None, wake=row["answer"].get("id") == str(submission.turn_id)
     )
@@ -182,12 +182,12 @@ async def _add_input(connection: Connection, turn_id: UUID, submission: Submissi
 
 
 async def _record(connection: Connection, submission: Submission, net_seconds: float, seen_seconds: float) -> DictRow:
-    # Without its key, which this transaction has taken already.
+    # Without its key: this transaction has recorded it already.
     row = await _first(
         connection, SUBMIT, submit_parameters([replace(submission, key=None)], net_seconds, seen_seconds)
     )
     if row is None:
-        # Undoes what was cancelled for it, too.
+        # This also rolls back the cancels made for it.
         raise TurnIdTakenError(submission.turn_id)
     return row
 

@@ -1,7 +1,7 @@
-"""Whether a tenant waits behind another one's backlog.
+"""Whether a tenant waits behind another tenant's backlog.
 
-A worker whose slots one tenant has learns of the others by their messages. On a queue that gives messages in their order these
-come last, behind all that the one tenant has in it. The table knows of them at once.
+If one tenant occupies all slots of a worker, the worker learns of other tenants only by their messages. On a queue that delivers
+messages in order, these come after the whole backlog of the first tenant. The table shows the other tenants at once.
 """
 
 from typing import LiteralString
@@ -11,11 +11,11 @@ from turnstile.statements.head import DUE, OPEN_HEAD
 
 MOST_TENANTS = 100
 MOST_TURNS = 100
-"""Of a tenant. What is beyond either bound, in a table of many queues, is seen when its message comes."""
+"""Per tenant. A turn beyond either bound, in a table of many queues, is seen only when its message arrives."""
 
 _OPEN: LiteralString = "t.status IN ('PENDING', 'RUNNING') AND t.seq IS NOT NULL"
 
-# From tenant to tenant along the index `turns_open`, not along its rows: the one that is known may have a million.
+# Skips from tenant to tenant in the index `turns_open` instead of reading its rows: the known tenant may have a million.
 FIND_WAITING_TENANT: LiteralString = f"""
 WITH RECURSIVE tenants (tenant_id, place) AS (
     (SELECT t.tenant_id, 1 FROM turns t WHERE {_OPEN} ORDER BY t.tenant_id LIMIT 1)

@@ -1,8 +1,8 @@
 """Webhooks in the table: owed, taken, delivered or given up.
 
-A trigger writes a row in the commit that ends the turn, one for each generation of the turn, with the event as it was then.
-A try is counted when the row is taken, like an attempt, so a row that kills its deliverer comes to an end, too. A deliverer that
-dies leaves a `due_at`.
+A trigger inserts a row in the commit that ends the turn, one per generation of the turn, with the event as it was then. A try is
+counted when the row is taken, like an attempt, so tries are limited even for a row that kills the delivering process. If that
+process dies, `due_at` is still set.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 
-# `posts` counts those under way by host. The host of a text that is no address is some text, never NULL: each row is tried.
+# `posts` has the number of requests under way by host. The host of an invalid URL is some text, never NULL: each row is tried.
 _DUE: LiteralString = """
     SELECT h.*, row_number() OVER (PARTITION BY h.host ORDER BY h.due_at) + h.posts AS place FROM (
         SELECT w.turn_id, w.generation, w.due_at, h.host, h.posts
@@ -25,7 +25,7 @@ _DUE: LiteralString = """
          ORDER BY w.due_at LIMIT %(limit)s {lock}) h
 """
 
-# What is beyond a host's `per_host` stays as it is.
+# Rows beyond a host's `per_host` are not changed.
 TAKE: LiteralString = f"""
 WITH due AS MATERIALIZED ({_DUE.format(lock="FOR NO KEY UPDATE OF w SKIP LOCKED")})
 UPDATE webhooks w SET due_at = clock_timestamp() + make_interval(secs => %(stamp)s), tries = w.tries + 1
@@ -36,7 +36,7 @@ RETURNING w.turn_id, w.generation, w.url, due.host, w.event, w.tries, w.due_at A
 
 FIND: LiteralString = f"SELECT due.turn_id FROM ({_DUE.format(lock='')}) due WHERE due.place <= %(per_host)s"
 
-# Whichever stamp it has by now: what is delivered is delivered.
+# Without a check of the stamp: a delivery counts even if the row was taken again meanwhile.
 NOTE_DELIVERED: LiteralString = """
 UPDATE webhooks SET delivered_at = clock_timestamp(), due_at = NULL, error = NULL
  WHERE turn_id = %(turn)s AND generation = %(generation)s AND delivered_at IS NULL
@@ -50,7 +50,7 @@ UPDATE webhooks SET error = %(error)s, due_at = clock_timestamp() + make_interva
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwedWebhook:
-    """A webhook that is this process's to try, until `stamp`. `tries` counts this try."""
+    """A webhook that this process alone may try until `stamp`. `tries` includes this try."""
 
     turn_id: UUID
     generation: int
@@ -62,17 +62,17 @@ class OwedWebhook:
 
     @property
     def event_id(self) -> str:
-        """The same for every try, and another for each end of a turn."""
+        """Unique to each end of a turn; the same for every try."""
         return f"turn_{self.turn_id}_{self.generation}"
 
 
 async def note_delivered(database: Database, webhook: OwedWebhook) -> None:
-    """It is delivered; nothing is owed any more."""
+    """Records the delivery; the webhook is no longer owed."""
     await database.fetch(NOTE_DELIVERED, {"turn": webhook.turn_id, "generation": webhook.generation})
 
 
 async def note_failed(database: Database, webhook: OwedWebhook, error: str, *, again_in_seconds: float | None) -> None:
-    """It is not delivered. It is due again after so long, or never with None."""
+    """Records a failed try. The webhook is due again after `again_in_seconds`; None: never."""
     parameters = {
         "turn": webhook.turn_id,
         "generation": webhook.generation,

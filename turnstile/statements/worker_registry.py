@@ -1,4 +1,4 @@
-"""Who works: one row per living worker process, written with its heartbeat. For people, and for the length of the nets."""
+"""The live workers: one row per process, written with its heartbeat. For operators, and for the length of resend deadlines."""
 
 from dataclasses import asdict, dataclass
 from typing import LiteralString
@@ -7,9 +7,9 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 
 SEEN_SECONDS = 40.0
-"""By the default settings, see `seen_seconds`."""
+"""`seen_seconds` of the default settings."""
 
-# It does not wait for the row: leases are renewed by the same thread. Whoever sits on it is told of the worker later.
+# It skips a locked row instead of waiting, because the same thread renews leases. A later heartbeat updates the row.
 ANNOUNCE: LiteralString = """
 WITH free AS MATERIALIZED (
     SELECT worker_id FROM workers WHERE worker_id = %(worker_id)s FOR UPDATE SKIP LOCKED
@@ -32,7 +32,7 @@ DELETE FROM workers WHERE worker_id = %(worker_id)s OR seen_at < clock_timestamp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRecord:
-    """A worker process, as it describes itself. `worker_id` is new at every start: a restarted pod keeps its host name."""
+    """What a worker process reports about itself. `worker_id` is new at every start: a restarted pod keeps its host name."""
 
     worker_id: str
     queue: str
@@ -45,7 +45,7 @@ class WorkerRecord:
 
 
 def seen_seconds(settings: Settings) -> float:
-    """For how long after it was seen a worker counts as alive: it is seen with its heartbeats, which may be a lease apart."""
+    """For how long after its last heartbeat a worker counts as alive, in seconds: heartbeats may be a lease apart."""
     return settings.lease_seconds + settings.heartbeat
 
 
@@ -55,7 +55,7 @@ async def announce(database: Database, record: WorkerRecord) -> None:
 
 
 async def withdraw(database: Database, worker_id: str) -> None:
-    """Removes a worker that stops in good order, and those that did not, a day after they were last seen.
+    """Removes the row of a worker that stops normally, and the rows of all workers last seen more than a day ago.
 
     Raises DatabaseUnavailableError.
     """

@@ -1,1 +1,1 @@
-"""The events of a turn's life, through Redis: written by the worker, read by the API."""
+"""The events of a turn, through Redis: written by the worker, read by the API."""

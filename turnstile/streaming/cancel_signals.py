@@ -1,13 +1,13 @@
-"""Hints about cancels: to whoever runs a turn that was asked to stop, and to whoever watches one that is CANCELED by now.
+"""Cancel hints: to the worker of a running turn whose cancel was requested, and to the watchers of a turn that is CANCELED.
 
-The handler of a running turn hears of it within a second instead of a heartbeat; a client that follows a waiting turn, or
-waits for its end, is told at once instead of at the next look: no worker will ever say that this turn has ended.
+With a hint, the handler of a running turn learns of the cancel within a second, not at the next heartbeat. A client that
+follows a waiting turn, or waits for its end, learns of it at once, not at the next look: no worker publishes this turn's end.
 
-A hint decides nothing (rule 2): the row says it before the hint is published, and whoever hears the hint looks there. One
-that is lost, doubled, forged or not sent, because Redis is away, costs a heartbeat's or a look's wait and nothing else.
+A hint decides nothing (rule 2): the row changes before the hint is published, and a receiver reads the row. If a hint is
+lost, doubled, forged or not sent because Redis is away, that costs the wait for the next heartbeat or look, and nothing else.
 
-One channel for all workers: cancels of running turns are few, and a worker knows without asking which turns it has in its
-hands. Watchers listen on their turn's own channel, where its events are hinted at, too (`streaming.subscriptions`).
+All workers share one channel: cancels of running turns are few, and a worker knows its own turns without a query. Watchers
+listen on their turn's own channel, which also has the hints about its events (`streaming.subscriptions`).
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ def _channel(settings: Settings) -> str:
 
 
 class CancelHints:
-    """Publishes them, after the commit. Never raises; each call takes one Redis time-out at most."""
+    """Publishes cancel hints, after the commit. Never raises; each call takes one Redis timeout at most."""
 
     def __init__(self, settings: Settings, redis: RedisClients) -> None:
         self._prefix = settings.redis_prefix
@@ -39,27 +39,26 @@ class CancelHints:
         self._redis = redis
 
     async def tell(self, tenant_id: str, session_id: str, turn_id: UUID, status: TurnStatus) -> None:
-        """Tells whom the cancel of one turn concerns. `status` is what it is now: RUNNING, asked to stop, or CANCELED."""
+        """Publishes the hint about one turn. `status` is the status now: RUNNING with a requested cancel, or CANCELED."""
         if status is TurnStatus.RUNNING:
             await self.publish([turn_id])
         else:
             await self.tell_watchers(tenant_id, session_id, [turn_id])
 
     async def publish(self, turn_ids: Sequence[UUID]) -> None:
-        """Tells whoever runs these turns to look at their rows."""
+        """Asks the workers that run these turns to read the rows."""
         if turn_ids:
             await self._redis.lock.run([("PUBLISH", self._channel, str(turn_id)) for turn_id in turn_ids])
 
     async def tell_watchers(self, tenant_id: str, session_id: str, turn_ids: Sequence[UUID]) -> None:
-        """Tells whoever watches these turns of one session that they have ended."""
+        """Notifies the watchers of these turns of one session that the turns have ended."""
         channels = [name_stream(self._prefix, tenant_id, session_id, turn_id) for turn_id in turn_ids]
         if channels:
             await self._redis.memory.run([("PUBLISH", channel, EventKind.END.value) for channel in channels])
 
 
 async def listen(settings: Settings, redis: Guarded, nudge: Callable[[UUID], None]) -> NoReturn:
-    """Calls `nudge` with each turn that is hinted at, until it is cancelled. Nothing that is published ends it, nor does any
-    failure."""
+    """Calls `nudge` with the turn of each hint, until it is cancelled. No message and no failure ends it."""
 
     def heed(heard: Heard) -> None:
         if heard.text is None:
@@ -74,5 +73,5 @@ def _read(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:
-        # Not from us. A client that can publish here can do no more than this.
+        # Not from this program. A Redis client that can publish here can do no more harm than this.
         return None

@@ -1,8 +1,8 @@
-"""The events of a turn's life: what they are called, how they are numbered, and when one may follow another. Pure.
+"""The events of a turn: their kinds, their numbers, and which event may follow another. Pure.
 
-An id is `<fence>-<n>`: the fence of the claim that said it, and its place in that attempt, from 1 and without gaps. Ids
-rise strictly over all attempts of a turn, because fences do. The worker gives the numbers, so they go on after a flush
-of Redis; a reader who missed some is given the whole text anew (`reset`).
+An id is `<fence>-<n>`: the fence of the claim that produced the event, and its number in that attempt, from 1 and without
+gaps. Ids rise strictly over all attempts of a turn, because fences do. The worker assigns the numbers, so they continue after
+a flush of Redis; a reader that missed events gets the whole text again (`reset`).
 
 A reader's text is the deltas since the last event that *begins anew*: the first of an attempt, or a reset.
 """
@@ -17,26 +17,26 @@ from uuid import UUID
 import orjson
 
 MAX_PIECE_CHARACTERS = 16_384
-"""Of text in one event: below 100 KB in UTF-8 whatever the script (R5). More text is more events."""
+"""Characters of text in one event: below 100 KB in UTF-8 in any script (R5). A longer text becomes several events."""
 
 LAST_WORDS = 10**15
-"""Where the numbers of an attempt begin that the reader's side gives, to close from the table what no worker closed: above
-everything that a worker says, below every later attempt."""
+"""First number of an attempt's events that the reader's side makes from the table, when no worker has published the end. Above
+all numbers of a worker, and below every later attempt."""
 
 _ID = re.compile(r"(\d{1,19})-(\d{1,19})")
 
 
 class EventKind(StrEnum):
-    """What an event tells."""
+    """The kind of an event."""
 
     METADATA = "metadata"
-    """The first of each connection: which turn, and how it stands. It has no id."""
+    """The first event of each connection: the turn and its status. It has no id."""
     STATUS = "status"
-    """The turn is RUNNING (a new attempt: what was said before is void) or waits again."""
+    """The turn is RUNNING (a new attempt: all earlier text is void) or waits again."""
     DELTA = "delta"
     """More text."""
     CUSTOM = "custom"
-    """Whatever JSON the handler emitted."""
+    """JSON that the handler emitted."""
     RESET = "reset"
     """The whole text so far; deltas go on from there."""
     END = "end"
@@ -46,17 +46,17 @@ class EventKind(StrEnum):
 
     @property
     def ends(self) -> bool:
-        """Whether nothing follows it."""
+        """Whether no event follows it."""
         return self in (EventKind.END, EventKind.ERROR)
 
 
 class MalformedEventIdError(ValueError):
-    """A text that is no event id."""
+    """A text that is not an event id."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class EventId:
-    """The place of an event in its turn's life."""
+    """The place of an event in its turn."""
 
     fence: int
     n: int
@@ -66,12 +66,12 @@ class EventId:
 
     @classmethod
     def parse(cls, text: str) -> "EventId":
-        """The id that `str` gave. Raises MalformedEventIdError."""
+        """Reads the text that `str` makes of an id. Raises MalformedEventIdError."""
         matched = _ID.fullmatch(text)
         if matched is None or not text.isascii():
             raise MalformedEventIdError(text)
         found = cls(int(matched[1]), int(matched[2]))
-        # Redis numbers with 64 bits, Postgres fences with 63.
+        # Ids in Redis have 64 bits, fences in Postgres 63.
         if max(found.fence, found.n) >= 2**63:
             raise MalformedEventIdError(text)
         return found
@@ -79,31 +79,31 @@ class EventId:
 
 @dataclass(frozen=True, slots=True)
 class Saying:
-    """What an event says; `data` is JSON text."""
+    """The content of an event; `data` is JSON text."""
 
     kind: EventKind
     data: str
 
     @classmethod
     def of(cls, kind: EventKind, fields: Mapping[str, Any]) -> "Saying":
-        """Of what is ours alone. Texts of others are not orjson's, which refuses halves of characters."""
+        """Only for fields that this program makes. Other texts may contain half of a surrogate pair, which orjson refuses."""
         return cls(kind, orjson.dumps(fields).decode())
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEvent:
-    """Something that was said, at its place."""
+    """An event: its place and its content."""
 
     id: EventId
     saying: Saying
 
     @property
     def begins_anew(self) -> bool:
-        """Whether a reader who knows nothing of what was before can begin here."""
+        """Whether a reader that knows no earlier event can begin here."""
         return self.id.n == 1 or self.saying.kind is EventKind.RESET
 
     def follows(self, before: EventId | None) -> bool:
-        """Whether a reader who has read up to `before` misses nothing if he goes on with this."""
+        """Whether a reader that has read up to `before` misses nothing if it continues with this event."""
         if self.begins_anew:
             return True
         return before is not None and (self.id.fence, self.id.n) == (before.fence, before.n + 1)
@@ -115,17 +115,17 @@ def name_stream(prefix: str, tenant_id: str, session_id: str, turn_id: UUID) -> 
 
 
 def match_streams(prefix: str) -> str:
-    """The pattern of all such keys."""
+    """The pattern of the keys of all streams."""
     return f"{prefix}events:turn:{{*}}:*"
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text in pieces that fit into an event each; one at least."""
+    """Splits the text into pieces that fit into one event each; yields one at least."""
     yield text[:MAX_PIECE_CHARACTERS]
     for start in range(MAX_PIECE_CHARACTERS, len(text), MAX_PIECE_CHARACTERS):
         yield text[start : start + MAX_PIECE_CHARACTERS]
 
 
 def numbered(fence: int, first: int, sayings: Iterable[Saying]) -> list[TurnEvent]:
-    """The sayings at consecutive places of an attempt."""
+    """Makes events with consecutive numbers of one attempt."""
     return [TurnEvent(EventId(fence, first + place), saying) for place, saying in enumerate(sayings)]

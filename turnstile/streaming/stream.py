@@ -1,12 +1,12 @@
-"""The stream of a turn's events in Redis: written by the worker that has the turn, read by the API (R4).
+"""The stream of a turn's events in Redis: written by the worker of the turn, read by the API (R4).
 
     events:turn:{<tenant>/<session>}:<turn id>      a stream whose entry ids are our event ids, with a time to live
 
-Redis itself refuses an entry whose id is not above the last, and the fence comes first in ours: so the stream is fenced
-like the row, and a worker that was superseded can't say another word. Nothing depends on the stream: who does not find in
-it what he needs is given the end of the turn from Postgres (`producer.watch.turn_watch`).
+Redis refuses an entry whose id is not above the last, and the fence comes first in our ids. So the stream is fenced like the
+row: a superseded worker can't append. Nothing depends on the stream: a reader that does not find its events there gets the end
+of the turn from Postgres (`producer.watch.turn_watch`).
 
-Each append also publishes a hint on a channel of the key's name. Hints get lost; readers look for themselves, too.
+Each append also publishes a hint on a channel of the key's name. Hints may get lost, so readers also poll.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ from turnstile.streaming.event import EventId, EventKind, Saying, TurnEvent
 
 APPEND_BATCH = 100
 CALL_CHARACTERS = 1_000_000
-"""Of events in one call, if it has several appends: what a busy Redis takes in well within a lease's part for its answer."""
+"""Characters of events in one call of several appends. A busy Redis takes them well within its share of the lease."""
 READ_BATCH = 200
 PAGE = 100
-"""Events of one turn in one answer: what a reader may be ahead of its client."""
+"""Events of one turn in one response: how far a reader may be ahead of its client."""
 
-# An append is carried out whole or not at all, and one whose answer was lost finds its own entries. It begins the stream
-# anew (and drops what was before) or continues it without a gap; anything else has lost entries on the way, in a flush or
-# a failover, and is told so instead of leaving a hole that no reader could see.
+# An append is applied whole or not at all, and a repeat after a lost response finds its own entries. It begins the stream
+# anew (and drops earlier entries) or continues it without a gap. If entries before it are missing, after a flush or a failover,
+# the result is 'lost': a gap would be invisible to readers.
 APPEND = """
 local fence, first = tonumber(ARGV[1]), tonumber(ARGV[2])
 local final = first + (#ARGV - 5) / 2 - 1
@@ -56,15 +56,15 @@ return 'appended'
 
 
 class Appended(StrEnum):
-    """What became of an append."""
+    """The result of an append."""
 
     APPENDED = "appended"
     LOST = "lost"
-    """Not carried out: what went before is not in the stream (any more). Say it anew."""
+    """Not applied: the entries before it are not in the stream (any more). The caller must begin anew."""
     SUPERSEDED = "superseded"
-    """Not carried out: a newer claim has spoken."""
+    """Not applied: a newer claim has written."""
     AWAY = "away"
-    """Redis did not answer, or was not asked; it may have been carried out."""
+    """Redis did not respond, or was not called; the append may have been applied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Append:
 
 
 class EventWriter:
-    """A worker's hand on the streams of its turns; appends of the same moment share a round trip."""
+    """Appends to the streams of a worker's turns; simultaneous appends share a round trip."""
 
     def __init__(self, settings: Settings, redis: Guarded) -> None:
         self._redis = redis
@@ -100,7 +100,7 @@ class EventWriter:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Where a reader stands: what he wants is what comes after."""
+    """A reader's position: it wants the events after it."""
 
     key: str
     after: EventId | None
@@ -108,7 +108,7 @@ class Reading:
 
 
 class EventReader:
-    """An API process's hand on the streams; reads of the same moment share a round trip, on one connection."""
+    """Reads the streams for an API process; simultaneous reads share a round trip, on one connection."""
 
     def __init__(self, redis: Guarded) -> None:
         self._redis = redis
@@ -128,7 +128,7 @@ class EventReader:
 
 
 def _as_many_as_fit(appends: Sequence[Append]) -> Sequence[Append]:
-    """Into one call; one at least."""
+    """The first appends that fit into one call; one at least."""
     characters = 0
     for place, append in enumerate(appends):
         characters += sum(len(event.saying.data) for event in append.events)

@@ -1,4 +1,4 @@
-"""The highest fence that the streams of events have seen, for operators."""
+"""Finds the highest fence in the streams of events, for operators."""
 
 from collections.abc import Sequence
 
@@ -40,5 +40,5 @@ async def highest_fence(settings: Settings, most: int) -> int:
 
 async def _highest_of(client: RedisClient, keys: Sequence[str]) -> int:
     answers = raise_first(await client.run([script(LAST_ID, [key]) for key in keys]))
-    # None: it has expired since.
+    # None: the stream has expired since the scan.
     return max((EventId.parse(last).fence for last in answers if last is not None), default=0)

@@ -1,8 +1,7 @@
-"""Hints that a turn has said something: one connection to Redis for all who listen in a process (R4).
+"""Hints that a turn has new events: one connection to Redis for all listeners of a process (R4).
 
-A hint carries nothing but the kind of the last thing said, and may get lost: whoever waits for one also looks for himself,
-a little less often each time. Whenever hints may have been missed (the connection was new, or broke), all that listen are
-told to look.
+A hint carries only the kind of the last event, and may get lost: a listener also polls, a little less often each time. Whenever
+hints may have been missed (the connection was new, or broke), all listeners are notified.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ ENDS = frozenset(kind.value for kind in EventKind if kind.ends)
 
 
 class Listener:
-    """One who waits for hints about one turn."""
+    """Waits for hints about one turn."""
 
     def __init__(self, *, only_ends: bool) -> None:
         self.only_ends = only_ends
@@ -25,17 +24,17 @@ class Listener:
         self._told_of_an_end = False
 
     def tell(self, *, of_an_end: bool = False) -> None:
-        """Something was said, or may have been."""
+        """Wakes the listener: there are new events, or may be."""
         self._told_of_an_end |= of_an_end
         self._heard.set()
 
     def take_end(self) -> bool:
-        """Whether somebody has said since the last call that the turn has ended."""
+        """Whether a hint since the last call has said that the turn has ended."""
         told, self._told_of_an_end = self._told_of_an_end, False
         return told
 
     async def wait(self, seconds: float) -> bool:
-        """Whether something was heard since the last wait, or is within `seconds`."""
+        """Whether a hint came since the last wait, or comes within `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._heard.wait()
@@ -45,7 +44,7 @@ class Listener:
 
 
 class EventHints:
-    """The listeners of a process, and the connection that they share. It is opened for the first of them."""
+    """The listeners of a process, and their shared connection, which opens with the first listener."""
 
     def __init__(self, redis: Guarded) -> None:
         self._redis = redis
@@ -55,7 +54,7 @@ class EventHints:
         self._task: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        """Tells everybody to look, and closes the connection."""
+        """Closes the connection, and notifies all listeners."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -63,7 +62,7 @@ class EventHints:
 
     @contextmanager
     def listen(self, channel: str, *, only_ends: bool = False) -> Iterator[Listener]:
-        """A listener, for as long as the block lasts. `only_ends`: it is not told before the turn ends."""
+        """A listener, for as long as the block lasts. `only_ends`: hints about other events do not wake it."""
         listener = Listener(only_ends=only_ends)
         self._listeners.setdefault(channel, set()).add(listener)
         self._channels.changed.set()
@@ -81,14 +80,14 @@ class EventHints:
 
     def _tell(self, heard: Heard) -> None:
         ended = heard.text in ENDS
-        # When the subscription begins: of what was said between the look before and now, no listener was told.
+        # No text: the subscription has just begun, and listeners have missed the hints since their last look.
         everybody = ended or heard.text is None
         for listener in self._listeners.get(heard.channel, ()):
             if everybody or not listener.only_ends:
                 listener.tell(of_an_end=ended)
 
     def tell_all(self) -> None:
-        """Something may have been said, or it is time to go."""
+        """Wakes all listeners: hints may have been missed, or the process stops."""
         for listeners in self._listeners.values():
             for listener in listeners:
                 listener.tell()

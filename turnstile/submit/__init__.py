@@ -1,1 +1,1 @@
-"""Submit: turns are committed, then their wake-ups are sent. For the API, for handlers that start children, for batch jobs."""
+"""Submit: commits turns, then sends their wake-ups. For the API, for handlers that start children, for batch jobs."""

@@ -1,7 +1,7 @@
 """Submit: turns are recorded and committed first, then their wake-ups are sent (G1).
 
-The API, the handlers that start children and the operators' batch jobs all submit by this class. Each adds only its own rules:
-which turns share a statement, what a refusal means, who waits for what.
+The API, the handlers that start children and the operators' batch jobs all submit with this class. Each adds only its own rules:
+which turns share a statement, what a refusal means, and what to wait for.
 """
 
 import asyncio
@@ -36,19 +36,19 @@ class Submitting:
         self._terms = {"net_seconds": settings.net_seconds, "seen_seconds": seen_seconds(settings)}
 
     async def commit(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
-        """Records the turns with one statement; answers in the order of `submissions`. Their `on_busy` is not looked at.
+        """Records the turns with one statement; returns the results in the order of `submissions`. Ignores their `on_busy`.
 
-        Raises RowLockedError (another transaction holds a session; nothing was done) and DatabaseUnavailableError (nothing was
-        done, or it can't be known: the same submissions may be committed again). Of one submission, raises
-        UnstorableContentError. Of several, raises psycopg's DataError and IntegrityError, and nothing was done: one by
-        one they show which is to blame.
+        Raises RowLockedError (another transaction has locked a session; nothing was done) and DatabaseUnavailableError (nothing
+        was done, or the outcome is unknown: the same submissions may be committed again). For one submission, also raises
+        UnstorableContentError. For several, also raises psycopg's DataError and IntegrityError, and nothing was done: commit
+        them one by one to find the faulty one.
         """
         return await self._retry(
             lambda: submit(self._database, submissions, **self._terms), alone=len(submissions) == 1
         )
 
     async def commit_on_busy(self, submission: Submission) -> Texted:
-        """Records one turn as its `on_busy` says.
+        """Records one turn under its `on_busy` policy.
 
         Raises SubmissionRefusedError, and what `commit` raises for one submission.
         """
@@ -57,7 +57,7 @@ class Submitting:
         )
 
     async def wake(self, submission: Submission, answer: Accepted | SubmissionRefusedError) -> bool | None:
-        """Sends the wake-up of a committed turn. Whether SQS is known to have it; None if none is due. Raises nothing."""
+        """Sends the wake-up of a committed turn. True if SQS is known to have it; None if none is due. Raises nothing."""
         if isinstance(answer, Accepted) and answer.wake:
             return await self._sending.send(answer.queue, answer.message(submission.tenant_id))
         return None
@@ -65,7 +65,7 @@ class Submitting:
     async def wake_all(
         self, submissions: Sequence[Submission], answers: Sequence[Accepted | SubmissionRefusedError]
     ) -> int:
-        """Sends the wake-ups of a batch. How many of them SQS is not known to have: the relay sends those."""
+        """Sends the wake-ups of a batch. Returns how many of them SQS is not known to have: the relay sends those."""
         return (await asyncio.gather(*map(self.wake, submissions, answers))).count(False)
 
     async def _retry(self, call: Callable[[], Awaitable[Answer]], *, alone: bool) -> Answer:
@@ -75,23 +75,23 @@ class Submitting:
             try:
                 return await call()
             except RowLockedError:
-                # The server has waited long enough, and has done nothing.
+                # No retry: the call has already waited for the lock, and nothing was done.
                 raise
             except DatabaseUnavailableError:
-                # A second call with the same ids shows whether the lost one had committed. One more call in any case, and further
-                # ones as long as they fail at once: after a restart of Postgres each connection of the pool fails once.
+                # A second call with the same ids shows whether the lost one had committed. Always make one more call, and further
+                # ones while they fail at once: after a restart of Postgres, each connection of the pool fails once.
                 if again and time.monotonic() - begun > RETRY_SECONDS:
                     raise
             except psycopg.errors.UniqueViolation:
                 # Two requests chose the same turn id under different keys, two claims of one parent started the same child, or
-                # the lost call has committed while this one waited for it. One by one, the next call finds the first.
+                # the lost call has committed while this one waited for it. For a single turn, the next call finds the first row.
                 if collided or not alone:
                     raise
                 collided = True
             except psycopg.DataError as error:
                 if not alone:
                     raise
-                # No text of the error: it quotes what the client said.
+                # Without the error's text: it quotes the client's content.
                 log.warning("submit.unstorable", sqlstate=error.sqlstate)
                 raise UnstorableContentError from None
             if again:

@@ -1,7 +1,7 @@
-"""Sending a committed turn's wake-up right away, without making the client wait for SQS when SQS is in trouble.
+"""Sends a committed turn's wake-up at once, without making the client wait for a slow or unavailable SQS.
 
-Best effort by design: the row's `send_at` has the wake-up too, so nothing here is ever an error of the request (G1).
-In the ordinary case the message is out before the answer is.
+Best effort by design: the wake-up is also owed by the row's `send_at`, so no failure here fails the request (G1).
+Normally the message is sent before the response.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from turnstile.turn.envelope import OutgoingMessage
 
 LANES = 4
 COMPANY_SECONDS = 0.05
-"""How long a send may be under way before a few more wake-ups get one of their own: SQS charges by the call. A full batch
-does not wait for it."""
+"""A partial batch of wake-ups starts a send of its own only if the latest send started this long ago: SQS charges by the call. A
+full batch does not wait."""
 PATIENCE_SECONDS = 1.0
-"""How long a request waits for its wake-up to go out. The send itself goes on behind it."""
+"""How long a request waits for its wake-up to be sent. After that the send goes on in the background."""
 
 PAUSE_SECONDS = 5.0
 THRESHOLD = 2
@@ -36,9 +36,9 @@ class WakeUpSending:
         self._lanes = {name: _Lane(queues, name) for name in names}
 
     async def send(self, queue: str, message: OutgoingMessage) -> bool:
-        """Whether the wake-up is known to be out. Returns within PATIENCE_SECONDS and never raises for SQS's sake."""
+        """Whether the wake-up is known to be sent. Returns within PATIENCE_SECONDS; raises no error of SQS."""
         lane = self._lanes.get(queue)
-        # A turn of a queue that is no longer declared here: somebody else's relay serves it.
+        # The turn's queue is no longer declared here: a relay of another configuration serves it.
         return lane is not None and await lane.send(message)
 
     def is_struggling(self, queue: str) -> bool:
@@ -60,18 +60,18 @@ class _Lane:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 return await self._batcher(message)
         except (TimeoutError, QueueUnavailableError, UnknownQueueError):
-            # Noted by the flush, once for the batch.
+            # The flush has noted it, once for the batch.
             return False
 
     async def _flush(self, messages: Sequence[OutgoingMessage]) -> list[bool]:
         loop = asyncio.get_running_loop()
-        # One late call is one failure, however many wait for it, and while it is under way: it may never come to an end.
+        # A late call counts as one failure, however many requests wait for it. It counts while under way: it may never end.
         lateness = loop.call_later(PATIENCE_SECONDS, self._note_late, len(messages))
         try:
             sent = await self._queues.send(self._name, messages)
         except UnknownQueueError:
             self.breaker.failed(time.monotonic())
-            # The turns are committed and the relay goes on trying: somebody has to make the queue.
+            # The turns are committed and the relay keeps trying: an operator must create the queue.
             log.error("queue.missing", queue=self._name, turns=len(messages))  # noqa: TRY400
             raise
         except QueueUnavailableError as error:

@@ -1,1 +1,1 @@
-"""The vocabulary of a turn: its states, what is said in it, what becomes of it. Pure."""
+"""The types of a turn: its states, its messages, its outcomes. Pure."""

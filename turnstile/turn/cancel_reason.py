@@ -1,4 +1,4 @@
-"""Why a turn is stopped. Pure: the row records it, and its handler is told."""
+"""Why a turn is stopped: stored in its row and shown to its handler. Pure."""
 
 from enum import StrEnum
 
@@ -7,15 +7,15 @@ class CancelReason(StrEnum):
     """Why a turn, or one attempt at it, was stopped."""
 
     USER = "user"
-    """Somebody cancelled the turn, or its session."""
+    """A client or an operator cancelled the turn, or its session."""
     TIMEOUT = "timeout"
-    """The attempt took longer than it may. The turn may be tried again."""
+    """The attempt exceeded its timeout. The turn may be retried."""
     SHUTDOWN = "shutdown"
-    """The worker must go. The turn is handed back, and runs elsewhere."""
+    """The worker shuts down. The turn is released and runs on another worker."""
     SUPERSEDED = "superseded"
-    """Something newer took its place: a message that interrupts, or another worker's claim of the same turn."""
+    """An interrupting message, or another worker's claim of the same turn, replaced it."""
 
     @classmethod
     def read(cls, text: str | None) -> "CancelReason":
-        """The reason that a row gives. A word that is none of ours, put there by hand, counts as a person's wish."""
+        """The reason stored in a row. An unknown value, written by hand, counts as USER."""
         return next((reason for reason in cls if reason == text), cls.USER)

@@ -1,4 +1,4 @@
-"""What a claim gives: the turn as it is to be answered. Pure: `statements.claim` makes it, `worker.decision` judges by it."""
+"""The result of a claim: the turn to run. Pure: `statements.claim` makes it, `worker.decision` reads it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from turnstile.turn.conversation import HistoryVersion, Message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedTurn:
-    """A turn that is ours to answer, until `fence` is overtaken."""
+    """A turn that this worker owns until a claim with a higher `fence`."""
 
     claim_id: UUID
     id: UUID
@@ -34,12 +34,12 @@ class ClaimedTurn:
     created_at: datetime
     inputs: tuple[Any, ...]
     messages: tuple[Message, ...]
-    """The inputs as the history will have them, once the turn is answered."""
+    """The inputs as the history will show them once the turn is answered."""
     history_version: HistoryVersion
-    """Of the session's history before this turn."""
+    """The version of the session's history before this turn."""
     memory_version: int = 0
-    """Of the session's durable working memory at the claim: nobody else writes to it while the claim lasts."""
+    """The version of the session's durable working memory at the claim. No other claim writes to it while this one lasts."""
     kind: str = "turn"
     parent_turn_id: UUID | None = None
     lost_worker: str | None = None
-    """The worker from which this claim took the turn over; None where nobody had it."""
+    """The worker whose expired claim this one replaced; None if there was none."""

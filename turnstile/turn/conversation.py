@@ -1,7 +1,7 @@
-"""What is said in a session, and as of when. Pure.
+"""The messages of a session, and the versions of its history. Pure.
 
-A history is never asked for without its version, because as of one version it can't change any more: a session's turns settle
-in `seq` order (see docs/adr/0021), so the answered turns up to the last answered one are complete, and stay as they are.
+A history is always read at a version, because at a given version it never changes: a session's turns settle in `seq` order
+(see docs/adr/0021), so the answered turns up to the last answered one are complete and final.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class HistoryVersion:
-    """The last answered turn of a session at some moment: its `seq`, and the claim it was answered under.
+    """The last answered turn of a session at one moment: its `seq`, and the claim that answered it.
 
-    `seq` says which of two versions is newer. Whether two are the same is said by the claim, which is random: a database
-    that was restored, or has lost its last commits in a failover, comes to the same `seq` again with something else said.
+    `seq` orders two versions. Only the claim, a random id, shows whether they are the same: a database that was restored, or
+    lost its last commits in a failover, reaches the same `seq` again with other messages.
     """
 
     seq: int
@@ -29,7 +29,7 @@ NOTHING_SAID = HistoryVersion(0, None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One thing that was said."""
+    """One message of a history."""
 
     turn_id: UUID
     seq: int
@@ -41,7 +41,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMessage:
-    """The same with its content as JSON text; None where it was left in the table for its size."""
+    """A message with its content as JSON text. The text is None if it was too large and stayed in the table."""
 
     turn_id: UUID
     seq: int
@@ -57,12 +57,12 @@ LAST_ANSWERED: LiteralString = """
        AND a.status = 'SUCCEEDED'
      ORDER BY a.seq DESC LIMIT 1
 """
-"""The version before a `seq`: `{of}` is whatever has the session's `tenant_id` and `session_id`. Read backwards in the index
-of sessions and seqs: it costs one row, and one more for each turn since then that ended otherwise."""
+"""SQL of the version before the seq `{before}`. `{of}` is the alias that has the session's `tenant_id` and `session_id`.
+It reads the index of sessions and seqs backwards: one row, and one more for each later turn that did not end SUCCEEDED."""
 
 
 def join_inputs(inputs: Sequence[Any]) -> Any:
-    """What the user said in a turn: the one input, or the merged ones: strings joined by a line break, else a list."""
+    """The input of a turn: the single input; several strings joined by a line break; otherwise a list."""
     if len(inputs) == 1:
         return inputs[0]
     return "\n".join(inputs) if all(isinstance(one, str) for one in inputs) else list(inputs)

@@ -1,4 +1,4 @@
-"""What travels through SQS and where to: messages as they leave and as they arrive, and the addresses of queues. Pure."""
+"""SQS messages as they are sent and received, and the addresses of queues. Pure."""
 
 import time
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ Attributes = dict[str, dict[str, str]]
 
 
 def string_attributes(values: dict[str, str]) -> Attributes:
-    """Message attributes of type String, cut to a sane length."""
+    """Message attributes of type String, each value cut to MAX_ATTRIBUTE_CHARACTERS. Empty values are left out."""
     # SQS refuses an attribute whose value is empty.
     return {
         name: {"DataType": "String", "StringValue": value[:MAX_ATTRIBUTE_CHARACTERS]}
@@ -31,26 +31,26 @@ def string_attributes(values: dict[str, str]) -> Attributes:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """A wake-up on its way."""
+    """A wake-up to send, with its trace context."""
 
     wake_up: WakeUp
     traceparent: str
 
     @classmethod
     def about(cls, row: Mapping[str, Any]) -> "OutgoingMessage":
-        """The wake-up for a row of `turns`, in the row's own trace."""
+        """The wake-up for a row of `turns`, in the trace of that row."""
         trace = TraceContext(row["trace_id"], row["span_id"])
         return cls(WakeUp(row["tenant_id"], row["session_id"], row["id"]), trace.traceparent)
 
     @property
     def attributes(self) -> Attributes:
-        """Its message attributes: the trace, which never travels in the body (G24)."""
+        """Its message attributes: the trace context, which is never in the body (G24)."""
         return string_attributes({TRACEPARENT: self.traceparent})
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A FAILED turn's message to the people: what a redrive, or AWS's own tools, may bring back."""
+    """The DLQ message of a FAILED turn, for operators. A redrive, or AWS's own tools, can bring it back."""
 
     message: OutgoingMessage
     error_class: str
@@ -61,7 +61,7 @@ class DeadLetter:
 
     @property
     def attributes(self) -> Attributes:
-        """Class and counts, never the error's text: it may quote what the user said."""
+        """Error class and counts, never the error's text: it may quote the user's message."""
         return self.message.attributes | string_attributes(
             {
                 DEAD_LETTER_REASON: self.error_class,
@@ -83,29 +83,29 @@ class ReceivedMessage:
     receive_count: int
     attributes: dict[str, str]
     moved_by_sqs: bool
-    """SQS itself put it on this (dead-letter) queue, by the RedrivePolicy."""
+    """Whether SQS itself moved it to this (dead-letter) queue, by the RedrivePolicy."""
     received_at: float = field(default_factory=time.monotonic)
 
     @property
     def trace_id(self) -> str | None:
-        """The trace it travels in, for log lines."""
+        """The trace id of the message, for log lines; None if it has none."""
         parts = self.attributes.get(TRACEPARENT, "").split("-")
         return parts[1] if len(parts) == 4 else None
 
     @property
     def dead_letter_generation(self) -> int | None:
-        """The generation of the dead letter that this message is, or None for an ordinary wake-up."""
+        """The generation of this dead letter; None for an ordinary wake-up."""
         text = self.attributes.get(DEAD_LETTER_GENERATION, "")
         return int(text) if text.isdecimal() and len(text) < 10 else None
 
     def visibility_left(self, wanted_seconds: float, now: float) -> int:
-        """Whole seconds it may be kept invisible from `now` (monotonic); SQS refuses more than 12 h in all."""
+        """Whole seconds for which it can stay invisible from `now` (monotonic); SQS refuses more than 12 h in total."""
         return max(0, min(int(wanted_seconds), int(MAX_VISIBILITY_SECONDS - (now - self.received_at)) - 60))
 
 
 @dataclass(frozen=True, slots=True)
 class QueueAddress:
-    """Where a declared queue is in SQS."""
+    """The SQS URLs of a declared queue and of its DLQ."""
 
     name: str
     url: str
@@ -114,5 +114,5 @@ class QueueAddress:
 
     @property
     def fifo(self) -> bool:
-        """AWS demands the suffix of every FIFO queue and of no other."""
+        """Whether it is a FIFO queue. AWS requires the suffix for FIFO queues only."""
         return self.url.endswith(".fifo")

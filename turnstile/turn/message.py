@@ -1,7 +1,7 @@
-"""The wire format: what an SQS message says, and what it refuses to say.
+"""The wire format of SQS messages.
 
 A message carries ids only and means "look at this session" (G23: no personal data in the payload). The trace context
-travels in the message attributes, never in the body (G24). `docs/asyncapi.yaml` describes it.
+is in the message attributes, never in the body (G24). `docs/asyncapi.yaml` describes the format.
 """
 
 import json
@@ -14,20 +14,20 @@ from turnstile.errors import MalformedMessageError
 
 VERSION = 1
 MAX_BODY_CHARACTERS = 1024
-"""Ids only: a longer body is somebody else's message."""
+"""Longest body of a wake-up. A longer one is not from Turnstile, whose bodies have ids only."""
 
 ID_PATTERN = r"[A-Za-z0-9._:-]{1,128}"
 ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ : -"
-"""The pattern, for people."""
+"""ID_PATTERN in words, for error messages."""
 
 DEFAULT_TENANT = "default"
-"""Whose turns they are where no keys are configured, or a command names nobody."""
+"""The tenant of turns if no API keys are configured, or if a command names no tenant."""
 
 _ID = re.compile(ID_PATTERN)
 _decode_json = json.JSONDecoder().decode
 
 MAX_VISIBILITY_SECONDS = 12 * 3600
-"""SQS refuses to keep a message invisible for longer than 12 h in all."""
+"""Longest total time for which SQS keeps a message invisible, in seconds."""
 
 TRACEPARENT = "traceparent"
 DEAD_LETTER_REASON = "turnstile.reason"
@@ -40,24 +40,24 @@ def is_valid_id(text: str) -> bool:
 
 
 def is_reserved_session(session_id: str) -> bool:
-    """Whether nobody but a settle may put turns there: a compensation is born as the first turn of its session, or not at all."""
+    """Whether only a settle may create turns in the session. A compensation must be the first turn of its session."""
     return session_id.startswith("compensation:")
 
 
 RESERVED_RULE = "a session whose name begins with compensation: is for compensations"
-"""The rule, for people."""
+"""The rule of `is_reserved_session` in words, for error messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class WakeUp:
-    """One message's body. The turn is named for logs and redrive; nothing is decided from it."""
+    """The body of one message. The turn id serves logs and redrive; no decision uses it."""
 
     tenant_id: str
     session_id: str
     turn_id: UUID
 
     def encode(self) -> str:
-        """The JSON body, without white space."""
+        """The JSON body, without whitespace."""
         body = {"v": VERSION, "tenant_id": self.tenant_id, "session_id": self.session_id, "turn_id": str(self.turn_id)}
         return json.dumps(body, separators=(",", ":"))
 
@@ -65,7 +65,7 @@ class WakeUp:
 def decode(body: str) -> WakeUp:
     """Reads a message body.
 
-    Raises MalformedMessageError, which names what is wrong, for anything that `WakeUp.encode` could not have written.
+    Raises MalformedMessageError, which names the problem, for a body that `WakeUp.encode` can't have written.
     """
     if len(body) > MAX_BODY_CHARACTERS:
         raise MalformedMessageError(f"body has {len(body)} characters, more than {MAX_BODY_CHARACTERS}")

@@ -1,7 +1,7 @@
-"""Double texting: what becomes of a message that comes while its session is busy. Pure.
+"""Double texting: the policies for a message that arrives while its session is busy. Pure.
 
-A session is busy while a turn is in line (has a `seq` and is open) or its queue has halted it. A scheduled turn has no place
-in line before it is due, so it makes nobody busy and is neither merged into nor interrupted.
+A session is busy while a turn is in line (has a `seq` and is open) or while its queue has halted it. A scheduled turn has no
+place in line before it is due. Until then it does not make the session busy, and is neither merged into nor interrupted.
 """
 
 from dataclasses import dataclass
@@ -10,23 +10,23 @@ from typing import assert_never
 from uuid import UUID
 
 MAX_INPUTS = 100
-"""Of one turn. What comes after them is a turn of its own: no handler is given a book, and no row is locked for ever."""
+"""Most inputs of one turn. A further input starts a new turn: this bounds what a handler gets, and how long the row is locked."""
 
 MAX_INPUT_BYTES = 256 * 1024
-"""Of one turn's inputs as JSON; the one that passes it is the last. A claim reads fifty turns at a time."""
+"""Limit of one turn's inputs, in bytes of JSON; the input that exceeds it is the last. A claim reads fifty turns at a time."""
 
 
 class OnBusy(StrEnum):
-    """What a client wants done if the session is busy."""
+    """The client's choice for a busy session."""
 
     ENQUEUE = "enqueue"
-    """Wait in line, as if nothing were: the default."""
+    """Wait in line: the default."""
     REJECT = "reject"
-    """Refuse, and say which turn is open."""
+    """Refuse the message, and name the open turn."""
     INTERRUPT = "interrupt"
-    """Cancel what is open, then answer this."""
+    """Cancel the open turns, then answer this message."""
     MERGE = "merge"
-    """Add it to the turn that is still waiting."""
+    """Add the message to the last turn, if that is still waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,9 @@ class LastInLine:
     untouched: bool
     """PENDING and never claimed."""
     inputs: int
-    """How many things the user has said in it."""
+    """Number of its inputs."""
     input_bytes: int
-    """And how long they are."""
+    """Size of its inputs in bytes of JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,21 +53,21 @@ class SessionState:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Refuse it, because of this turn."""
+    """Refuse the message, because of this turn."""
 
     busy_with: UUID
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Add it to this turn."""
+    """Add the message to this turn."""
 
     turn_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Make a turn of it, after what is open has been cancelled if `interrupting`."""
+    """Record the message as a new turn. If `interrupting`, cancel the open turns first."""
 
     interrupting: bool = False
 
@@ -76,7 +76,7 @@ Decision = Reject | Merge | Record
 
 
 def decide(on_busy: OnBusy, state: SessionState, queue: str) -> Decision:
-    """What becomes of a message for `queue`."""
+    """Decides what to do with a message for `queue`."""
     match on_busy:
         case OnBusy.ENQUEUE:
             return Record()
@@ -91,9 +91,9 @@ def decide(on_busy: OnBusy, state: SessionState, queue: str) -> Decision:
 
 
 def _merge(last: LastInLine | None, queue: str) -> Decision:
-    # Only into the last in line: into an earlier turn it would be answered before what was said before it. And only into
-    # one that no handler has seen: the outside effects of an attempt, what it recorded, and the provider that knows it by
-    # its idempotency key all belong to the input that it had.
+    # Only into the last in line: in an earlier turn it would be answered before older messages. And only into a turn
+    # that no handler has seen: the side effects of an attempt, its recorded values, and its idempotency key at a provider
+    # all belong to the input that the attempt had.
     if last is None or not last.untouched or last.queue != queue:
         return Record()
     has_room = last.inputs < MAX_INPUTS and last.input_bytes < MAX_INPUT_BYTES

@@ -1,4 +1,4 @@
-"""What is to become of a claimed turn. Pure: `worker.decision` makes it, `statements.settle` commits it."""
+"""The decision about a claimed turn. Pure: `worker.decision` makes it, `statements.settle` commits it."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,16 +9,16 @@ from turnstile.turn.status import TurnStatus
 
 
 class JoinPolicy(StrEnum):
-    """What a turn that joins its children waits for."""
+    """When a turn that waits for its children goes on."""
 
     ALL = "all"
-    """Until all SUCCEEDED, or one did not."""
+    """When all have SUCCEEDED, or one has ended otherwise."""
     ANY = "any"
-    """Until one SUCCEEDED, or none did."""
+    """When one has SUCCEEDED, or all have ended otherwise."""
 
 
 class AttemptOutcome(StrEnum):
-    """How one attempt ended; the words of `turn_attempts.outcome`."""
+    """How one attempt ended; the values of `turn_attempts.outcome`."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -31,7 +31,7 @@ class AttemptOutcome(StrEnum):
 
     @property
     def status(self) -> TurnStatus | None:
-        """The status the turn was given with it; None for a lost attempt, whose turn was somebody else's by then."""
+        """The turn's status after this outcome; None for a lost attempt, whose turn another claim had taken over."""
         return _STATUS_AFTER[self]
 
 
@@ -49,26 +49,26 @@ _STATUS_AFTER = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """The end of one claim, decided and not yet committed."""
+    """The end of one claim, decided but not yet committed."""
 
     status: TurnStatus
     outcome: AttemptOutcome
     reply: Any = None
     reply_text: str | None = field(default=None, repr=False, compare=False)
-    """Its JSON, if that has been made. A settle may be repeated for long, and the handler may have left something running that
-    goes on changing the reply: what was judged is what is stored."""
+    """The reply as JSON, if already encoded. A settle may be retried for long, and code that the handler left running may still
+    change the reply object: the text keeps the value that was checked."""
     after_seconds: float = 0.0
-    """PENDING only: how long the turn waits."""
+    """PENDING only: delay before the next attempt."""
     refund: bool = False
-    """The attempt is not charged: a release, a snooze, a join."""
+    """The attempt costs nothing: after a release, a snooze, a join."""
     fault: bool = False
-    """Counts against the handler's budget of failures."""
+    """The attempt counts toward the handler's failures, which `max_attempts` limits."""
     error_class: str | None = None
     error: str | None = None
     dead_letter: bool = False
-    """FAILED only: whether a dead letter is owed."""
+    """FAILED only: whether a dead letter must be sent."""
     partial: str | None = None
-    """What was said so far: kept apart from the history, if the turn is CANCELED (a cancel may have come first)."""
+    """The text emitted so far. It is stored apart from the history if the turn is CANCELED (also if a cancel came first)."""
     joining: tuple[UUID, ...] = ()
-    """PENDING only: the children that the turn waits for."""
+    """PENDING only: the ids of the children that the turn waits for."""
     join_policy: JoinPolicy | None = None

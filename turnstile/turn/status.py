@@ -1,37 +1,37 @@
-"""The states of a turn and the legal ways between them.
+"""The states of a turn and the legal transitions.
 
-Everything that decides whether a status may follow another lives in this file. The database enforces the same table with a
-trigger (`turn_status.sql` of migration 0001), and the diagram in ARCHITECTURE.md is generated from it; tests compare them.
+This file alone decides whether a status may follow another. The database enforces the same table with a trigger
+(`turn_status.sql` of migration 0001), and the diagram in ARCHITECTURE.md is generated from it; tests compare them.
 
-The vocabulary is Google Cloud Batch's, as the asynchronous guideline recommends (G7). There is no hold status: a
-scheduled turn, or one that waits for its retry, is PENDING with a future `execute_at`.
+The names are those of Google Cloud Batch, as the asynchronous guideline recommends (G7). There is no separate waiting status:
+a scheduled turn, or a turn that waits for its retry, is PENDING with a future `execute_at`.
 """
 
 from enum import StrEnum
 
 
 class TurnStatus(StrEnum):
-    """Where a turn stands."""
+    """The status of a turn."""
 
     PENDING = "PENDING"
-    """Accepted, not being answered: waiting for its place, its time or its retry."""
+    """Accepted, not running: it waits for its place in line, its `execute_at` or its retry."""
     RUNNING = "RUNNING"
     """Claimed by one worker, under a fence and a lease."""
     SUCCEEDED = "SUCCEEDED"
-    """Answered once; the reply is in the history."""
+    """Answered; the reply is in the history."""
     FAILED = "FAILED"
-    """Given up; its input and error stay, and a redrive may bring it back."""
+    """Given up. Input and error are kept, and a redrive can make it PENDING again."""
     CANCELED = "CANCELED"
     """Stopped on request. Never revived (G15)."""
 
     @property
     def is_open(self) -> bool:
-        """True while the turn can still be answered without anybody's help."""
+        """True while the turn can still be answered without an operator."""
         return self in OPEN
 
     @property
     def is_terminal(self) -> bool:
-        """True once nothing but a redrive of a FAILED turn will move it."""
+        """True once only a redrive (of a FAILED turn) can change the status."""
         return self not in OPEN
 
 
@@ -54,11 +54,11 @@ TRANSITIONS: dict[TurnStatus | None, dict[TurnStatus, str]] = {
     TurnStatus.FAILED: {TurnStatus.PENDING: "redrive, retry"},
     TurnStatus.CANCELED: {},
 }
-"""before -> after -> what does it. `None` is "no such turn yet"."""
+"""status before -> status after -> the operation. `None` means that the turn does not exist yet."""
 
 
 def mermaid() -> str:
-    """The state diagram of the documentation, drawn from TRANSITIONS."""
+    """The Mermaid state diagram for the documentation, generated from TRANSITIONS."""
     lines = ["stateDiagram-v2"]
     for before, follows in TRANSITIONS.items():
         for after, verb in follows.items():

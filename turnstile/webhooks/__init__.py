@@ -1,1 +1,1 @@
-"""What a webhook may be sent to, and how it is signed. Pure."""
+"""The allowed addresses of webhooks, and their signature. Pure."""

@@ -1,8 +1,8 @@
-"""How a webhook proves where it comes from: the headers of the Standard Webhooks convention. Pure.
+"""The signature that proves the origin of a webhook: the headers of the Standard Webhooks convention. Pure.
 
-HMAC-SHA256 over `id.timestamp.body`. The id is the same for every try of one event, so that a receiver can tell repeats; the
-timestamp is the try's, so that it can refuse what is old. With two secrets there are two signatures: that is how a secret is
-changed without a gap.
+HMAC-SHA256 over `id.timestamp.body`. The id is the same for every try of one event, so that a receiver can detect repeats. The
+timestamp is that of the try, so that a receiver can refuse old ones. With two secrets there are two signatures, so a secret can
+be changed without a gap.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
 
 
 def read_secret(text: str) -> bytes:
-    """The key in `whsec_<base64>`. Raises ValueError, which quotes nothing of it."""
+    """The key in `whsec_<base64>`. Raises ValueError, which quotes no part of the text."""
     try:
         key = b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
     except Error:

@@ -1,8 +1,8 @@
 """Where a completion webhook may go: https, a name that the deployment allows, addresses of the public internet. Pure.
 
-The address is a client's, and it is our network that sends there: without these rules a turn could be made to knock at a
-metadata service, a database or a neighbour's door (server-side request forgery). What the name resolves to is judged anew
-for each try, and the connection goes to the address that was judged (`relay.webhooks.post`).
+A client chooses the address, and our network sends the request: without these rules a turn could send requests to a
+metadata service, a database or a neighbour (server-side request forgery). The addresses of the name are checked again for
+each try, and the connection goes to an address that was checked (`relay.webhooks.post`).
 """
 
 import re
@@ -18,11 +18,11 @@ ANY_HOST = "*"
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"({_LABEL}\.)+[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?")
-"""At least two labels, the last of which no number begins: neither `localhost` nor any spelling of an IPv4 address."""
+"""At least two labels, the last of which does not begin with a digit: neither `localhost` nor any spelling of an IPv4 address."""
 _RULE = re.compile(rf"(\*|(\*\.)?({_LABEL}\.)+[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?)(:\d{{1,5}})?")
 
-# Not `is_global`, whose answers have changed between versions of Python. By the registries of special addresses (RFC 6890
-# and what came after it).
+# Not `is_global`, whose results have changed between versions of Python. From the registries of special addresses (RFC 6890
+# and its successors).
 _REFUSED_V4 = tuple(
     IPv4Network(one)
     for one in (
@@ -32,7 +32,7 @@ _REFUSED_V4 = tuple(
     )
 )
 _PUBLIC_V6 = IPv6Network("2000::/3")
-"""All that is handed out. Loopback, link-local, unique local, multicast, mapped and translated IPv4 lie outside."""
+"""All allocated addresses. Loopback, link-local, unique local, multicast, mapped and translated IPv4 lie outside."""
 _REFUSED_V6 = tuple(
     IPv6Network(one) for one in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
 )
@@ -40,7 +40,7 @@ _REFUSED_V6 = tuple(
 
 @dataclass(frozen=True, slots=True)
 class WebhookTarget:
-    """An address that has the right form. `path` is what the request line says, with the query."""
+    """An address that has the right form. `path` is the target of the request line, with the query."""
 
     host: str
     port: int
@@ -48,12 +48,12 @@ class WebhookTarget:
 
     @property
     def authority(self) -> str:
-        """As the Host header says it."""
+        """The value of the Host header."""
         return self.host if self.port == HTTPS_PORT else f"{self.host}:{self.port}"
 
 
 def parse_webhook_url(url: str) -> WebhookTarget:
-    """Reads an address. Raises ValueError, which names the rule and no part of the address: it may hold a token."""
+    """Parses an address. Raises ValueError, which names the rule and no part of the address: it may contain a token."""
     if len(url) > MAX_URL_CHARACTERS:
         raise ValueError(f"must not be longer than {MAX_URL_CHARACTERS} characters")
     if _PRINTABLE.fullmatch(url) is None or "\\" in url:
@@ -79,12 +79,12 @@ def parse_webhook_url(url: str) -> WebhookTarget:
 
 
 def is_rule(text: str) -> bool:
-    """Whether `text` may stand in the list of allowed hosts: `host`, `*.domain` or `*`, each perhaps with `:port`."""
+    """Whether `text` is valid in the list of allowed hosts: `host`, `*.domain` or `*`, each optionally with `:port`."""
     return _RULE.fullmatch(text) is not None
 
 
 def is_allowed(target: WebhookTarget, rules: Sequence[str]) -> bool:
-    """Whether one of the rules lets it through. `*.domain` means what is below the domain; without a port, 443 is meant."""
+    """Whether one of the rules allows the target. `*.domain` means all names below it; a rule without a port means 443."""
     return any(_lets_through(target, rule) for rule in rules)
 
 
@@ -96,7 +96,7 @@ def _lets_through(target: WebhookTarget, rule: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether a resolved address belongs to the public internet. What can't be read does not."""
+    """Whether a resolved address belongs to the public internet. False for a text that is no address."""
     try:
         found = ip_address(address)
     except ValueError:

@@ -1,1 +1,1 @@
-"""One run of the user's function, and what it may ask for."""
+"""One run of the user's function, and the context calls that it may use."""

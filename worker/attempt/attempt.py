@@ -1,7 +1,7 @@
-"""Handle: one attempt of the user's function, under a timeout, with a way to stop it from outside.
+"""Handle: one attempt of the user's function, with a timeout and a way to stop it from outside.
 
-Whatever the function does, exactly one Outcome comes of it. One that ignores its cancellation is left behind after a
-grace: its turn goes on without it (the fence refuses what it may still write), its slot stays taken until it ends.
+Whatever the function does, there is exactly one Outcome. A function that ignores its cancellation is left behind after a grace
+period: its turn goes on without it (the fence refuses its later writes), and its slot stays taken until it ends.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from turnstile.worker.attempt.signals import AttemptEnding
 from turnstile.worker.attempt.system_exit_guard import EXITS, HandlerExitedError, begin_attempt
 
 HAND_BACK_GRACE_SECONDS = 1.0
-"""For a handler to end at a shutdown: short enough that its turn is handed back within two seconds."""
+"""How long a handler may take to end at a shutdown. Short enough that its turn is handed back within two seconds."""
 
 
 class Attempt:
-    """One run of the handler. `stop` may be called from the event loop at any time, more than once: the first counts."""
+    """One run of the handler."""
 
     def __init__(self, handler: Handler, turn: Turn, context: TurnContext, threads: Executor) -> None:
         self._handler = handler
@@ -40,10 +40,13 @@ class Attempt:
         self._interrupted = False
         self._job: concurrent.futures.Future[Any] | None = None
         self.left_behind: asyncio.Future[Any] | None = None
-        """The run that ignored its cancellation, if it did: its slot is not free before it is done."""
+        """The handler's run, if it ignored its cancellation. Its slot is not free until this is done."""
 
     def stop(self, reason: StopReason, told: CancelReason | None = None) -> None:
-        """Tells the handler to come to an end, and why: as the row has it, if it was cancelled there."""
+        """Asks the handler to end. Call it on the event loop, at any time and repeatedly: the first reason counts.
+
+        `told` is the reason that the handler sees: for a cancel request, the one in the turn's row.
+        """
         if not self._stopped.done():
             self._told = told or reason.told
             self._stopped.set_result(reason)
@@ -51,19 +54,19 @@ class Attempt:
             self._hurried.set_result(None)
 
     def not_begun(self, reason: StopReason) -> Stopped:
-        """What comes of it instead of a run: stopped for this, unless it was for something else before."""
+        """The outcome of an attempt that never ran: stopped for `reason`, or for an earlier reason if there was one."""
         self.stop(reason)
         return Stopped(self._stopped.result())
 
     async def wait_for(self, other: asyncio.Future[Any], most_seconds: float | None = None) -> None:
-        """Waits until `other` is done, or it is stopped, or the time is over."""
+        """Waits until `other` is done, the attempt is stopped, or the time is over."""
         first: set[asyncio.Future[Any]] = {other, self._stopped}
         await asyncio.wait(first, timeout=most_seconds, return_when=asyncio.FIRST_COMPLETED)
 
     async def run(self, timeout_seconds: float, cancel_grace_seconds: float) -> Outcome:
-        """Runs the handler to an outcome. Takes no longer than both durations together, unless the loop is blocked.
+        """Runs the handler to an outcome. Takes no longer than both durations together, unless the event loop is blocked.
 
-        From `stop(SHUTDOWN)` on it takes HAND_BACK_GRACE_SECONDS at most, whatever it was about.
+        After `stop(SHUTDOWN)` it takes HAND_BACK_GRACE_SECONDS at most, even if the attempt was being stopped already.
         """
         if self._stopped.done():
             return Stopped(self._stopped.result())
@@ -80,13 +83,13 @@ class Attempt:
         told = self._interrupted or self._context.was_heard
         answered = running.done() and not running.cancelled() and not running.exception()
         if reason is StopReason.SHUTDOWN and answered and not told:
-            # It knew of nothing, and this is its whole answer: handing it back would only throw the answer away. What a handler
-            # returns once it was told may be torn off anywhere, and the turn runs elsewhere.
+            # The handler did not see the stop, so its reply is complete: handing the turn back would only discard it. A handler
+            # that has seen the stop may return an incomplete reply, so its turn runs again elsewhere.
             return self._outcome(running)
         return Stopped(reason)
 
     async def _first_of(self, running: asyncio.Future[Any], seconds: float) -> None:
-        """As `wait_for`, at a third of what asyncio.wait takes: each turn comes through here."""
+        """Like `wait_for`, at a third of the cost of asyncio.wait: every turn passes here."""
         loop = asyncio.get_running_loop()
         over: asyncio.Future[None] = loop.create_future()
 
@@ -114,12 +117,12 @@ class Attempt:
             self.left_behind = running
             self._context.log.warning("attempt.left_behind", grace_seconds=grace_seconds)
         elif not running.cancelled():
-            # Looked at, or asyncio would print it, text and all, when it is forgotten.
+            # Retrieve the exception: otherwise asyncio logs it, with its text, when the future is collected.
             running.exception()
 
     def _can_be_interrupted(self) -> bool:
-        # A thread can't be cancelled, only asked: its end, and perhaps its answer, is waited for. One that has not begun is
-        # taken back. One that has answered in this moment is left its answer, unless that is still to be awaited.
+        # A running thread can't be cancelled, only asked to end, so its end and perhaps its reply are waited for. A job that has
+        # not begun is cancelled. A job that has just returned keeps its reply, unless the reply must still be awaited.
         job = self._job
         if job is None or job.cancel():
             return True
@@ -149,7 +152,7 @@ class Attempt:
         try:
             return self._handler(self._turn, self._context)
         except StopIteration as error:
-            # As a coroutine does by itself. No future takes it: the attempt would wait for its time to be over.
+            # As a coroutine does by itself. A future does not accept StopIteration: the attempt would wait until its timeout.
             raise RuntimeError("the handler raised StopIteration") from error
 
     async def _spoken(self, generator: AsyncGenerator[Any, None]) -> str:
@@ -162,7 +165,7 @@ class Attempt:
                     said.append(one)
                     characters += len(one)
                 if characters > MAX_REPLY_CHARACTERS:
-                    # Refused when it is cleaned. An endless one must not be gathered until its time is over.
+                    # `clean` will refuse the reply. An endless generator must not be collected until the timeout.
                     break
         return "".join(said)
 
@@ -170,8 +173,8 @@ class Attempt:
         try:
             return self._judge(running)
         except Exception as error:
-            # Somebody's exception or reply that can't be looked at. Left to rise, it would cost the worker its hold, and the
-            # turn, taken over and over again, would be a crash loop.
+            # Inspecting the handler's exception or reply has failed. If this error were raised, it would end the session run, and
+            # the turn would be taken over again and again: a crash loop.
             raised = None if running.cancelled() else running.exception()
             told = type(raised or error).__name__
             return Failed(told, f"what the handler came to can't be judged: {type(error).__name__}", may_heal=False)
@@ -183,7 +186,7 @@ class Attempt:
         if error is None:
             return self._answered(running.result())
         if not isinstance(error, AttemptEnding):
-            # Where, for whoever wrote the handler; not the error's text, which may quote what the user said.
+            # The place, for the handler's author; not the error's text, which may quote user content.
             where = "".join(traceback.format_tb(error.__traceback__)[-6:])
             self._context.log.info("attempt.raised", error_class=type(error).__name__, where=where)
         return classify(error, self._handler.retry_on)

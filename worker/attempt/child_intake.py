@@ -1,6 +1,6 @@
-"""Taking in the children that handlers start. Children that are started at the same time share their statement.
+"""Submits the children that handlers start. Children that are started at the same time share a statement.
 
-Nobody waits for an answer: where a wake-up can't be sent at once, the relay sends it.
+A wake-up that can't be sent at once is sent later by the relay: no client waits for a child's reply.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""`ctx.submit` and `ctx.join`: fan-out and fan-in (G21), without anything being held while the children work.
+"""`ctx.submit` and `ctx.join`: fan-out and fan-in (G21). The parent occupies no slot, lock or lease while its children work.
 
-A join ends its parent's attempt. When the children have ended, the handler runs again from its top: what it did once it has
-recorded, the children it started it finds again, and the join gives it their results.
+A join ends its parent's attempt. When the children have ended, the handler runs again from its beginning: `ctx.once` returns the
+recorded values, `ctx.submit` returns the same children, and the join returns their results.
 """
 
 import secrets
@@ -63,13 +63,13 @@ class Children:
         expires_in_seconds: float | None,
         metadata: Mapping[str, Any] | None,
     ) -> Child:
-        """The child of this call: the one that an earlier run has started, or else a new one.
+        """The child of this call: the one that an earlier run of the handler started, or else a new one.
 
-        Raises ValueError for what no turn could be, UnknownQueueError, ClaimLost.
+        Raises ValueError for arguments that make no valid turn, UnknownQueueError, ClaimLost.
         """
         if key is None:
             self._calls += 1
-            # No key of a handler's own looks like this: `_check_own_key` refuses the prefix.
+            # Can't collide with a handler's own key: `_check_own_key` refuses the prefix.
             key = f"#{self._calls}"
         else:
             _check_own_key(key)
@@ -95,16 +95,16 @@ class Children:
             parent=ParentClaim(self._turn.id, self._turn.fence, key),
         )
         known = (await self._read()).get(key)
-        # Of an earlier generation, and not answered: the redrive is there to try it once more.
+        # A lost child of an earlier generation is started anew: that is the purpose of the parent's redrive.
         if known is not None and (known.id == child_id or not await self._is_still_lost(known)):
             return Child(known.id, known.session_id, key)
         await self._outlast(lambda: self._intake.accept(submission))
         return Child(child_id, session_id, key)
 
     async def join(self, children: Sequence[Child], policy: str) -> list[Any]:
-        """The children's outputs, in their order; raises JoinPending while there is something to wait for.
+        """The children's outputs, in the order of `children`; raises JoinPending while the policy must wait for children.
 
-        Raises ChildFailedError as soon as the policy can't be met any more, and ValueError for children of others.
+        Raises ChildFailedError as soon as the policy can't be met any more, and ValueError for children of other turns.
         """
         wanted = JoinPolicy(policy)
         ids = [child.id for child in children]
@@ -131,13 +131,13 @@ class Children:
     async def _is_still_lost(self, known: KnownChild) -> bool:
         if known.status not in _LOST:
             return False
-        # It was read at this attempt's first call: an operator may have put the child itself back to work since.
+        # `known` was read at this attempt's first call: an operator may have redriven the child itself since then.
         states = await self._outlast(lambda: read_states(self._database, self._turn.id, [known.id]))
         return known.id not in states or states[known.id].status in _LOST
 
     def _is_ours(self, key: str, child: KnownChild) -> bool:
-        # An id that a client has chosen may be chosen again once its turn is archived, by another tenant, too; and the archive
-        # takes a turn before its children, whose sessions may go on.
+        # A client may reuse an id that it has chosen once its turn is archived, and so may another tenant. A turn may be archived
+        # before its children, whose sessions may go on. So the children found may be those of an earlier turn with this id.
         turn = self._turn
         return any(
             child.id == make_child_id(turn.id, turn.created_at, generation, key)

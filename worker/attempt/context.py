@@ -1,4 +1,4 @@
-"""What a handler is given: the turn, and a context that is fenced, timed and can be cancelled."""
+"""A handler's arguments: the turn, and a context with a fence, a deadline and a way to cancel."""
 
 import asyncio
 import concurrent.futures
@@ -31,7 +31,7 @@ Answer = TypeVar("Answer")
 
 
 def turn_for_handler(turn: ClaimedTurn) -> Turn:
-    """The handler's view of a claimed turn. Its inputs are its own: what becomes of them in there is not what was said."""
+    """The handler's view of a claimed turn. The inputs are copies: the handler may change them."""
     return Turn(
         id=turn.id,
         tenant_id=turn.tenant_id,
@@ -50,7 +50,7 @@ def turn_for_handler(turn: ClaimedTurn) -> Turn:
 
 
 class TurnContext:
-    """The real `handlers.handler.Context` of one attempt."""
+    """The implementation of `handlers.handler.Context` for one attempt."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class TurnContext:
         self._awaited: set[concurrent.futures.Future[Any]] = set()
         self._cancelled = False
         self.was_heard = False
-        """Whether the handler has seen that it is to come to an end: it has looked, or a call that it waits for was cancelled."""
+        """Whether the handler has seen the request to end: in `cancelled` or `cancel_reason`, or by a call that was cancelled."""
         self._cancel_reason: CancelReason | None = None
         self._values = values
         self._children = children
@@ -82,7 +82,7 @@ class TurnContext:
 
     @cached_property
     def log(self) -> Any:
-        # Made when it is asked for: most turns never do.
+        # Created on first use: most handlers never log.
         turn = self._turn
         return structlog.get_logger("turnstile.handler").bind(
             turn_id=str(turn.id), session_id=turn.session_id, attempt=turn.attempt, trace_id=turn.trace_id
@@ -102,7 +102,7 @@ class TurnContext:
 
     @property
     def cancelled(self) -> bool:
-        # Looked at once: what is answered is what is noted, whatever another thread does meanwhile.
+        # Read once, so that `was_heard` matches the returned value even if another thread cancels in between.
         if cancelled := self._cancelled:
             self.was_heard = True
         return cancelled
@@ -114,12 +114,12 @@ class TurnContext:
         return reason
 
     def start_clock(self, timeout_seconds: float) -> None:
-        """The attempt's time begins now."""
+        """Sets the deadline: the attempt's time begins now."""
         self.deadline = datetime.now(UTC) + timedelta(seconds=timeout_seconds)
 
     def cancel(self, reason: CancelReason) -> None:
-        """Tells the handler, in whatever thread it is, to come to an end."""
-        # In this order: who sees that it is cancelled also sees why.
+        """Asks the handler to end, in whatever thread it runs."""
+        # In this order: a handler that sees `cancelled` also sees the reason.
         self._cancel_reason = reason
         self._cancelled = True
         for waited_for in list(self._awaited):
@@ -133,7 +133,7 @@ class TurnContext:
         waited_for = asyncio.run_coroutine_threadsafe(WithoutExits(call), self._loop)
         self._awaited.add(waited_for)
         try:
-            # Looked at after it was added: a cancellation either sees the call or is seen here.
+            # Checked after the call was added: `cancel` either finds the call, or is noticed here.
             if self.cancelled:
                 waited_for.cancel()
             return waited_for.result()
@@ -191,11 +191,11 @@ class TurnContext:
 
 
 def _own(content: Any) -> Any:
-    # After the settle the turn's messages are written into the session's history as they are then (ADR 0021): a handler that
-    # pops a key of its input would have every later prompt, and every client, told what nobody has said.
+    # After the settle the turn's messages are written into the session's history as they are then (ADR 0021). If a handler could
+    # pop a key of the original input, every later prompt and every client would see a changed message.
     #
-    # Not by deepcopy, which keeps account of what JSON has none of: the loop stood still two to three times as long (of 256 KB
-    # 4 ms for the messages of a chat, 18 for small objects).
+    # Not deepcopy: its bookkeeping for shared references, which JSON does not have, blocked the event loop two to three times as
+    # long (for 256 KB: 4 ms for the messages of a chat, 18 ms for small objects).
     if isinstance(content, dict):
         return {name: _own(value) for name, value in content.items()}
     return [_own(one) for one in content] if isinstance(content, list) else content

@@ -1,9 +1,9 @@
-"""What a handler says while it is still at it: gathered, numbered, and appended to the turn's stream behind its back.
+"""The emitter: buffers and numbers the events of a running handler, and appends them to the turn's stream in the background.
 
-Nothing here makes a handler wait, and nothing that happens to Redis reaches it. What is emitted is gathered, and goes out
-when the append before has been answered, together with what the other turns of this worker have gathered: no round trip
-per token. The text so far is kept (bounded like a reply), so when the stream has lost something, or has grown to its cap,
-the whole text is said anew, as a `reset`.
+A handler never waits here, and no error of Redis reaches it. Emitted events are buffered until the previous append has its
+response, and then appended together with the events of the worker's other turns, so that a token does not cost a round trip. The
+text so far is kept (bounded like a reply). If the stream has lost events or has grown to its cap, the whole text is sent again,
+as a `reset`.
 """
 
 import asyncio
@@ -23,24 +23,24 @@ from turnstile.worker.attempt.event_buffer import Gathered, deltas, portion
 from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, clean
 
 MAX_EVENT_BYTES = 65_536
-"""Of one JSON event, as JSON (R5)."""
+"""The largest JSON event, in bytes of JSON (R5)."""
 
 PACE_SECONDS = 0.05
-"""Between two appends of one turn: nobody reads faster, and a slow model's tokens share round trips, too."""
+"""The pause between two appends of one turn. People do not read faster, and the tokens of a slow model share round trips, too."""
 
 OPENING_SECONDS = 0.02
-"""How long the news that an attempt has begun waits for something to be said. That of a handler that takes no time goes
-out together with its end: one append instead of two."""
+"""How long the event that an attempt has begun waits for further events. For a quick handler it is appended together with the
+end: one append instead of two."""
 
 RETRY_SECONDS = 0.5
 PARTING_SECONDS = 5.0
-"""How long the last words of an attempt are tried. Then the reader closes from the table."""
+"""How long the append of an attempt's last events is retried. After that, readers find the end in the table."""
 
 log = structlog.get_logger("turnstile.events")
 
 
 class _Said:
-    """What `emit` returns. It was done when it was called; awaiting it costs nothing."""
+    """The return value of `emit`, which is already done; awaiting it costs nothing."""
 
     def __await__(self) -> Generator[Any, None, None]:
         return
@@ -51,7 +51,7 @@ SAID: Awaitable[None] = _Said()
 
 
 class Emitter:
-    """The voice of one attempt. `emit` and `text` are for any thread, the rest for the event loop."""
+    """Emits the events of one attempt. `emit` and `text` are thread-safe; call the rest on the event loop."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Emitter:
         self._cap = cap
         self._append = append
         self._tell = tell
-        """Told when it begins to speak, and when all is said."""
+        """Called with True when there is something to append, and with False when all is appended."""
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._lock = threading.Lock()
@@ -74,9 +74,10 @@ class Emitter:
         self._characters = 0
         self._gathered = Gathered()
         self._said: list[TurnEvent] = []
-        """Numbered, but not known to be in the stream: goes out in portions, each asked again unchanged until it is answered."""
+        """Numbered events that may not be in the stream yet. Appended in portions; a portion is retried unchanged until Redis
+        responds."""
         self._asked = 0
-        """How many of them the last append had."""
+        """How many of them were in the last append."""
         self._unsure = False
         """Whether that portion may be in the stream already."""
         self._next_n = 1
@@ -84,7 +85,7 @@ class Emitter:
         self._anew = False
         self._speaking = False
         self._pause: asyncio.TimerHandle | None = None
-        """Between two appends."""
+        """The timer of the pause between two appends."""
         self._silent = False
         self._overflown = False
         self._parting = False
@@ -99,7 +100,7 @@ class Emitter:
             return "".join(self._text)
 
     def emit(self, event: Any) -> Awaitable[None]:
-        """Says a piece of text, or any other JSON value as an event of its own. Raises ValueError for what is neither."""
+        """Emits a piece of text, or another JSON value as an event of its own. Raises ValueError for any other value."""
         cleaned = clean(event).value
         if isinstance(cleaned, str):
             self._say_text(cleaned)
@@ -111,14 +112,14 @@ class Emitter:
         return SAID
 
     def handler_ended(self) -> None:
-        """If it has not been said yet that the attempt has begun, it is said together with what becomes of it."""
+        """If the event that the attempt has begun is not appended yet, it waits for the attempt's end."""
         self._opening.cancel()
 
     def settled(self, status: TurnStatus, settlement: Settlement) -> None:
-        """The attempt's end is committed; what it says from here on is not heard."""
+        """Emits the attempt's end, which is committed; later events are discarded."""
         match status:
             case TurnStatus.SUCCEEDED:
-                # A text that was not said the reader sends itself, from the table. There are numbers whose == gives no bool.
+                # A reader sends a text that was not emitted from the table. isinstance first: some objects' == returns no bool.
                 said = isinstance(settlement.reply, str) and settlement.reply == self.text
                 self._part(EventKind.END, {"status": status, "said": said})
             case TurnStatus.CANCELED:
@@ -134,11 +135,11 @@ class Emitter:
                 assert_never(status)
 
     def fall_silent(self) -> None:
-        """Superseded: the turn is another claim's, and so is its stream."""
+        """Discards all events, also future ones: another claim has the turn and its stream."""
         with self._lock:
             self._silent = True
             self._gathered.put([])
-            # A new one: what stands in the old one may wait to be appended, together with what others say.
+            # A new list: the old one may be part of an append that is still waiting.
             self._said = []
         self._hurry()
 
@@ -166,7 +167,7 @@ class Emitter:
                 return
             self._overflown = self._characters + len(text) > MAX_REPLY_CHARACTERS
             if self._overflown:
-                # With a hole in it the text would be worth nothing.
+                # Stop here: a text with a gap in it would be useless.
                 log.warning("emit.too_much", turn_id=str(self._turn.id), characters=self._characters + len(text))
                 return
             self._text.append(text)
@@ -182,7 +183,7 @@ class Emitter:
             self._silent = last
             self._gathered.add(saying, size)
             if self._gathered.is_too_much:
-                # The text is kept, the end is kept; events of the handler's own are not.
+                # The text and the end are kept; the handler's custom events are dropped.
                 self._begin_anew([one for one in self._gathered.sayings if one.kind is not EventKind.CUSTOM])
             self._wake()
 
@@ -195,17 +196,17 @@ class Emitter:
             return
         self._speaking = True
         if threading.get_ident() == self._loop_thread:
-            # Waking a loop that is awake costs a write to a socket, twice in each turn.
+            # Not call_soon_threadsafe, which would write to a socket to wake the loop, twice in each turn.
             self._loop.call_soon(self._speak)
             self._tell(self, True)
             return
         try:
             self._loop.call_soon_threadsafe(self._begin)
         except RuntimeError:
-            # A thread that was left behind outlives the loop.
+            # The loop is closed: a handler's thread that was left behind has outlived it.
             self._silent = True
 
-    # --- speak: not a task, which would cost as much as all the rest of an append does
+    # --- append: by callbacks, because a task would cost as much as the rest of an append
 
     def _begin(self) -> None:
         self._tell(self, True)
@@ -220,7 +221,7 @@ class Emitter:
 
     def _hear(self, appended: "asyncio.Future[Appended]") -> None:
         if appended.cancelled() or (error := appended.exception()) is not None:
-            # The worker's end, or a bug of ours.
+            # The worker is stopping, or this is a bug of ours.
             log.error("events.failed", turn_id=str(self._turn.id), error=None if appended.cancelled() else repr(error))
             self.fall_silent()
             self._speak()
@@ -241,7 +242,7 @@ class Emitter:
             if not self._said and (self._gathered or self._anew):
                 if self._since_anew + len(self._gathered) > self._cap:
                     self._begin_anew(self._gathered.sayings)
-                # The first of all says that the attempt has begun, and so that the text is empty: the text comes after.
+                # The first event says that the attempt has begun, so that its text is empty: a reset must come after it.
                 gathered = self._gathered.take()
                 opening = gathered[:1] if self._next_n == 1 else []
                 sayings = [*opening, *(self._whole() if self._anew else []), *gathered[len(opening) :]]
@@ -268,7 +269,7 @@ class Emitter:
                 log.info("events.lost", turn_id=str(self._turn.id))
                 with self._lock:
                     if self._said and not self._unsure:
-                        # Nobody can have seen these numbers.
+                        # No reader can have seen these numbers, so they may be used again.
                         self._next_n = self._said[0].id.n
                     others = [one.saying for one in self._said if one.saying.kind not in _TEXTS]
                     self._begin_anew([*others, *self._gathered.sayings])

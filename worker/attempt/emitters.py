@@ -1,4 +1,4 @@
-"""The voice of a worker: the emitters of its attempts, each as long as it has something to say."""
+"""The emitters of a worker's attempts, each until its last event is appended."""
 
 import asyncio
 
@@ -12,30 +12,30 @@ LAST_CALL_SECONDS = 0.3
 
 
 class Emitters:
-    """Makes the emitters of one worker, and lets them finish their sentences."""
+    """Creates the emitters of one worker, and waits for their last events."""
 
     def __init__(self, settings: Settings, writer: EventWriter) -> None:
         self._prefix = settings.redis_prefix
         self._cap = settings.events_cap
         self._writer = writer
-        # In the order of their beginning: a dict, as everywhere where the order of a set would be that of addresses.
+        # A dict used as an ordered set: the iteration order of a set would depend on memory addresses.
         self._speaking: dict[Emitter, None] = {}
         self._quiet: asyncio.Future[None] | None = None
-        """Waited for at the end: done when nobody speaks any more."""
+        """Done when no emitter has anything left to append; awaited at the end."""
 
     def begin(self, turn: ClaimedTurn) -> Emitter:
-        """For an attempt that begins now. Called on the event loop."""
+        """The emitter for an attempt that begins now. Call it on the event loop."""
         key = name_stream(self._prefix, turn.tenant_id, turn.session_id, turn.id)
         return Emitter(turn, key, self._cap, self._writer.append, self._note)
 
     async def finish(self, most_seconds: float) -> None:
-        """Waits until nobody speaks any more."""
+        """Waits until no emitter has anything left to append, for `most_seconds` at most."""
         if self._speaking:
             self._quiet = asyncio.get_running_loop().create_future()
             await asyncio.wait({self._quiet}, timeout=most_seconds)
 
     async def close(self) -> None:
-        """Lets out what was settled a moment ago, within a bound."""
+        """Waits LAST_CALL_SECONDS at most for the last events of turns that were just settled, and discards the rest."""
         await self.finish(LAST_CALL_SECONDS)
         for emitter in list(self._speaking):
             emitter.fall_silent()

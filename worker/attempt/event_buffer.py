@@ -1,7 +1,7 @@
-"""What an attempt has said and Redis has not been told yet: in its order, and bounded in events and in bytes.
+"""The events of an attempt that are not in Redis yet: in order, and bounded in number and in bytes.
 
-Bytes are counted because an event may have 64 KiB: a thousand of them in one append are tens of megabytes within one time-out,
-and then Redis is taken to be away, for all the other turns of the worker as well.
+Bytes are counted because an event may have 64 KiB. A thousand of them in one append are tens of megabytes within one timeout;
+then Redis would count as away, for all other turns of the worker as well.
 """
 
 from collections.abc import Iterable
@@ -10,17 +10,17 @@ from turnstile.streaming.event import EventKind, Saying, TurnEvent, pieces
 from turnstile.turn.stored_json import encode
 
 MAX_GATHERED = 1000
-"""Events that wait for Redis. More, and they give way to one `reset`."""
+"""The most events that wait for Redis. If there are more, one `reset` replaces them."""
 
 MAX_GATHERED_BYTES = 8 * 1024 * 1024
-"""Of events of the handler's own, likewise. Texts are bounded as a reply is."""
+"""The same bound for the bytes of the handler's custom events. Texts are bounded like a reply."""
 
 MAX_APPEND_BYTES = 1_000_000
-"""Of what goes out in one append. What is left goes out in the next."""
+"""The most bytes in one append. Further events go into the next one."""
 
 
 class Gathered:
-    """Sayings, and between them texts that still grow. Not for several threads."""
+    """A buffer of sayings, and of texts between them that still grow. Not thread-safe."""
 
     def __init__(self) -> None:
         self._waiting: list[Saying | list[str]] = []
@@ -31,33 +31,33 @@ class Gathered:
 
     @property
     def is_too_much(self) -> bool:
-        """Redis has been away for long, or much is said at once."""
+        """Whether a bound is exceeded: Redis has been away for long, or the handler emits much at once."""
         return len(self._waiting) > MAX_GATHERED or self._bytes > MAX_GATHERED_BYTES
 
     @property
     def sayings(self) -> list[Saying]:
-        """All but the texts."""
+        """All waiting events but the texts."""
         return [one for one in self._waiting if isinstance(one, Saying)]
 
     def add(self, saying: Saying, size: int) -> None:
-        """`size` in bytes."""
+        """Appends a saying. `size` is in bytes, and counts against MAX_GATHERED_BYTES."""
         self._waiting.append(saying)
         self._bytes += size
 
     def add_text(self, text: str) -> None:
-        """More of the text that was said last, or a new one behind a saying."""
+        """Extends the last text, or begins a new one after a saying."""
         if self._waiting and isinstance(growing := self._waiting[-1], list):
             growing.append(text)
         else:
             self._waiting.append([text])
 
     def put(self, sayings: list[Saying]) -> None:
-        """These and nothing else."""
+        """Replaces the content by these sayings."""
         self._waiting = [*sayings]
         self._bytes = sum(len(one.data.encode()) for one in sayings)
 
     def take(self) -> list[Saying]:
-        """All of it, the texts in pieces that fit into an event each."""
+        """Empties the buffer and returns its content; texts are split into pieces that each fit into one event."""
         taken: list[Saying] = []
         for one in self._waiting:
             taken += [one] if isinstance(one, Saying) else deltas(pieces("".join(one)))
@@ -66,13 +66,13 @@ class Gathered:
 
 
 def deltas(texts: Iterable[str]) -> list[Saying]:
-    """A saying for each of the texts."""
+    """One DELTA for each text."""
     return [Saying(EventKind.DELTA, encode({"text": text})) for text in texts]
 
 
 def portion(events: list[TurnEvent]) -> list[TurnEvent]:
-    """As many of the first as go into one append; one at least, if there is one."""
-    # Nearly always all of them, and then no text is encoded for it: a character has four bytes at most.
+    """As many of the first events as fit into one append; at least one, if there is one."""
+    # Nearly always all of them fit. This check encodes no text: a character has four bytes at most.
     if 4 * sum(len(event.saying.data) for event in events) <= MAX_APPEND_BYTES:
         return events
     size = 0

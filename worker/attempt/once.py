@@ -1,6 +1,6 @@
-"""`ctx.once`: the result of a side effect is recorded with the turn, so that a retry gets it instead of doing it again.
+"""`ctx.once`: records the result of a side effect with the turn, so that a retry gets the result instead of repeating the effect.
 
-Between the effect and its record lies an instant in which a worker may die; for that there is `ctx.idempotency_key`.
+A worker may die between the effect and its record; `ctx.idempotency_key` covers that case.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from turnstile.worker.database_retry import Outlast
 MAX_KEY_CHARACTERS = 200
 MAX_VALUE_CHARACTERS = 100_000
 MAX_ALL_CHARACTERS = 1_000_000
-"""Of all values of a turn: they are read at once, and all go into a compensation's input."""
+"""The bound for all values of a turn: they are read together, and all are part of a compensation's input."""
 
 
 def check_key(key: str) -> None:
@@ -31,7 +31,7 @@ def check_key(key: str) -> None:
 
 
 class RecordedValues:
-    """The values of one attempt's turn. Read when the first is asked for."""
+    """The recorded values of one attempt's turn. Read from the database at the first call of `once`."""
 
     def __init__(self, turn: ClaimedTurn, database: Database, outlast: Outlast) -> None:
         self._turn = turn
@@ -42,9 +42,10 @@ class RecordedValues:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def once(self, key: str, compute: Callable[[], Any]) -> Any:
-        """The value under `key`; if there is none, that of `compute`, recorded first.
+        """The value under `key`; if there is none, calls `compute` and records its value first.
 
-        Raises ValueError for a bad key, UnfitReplyError for a value that is not JSON or too much of it, ClaimLost.
+        Raises ValueError for a bad key or too large values in all, UnfitReplyError for a value that is not JSON or too large,
+        and ClaimLost.
         """
         check_key(key)
         # Calls of one attempt with the same key wait for each other; if the first fails, the next tries.
@@ -52,7 +53,7 @@ class RecordedValues:
             known = await self._read()
             if key not in known:
                 known[key] = await self._record(key, compute, known)
-            # A copy: what the handler does to it must not be what a later call gets.
+            # A copy: changes that the handler makes to it must not show in a later call.
             return deepcopy(known[key])
 
     async def _read(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How an attempt ended: a closed set of values, and the one function that turns an exception into one. Pure."""
+"""How an attempt ended: a closed set of outcomes, and the function that turns an exception into one. Pure."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,26 +13,26 @@ from turnstile.turn.settlement import JoinPolicy
 from turnstile.worker.attempt.signals import AttemptEnding, ClaimLost, JoinPending
 
 HEALING: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError, DatabaseUnavailableError)
-"""What may heal by itself, whoever wrote the handler."""
+"""Exceptions that count as retryable whatever the handler's `retry_on` says: their cause may go away by itself."""
 
 MAX_ERROR_CHARACTERS = 2000
 
 
 class StopReason(StrEnum):
-    """Why a handler is told to come to an end."""
+    """Why a handler is asked to end."""
 
     CANCELED = "canceled"
-    """Somebody cancelled the turn."""
+    """A client or an operator cancelled the turn."""
     SHUTDOWN = "shutdown"
-    """The process must go; the turn is handed back."""
+    """The process must end; the turn is handed back."""
     SUPERSEDED = "superseded"
-    """The lease was refused: another worker has the turn."""
+    """The lease's renewal was refused: another claim has the turn."""
     NO_SLOT = "no_slot"
-    """It has not begun: no handler has made room for it. The turn is handed back."""
+    """The handler has not begun, because no slot became free. The turn is handed back."""
 
     @property
     def told(self) -> CancelReason:
-        """What the handler is told, where the row does not say it better."""
+        """The cancel reason that the handler sees, unless the turn's row has one."""
         return _TOLD[self]
 
 
@@ -40,7 +40,7 @@ _TOLD = {
     StopReason.CANCELED: CancelReason.USER,
     StopReason.SHUTDOWN: CancelReason.SHUTDOWN,
     StopReason.SUPERSEDED: CancelReason.SUPERSEDED,
-    # Nobody is told: no handler is running.
+    # Never seen, because no handler is running.
     StopReason.NO_SLOT: CancelReason.SHUTDOWN,
 }
 
@@ -51,12 +51,12 @@ class Succeeded:
 
     reply: Any
     text: str | None = field(default=None, compare=False)
-    """Its JSON as it was when it was judged; None: to be made when it is settled."""
+    """The reply's JSON at the time of its check; None: the settle encodes the reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The handler raised. `after`: the wait that it asked for, in seconds."""
+    """The handler raised. `after`: the wait before a retry that it asked for, in seconds."""
 
     error_class: str
     error: str
@@ -74,7 +74,7 @@ class Snoozed:
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """The handler waits for children: it is to run again when they have ended."""
+    """The handler waits for children: it runs again when they have ended."""
 
     children: tuple[UUID, ...]
     policy: JoinPolicy
@@ -82,14 +82,14 @@ class Joining:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """The attempt took longer than it may."""
+    """The attempt took longer than its timeout of `seconds`."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """It came to no end of its own: it was told to stop, or was not begun, or found that another claim has its turn."""
+    """The attempt did not end by itself: it was stopped, was not begun, or found that another claim has its turn."""
 
     reason: StopReason
 
@@ -98,9 +98,9 @@ Outcome = Succeeded | Failed | Snoozed | Joining | TimedOut | Stopped
 
 
 def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = ()) -> Outcome:
-    """What a handler's exception means. Retried is only what may heal (G10); all else fails at once (G11).
+    """The outcome for a handler's exception. Only errors whose cause may go away are retried (G10); others fail at once (G11).
 
-    Raises whatever an exception raises that can't be judged, as a Retry whose wait is no number.
+    Raises any error that the inspection of the exception causes, such as ValueError for a Retry whose wait is no number.
     """
     match _ending_in(error):
         case ClaimLost():
@@ -113,8 +113,8 @@ def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
         case Snooze():
             return Snoozed(max(0.0, check_wait(error.after)))
         case Retry():
-            # Checked again: a subclass may have put there what a provider's header says. Past this function nobody would catch
-            # what comes of it, and the turn would be taken over and over again, until it is a crash loop.
+            # Checked again, because a subclass may have set it from a provider's header. Later, a bad value would raise an error
+            # that nothing catches, and the turn would be taken over again and again: a crash loop.
             after = None if error.after is None else check_wait(error.after)
             return Failed("Retry", _text(error), may_heal=True, after=after)
         case Reject():
@@ -124,7 +124,7 @@ def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
 
 
 def _ending_in(error: BaseException) -> BaseException | None:
-    """The ending that was raised, be it out of a TaskGroup of the handler's."""
+    """The AttemptEnding that was raised, also from within a TaskGroup of the handler."""
     if isinstance(error, BaseExceptionGroup):
         found = (_ending_in(one) for one in error.exceptions)
         return next((one for one in found if one is not None), None)
@@ -132,10 +132,10 @@ def _ending_in(error: BaseException) -> BaseException | None:
 
 
 def _text(error: BaseException) -> str:
-    # Postgres takes no U+0000 and UTF-8 no lone surrogate: an error that can't be stored would hold its turn for ever.
+    # Postgres accepts no U+0000 and UTF-8 no lone surrogate: a turn whose error can't be stored would never be settled.
     try:
         text = str(error)
     except Exception:
-        # Somebody's own __str__. It shall not keep the turn from being settled.
+        # A custom __str__ may raise. It must not keep the turn from being settled.
         return "(an error without a text)"
     return text.replace("\x00", "").encode("utf-8", "replace").decode()[:MAX_ERROR_CHARACTERS]

@@ -1,7 +1,7 @@
-"""What a handler returned, made fit for storage. Pure.
+"""Cleans a handler's reply for storage. Pure.
 
-A reply that Postgres refuses would fail its own settle again and again and turn an answered turn into a poison pill, so
-it is cleaned here, and what can't be cleaned fails the turn with a reason.
+A reply that Postgres refuses would fail its own settle again and again, and make an answered turn a poison pill. So the reply is
+cleaned here, and a reply that can't be cleaned fails the turn with a reason.
 """
 
 import json
@@ -11,9 +11,9 @@ from typing import Any
 from turnstile.turn.stored_json import MAX_DEPTH, is_too_deep
 
 MAX_REPLY_CHARACTERS = 1_000_000
-"""As JSON."""
+"""Characters of JSON."""
 
-# Made once: json.dumps makes one for each call that asks for anything unusual.
+# Created once: json.dumps creates an encoder for each call with options other than the defaults.
 _as_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
@@ -23,18 +23,19 @@ class UnfitReplyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CleanReply:
-    """The reply, and how many characters had to be taken out of it."""
+    """The cleaned reply, and how many characters were removed from it."""
 
     value: Any
     removed: int
     text: str
-    """Its JSON as it was when it was looked at. The value is the handler's own: a task or a thread may go on changing it."""
+    """The reply's JSON at the time of the check. `value` is the handler's own object: a task or a thread may still change it."""
 
 
 def clean(reply: Any, *, what: str = "the reply", most: int = MAX_REPLY_CHARACTERS) -> CleanReply:
-    """Removes U+0000, which Postgres refuses, and lone surrogates, which UTF-8 does.
+    """Removes U+0000, which Postgres refuses, and lone surrogates, which UTF-8 can't encode.
 
-    Raises UnfitReplyError, which says `what` is not JSON, or has more than `most` characters of it, or is nested too deep.
+    Raises UnfitReplyError if the reply is not JSON, has more than `most` characters of JSON, or is nested too deep. The error's
+    text calls the reply `what`.
     """
     try:
         text = _as_text(reply)
@@ -45,18 +46,18 @@ def clean(reply: Any, *, what: str = "the reply", most: int = MAX_REPLY_CHARACTE
     if is_too_deep(reply):
         raise UnfitReplyError(f"{what} is nested more than {MAX_DEPTH} levels deep")
     try:
-        # The common case costs one look at the text that was made anyway.
+        # The common case costs one scan of the text, which is needed anyway.
         if "\\u0000" not in text and not _has_surrogate(text):
             return CleanReply(reply, 0, text)
         value, removed = _scrub(json.loads(text))
         return CleanReply(value, removed, _as_text(value))
     except RecursionError:
-        # Within the limit, but given away by a call that is far down in a recursion of its own.
+        # The nesting is within the limit, but the caller itself is deep in a recursion.
         raise UnfitReplyError(f"{what} is nested too deep to be cleaned here") from None
 
 
 def clean_partial(said: str | None) -> str | None:
-    """The same for what a stopped turn had said so far, cut where a reply would be refused; None if that is nothing."""
+    """Cleans the text that a stopped turn has emitted, and cuts it at the limit of a reply; None if nothing is left."""
     return _scrub(said[:MAX_REPLY_CHARACTERS])[0] or None if said else None
 
 

@@ -1,8 +1,7 @@
-"""A call that blocks, in a thread of its own.
+"""Runs a blocking call in a thread of its own.
 
-Not `asyncio.to_thread`: the loop's few threads are the handlers' as well, and one that fills them would hold up the worker's
-own calls. A task that is at work would lose its protection from scale-in, and a worker that is told to stop would not come to
-its end.
+Not `asyncio.to_thread`: handlers use the loop's few threads as well, and a handler that fills them would delay the worker's own
+calls. A busy ECS task would lose its scale-in protection, and a worker could not finish its shutdown.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ Answer = TypeVar("Answer")
 
 
 async def in_own_thread(call: Callable[..., Answer], *arguments: Any, **options: Any) -> Answer:
-    """What `call` returns or raises. A caller that is cancelled leaves it running."""
+    """Returns or raises what `call` does. If the caller is cancelled, the call goes on in its thread."""
     thread = ThreadPoolExecutor(1, "own")
     try:
         return await asyncio.get_running_loop().run_in_executor(thread, partial(call, *arguments, **options))

@@ -1,7 +1,7 @@
-"""What ends an attempt from within, raised by a call on the context through the handler. Pure.
+"""Exceptions that end an attempt from within: a call on the context raises them through the handler. Pure.
 
-Not of class Exception: a handler that catches whatever goes wrong with its work must not catch these by mistake. One that
-does, and returns, has answered.
+They are not subclasses of Exception, so that a handler's `except Exception` does not catch them by mistake. If a handler catches
+one all the same and returns, its return value is its reply.
 """
 
 from uuid import UUID
@@ -10,15 +10,15 @@ from turnstile.turn.settlement import JoinPolicy
 
 
 class AttemptEnding(BaseException):
-    """Not a failure: the attempt is over, for a reason that is not the handler's."""
+    """The attempt is over for a reason outside the handler; it has not failed."""
 
 
 class ClaimLost(AttemptEnding):
-    """Another claim has the turn by now: nothing that this attempt does counts any more."""
+    """Another claim has the turn now: the results of this attempt are discarded."""
 
 
 class JoinPending(AttemptEnding):
-    """The children have not come to their ends: the handler runs again from its top when they have."""
+    """The children have not ended yet: the handler runs again from its beginning when they have."""
 
     def __init__(self, children: tuple[UUID, ...], policy: JoinPolicy) -> None:
         super().__init__(f"waits for {policy} of {len(children)} children")

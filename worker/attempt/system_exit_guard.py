@@ -1,7 +1,7 @@
-"""SystemExit and KeyboardInterrupt out of a handler's task, which asyncio takes for the end of the whole loop.
+"""Guards the event loop against SystemExit and KeyboardInterrupt from a handler's task, which end the whole loop in asyncio.
 
-The loop would be gone and the process not: Python waits at its end for the handlers' threads, they wait for the loop, and the
-heartbeat's thread renews the leases of turns that nobody works on.
+The loop would be gone, but not the process: at its end Python waits for the handlers' threads, they wait for the loop, and the
+heartbeat's thread renews the leases of turns that no handler works on.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ class HandlerExitedError(Exception):
 
     @classmethod
     def from_exit(cls, error: BaseException) -> "HandlerExitedError":
-        """With what it said."""
+        """An error with the type and the text of `error`."""
         return cls(f"{type(error).__name__}: {error}")
 
 
 class WithoutExits(Coroutine[Any, Any, Answer]):
-    """A coroutine that raises HandlerExitedError where the one in it raises what would end the loop.
+    """Wraps a coroutine; raises HandlerExitedError where the coroutine raises SystemExit or KeyboardInterrupt.
 
-    Not an `async def` around it: cancelled before its first step, that would leave a coroutine behind that was never awaited.
+    Not an `async def` wrapper: if that were cancelled before its first step, the inner coroutine would never be awaited.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, Answer]) -> None:
@@ -49,7 +49,7 @@ class WithoutExits(Coroutine[Any, Any, Answer]):
         return self._coroutine.__await__()
 
     def __getattr__(self, name: str) -> Any:
-        # Libraries look at the coroutines of their tasks, anyio for instance at whether they have begun.
+        # Libraries inspect the coroutines of their tasks: anyio, for instance, checks whether they have begun.
         return getattr(self._coroutine, name)
 
     @staticmethod
@@ -61,12 +61,12 @@ class WithoutExits(Coroutine[Any, Any, Answer]):
 
 
 def begin_attempt() -> None:
-    """From here on the running task is a handler's, and so is what it makes."""
+    """Marks the running task, and every task that it creates from now on, as a handler's."""
     _in_attempt.set(True)
 
 
 def outlive_exits(loop: asyncio.AbstractEventLoop) -> None:
-    """Makes the loop outlive exits out of tasks that handlers make: by gather, by a TaskGroup, one by one."""
+    """Makes the loop survive exits from tasks that handlers create: by gather, by a TaskGroup, or one by one."""
     loop.set_task_factory(_make_task)
 
 

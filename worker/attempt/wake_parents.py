@@ -1,6 +1,6 @@
-"""Waking the parents of turns that have ended.
+"""Wakes the parents of turns that have ended.
 
-Best effort, and behind the worker's back: a slot must not wait for it, and what is missed here the relay finds by its scan.
+Best effort and in the background: a slot must not wait for it, and the relay's scan finds parents that are missed here.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ log = structlog.get_logger("turnstile.worker")
 
 
 class ParentWaking:
-    """One per worker. `settled` is told of every settle that has committed."""
+    """Wakes parents, for one worker. Call `settled` after every committed settle."""
 
     def __init__(self, database: Database, nudge_relay: Callable[[], None]) -> None:
         self._database = database
@@ -33,9 +33,9 @@ class ParentWaking:
         self._under_way: set[asyncio.Task[None]] = set()
 
     def settled(self, turn: ClaimedTurn, status: TurnStatus, settlement: Settlement) -> None:
-        """Looks after whoever may have nothing left to wait for: the turn's parent, or the turn itself.
+        """Wakes the turn's parent, or the turn itself, if it has no children left to wait for.
 
-        The turn itself, because a child may have ended while its parent was still about to wait for it.
+        The turn itself, because its last child may have ended before this settle made the turn wait.
         """
         if status.is_terminal and turn.parent_turn_id is not None:
             self._look_after(turn.parent_turn_id)

@@ -1,4 +1,4 @@
-"""What Lambda hands over of an SQS queue, and what it wants to be told: which messages it is not to delete. Pure."""
+"""Reads Lambda's SQS event, and writes the response: the messages that Lambda must not delete. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from turnstile.turn.envelope import QueueAddress, ReceivedMessage
 
 
 class EventRefusedError(TurnstileError):
-    """The event is not one of the function's own queue. Nothing of it is touched: every message comes back."""
+    """The event is not from the function's own queue. No message is processed, and SQS delivers all of them again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A message of the event, and the group that it is delivered in order with."""
+    """A message of the event, and its FIFO group; None on a standard queue."""
 
     message: ReceivedMessage
     group: str | None
 
 
 def read_event(event: Any, address: QueueAddress) -> list[Delivery]:
-    """The event's messages, in its order. Raises EventRefusedError."""
+    """The event's messages, in the event's order. Raises EventRefusedError."""
     try:
         return [_read(record, address) for record in event["Records"]]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -31,7 +31,7 @@ def read_event(event: Any, address: QueueAddress) -> list[Delivery]:
 def _read(record: Mapping[str, Any], address: QueueAddress) -> Delivery:
     name = str(record["eventSourceARN"]).rpartition(":")[2]
     if name != address.url.rstrip("/").rpartition("/")[2]:
-        # A malformed message would end on the wrong queue's DLQ.
+        # Otherwise a malformed message would be sent to the wrong queue's DLQ.
         raise EventRefusedError(f"the event is of queue {name!r}, and this function answers {address.name!r}")
     system = record["attributes"]
     values = record.get("messageAttributes") or {}
@@ -43,12 +43,12 @@ def _read(record: Mapping[str, Any], address: QueueAddress) -> Delivery:
         attributes={key: value["stringValue"] for key, value in values.items() if value.get("stringValue")},
         moved_by_sqs="DeadLetterQueueSourceArn" in system,
     )
-    # On a standard queue a group is a tenant, and orders nothing.
+    # On a standard queue the group is the tenant, and implies no order.
     return Delivery(message, str(system["MessageGroupId"]) if address.fifo else None)
 
 
 def not_to_delete(deliveries: Sequence[Delivery], done: Collection[str]) -> list[Delivery]:
-    """Those whose messages are not `done`; of a group everything from the first such on, or its order would be lost."""
+    """The deliveries whose message is not in `done`, and all later ones of their groups: otherwise the order would be lost."""
     kept: list[Delivery] = []
     broken: set[str] = set()
     for one in deliveries:
@@ -60,5 +60,5 @@ def not_to_delete(deliveries: Sequence[Delivery], done: Collection[str]) -> list
 
 
 def report(kept: Sequence[Delivery]) -> dict[str, Any]:
-    """The function's answer under ReportBatchItemFailures: Lambda deletes every message of the event but these."""
+    """The function's response under ReportBatchItemFailures: Lambda deletes every message of the event but these."""
     return {"batchItemFailures": [{"itemIdentifier": one.message.message_id} for one in kept]}

@@ -1,9 +1,9 @@
 """The worker as a Lambda function behind an SQS event source (G22): `turnstile.worker.aws_lambda.handler.handle`.
 
-One event loop, settings and connections for the life of a container; all else is one invocation's
-(`worker.aws_lambda.invocation`).
-What is answered is what ReportBatchItemFailures asks for. Messages are also deleted by the processor itself, as soon as rule 4
-allows: on a FIFO queue a message that stayed in flight until the batch's slowest turn has ended would hold up its session.
+The event loop, the settings and the connections live as long as the container; all else belongs to one invocation
+(`worker.aws_lambda.invocation`). The response has the format of ReportBatchItemFailures. The processor also deletes messages
+itself, as soon as rule 4 allows: on a FIFO queue, a message that stays in flight until the batch's slowest turn has ended would
+delay its session.
 """
 
 import os
@@ -37,30 +37,31 @@ from turnstile.worker.process.event_loop import new_event_loop
 from turnstile.worker.session_lock import SessionLock
 
 DATABASE_CONNECTIONS = 2
-"""Of each container, and one of the heartbeat: there may be as many containers as the function's concurrency (G20)."""
+"""Connections of each container; the heartbeat has one more. There may be as many containers as the function's concurrency
+(G20)."""
 
 LONG_REST_SECONDS = 60.0
-"""After so long without an invocation connections are not trusted any more: what stands between may have forgotten them
-without a word, and a first call that fails would count as an outage, which forbids takeovers for a lease."""
+"""After this long without an invocation, connections are made anew. The network between may have dropped them silently, and a
+first call that fails would count as an outage, which forbids takeovers for a lease."""
 
 log = structlog.get_logger("turnstile.lambda")
 
 
 class LambdaContext(Protocol):
-    """What is used of Lambda's own."""
+    """The part of Lambda's context object that is used here."""
 
     aws_request_id: str
 
     def get_remaining_time_in_millis(self) -> int:
-        """Until Lambda ends the process."""
+        """Milliseconds until Lambda ends the process."""
         ...
 
 
 class Function:
-    """The function of one container. Only one event at a time, as Lambda has it."""
+    """The function of one container. Answers one event at a time, as Lambda sends them."""
 
     def __init__(self, settings: Settings, handler: Handler) -> None:
-        # A frozen container is the same process after the thaw, so this is its name until it is ended.
+        # One id for the container's life: it is the same process after a freeze and a thaw.
         self.worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         logs.identify(worker_id=self.worker_id)
         self._settings = settings
@@ -72,15 +73,15 @@ class Function:
         self._container: Container | None = None
         self._rested_since = 0.0
         self._whole_seconds = 0.0
-        """The most that an invocation had: the function's own time-out, which Lambda tells nowhere."""
+        """The longest time that an invocation had. It stands for the function's timeout, which Lambda does not report."""
 
     def answer(self, event: Any, request_id: str, seconds: float) -> dict[str, Any]:
-        """One invocation. Raises EventRefusedError, QueueUnavailableError; then every message comes back."""
+        """One invocation. After EventRefusedError or QueueUnavailableError, SQS delivers every message again."""
         ends_at = time.monotonic() + seconds
         return self._loop.run_until_complete(self._answer(event, request_id, ends_at, seconds))
 
     def close(self) -> None:
-        """Lets go of everything. Lambda never asks for it: it ends containers without a word."""
+        """Closes all connections and the loop. Lambda never calls it: it ends containers without notice."""
         self._loop.run_until_complete(self._disconnect())
         self._loop.run_until_complete(self._queues.close())
         self._loop.close()
@@ -89,7 +90,7 @@ class Function:
         logs.bind(request_id=request_id)
         address = await self._queues.find(self._settings.queue)
         deliveries = read_event(event, address)
-        # By the wall clock: the monotonic one may have stood still while the container was frozen.
+        # Wall clock: the monotonic clock may stand still while the container is frozen.
         if time.time() - self._rested_since > LONG_REST_SECONDS:
             await self._disconnect()
             await self._queues.forget_connections()
@@ -145,11 +146,11 @@ class Function:
 
 
 _function: Function | None = None
-"""Lambda imports the module once in a container, and calls `handle` for each event."""
+"""One for each container: Lambda imports the module once, and calls `handle` for each event."""
 
 
 def handle(event: Any, context: LambdaContext) -> dict[str, Any]:
-    """What Lambda calls. Raises SettingsError, EventRefusedError, QueueUnavailableError: then every message comes back."""
+    """Lambda's entry point. After SettingsError, EventRefusedError or QueueUnavailableError, SQS delivers every message again."""
     global _function
     if _function is None:
         settings = load()

@@ -1,8 +1,9 @@
-"""One invocation of the function: a batch of messages, answered within its time.
+"""One invocation of the function: processes a batch of messages within the invocation's time.
 
-The end of an invocation is a shutdown that is known beforehand, in the same two stages (G16): from a third before the end no
-next turns are begun; then what still runs is handed back, PENDING and free of charge. When it is over nothing is in hand: no
-lock, no lease, no heartbeat. The container may be frozen after it, for an hour or for ever.
+The end of an invocation is a shutdown at a known time, in the same two stages (G16): in the last third of the time, or for the
+grace period if that is shorter, no more turns are begun; then the turns that still run are handed back, PENDING and free of
+charge. After the end the invocation has no lock, no lease and no heartbeat, because the container may be frozen for an hour or
+for ever.
 """
 
 import asyncio
@@ -40,12 +41,13 @@ from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots
 
 RESERVE_SECONDS = 5.0
-"""For handing back and for the last calls: an invocation that is cut off by Lambda costs its turns a crash each."""
+"""The time reserved for handing back and for the last calls: if Lambda cuts an invocation off, each of its turns is charged a
+crash."""
 LAST_CALLS_SECONDS = 0.3
 HEARTBEAT_END_SECONDS = 1.0
 BACK_AFTER_SECONDS = 10
-"""When a message comes back that could not be answered: not after the queue's visibility timeout, which is six times the
-function's and would hold up a FIFO group for as long, and not at once, into the same outage."""
+"""When a message is delivered again that could not be processed. Not after the queue's visibility timeout, which is six times the
+function's timeout and would block a FIFO group for as long; and not at once, into the same outage."""
 MARGIN_SECONDS = 2.0
 
 log = structlog.get_logger("turnstile.lambda")
@@ -53,7 +55,7 @@ log = structlog.get_logger("turnstile.lambda")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """What a container keeps from one invocation to the next."""
+    """The objects that a container keeps from one invocation to the next."""
 
     settings: Settings
     handler: Handler
@@ -69,16 +71,16 @@ class Container:
 
 
 def longest_attempt(settings: Settings, whole_seconds: float) -> float:
-    """How long an attempt may take in a function that has `whole_seconds`: so long that its time-out comes before its
-    hand-back if it began with the invocation.
+    """The longest timeout of an attempt, in a function with a timeout of `whole_seconds`.
 
-    Handing back is free. A turn that no invocation is long enough for would otherwise be begun again for ever.
+    An attempt that begins with the invocation times out before it would be handed back. Handing back is free of charge, so a turn
+    that is too long for any invocation would otherwise be begun again for ever.
     """
     return max(1.0, whole_seconds - RESERVE_SECONDS - settings.cancel_grace_seconds - MARGIN_SECONDS)
 
 
 class Invocation:
-    """Make one for each event, on the loop; its `answer` is the messages that Lambda is not to delete."""
+    """The processing of one event. Create it on the event loop."""
 
     def __init__(self, container: Container, ends_at: float, whole_seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -116,9 +118,10 @@ class Invocation:
                 fifo=container.address.fifo,
                 threads=self._threads,
                 slots=Slots(container.settings.concurrency),
-                # A batch is what it is: nobody comes later, and each hold ends for the sake of the invocation's end.
+                # No more messages come into this invocation. With True, each session run ends after its limit of turns, so that
+                # the invocation can end.
                 is_full=lambda: True,
-                # The relay is a service of its own: a function has no later.
+                # The relay is a separate service: a function does not run after its invocation.
                 nudge_relay=lambda: None,
                 stopping=self._shutdown.stopping,
                 given_up=self._shutdown.given_up,
@@ -128,7 +131,7 @@ class Invocation:
         )
 
     async def answer(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """Answers what fits, and returns what does not: of that the message stays, and is visible again soon."""
+        """Processes what fits into the time. Returns the rest: their messages must not be deleted, and are visible again soon."""
         try:
             if self._seconds_left() > 0:
                 await self._work([one.message for one in deliveries])
@@ -184,26 +187,26 @@ class Invocation:
             except (DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError) as error:
                 log.warning("lambda.not_processed", message_id=message.message_id, error=str(error))
             except Exception:
-                # A bug of ours. The message comes back by itself, and its neighbours are answered.
+                # A bug of ours. SQS delivers the message again, and the other messages are processed.
                 log.exception("lambda.failed", message_id=message.message_id)
             else:
-                # Answered, or handed back, or another worker's who has been told to look again (BUSY): whichever it was, it
-                # is committed, and the row owes what comes next. So the message may go, here as in the consumer (rule 4).
-                # Unless the row could not be written, and the message is all that is left.
+                # The turn is answered, handed back, or left to another worker that will look again (BUSY). In each case this is
+                # committed, and the row is owed its next wake-up. So the message may be deleted, as in the consumer (rule 4),
+                # unless the row could not be written and only the message brings the turn back.
                 if message.message_id not in self._stays:
                     self._done.add(message.message_id)
                 if left_behind is not None:
                     left_behind.add_done_callback(_look_at)
 
     async def _come_to_rest(self) -> None:
-        """Nothing of this invocation may think, after a thaw, that it still holds something."""
+        """Ends all tasks and threads of this invocation: after a thaw, none may act on a lock or a lease that it has lost."""
         self._shutdown.stopping.set()
         self._shutdown.given_up.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
         if self._hints is not None:
             self._hints.cancel()
             await in_own_thread(self._heartbeat.stop, HEARTBEAT_END_SECONDS)
-        # Wakers of parents, deletes on FIFO, last words of streams: what was begun behind a turn's back.
+        # Tasks in the background: wake-ups of parents, deletions on FIFO queues, last events of streams.
         begun = asyncio.all_tasks() - self._before - {asyncio.current_task()}
         finishing = asyncio.create_task(self._container.emitters.finish(LAST_CALLS_SECONDS))
         await asyncio.wait({*begun, finishing}, timeout=LAST_CALLS_SECONDS)
@@ -235,9 +238,9 @@ class Invocation:
 
 def _look_at(left_behind: "asyncio.Future[Any] | Future[Any]") -> None:
     if not left_behind.cancelled():
-        left_behind.exception()  # looked at, so that asyncio does not complain of it
+        left_behind.exception()  # retrieved, so that asyncio does not log it
 
 
 def _without_fair_shares(settings: Settings) -> Settings:
-    # A batch has come as it is: putting a part of it off would let nobody else in.
+    # The batch is fixed: deferring a part of it would let no other tenant in.
     return settings.model_copy(update={"tenant_slots": "all"}) if settings.tenant_slots == "fair" else settings

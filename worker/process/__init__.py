@@ -1,1 +1,1 @@
-"""What a worker process needs beside the way of a turn: the heartbeat, health, the end."""
+"""The parts of a worker process that process no turns: health, watchdog, shutdown, scale-in protection."""

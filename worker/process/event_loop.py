@@ -1,7 +1,7 @@
-"""A worker's event loop: asyncio's own, but that it asks for addresses on threads of its own.
+"""A worker's event loop: asyncio's, except that it resolves host names on threads of its own.
 
-asyncio asks on the loop's few threads, which are the handlers' as well (`asyncio.to_thread`). Handlers that fill them, with calls
-that hang for instance, would keep the worker from every new connection: to SQS, to Redis, to Postgres.
+asyncio resolves them on the loop's few default threads, which handlers use as well (`asyncio.to_thread`). Handlers that fill
+them, for instance with calls that hang, would block every new connection to SQS, Redis and Postgres.
 """
 
 import asyncio
@@ -11,26 +11,26 @@ from functools import partial
 from typing import Any
 
 THREADS = 4
-"""A resolver that is silent for one name should not keep the others waiting."""
+"""Resolver threads. More than one, so that a slow resolution of one name does not delay the others."""
 
 
 class WorkerLoop(asyncio.SelectorEventLoop):
-    """Made by `new_event_loop`."""
+    """An event loop with its own resolver threads. Create it by `new_event_loop`."""
 
     def __init__(self) -> None:
         super().__init__()
         self._resolvers = ThreadPoolExecutor(THREADS, "resolver")
 
     async def getaddrinfo(self, *asked: Any, **how: Any) -> Any:
-        """As asyncio's."""
+        """The same as asyncio's, on the resolver threads."""
         return await self.run_in_executor(self._resolvers, partial(socket.getaddrinfo, *asked, **how))
 
     def close(self) -> None:
-        """Lets go of the threads as well; a question that is not answered yet is left behind."""
+        """Closes the loop and its resolver threads; a resolution under way is not waited for."""
         self._resolvers.shutdown(wait=False, cancel_futures=True)
         super().close()
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """One that nobody has yet."""
+    """Returns a new WorkerLoop."""
     return WorkerLoop()

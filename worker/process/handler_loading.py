@@ -1,4 +1,4 @@
-"""Finds the user's handler by the name that the settings give it."""
+"""Imports the user's handler that the settings name."""
 
 import importlib
 import sys
@@ -15,9 +15,9 @@ _IMPORT_MACHINERY = Path(importlib.__file__)
 
 
 def load(name: str | None) -> Handler:
-    """The handler `module:function`, found from the working directory.
+    """The handler `module:function`; the module may be in the working directory.
 
-    Raises SettingsError, which says in one line what is wrong, and in which file and line if that is known.
+    Raises SettingsError: one line with the reason, and with file and line if they are known.
     """
     if not name:
         raise SettingsError("TURNSTILE_HANDLER: is not set; name a module:function")
@@ -31,7 +31,7 @@ def load(name: str | None) -> Handler:
         found = getattr(importlib.import_module(module_name), attribute)
         return found if isinstance(found, Handler) else Handler(found)
     except (Exception, SystemExit) as error:
-        # The module's own code runs here, and may raise anything.
+        # The user's module runs here, and may raise anything.
         raise SettingsError(f"TURNSTILE_HANDLER: {name}: {_explain(error)}") from error
 
 
@@ -41,13 +41,13 @@ def _explain(error: BaseException) -> str:
         text = f"{type(error).__name__}: {text}"
     elif error.place is not None:
         return text
-    # A SyntaxError says for itself where it is, in the same words.
+    # The text of a SyntaxError already has its file and line.
     place = None if isinstance(error, SyntaxError) else _place_in_the_module(error)
     return text if place is None else f"{text} ({place})"
 
 
 def _place_in_the_module(error: BaseException) -> str | None:
-    """The innermost line of the module or of those beside it. What they call in a library is not where the fault is."""
+    """The innermost line in the user's module or in modules beside it. Lines of libraries that they call do not count."""
     frames = [
         (Path(frame.filename), frame.lineno)
         for frame in traceback.extract_tb(error.__traceback__)

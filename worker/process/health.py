@@ -1,7 +1,7 @@
 """Health over HTTP: /healthz (live) and /readyz (ready).
 
-Live means that the loop turns and polls come back, be it with an error. Redis, Postgres and SQS are never part of it: one outage
-would have every worker of the fleet killed. Ready means the first two as well.
+Live means that the event loop runs and polls return, even with an error. Redis, Postgres and SQS are never part of it: otherwise
+one outage would restart every worker of the fleet. Ready means that Redis and Postgres respond as well.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ log = structlog.get_logger("turnstile.health")
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What the two questions are answered from."""
+    """The checks behind the two endpoints."""
 
     live: Callable[[], Mapping[str, bool]]
     ready: Callable[[], Awaitable[Mapping[str, bool]]]
 
 
 async def serve_health(health: Health, port: int) -> asyncio.Server:
-    """Answers on `port` of all interfaces (0: a free one), until the server is closed.
+    """Serves on `port` of all interfaces (0: a free port), until the server is closed.
 
     Raises AddressUnusableError.
     """
@@ -54,7 +54,7 @@ async def serve_health(health: Health, port: int) -> asyncio.Server:
 
 
 def _listen(port: int) -> socket.socket:
-    """One socket for IPv4 and IPv6: of two, port 0 would make two ports."""
+    """One socket for IPv4 and IPv6: two sockets would get two different ports for port 0."""
     if socket.has_dualstack_ipv6():
         with suppress(OSError):
             return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)

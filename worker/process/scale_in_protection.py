@@ -1,12 +1,12 @@
-"""Scale-in protection: while turns are in flight, ECS is asked not to end this task for fewer tasks or a new version.
+"""Scale-in protection: while turns are in work, asks ECS not to end this task for a scale-in or a deployment.
 
-Without it nothing is lost, a stopped worker hands its turns back free of charge; but what a model had said until then is
-paid for twice. So protection is best effort, and nothing that the agent does disturbs the worker.
+Without it nothing is lost, because a stopped worker hands its turns back free of charge; but the model's output until then is
+paid for twice. So protection is best effort, and no failure of the ECS agent disturbs the worker.
 
-It is short and renewed: a worker that hangs is spared for minutes, not for ECS's two hours. It outlasts the work a little,
-so that it is not toggled by each message. And a stretch of it ends, also under work without a pause: protection covers
-deployments too, and of a fleet that is never idle none would ever come to its end. Where a stretch ends there is an open
-window, in which ECS may take the task; it then drains as ever.
+Protection is short and renewed: a worker that hangs is protected for minutes, not for ECS's two hours. It lasts a little longer
+than the work, so that single messages do not toggle it. A stretch of protection ends even if the work never pauses: protection
+also blocks deployments, and on a fleet that is never idle no deployment would ever finish. After each stretch there is an open
+window in which ECS may stop the task; the task then drains as usual.
 """
 
 import asyncio
@@ -29,23 +29,23 @@ log = structlog.get_logger("turnstile.protection")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """How protection is used."""
+    """The times of protection."""
 
     look_seconds: float = 1.0
     expires_minutes: int = 5
     renew_seconds: float = 100.0
-    """Well within the expiry: one renewal may be missed."""
+    """Well within the expiry, so that one renewal may fail."""
     idle_seconds: float = 30.0
-    """So long without work, and it is given up."""
+    """Protection is released after this long without work."""
     stretch_seconds: float = 900.0
     open_seconds: float = 90.0
-    """Between two stretches: ECS looks at its services more often than that."""
+    """The pause between two stretches. ECS checks its services more often than that."""
     retry_seconds: float = 5.0
     retry_cap_seconds: float = 300.0
 
 
 class Wish(StrEnum):
-    """What the agent is to be told now."""
+    """The call to make to the ECS agent now."""
 
     NOTHING = "nothing"
     PROTECT = "protect"
@@ -54,21 +54,21 @@ class Wish(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What the agent was told, and what came of it. All times are monotonic seconds."""
+    """The state of protection, as far as it is known. All times are monotonic seconds."""
 
     since: float | None = None
-    """Since when protection may be on; None: it is not. An unanswered call may have been heard, so asking counts."""
+    """Since when protection may be on; None: it is off. A call without a response may have worked, so the request counts."""
     asked_at: float = -math.inf
-    """When it was last asked for: without another word it is over when that has expired."""
+    """The time of the last request for protection, which expires `expires_minutes` later."""
     granted_at: float = -math.inf
     worked_at: float = -math.inf
     not_before: float = -math.inf
-    """No call before: the pause after a failure, or the open window after a stretch."""
+    """No call is made before this: the pause after a failure, or the open window after a stretch."""
     failures: int = 0
 
 
 def decide(standing: Standing, now: float, terms: Terms) -> Wish:
-    """What to tell the agent. Pure."""
+    """The next call to the agent. Pure."""
     if now < standing.not_before:
         return Wish.NOTHING
     idle_for = now - standing.worked_at
@@ -80,14 +80,14 @@ def decide(standing: Standing, now: float, terms: Terms) -> Wish:
 
 
 def seen(standing: Standing, *, busy: bool, now: float, terms: Terms) -> Standing:
-    """After a look at the work."""
+    """The state after a check whether the worker is busy."""
     if standing.since is not None and now - standing.asked_at >= terms.expires_minutes * 60:
         standing = replace(standing, since=None)
     return replace(standing, worked_at=now) if busy else standing
 
 
 def told(standing: Standing, wish: Wish, now: float, terms: Terms) -> Standing:
-    """After the agent has done what it was told."""
+    """The state after a successful call."""
     match wish:
         case Wish.PROTECT:
             since = now if standing.since is None else standing.since
@@ -103,7 +103,7 @@ def told(standing: Standing, wish: Wish, now: float, terms: Terms) -> Standing:
 
 
 def refused(standing: Standing, wish: Wish, now: float, terms: Terms) -> Standing:
-    """After the agent has refused, or has not answered, and may have done it all the same."""
+    """The state after a call that the agent refused, or did not respond to: the call may have worked all the same."""
     failures = standing.failures + 1
     pause = ceiling(failures, terms.retry_seconds, terms.retry_cap_seconds)
     standing = replace(standing, failures=failures, not_before=now + pause)
@@ -116,7 +116,7 @@ def refused(standing: Standing, wish: Wish, now: float, terms: Terms) -> Standin
 async def protect_while_busy(
     agent_uri: str, is_busy: Callable[[], bool], terms: Terms, stopping: asyncio.Event
 ) -> None:
-    """Looks and tells until `stopping`: a worker that drains is being ended already. Raises nothing."""
+    """Keeps protection up to date until `stopping`: a draining worker is being stopped already. Raises nothing."""
     standing = Standing()
     while not stopping.is_set():
         now = time.monotonic()
@@ -138,7 +138,7 @@ async def _tell(agent_uri: str, wish: Wish, standing: Standing, terms: Terms) ->
             log.warning("protection.refused", wish=wish.value, error=str(error))
         return refused(standing, wish, time.monotonic(), terms)
     except Exception:
-        # A bug of ours, or an address that is none. To be spared is best effort, and not worth the worker.
+        # A bug of ours, or an invalid address. Protection is best effort, so this must not end the worker.
         log.exception("protection.failed", wish=wish.value)
         return refused(standing, wish, time.monotonic(), terms)
     if standing.since is None or not enabled:

@@ -1,8 +1,8 @@
-"""Shutdown in two stages (G16): stop receiving and let turns run; then hand back what is left, free of charge.
+"""Shutdown in two stages (G16): stop receiving and let turns run; then hand back the remaining turns, free of charge.
 
-First SIGTERM or Ctrl-C: no more receives, no next turns; what runs may run for the grace period. Second: the grace is
-over now. When it is over, handlers are stopped and their turns go back to PENDING, due at once, the attempt refunded,
-all within two seconds, so that a deploy costs no turn an attempt and nobody waits for a lease to run out.
+The first SIGTERM or Ctrl-C: the worker receives no messages and begins no turns; running turns may go on for the grace period. A
+second one ends the grace period at once. After it, handlers are stopped and their turns go back to PENDING, due at once, with the
+attempt refunded, within two seconds. So a deployment costs no turn an attempt, and no client waits for a lease to expire.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ log = structlog.get_logger("turnstile.shutdown")
 
 
 class InHand(Protocol):
-    """What is being worked on, by a consumer or in an invocation of a function."""
+    """The messages in work: of a consumer, or of an invocation of a function."""
 
     @property
     def busy(self) -> int:
@@ -37,24 +37,24 @@ class InHand(Protocol):
 
 
 class Shutdown:
-    """The stages, as events that others wait for."""
+    """The stages of a shutdown, as events."""
 
     def __init__(self) -> None:
         self.stopping = asyncio.Event()
-        """No more turns are begun."""
+        """When set, no more turns are begun."""
         self.grace_over = asyncio.Event()
-        """What runs is handed back."""
+        """When set, running turns are handed back."""
         self.given_up = asyncio.Event()
-        """The database is not waited for any longer."""
+        """When set, an outage of the database is no longer waited for."""
 
     def install(self) -> None:
-        """Listens for SIGTERM and SIGINT on the running loop."""
+        """Handles SIGTERM and SIGINT on the running loop."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.signal)
 
     def signal(self) -> None:
-        """One more request to stop."""
+        """A request to stop; a second one ends the grace period."""
         if self.stopping.is_set():
             self.grace_over.set()
         self.stopping.set()
@@ -63,7 +63,7 @@ class Shutdown:
 async def drain(
     shutdown: Shutdown, in_hand: InHand, polling: asyncio.Task[None], processor: Processor, grace_seconds: float
 ) -> None:
-    """The steps, in order, once `stopping` is set. Takes the grace and two seconds at most."""
+    """Runs the shutdown once `stopping` is set. Takes the grace period and two seconds at most."""
     log.info("shutdown.draining", busy=in_hand.busy, grace_seconds=grace_seconds)
     done = asyncio.create_task(_all_done(in_hand, polling))
     over = asyncio.create_task(shutdown.grace_over.wait())
@@ -71,7 +71,7 @@ async def drain(
     over.cancel()
     if not done.done():
         log.info("shutdown.handing_back", busy=in_hand.busy)
-        # A poll that is still under way is left behind; what it may bring becomes visible again by itself.
+        # A poll under way is cancelled; messages that it would bring become visible again by themselves.
         polling.cancel()
         processor.hand_back()
         finished = asyncio.create_task(in_hand.finished())

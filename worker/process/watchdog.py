@@ -1,4 +1,4 @@
-"""The watchdog: a process whose event loop is stuck says why, and exits, so that its leases run out and others go on."""
+"""The watchdog: a process whose event loop is stuck logs the stack and exits. Its leases expire, and other workers take over."""
 
 import asyncio
 import os
@@ -10,15 +10,15 @@ import traceback
 import structlog
 
 EXIT_STUCK = 70
-"""EX_SOFTWARE of sysexits.h."""
+"""The exit code: EX_SOFTWARE of sysexits.h."""
 
 log = structlog.get_logger("turnstile.watchdog")
 
 
 class Watchdog:
-    """Looks at the loop whenever the heartbeat's thread calls `look`, at least twice in `limit_seconds`.
+    """Checks the loop whenever `look` is called: from the heartbeat's thread, at least twice in `limit_seconds`.
 
-    Make it on the loop's own thread.
+    Create it on the loop's own thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limit_seconds: float) -> None:
@@ -28,15 +28,16 @@ class Watchdog:
         self._loop_thread = threading.get_ident()
 
     def stuck_for(self) -> float:
-        """Seconds since the loop last turned, as far as the last looks could tell."""
+        """Seconds since the loop last ran, as far as the last looks show."""
         return time.monotonic() - self._turned_at
 
     def look(self) -> None:
-        """Ends the process if the loop has not turned for longer than the limit while somebody could look at it."""
+        """Ends the process if the loop has not run for longer than the limit. Time in which the whole process stood still does
+        not count."""
         now = time.monotonic()
-        # A look this late says that the whole process stood still: stopped by a signal, a host that was moved, a Lambda frozen
-        # between two invocations. The loop could turn no more than this thread could look, and everything it holds would be
-        # lost with it for nothing.
+        # A late look means that the whole process stood still: stopped by a signal, on a host that was moved, or as a Lambda that
+        # was frozen between two invocations. The loop could not run then, no more than this thread, so it is not stuck: an exit
+        # would lose all turns for nothing.
         stood_still = max(0.0, now - self._looked_at - self._limit_seconds / 2)
         self._turned_at = min(now, self._turned_at + stood_still)
         self._looked_at = now

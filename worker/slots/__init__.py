@@ -1,1 +1,1 @@
-"""The slots of a worker, and who gets the next one."""
+"""The slots of a worker, and which turn gets the next one."""

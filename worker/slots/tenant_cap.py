@@ -33,20 +33,20 @@ JITTER = 0.5
 LONGEST_DEFER_SECONDS = (1 + JITTER) * MOST_DEFER_SECONDS
 
 LOOK_SECONDS = 1.0
-"""Between two looks for tenants that wait behind the backlog of one."""
+"""The shortest time between two looks for tenants that wait behind another tenant's backlog."""
 
 log = structlog.get_logger("turnstile.tenants")
 
 
 class Entry(enum.Enum):
-    """What the cap did with a session."""
+    """The result of `TenantCap.enter`."""
 
     LET_IN = enum.auto()
-    """It has one of its tenant's slots."""
+    """The session has one of its tenant's slots."""
     DEFERRED = enum.auto()
-    """It is owed a wake-up later, so its message may be deleted."""
+    """The session gets a wake-up later, so its message may be deleted."""
     ROW_LOCKED = enum.auto()
-    """It could not be deferred, because another transaction has locked its row: its message must stay."""
+    """The session could not be deferred, because another transaction has locked its row: its message must stay."""
 
 
 class TenantCap:
@@ -66,7 +66,7 @@ class TenantCap:
         self._nudge_relay = nudge_relay
         self._outlast = outlast
         self._looks_at = 0.0
-        """Not before this time."""
+        """The earliest time of the next look, in monotonic seconds."""
         self._defer: Batcher[Defer, Owed] = Batcher(partial(defer, database), limit=BATCH)
         self._waking: set[asyncio.Task[None]] = set()
 
@@ -83,7 +83,7 @@ class TenantCap:
             ask = partial(self._defer, Defer(tenant_id, session_id, seconds))
             locked = await stays_locked(partial(self._is_locked, ask))
             log.info("session.deferred", seconds=round(seconds, 3), locked=locked)
-        # Last, because a slot may have become free meanwhile; a session that waits from here on is seen by `leave`.
+        # Last, because a slot may have become free meanwhile. From here on, `leave` finds the waiting session.
         if self._slots.enter(tenant_id, session_id, time.monotonic()):
             return Entry.LET_IN
         return Entry.ROW_LOCKED if locked else Entry.DEFERRED
@@ -97,7 +97,7 @@ class TenantCap:
         return self._slots.full_tenants(time.monotonic())
 
     def leave(self, tenant_id: str, left_behind: "asyncio.Future[Any] | None") -> None:
-        """Gives the slot back; with a handler that ignored its cancellation, when that ends."""
+        """Gives the slot back; if its handler ignored its cancellation, when that handler ends."""
         if left_behind is not None and not left_behind.done():
             left_behind.add_done_callback(lambda _: self.leave(tenant_id, None))
             return
@@ -115,7 +115,7 @@ class TenantCap:
         try:
             other = await find_waiting_tenant(self._database, self._queue, tenant_id)
         except (DatabaseUnavailableError, psycopg.Error) as error:
-            # Only a hint for fairness: the turn in hand goes on without it.
+            # Only a hint for fairness: the current session goes on without it.
             log.info("tenants.not_looked_for", error=str(error))
             return
         if other is not None:
@@ -127,12 +127,12 @@ class TenantCap:
     async def _wake(self, tenant_id: str, session_id: str) -> None:
         waiting: tuple[str, str] | None = (tenant_id, session_id)
         try:
-            # One look at each. A session whose row is locked still has its wake-up; one with nothing due was answered elsewhere.
-            # Either way the slot goes to the next in line.
+            # One try for each session. If its row is locked, it still has its wake-up; if nothing is due, it was answered
+            # elsewhere. Either way the slot goes to the next in line.
             while waiting is not None and await self._defer(Defer(*waiting, 0.0)) is not Owed.YES:
                 waiting = self._slots.next_waiting(tenant_id, time.monotonic())
         except DatabaseUnavailableError as error:
-            # The session is owed a wake-up anyway, a little later.
+            # The session gets its wake-up anyway, a little later.
             log.info("session.not_woken", session_id=session_id, error=str(error))
         else:
             self._nudge_relay()

@@ -1,36 +1,37 @@
-"""How many of a worker's slots each tenant has, which of its sessions wait for one, and for how long they are put off. Pure.
+"""How many of a worker's slots each tenant has, which of its sessions wait for one, and for how long they are deferred. Pure.
 
-A turn that is in hand has a slot here, also while it waits for its handler's (`worker.slots.slots`; ADR 0050). Times are seconds
-of a clock that never goes back.
+A prefetched turn has a slot here too, while it still waits for its handler's slot (`worker.slots.slots`; ADR 0050). Times are
+monotonic seconds.
 """
 
 from collections import Counter, defaultdict
 from typing import Literal, assert_never
 
 TenantShare = int | Literal["fair", "all"]
-"""How many slots one tenant may have: so many; as many as leave room for others; or any number of them."""
+"""How many slots one tenant may have: a number, "fair" (as many as leave room for others), or "all"."""
 
 MAX_WAITING = 10_000
-"""Sessions of one tenant that are remembered. The table has all of them."""
+"""The most waiting sessions of one tenant in memory. The table has all of them."""
 
 TIMES_FREE = 3
-"""One tenant that floods a worker has three quarters of its slots, two have three sevenths each, three have three tenths each."""
+"""A tenant may have this many slots for each slot that stays free. One tenant that floods a worker has three quarters of its
+slots, two have three sevenths each, three have three tenths each."""
 
 ALWAYS = 8
-"""A tenant with less than this part of the slots is never put off. So eight tenants or more use all slots of the worker that they
-share, and their backlogs are not put off over and over."""
+"""A tenant with less than this part of the slots (1 / ALWAYS) is never deferred. So eight or more tenants use all slots of the
+worker that they share, and their backlogs are not deferred again and again."""
 
 REMEMBERED_SECONDS = 60.0
-"""For so long after another tenant's last turn a worker keeps slots free. A tenant that comes later is found by a look at the
-table, so a long memory would only leave slots idle."""
+"""How long a worker keeps slots free after another tenant's last turn. A look at the table finds a tenant that comes later, so a
+longer time would only leave slots idle."""
 
 LEAST_PUT_OFF_SECONDS = 5.0
-"""Other workers may have room for the tenant by then."""
+"""The shortest deferral. Other workers may have room for the tenant by then."""
 MOST_DEFER_SECONDS = 120.0
-"""A longer sleep could outlast the flood. With 50,000 sessions it means some 400 messages a second."""
+"""The longest deferral. A longer one could outlast the flood. With 50,000 sessions it means some 400 messages a second."""
 TURN_SECONDS = 5.0
-"""A line moves as if each turn took so long. Quicker turns are no loss: each that ends sends for the session that has waited
-longest."""
+"""The assumed time of a turn, by which a tenant's line moves. Quicker turns lose nothing: each turn that ends wakes the session
+that has waited longest."""
 
 
 class TenantSlots:
@@ -40,15 +41,15 @@ class TenantSlots:
         self._share = share
         self._count = count
         self._taken: Counter[str] = Counter()
-        # A dict for its order and because a session waits once, however many of its wake-ups come.
+        # A dict keeps the order, and a session waits only once, however many of its wake-ups come.
         self._waiting: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._line_ends: dict[str, float] = {}
         self._seen_last: tuple[str, float] | None = None
         self._seen_before: tuple[str, float] | None = None
-        """The last tenant but the one in `_seen_last`."""
+        """The last tenant seen before the one in `_seen_last`."""
 
     def see(self, tenant_id: str, now: float) -> None:
-        """The tenant has a turn for this worker."""
+        """Notes that the tenant has a turn for this worker."""
         if self._seen_last is not None and self._seen_last[0] != tenant_id:
             self._seen_before = self._seen_last
         self._seen_last = (tenant_id, now)
@@ -66,15 +67,15 @@ class TenantSlots:
                 assert_never(self._share)
 
     def full_tenants(self, now: float) -> list[str]:
-        """Those that may not take another slot."""
+        """The tenants that may not take another slot."""
         return [tenant for tenant in self._taken if not self.has_room(tenant, now)]
 
     def must_look(self, tenant_id: str, now: float) -> bool:
-        """Whether the tenant's next slot is its own only if no other tenant waits behind its backlog."""
+        """Whether the tenant may take its next slot only if no other tenant waits behind its backlog."""
         return self._share == "fair" and self._crowds(tenant_id) and self._is_alone(tenant_id, now)
 
     def enter(self, tenant_id: str, session_id: str, now: float) -> bool:
-        """Takes a slot; or, False, has the session remembered as one that waits for it."""
+        """Takes a slot. If there is no room, remembers the session as waiting and returns False."""
         if self.has_room(tenant_id, now):
             self._taken[tenant_id] += 1
             return True
@@ -89,10 +90,9 @@ class TenantSlots:
             del self._taken[tenant_id]
 
     def next_waiting(self, tenant_id: str, now: float) -> tuple[str, str] | None:
-        """Which tenant and session is to have the slot that `tenant_id` gave back; it is not remembered any more.
+        """The tenant and session that get the slot that `tenant_id` gave back. Removes the session from the waiting ones.
 
-        Under "fair" it is the tenant with the fewest slots of those that have room. Of its sessions it is the one that has waited
-        longest.
+        Under "fair" it is the tenant with the fewest slots among those that have room; its session that has waited longest.
         """
         tenants = list(self._waiting) if self._share == "fair" else [tenant_id]
         open_to = [one for one in tenants if self._waiting.get(one) and self.has_room(one, now)]
@@ -107,7 +107,7 @@ class TenantSlots:
         return chosen, longest
 
     def defer_seconds(self, tenant_id: str, now: float) -> float:
-        """In how many seconds the next session of the tenant that is put off is to come again: by its place in the line."""
+        """The deferral of the tenant's next session, in seconds, by its place in the line. Each call takes a place."""
         self._line_ends = {tenant: end for tenant, end in self._line_ends.items() if end > now}
         step = TURN_SECONDS / max(1, self._taken[tenant_id])
         end = min(self._line_ends.get(tenant_id, now) + step, now + MOST_DEFER_SECONDS)
@@ -115,8 +115,8 @@ class TenantSlots:
         return max(LEAST_PUT_OFF_SECONDS, end - now)
 
     def _crowds(self, tenant_id: str) -> bool:
-        # Up to TIMES_FREE slots of the tenant's own for each that stays free. So a newcomer finds a slot beside several floods as
-        # well, and the floods come to equal shares.
+        # TIMES_FREE slots for each slot that stays free. So a new tenant finds a slot even beside several floods, and the floods
+        # get equal shares.
         taken = self._taken[tenant_id]
         free = self._count - self._taken.total()
         return taken >= max(1, self._count // ALWAYS) and taken + 1 > TIMES_FREE * (free - 1)

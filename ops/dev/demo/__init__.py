@@ -1,1 +1,1 @@
-"""`turnstile demo`: the main job, from one command on a bare machine, with a kill in the middle and a check at the end."""
+"""`turnstile demo`: the whole system from one command on a bare machine, with a killed worker and a final check."""

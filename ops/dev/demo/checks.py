@@ -1,4 +1,4 @@
-"""The check at the end of the demo: read from the database and the queues, held against what the clients were promised."""
+"""The final check of the demo: compares the database and the queues with the turns that the API accepted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ SELECT t.id, t.session_id, t.seq, t.status, t.attempt, t.generation, t.created_a
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was checked."""
+    """The result of one check."""
 
     claim: str
     holds: bool
@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What the database says of a turn."""
+    """The data of a turn in the database."""
 
     id: UUID
     session_id: str
@@ -56,12 +56,12 @@ class Row:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it was answered."""
+        """Whether the turn has a reply."""
         return self.status == TurnStatus.SUCCEEDED
 
     @property
     def latency_seconds(self) -> float:
-        """From acceptance to the committed answer."""
+        """Time from acceptance to the committed reply."""
         return (self.finished_at - self.created_at).total_seconds() if self.finished_at else 0.0
 
 
@@ -71,7 +71,7 @@ async def read_rows(database: Database) -> list[Row]:
 
 
 async def judge(rows: Sequence[Row], ledger: Ledger, queues: MessageQueues, queue: str) -> list[Finding]:
-    """Everything that was promised, one finding each."""
+    """All checks, one finding each."""
     return [
         _nothing_lost(rows, ledger),
         _nothing_doubled(rows),
@@ -104,7 +104,7 @@ def _nothing_out_of_order(rows: Sequence[Row], ledger: Ledger) -> Finding:
     for _, turns in groupby(rows, key=lambda row: row.session_id):
         run = [row for row in turns if row.started_at and row.finished_at]
         overlaps += sum(later.started_at < before.finished_at for before, later in pairwise(run))  # type: ignore[operator]
-        # A redriven turn has its place at the end of its session, a scheduled one when it fell due.
+        # A redriven turn moves to the end of its session, and a scheduled turn gets its place when it is due.
         plain = [row for row in run if row.generation == 1 and row.id not in ledger.due_at]
         swapped += sum(asked[later.id] < asked[before.id] for before, later in pairwise(plain))
     sessions = len({row.session_id for row in rows})

@@ -1,4 +1,4 @@
-"""The demo's clients: each talks in its own session over HTTP, and is in more of a hurry than its answers."""
+"""The demo's clients: each submits turns to its own session over HTTP, faster than the replies arrive."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ MAX_TRIES = 20
 
 @dataclass(slots=True)
 class Ledger:
-    """What the clients were promised: written down here, and held against the database at the end."""
+    """The accepted turns, which the final check compares with the database."""
 
     accepted: dict[UUID, tuple[str, Line]] = field(default_factory=dict)
-    """Turn id -> session and line, in the order of the answers within a session."""
+    """Turn id -> session and line, in the order of submission within a session."""
     due_at: dict[UUID, datetime] = field(default_factory=dict)
 
     def turns(self, part: str) -> list[UUID]:
-        """The turns with which the demo does something."""
+        """The turns that have the given part in the demo."""
         return [turn_id for turn_id, (_, line) in self.accepted.items() if line.part == part]
 
 
@@ -45,7 +45,7 @@ async def talk(client: aiohttp.ClientSession, role: Role, ledger: Ledger) -> Non
 async def _submit(client: aiohttp.ClientSession, session_id: str, body: dict[str, object], key: str) -> UUID:
     for _ in range(MAX_TRIES):
         try:
-            # The key makes the repeat safe: the same request is the same turn.
+            # The key makes the retry safe: the same request gives the same turn.
             headers = {"Idempotency-Key": key}
             async with client.post(f"/v1/sessions/{session_id}/turns", json=body, headers=headers) as answer:
                 if answer.status != 503:

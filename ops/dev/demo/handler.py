@@ -1,4 +1,4 @@
-"""The demo's handler: the bundled conversational program behind a provider that thinks, and sometimes is out of order."""
+"""The demo's handler: the bundled conversational program, with simulated latency and outages of a model provider."""
 
 import asyncio
 import os
@@ -10,18 +10,18 @@ from turnstile import Context, Reject, Turn, handler
 from turnstile.examples.eliza import respond as converse
 
 OUTAGE_FILE = "TURNSTILE_DEMO_OUTAGE_FILE"
-"""While the file that this variable names exists, turns that are marked with it fail for good."""
+"""Environment variable with the path of a file. While the file exists, turns marked `outage` fail for good."""
 
 
 @handler(timeout=60)
 async def respond(turn: Turn, ctx: Context) -> Any:
-    """Answers as `turnstile.examples.eliza` does, after as long as a model would take."""
+    """Replies as `turnstile.examples.eliza` does, after a delay like that of a model."""
     part = turn.metadata.get("demo")
     outage = os.environ.get(OUTAGE_FILE)
     if part == "outage" and outage and await asyncio.to_thread(Path(outage).exists):
         raise Reject("the provider refuses this question until somebody repairs it")
     if part == "endless":
         await asyncio.sleep(3600)
-    # Between 0.15 and 0.6 s, and the same at every run.
+    # Between 0.15 and 0.6 s, the same for each attempt of a turn.
     await asyncio.sleep(0.15 + zlib.crc32(turn.id.bytes) % 450 / 1000)
     return await converse(turn, ctx)

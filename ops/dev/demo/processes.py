@@ -1,4 +1,4 @@
-"""The processes of the demo: one API and two workers, one of which is killed and replaced."""
+"""The processes of the demo: one API and two workers; one worker is killed and replaced."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Troupe:
-    """Starts `turnstile` commands as processes of their own; their logs go to files in `folder`."""
+    """Starts `turnstile` commands as separate processes. Their logs go to files in `folder`."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
         self._environment = {**os.environ, **environment}
@@ -25,12 +25,12 @@ class Troupe:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # Ctrl-C goes to the demo alone, which stops them in order.
+                # Only the demo receives Ctrl-C, and then stops the processes in order.
                 start_new_session=True,
             )
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command to its end and returns what it said."""
+        """Runs a command to its end and returns its output."""
         return subprocess.run(  # noqa: S603 - our own program
             [sys.executable, "-m", "turnstile.ops.cli", *arguments],
             env=self._environment,
@@ -42,22 +42,22 @@ class Troupe:
         )
 
     def kill(self, name: str) -> int:
-        """kill -9; returns the pid it had."""
+        """Kills the process with SIGKILL; returns its pid."""
         process = self._processes.pop(name)
         process.send_signal(signal.SIGKILL)
         process.wait()
         return process.pid
 
     def fallen(self) -> list[str]:
-        """Who ended without being told to."""
+        """The names of processes that ended by themselves."""
         return [name for name, process in self._processes.items() if process.poll() is not None]
 
     def last_words(self, name: str) -> str:
-        """The end of somebody's log."""
+        """The last five lines of a process's log."""
         return "\n".join((self._folder / f"{name}.log").read_text(errors="replace").splitlines()[-5:])
 
     def stop(self, names: Sequence[str] = ()) -> None:
-        """SIGTERM to all, and SIGKILL to whoever is still there after ten seconds."""
+        """Sends SIGTERM to the named processes, or to all; then SIGKILL to each that does not end within ten seconds."""
         chosen = {name: self._processes[name] for name in names or list(self._processes)}
         for process in chosen.values():
             process.terminate()

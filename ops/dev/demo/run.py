@@ -1,4 +1,4 @@
-"""The demo, act by act."""
+"""The demo and its acts."""
 
 import asyncio
 import json
@@ -36,18 +36,18 @@ from turnstile.turn.message import DEFAULT_TENANT
 from turnstile.turn.status import TurnStatus
 
 ACT_SECONDS = 60.0
-"""No act takes this long unless something hangs."""
+"""Timeout of an act."""
 LEASE_SECONDS = 2.0
-"""Short, so that the killed worker's turns go on while one watches."""
+"""Short, so that the turns of the killed worker continue soon."""
 KILL_AT = 0.3
-"""The share of the turns after which a worker is killed."""
+"""Share of succeeded turns at which a worker is killed."""
 
 COUNT: LiteralString = "SELECT status, count(*)::int AS many FROM turns GROUP BY 1"
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What the acts play with."""
+    """The resources of the acts."""
 
     settings: Settings
     troupe: Troupe
@@ -61,24 +61,24 @@ class Stage:
 
     @property
     def total(self) -> int:
-        """How many turns there will be."""
+        """The number of turns that the clients submit."""
         return sum(len(role.lines) for role in self.roles)
 
     async def count(self) -> dict[str, int]:
-        """Turns by status; shown on the way."""
+        """Turns by status. Also updates the screen."""
         counts = {row["status"]: row["many"] for row in await self.database.fetch(COUNT, {})}
         self.screen.counts(counts, self.total)
         return counts
 
     async def until(self, what: str, reached: Callable[[dict[str, int]], Awaitable[bool] | bool]) -> None:
-        """Watches until something holds. Raises CommandError, which says what did not come about and who has fallen."""
+        """Polls until `reached` holds. Raises CommandError after a timeout, or if a process ended by itself."""
         deadline = time.monotonic() + ACT_SECONDS
         while True:
             holds = reached(await self.count())
             if holds if isinstance(holds, bool) else await holds:
                 return
             for name in self.troupe.fallen():
-                # Here, because an error is told in one line, and these are several.
+                # Printed here, because an error message has only one line.
                 self.screen.said(self.troupe.last_words(name))
                 raise CommandError(f"{name} ended by itself; its last words are above", ExitCode.FAILED)
             if time.monotonic() > deadline:
@@ -87,7 +87,7 @@ class Stage:
 
 
 def perform(home: Path, *, keep: bool) -> int:
-    """Plays all acts; 0 if the check holds."""
+    """Runs all acts. Returns 0 if the check holds."""
     console = Console(highlight=False)
     roles = cast(load_conversations())
     console.print("Starting PostgreSQL, Redis and SQS …")
@@ -95,7 +95,7 @@ def perform(home: Path, *, keep: bool) -> int:
     was_running = before is not None and before.is_running()
     stack = up(home)
     folder = Path(tempfile.mkdtemp(prefix="turnstile-demo-"))
-    # A database, queues and a Redis prefix of its own: what else is on the stack is left alone.
+    # Its own database, queues and Redis prefix, so that the demo does not touch other data on the stack.
     name = f"demo_{secrets.token_hex(4)}"
     url = stack.postgres.create_database(name)
     holds = False
@@ -110,7 +110,7 @@ def perform(home: Path, *, keep: bool) -> int:
         else:
             console.print(f"The logs of the demo's processes are in {folder}")
         if not keep and not was_running:
-            # What somebody else had started is his to stop.
+            # Only a stack that the demo itself has started.
             down(home)
 
 
@@ -152,7 +152,7 @@ async def _stage(
         "TURNSTILE_LOG_FORMAT": "json",
         OUTAGE_FILE: str(outage),
     }
-    # This process is one of the demo's too: it looks at the same queues with the same settings.
+    # This process reads the same queues with the same settings.
     os.environ.update(environment)
     settings = load()
     await asyncio.to_thread(create_declared, settings)
@@ -191,7 +191,7 @@ async def _open(stage: Stage) -> None:
 
 
 async def _converse(stage: Stage) -> None:
-    """The main act: everybody talks, a worker is killed, one turn is cancelled."""
+    """The main act: all clients submit, a worker is killed, one turn is cancelled."""
     talking = asyncio.gather(*(talk(stage.client, role, stage.ledger) for role in stage.roles))
 
     def some_ended(counts: dict[str, int]) -> bool:
@@ -220,7 +220,7 @@ def _ended(counts: dict[str, int]) -> int:
 
 
 async def _repair(stage: Stage) -> None:
-    """The operator's act: look at the dead letters, repair the cause, redrive."""
+    """The operator's act: list the dead letters, repair the cause, redrive."""
     failed = len(stage.ledger.turns("outage"))
 
     async def dead_lettered(_: dict[str, int]) -> bool:
@@ -246,7 +246,7 @@ async def _command(stage: Stage, *arguments: str) -> str:
 
 async def _check(stage: Stage) -> list[Finding]:
     async def empty(_: dict[str, int]) -> bool:
-        # What the killed worker had received is in flight until its visibility timeout is over.
+        # Messages of the killed worker stay in flight until their visibility timeout ends.
         left = [await stage.queues.count(stage.settings.queue, dead=dead) for dead in (False, True)]
         return not any(left)
 

@@ -1,4 +1,4 @@
-"""What is played: who says what, and where something happens. Pure."""
+"""The scenario of the demo: the lines of each client and the special turns. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from datetime import timedelta
 from turnstile.examples.conversations import Conversation
 
 OUTAGE_EVERY = 8
-"""One session in so many has a turn that fails for good until the operator has repaired its cause."""
+"""One session in OUTAGE_EVERY has a turn that fails for good until the operator has repaired the cause."""
 SCHEDULED_AFTER = timedelta(seconds=6)
 SESSIONS = 40
 MAX_TURNS = 10
@@ -15,7 +15,7 @@ MAX_TURNS = 10
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One turn to submit. `part`: what the demo does with it, if anything."""
+    """One turn to submit. `part` is its special part in the demo, if any."""
 
     text: str
     part: str | None = None
@@ -31,7 +31,7 @@ class Role:
 
 
 def cast(conversations: Sequence[Conversation]) -> list[Role]:
-    """A role for each conversation; the last two have a cancelled and a scheduled turn in them."""
+    """A role for each conversation. The last two contain a cancelled and a scheduled turn."""
     return [_role(place, conversation) for place, conversation in enumerate(conversations[:SESSIONS])]
 
 

@@ -1,4 +1,4 @@
-"""What is seen of the demo: a live picture on a terminal, plain lines everywhere else."""
+"""The output of the demo: a live display on a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -49,17 +49,17 @@ class Screen(AbstractContextManager["Screen"]):
             self._live.stop()
 
     def event(self, text: str) -> None:
-        """Something happened."""
+        """Prints an event with its time."""
         self.console.print(Text(f"{time.monotonic() - self._began:6.1f} s  {text}"), soft_wrap=True)
 
     def said(self, output: str) -> None:
-        """What a command of the operator's answered."""
+        """Prints the output of an operator's command, indented."""
         self.console.print(
             Text("\n".join(f"          {line}" for line in output.rstrip().splitlines())), soft_wrap=True
         )
 
     def counts(self, counts: Mapping[str, int], total: int) -> None:
-        """Turns by status, of a total that will be."""
+        """Updates the counts of turns by status. `total` is the final number of turns."""
         self._counts = counts
         ended = sum(many for status, many in counts.items() if TurnStatus(status).is_terminal)
         self._progress.update(self._task, completed=ended, total=total)
@@ -74,7 +74,7 @@ class Screen(AbstractContextManager["Screen"]):
         return Group(self._progress, line)
 
     def outcome(self, rows: Sequence[Row], findings: Sequence[Finding], seconds: float) -> None:
-        """The table by status, the figures, and the check."""
+        """Prints the table by status, the figures, and the check."""
         table = Table(title="the status table", title_justify="left")
         for column in ("status", "turns", "attempts"):
             table.add_column(column, justify="left" if column == "status" else "right")
@@ -85,7 +85,7 @@ class Screen(AbstractContextManager["Screen"]):
                     Text(status, style=COLOURS[status]), str(len(mine)), str(sum(row.attempt for row in mine))
                 )
         self.console.print(table)
-        # Of what was asked to be answered now, and was, at the first go.
+        # Latencies only of turns that succeeded without a redrive.
         latencies = [row.latency_seconds for row in rows if row.succeeded and row.generation == 1]
         percentiles = quantiles(latencies, n=20)
         succeeded = sum(row.succeeded for row in rows)

@@ -1,5 +1,5 @@
 """The embedded local stack: real PostgreSQL, real Redis and an SQS API as ordinary processes of this machine, without
-Docker and without root. `stack.py` is the way in (up, down, find); the other files are its parts: one for each
-service, `lifecycle.py` for what they have in common, `processes.py` for one detached process, `quarters.py` for the
-account and the folder they live in, `ports.py` for their addresses.
+Docker and without root. `stack.py` is the entry point (up, down, find). Each service has a file; `lifecycle.py` is shared by the
+services, `processes.py` handles one detached process, `run_as.py` chooses the account and the folder of the servers, and
+`ports.py` their ports.
 """

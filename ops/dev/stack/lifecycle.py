@@ -1,4 +1,4 @@
-"""What the three services have in common: start until it answers, stop, restart on the same port, say how it is."""
+"""Shared by the three services: start until the service responds, stop, restart on the same port, status."""
 
 import importlib.util
 import signal
@@ -20,7 +20,7 @@ _POLL_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class ServiceStatus:
-    """How a service is. `running` means that it answers; a `pid` without it is one that hangs or is still starting."""
+    """The status of a service. `running` means that it responds; if only `pid` is set, it hangs or is still starting."""
 
     name: str
     running: bool
@@ -31,8 +31,8 @@ class ServiceStatus:
 
 @dataclass(frozen=True)
 class Launch:
-    """How a service's program is started: in which folder, under which account (None: the caller's), and with which
-    environment, which is the whole one."""
+    """How to start a service's program. `account` None is the caller's account; `environment` is complete, nothing is
+    inherited."""
 
     command: Sequence[str]
     folder: Path
@@ -41,7 +41,7 @@ class Launch:
 
 
 def package_folder(package: str) -> Path:
-    """Where a package of the extra `local` is installed, found without importing it."""
+    """The folder of an installed package of the extra `local`, found without importing it. Raises LocalStackError."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise LocalStackError(
@@ -51,8 +51,8 @@ def package_folder(package: str) -> Path:
 
 
 class Service(ABC):
-    """One service of the stack. Every method is synchronous; start, stop and restart exclude each other between
-    processes, too."""
+    """One service of the stack. All methods block. A lock file makes start, stop and restart exclusive, also between
+    processes."""
 
     name: ClassVar[str]
     scheme: ClassVar[str]
@@ -69,20 +69,20 @@ class Service(ABC):
 
     @abstractmethod
     def prepare(self) -> Launch:
-        """Make ready what the program needs, and say how to start it on the present port. Called while it is down."""
+        """Prepares the service, and returns how to start it on the current port. Called while it is down."""
 
     @abstractmethod
     def answer(self) -> str | None:
-        """The version, if the service answers a real request and is the one of this stack: None otherwise.
+        """The version, if the service responds to a real request and belongs to this stack; else None.
 
-        The second half matters: another program, or another stack, may be listening where ours was.
+        Another program or another stack may listen on the same port.
         """
 
     def after_start(self) -> None:  # noqa: B027 - most services need nothing here
-        """Called once the freshly started service answers."""
+        """Called once the newly started service responds."""
 
     def may_start_again(self) -> bool:
-        """Whether an end right after the start is one that passes by itself."""
+        """Whether a failure right after the start is temporary, so that another start may succeed."""
         return False
 
     @property
@@ -90,24 +90,24 @@ class Service(ABC):
         return f"{self.scheme}://{LOOPBACK}:{self.port}"
 
     def status(self) -> ServiceStatus:
-        """How it is now; takes a few milliseconds, or about two seconds if it hangs."""
+        """The current status. Takes a few milliseconds, or about two seconds if the service hangs."""
         pid = self.process.pid()
         version = self.answer() if pid is not None and self.process.recorded_port() == self.port else None
         return ServiceStatus(self.name, version is not None, self.address, pid, version)
 
     def start(self, *, may_move: bool = False) -> None:
-        """Return when it answers, at once if it does already. With `may_move` it goes to another port if its own is
-        taken. LocalStackError with the end of its log if it does not come up within 45 seconds."""
+        """Returns once the service responds, at once if it already runs. With `may_move`, uses another port if its own is
+        taken. Raises LocalStackError with the end of its log if it does not respond within 45 seconds."""
         with exclusive(self._lock_file):
             self._start(may_move=may_move)
 
     def stop(self, *, immediate: bool = False) -> bool:
-        """Stop it and wait for its end; True if it was running. `immediate` is like a crash: no time to tidy up."""
+        """Stops the service and waits for its end. True if it was running. `immediate` is like a crash, without cleanup."""
         with exclusive(self._lock_file):
             return self._stop(immediate=immediate)
 
     def restart(self, *, immediate: bool = False) -> None:
-        """Stop and start on the same port."""
+        """Stops the service and starts it on the same port."""
         with exclusive(self._lock_file):
             self._stop(immediate=immediate)
             self._start(may_move=False)

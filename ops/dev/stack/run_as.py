@@ -1,9 +1,9 @@
-"""Under which account the servers run, and in which folder that account can live.
+"""Chooses the account and the data folder of the servers.
 
-PostgreSQL refuses to run as root. As root, the servers therefore run under an unprivileged account that exists
-already; as anybody else, under the caller's own. Such an account often cannot get to a checkout below a home folder of
-mode 0700, nor to the virtual environment in it: then its data, and copies of the programs, go to a private folder below
-the system's folder for temporary files. Folders that we did not make are never changed.
+PostgreSQL refuses to run as root. If the caller is root, the servers run under an existing unprivileged account, else under the
+caller's account. An unprivileged account often has no access to a checkout below a home folder of mode 0700, or to the virtual
+environment in it. Then the data and copies of the programs are in a private folder below the system's temporary folder. Folders
+that this code did not create are never changed.
 """
 
 import hashlib
@@ -23,13 +23,13 @@ _UNPRIVILEGED = ("nobody", "daemon", "postgres")
 
 @dataclass(frozen=True)
 class Quarters:
-    """Where the servers live: `folder` is the stack's home itself unless the account cannot get there."""
+    """Account and data folder of the servers. `folder` is the stack's home, unless the account has no access to it."""
 
     folder: Path
     account: Account | None
 
     def room(self, name: str) -> Path:
-        """A folder for one server, writable by its account alone (mode 0700). Made if it is not there."""
+        """The folder of one server, created if missing. Only its account has access (mode 0700)."""
         room = self.folder / name
         room.mkdir(mode=0o700, exist_ok=True)
         if self.account and room.stat().st_uid != self.account.uid:
@@ -37,16 +37,16 @@ class Quarters:
         return room
 
     def can_execute(self, program: Path, *read: Path) -> bool:
-        """Whether the account can execute the program and read the files."""
+        """Whether the account can execute `program` and read the files `read`."""
         tests = " && ".join(['test -x "$1"'] + [f'test -r "${index}"' for index in range(2, 2 + len(read))])
         return run(["/bin/sh", "-c", tests, "sh", str(program), *map(str, read)], account=self.account).returncode == 0
 
     def copy_of(self, root: Path, parts: Iterable[str]) -> Path:
-        """A copy of the named parts of a tree that the account can read; returns the copy's root."""
+        """Copies the named parts of a tree to a folder that the account can read; returns the root of the copy."""
         if self.account is None:
             raise LocalStackError(f"no permission to read and execute the files in {root}")
         names = [name for name in parts if (root / name).exists()]
-        # The stamp makes an upgraded package a new copy; names alone would go on using the old programs.
+        # With the stamp, an upgraded package gives a new copy. Without it, the old programs would still be used.
         stamp = hashlib.sha256(repr([(str(root / name), (root / name).stat().st_mtime_ns) for name in names]).encode())
         copy = _reachable_folder(self.folder, self.account) / f"programs-{stamp.hexdigest()[:12]}"
         if copy.exists():
@@ -59,20 +59,20 @@ class Quarters:
                 shutil.copytree(root / name, target)
             else:
                 shutil.copyfile(root / name, target)
-        # Package installers follow the umask of whoever ran them: under 077 even the copy would be closed.
+        # Package installers use the umask of their user: with 077, the account could not read the copy either.
         for path in [draft, *draft.rglob("*")]:
             path.chmod(0o755)
         try:
             draft.rename(copy)
         except OSError:
-            shutil.rmtree(draft, ignore_errors=True)  # two services copied the same tree at once; the other was first
+            shutil.rmtree(draft, ignore_errors=True)  # another service made the same copy first
             if not copy.exists():
                 raise
         return copy
 
 
 def choose(home: Path, recorded: Path | None) -> Quarters:
-    """The quarters of the stack at `home`; those on record are kept, or its data would seem lost."""
+    """The quarters of the stack at `home`. Keeps the recorded folder, because the data is there."""
     if os.geteuid() != 0:
         return Quarters(home, None)
     account = _unprivileged_account()
@@ -105,17 +105,17 @@ def _can_enter(folder: Path, account: Account) -> bool:
 
 
 def _reachable_folder(home: Path, account: Account) -> Path:
-    """`home`, or else a private folder that the account can enter, always the same for the same home."""
+    """`home`, or a private folder that the account can enter; always the same folder for the same home."""
     if _can_enter(home, account):
         return home
     name = f"turnstile-{hashlib.sha256(os.fsencode(home)).hexdigest()[:16]}"
-    # TMPDIR may be below the same closed folder; the other two are open to everybody by convention.
+    # TMPDIR may be below the same private folder; the other two are open to all accounts by convention.
     for parent in dict.fromkeys([tempfile.gettempdir(), "/tmp", "/var/tmp"]):  # noqa: S108 - checked below
         folder = Path(parent) / name
         try:
             folder.mkdir(mode=0o700)
         except FileExistsError:
-            # Anybody can make a folder of this name before us, and would then own the place where our data goes.
+            # Another user could create a folder with this name first, and would then own the folder of our data.
             found = folder.lstat()
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
                 raise LocalStackError(

@@ -1,4 +1,4 @@
-"""An SQS API: ministack with everything else of it switched off."""
+"""An SQS API: ministack with all other services disabled."""
 
 import hashlib
 import http.client
@@ -20,8 +20,7 @@ _OF_PYTHON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH"
 
 
 class Sqs(Service):
-    """SQS on loopback. Queues and messages outlive a clean stop of a durable stack, and nothing else: after a crash it
-    is empty, as if the queues had been wiped."""
+    """SQS on loopback. Queues and messages survive only a clean stop of a durable stack. After a crash, there are no queues."""
 
     name: ClassVar[str] = "sqs"
     scheme: ClassVar[str] = "http"
@@ -32,19 +31,19 @@ class Sqs(Service):
         folder.mkdir(mode=0o700, exist_ok=True)
         kept, before = self._kept / "sqs.json", self.process.recorded_port()
         if kept.exists() and before not in (None, self.port):
-            # Kept queues carry their whole URL, and are looked up by it.
+            # Saved queues contain their whole URL, and are looked up by it.
             old, new = f"//{LOOPBACK}:{before}/", f"//{LOOPBACK}:{self.port}/"
             kept.write_text(kept.read_text().replace(old, new))
-        # Under the caller's own account, root's too: the unprivileged one can often not enter the virtual environment.
+        # Under the caller's account, even root: an unprivileged account often can't enter the virtual environment.
         return Launch([sys.executable, "-m", "ministack"], folder, environment=self._environment())
 
     def _environment(self) -> dict[str, str]:
         return plain_environment(
-            # What it takes to run this very Python where it is not installed in the ordinary way.
+            # Needed to run this Python if it is not installed in a standard way.
             **{name: os.environ[name] for name in _OF_PYTHON if name in os.environ},
             GATEWAY_PORT=str(self.port),
             BIND_HOST=LOOPBACK,
-            # Without it queue URLs say `localhost`, which may resolve to ::1, where nobody listens.
+            # Without it, queue URLs contain `localhost`, which may resolve to ::1, where no server listens.
             MINISTACK_HOST=LOOPBACK,
             MINISTACK_REGION=REGION,
             MINISTACK_EDITION=self._mark,
@@ -52,20 +51,20 @@ class Sqs(Service):
             SFTP_ENABLED="0",
             IOT_MTLS_ENABLED="0",
             LOG_LEVEL="WARNING",
-            # At its start and end it removes every container that looks like one of its own. It shall find no Docker.
+            # At start and end, ministack removes every container that looks like its own, so it must not find Docker.
             DOCKER_HOST="unix:///nonexistent",
-            # It writes a pid file of a guessable name into the folder for temporary files.
+            # ministack writes a pid file with a predictable name into the temporary folder.
             TMPDIR=str(self.home / "sqs"),
             PERSIST_STATE="1" if self.durable else "0",
             STATE_DIR=str(self._kept),
         )
 
     def after_start(self) -> None:
-        # It has been read. Left in place it would come back after a crash and bring dead letters long since redriven.
+        # ministack has read the state. If it stayed, a start after a crash would load it again, with redriven dead letters.
         shutil.rmtree(self._kept, ignore_errors=True)
 
     def answer(self) -> str | None:
-        # http.client, because it is quick to import and knows nothing of proxies.
+        # http.client, because it is fast to import and ignores proxies.
         connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=2)
         try:
             connection.request("GET", "/_ministack/health")
@@ -97,5 +96,5 @@ class Sqs(Service):
 
     @property
     def _mark(self) -> str:
-        """What this stack's SQS calls itself, so that another one at the same port is not taken for it."""
+        """Identifies the SQS of this stack, because another one may listen on the same port."""
         return f"turnstile-{hashlib.sha256(os.fsencode(self.home)).hexdigest()[:16]}"

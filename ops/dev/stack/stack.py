@@ -1,4 +1,4 @@
-"""The embedded stack as a whole: started once and reused, mended where half of it died, stopped cleanly.
+"""The embedded stack as a whole: started once and reused, completed if some services died, stopped cleanly.
 
 stack = up(Path(".local"))
 os.environ.update(stack.environment())
@@ -33,7 +33,7 @@ _LOCK_FILE = "stack.lock"
 
 @dataclass(frozen=True)
 class _State:
-    """What is remembered between commands, also while the stack is down: clients find it where it was."""
+    """State between commands, also while the stack is down, so that clients find it at the same addresses."""
 
     postgres: int
     redis: int
@@ -59,21 +59,21 @@ class LocalStack:
         return (self.postgres, self.redis, self.sqs)
 
     def environment(self) -> dict[str, str]:
-        """All that a process needs to work with this stack. The same whether it runs or not."""
+        """The variables that a process needs to use this stack. The same whether it runs or not."""
         return environment_of(self.postgres.url, self.redis.url, self.sqs.address, self._state.api_key, self.home)
 
     def status(self) -> dict[str, ServiceStatus]:
-        """By the service's name. Asks each of them; one that hangs costs about two seconds."""
+        """The status by service name. Checks all services; takes about two seconds if one hangs."""
         return dict(
             zip((service.name for service in self.services), _at_once(Service.status, self.services), strict=True)
         )
 
     def is_running(self) -> bool:
-        """Whether all three answer."""
+        """Whether all three services respond."""
         return all(status.running for status in self.status().values())
 
     def remember(self) -> None:
-        """Write down where it is, for the commands to come."""
+        """Saves the ports and the folder for later commands."""
         self._state = replace(
             self._state,
             postgres=self.postgres.port,
@@ -85,12 +85,12 @@ class LocalStack:
 
 
 def up(home: Path, *, durable: bool = True, ports: Ports | None = None) -> LocalStack:
-    """Return the stack at `home` when all of it answers; what runs already is left as it is.
+    """Returns the stack at `home` once all services respond. Leaves running services unchanged.
 
-    Dead members of a stack that half runs are started on the ports they had, so that clients find them again; a stack
-    that is wholly down may move to other ports if its own were taken meanwhile. `durable=False` is for tests: Postgres
-    skips fsync and SQS forgets everything when stopped; it counts for what this call starts. LocalStackError if a
-    service does not come up, or runs on another port than asked for.
+    If some services run, the others start on their previous ports, so that clients find them again. If none runs, they may move
+    to other ports if theirs are taken. `durable=False` is for tests: Postgres skips fsync, and SQS loses everything at a stop.
+    It affects only services that this call starts. Raises LocalStackError if a service does not start, or runs on another port
+    than requested.
     """
     home = home.expanduser().resolve()
     try:
@@ -111,7 +111,7 @@ def up(home: Path, *, durable: bool = True, ports: Ports | None = None) -> Local
                     f"{service.name} runs on port {service.port}, not {port}: `turnstile local down` first"
                 )
             service.port = port
-        # Written before the start as well: a start that is interrupted must be found by the next command.
+        # Also saved before the start, so that the next command finds the services of an interrupted start.
         stack.remember()
         try:
             _at_once(lambda service: service.start(may_move=not alive and service.name not in wanted), stack.services)
@@ -121,9 +121,9 @@ def up(home: Path, *, durable: bool = True, ports: Ports | None = None) -> Local
 
 
 def down(home: Path, *, purge: bool = False) -> bool:
-    """Stop what runs of the stack at `home`, also after a crash; True if anything ran or was removed.
+    """Stops the running services of the stack at `home`, also after a crash. True if anything was stopped or removed.
 
-    With `purge`, remove its data and its state; files in `home` that are not the stack's stay.
+    `purge` removes the data and the state of the stack; other files in `home` stay.
     """
     home = home.expanduser().resolve()
     if not (home / _LOCK_FILE).exists():
@@ -138,7 +138,7 @@ def down(home: Path, *, purge: bool = False) -> bool:
 
 
 def find(home: Path) -> LocalStack | None:
-    """The stack at `home`, running or not; None if there has never been one, or it was purged."""
+    """The stack at `home`, running or not; None if there is none, or it was purged."""
     home = home.expanduser().resolve()
     state = _read(home)
     return LocalStack(home, state) if state else None
@@ -171,7 +171,7 @@ def _read(home: Path) -> _State | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError):
-        # Written by another version, or by hand. The data is elsewhere; only ports and keys are chosen anew.
+        # Written by another version or by hand. The data is elsewhere, so only ports and keys are chosen again.
         return None
     except OSError as error:
         raise LocalStackError(
@@ -180,7 +180,7 @@ def _read(home: Path) -> _State | None:
 
 
 def _at_once(do: Callable[[Service], Any], services: Iterable[Service]) -> list[Any]:
-    """Do it for all services in parallel, all of them to the end; then raise what failed as one error."""
+    """Calls `do` for all services in parallel and waits for all; then raises the failures as one error."""
     with ThreadPoolExecutor(max_workers=3) as pool:
         futures = [pool.submit(do, service) for service in services]
     failures = [future.exception() for future in futures]
@@ -193,7 +193,7 @@ def _at_once(do: Callable[[Service], Any], services: Iterable[Service]) -> list[
 
 
 def environment_of(database_url: str, redis_url: str, sqs_url: str, api_key: str, home: Path) -> dict[str, str]:
-    """What a process needs to work with services at these addresses, whatever runs them."""
+    """The variables that a process needs to use services at these addresses."""
     direct = _direct_hosts()
     return {
         "DATABASE_URL": database_url,
@@ -212,7 +212,7 @@ def environment_of(database_url: str, redis_url: str, sqs_url: str, api_key: str
 
 
 def _direct_hosts() -> str:
-    """A NO_PROXY with the loopback address: boto3 sends even its requests to a proxy unless told otherwise."""
+    """NO_PROXY with the loopback addresses: otherwise boto3 sends even loopback requests to a proxy."""
     return ",".join(dict.fromkeys([*_words("NO_PROXY"), *_words("no_proxy"), LOOPBACK, "localhost"]))
 
 

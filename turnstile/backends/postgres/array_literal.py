@@ -1,7 +1,7 @@
-"""Postgres's own notation of an array, for a batch's columns.
+"""Postgres array literals, for the columns of a batch.
 
-psycopg looks for a dumper for every element of every list: 16 columns of a settle's batch cost it more than the statement's way
-there and back. The literal goes as a text of no type; the cast in the statement says which array it is.
+psycopg looks up a dumper for every element of every list: for the 16 columns of a settle batch that costs more than the round
+trip of the statement. The literal is sent as untyped text, and the cast in the statement gives it its type.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ from uuid import UUID
 
 
 def array_literal(values: Sequence[object]) -> str:
-    """`{"a","b",NULL}`. Raises TypeError for what is no text, bytes, truth, number, UUID or aware time: none is guessed."""
+    """`{"a","b",NULL}`. Raises TypeError for an element other than None, str, bytes, bool, int, float, UUID or aware datetime."""
     kinds = set(map(type, values))
     if kinds == {str}:
-        # Texts without a quote or backslash of their own, as nearly all are, need nothing but the quotes between them.
+        # Nearly all strings contain no quote and no backslash, and need no escapes.
         joined = '","'.join(values)  # type: ignore[arg-type]
         if "\\" not in joined and joined.count('"') == 2 * (len(values) - 1):
             return '{"' + joined + '"}'
-    # Nearly every column is of one kind, which is then looked at once for all of it.
+    # Nearly every column has one type: one lookup serves all its elements.
     write = _WRITERS.get(kinds.pop(), _element) if len(kinds) == 1 else _element
     return "{" + ",".join(map(write, values)) + "}"
 
@@ -47,7 +47,7 @@ def _time(value: datetime) -> str:
 _WRITERS: dict[type, Callable[[Any], str]] = {
     str: _text,
     NoneType: lambda value: "NULL",
-    # Without its dashes, which Postgres does not need and Python has to put in.
+    # Without dashes: Postgres does not need them, and Python would have to insert them.
     UUID: attrgetter("hex"),
     int: str,
     bool: str,

@@ -1,10 +1,10 @@
-"""Connections to Postgres, and what it means when one breaks.
+"""Connections to Postgres, and the classification of their failures.
 
-Every hot step of Turnstile is a single autocommit statement, or two or three in a pipeline. What must look before it acts is a
-transaction of several statements (a submit with a policy, a cancel, retry and skip); where its process
-is stopped between two of them, `idle_in_transaction_session_timeout` ends it. A process that is stopped in its tracks between the
-statements of a pipeline and the Sync that commits them (they go out together, but not all of a large batch fits in the socket)
-does hold row locks, and the server counts it neither as idle nor as running a statement: only `transaction_timeout` ends that
+Every hot step of Turnstile is a single autocommit statement, or two or three in a pipeline. An operation that must read before it
+writes is a transaction of several statements (a submit with a policy, a cancel, retry and skip). If its process stops between two
+of them, `idle_in_transaction_session_timeout` ends the transaction. A process can also stop between the statements of a pipeline
+and the Sync that commits them: they are sent together, but a large batch does not fit in the socket's buffer. Its transaction
+then keeps row locks, and the server counts it neither as idle nor as running a statement. Only `transaction_timeout` ends it
 (found by the crash-point matrix with SIGSTOP).
 """
 
@@ -36,13 +36,13 @@ STATEMENT_TIMEOUT_SECONDS = 15
 LOCK_TIMEOUT_SECONDS = 5
 CONNECT_TIMEOUT_SECONDS = 3
 TRANSACTION_TIMEOUT_SECONDS = 10
-"""Of the hot statements: no session's head stays locked for longer by a process that is stopped, or by a vanished host."""
+"""Limit of a hot statement's transaction: the longest that a stopped process or a vanished host keeps a session's head locked."""
 
 IDLE_SECONDS = 60.0
-"""A pool gives back one connection in each such time in which it did not need it: a server's connections are everybody's."""
+"""A pool closes one unused connection per such period, because all processes share the server's connections."""
 
 _GIVEN_UP = frozenset({"25P03", "25P04"})
-"""The server ended a transaction that idled or lasted too long. psycopg calls it an internal error."""
+"""SQLSTATEs of a transaction that the server ended because it was idle or too long. psycopg raises them as InternalError."""
 
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
@@ -52,9 +52,9 @@ Connection = PipeliningConnection
 Parameters = Mapping[str, Any]
 
 PINNED = {
-    # The hot statements are prepared once per connection and planned once, for tables of any size: by index, row by
-    # row. Left alone, a plan made while the table was empty scans it sequentially ever after, and a plan made anew
-    # for each call costs more than the call.
+    # The hot statements are prepared and planned once per connection, for tables of any size: by index, row by row.
+    # Otherwise a plan made while the table was empty would keep its sequential scan, and a new plan for each call
+    # would cost more than the call.
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
@@ -72,7 +72,7 @@ def conninfo(
     statement_timeout_seconds: float = STATEMENT_TIMEOUT_SECONDS,
     lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
 ) -> str:
-    """The libpq connection string: `url` with time-outs that notice a silent server within seconds."""
+    """The libpq connection string: `url` with timeouts that detect a silent server within seconds."""
     given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
     options = _options(pinned, statement_timeout_seconds, lock_timeout_seconds)
     defaults = {
@@ -82,7 +82,7 @@ def conninfo(
         "keepalives_interval": 3,
         "keepalives_count": 3,
         "tcp_user_timeout": 15_000,
-        # After a failover the old primary may still answer: only a server that takes writes will do.
+        # After a failover the old primary may still accept connections: only a writable server is usable.
         "target_session_attrs": "read-write",
     }
     merged = {**defaults, **given, "options": f"{given.get('options') or ''} {as_flags(options)}".strip()}
@@ -95,19 +95,19 @@ def _options(pinned: bool, statement_timeout_seconds: float, lock_timeout_second
         "lock_timeout": f"{lock_timeout_seconds * 1000:.0f}",
         "idle_in_transaction_session_timeout": "10000",
         "TimeZone": "UTC",
-        # The statements are written for it: whoever waited for a row looks at it again. A stricter default of an operator's
-        # would refuse them instead, some only at the commit.
+        # The statements rely on it: after a wait for a row lock they read the row again. With a stricter default of the
+        # server they would fail instead, some only at the commit.
         "default_transaction_isolation": "read committed",
         **({**PINNED, "transaction_timeout": f"{TRANSACTION_TIMEOUT_SECONDS * 1000}"} if pinned else {}),
     }
 
 
 def is_outage(error: psycopg.Error) -> bool:
-    """Whether the server or the way to it failed, rather than the statement.
+    """Whether the server or the connection failed, and not the statement.
 
-    25006 (read-only transaction) is what a demoted primary answers after a failover. Deadlocks and time-outs (40P01,
-    55P03, 57014) are asked again like an outage, because nothing was done. Class 54 is an OperationalError too, but
-    means that the statement asks for more than the server will ever do.
+    A demoted primary returns 25006 (read-only transaction) after a failover. Deadlocks and timeouts (40P01, 55P03, 57014)
+    are retried like an outage, because nothing was done. Class 54 is an OperationalError too, but means that the statement
+    exceeds a limit of the server, so a retry is useless.
     """
     if isinstance(error, psycopg.InterfaceError) or error.sqlstate in _GIVEN_UP | {"25006"}:
         return True
@@ -115,17 +115,17 @@ def is_outage(error: psycopg.Error) -> bool:
 
 
 def _has_been_ended(connection: Connection) -> bool:
-    """As far as this end can tell: that a server has vanished without a word is not noticed here."""
+    """Whether the server has closed the connection. A server that vanished silently is not detected here."""
     if connection.closed:
         return True
-    # Nobody has been asked anything, so all that a server can have to say is why it hangs up.
+    # No request is open, so readable data can only be the server's reason for closing.
     looking = select.poll()
     looking.register(connection.fileno(), select.POLLIN)
     return bool(looking.poll(0))
 
 
 class Database:
-    """A pool of autocommit connections that turns every way of being unreachable into DatabaseUnavailableError."""
+    """A pool of autocommit connections. Every kind of outage raises DatabaseUnavailableError."""
 
     def __init__(
         self,
@@ -140,8 +140,8 @@ class Database:
         patience_seconds: float | None = None,
         first: LiteralString | None = None,
     ) -> None:
-        """`first` is a statement that each connection runs before it is used. `patience_seconds` bounds the wait for an answer,
-        where that is not to be as long as a server that is well may take."""
+        """`first` is a statement that each new connection runs before its first use. `patience_seconds` bounds the wait for a
+        response; by default it is as long as a healthy server may take."""
         self._options = StartupOptions(_options(pinned, statement_timeout_seconds, lock_timeout_seconds))
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo(
@@ -159,12 +159,12 @@ class Database:
             open=False,
             timeout=wait_seconds,
             max_waiting=1000,
-            # An outage must not leave the pool in a backoff of minutes when the server is back.
+            # After an outage the pool must not stay in a backoff of minutes.
             reconnect_timeout=2.0,
             max_idle=IDLE_SECONDS,
             name=application,
         )
-        # No answer of a server that is well takes longer. Outside of transactions that it bounds, a pipeline of two statements.
+        # A healthy server never takes longer. Without a transaction timeout, the limit covers a pipeline of two statements.
         self._patience_seconds = patience_seconds or ANSWER_SECONDS + (
             TRANSACTION_TIMEOUT_SECONDS if pinned else 2 * statement_timeout_seconds
         )
@@ -172,7 +172,7 @@ class Database:
         self._check: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Starts the pool; does not wait for the server, which may be away just now."""
+        """Starts the pool; does not wait for the server, which may be down."""
         await self._pool.open(wait=False)
 
     async def close(self) -> None:
@@ -196,14 +196,14 @@ class Database:
             try:
                 await connection.execute(self._first)
             except psycopg.errors.UndefinedFunction as error:
-                # The pool logs it and tries again: work begins when the migration has run.
+                # The pool logs the error and retries: work starts once the migration has run.
                 raise psycopg.OperationalError(
                     "the tables are older than this program: run `turnstile migrate`"
                 ) from error
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection of the pool; raises DatabaseUnavailableError for an outage before or inside the block."""
+        """A connection from the pool. Raises DatabaseUnavailableError for an outage before or inside the block."""
         try:
             connection = await self._take()
             try:
@@ -217,7 +217,7 @@ class Database:
             raise self._outage(error) from error
 
     async def _take(self) -> Connection:
-        # psycopg's own check on check-out is a round trip, and a pause of a second for each connection that fails it.
+        # psycopg's own check on checkout costs a round trip, and a second for each broken connection.
         while True:
             connection = await self._get()
             if not _has_been_ended(connection):
@@ -226,8 +226,8 @@ class Database:
             await self._pool.putconn(connection)
 
     async def _get(self) -> Connection:
-        # The pool waits by `asyncio.wait_for`, and Python 3.11's loses a cancellation that meets the connection: a handler that
-        # was told to stop would go on. The task itself still counts it.
+        # The pool uses `asyncio.wait_for`. In Python 3.11 that loses a cancellation that arrives together with the connection,
+        # and a cancelled handler would go on. The task's own counter still has it.
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         before = task.cancelling()
         connection = await self._pool.getconn()
@@ -238,10 +238,10 @@ class Database:
 
     def _outage(self, error: Exception) -> DatabaseUnavailableError:
         if self._check is None or self._check.done():
-            # A restart of the server has broken the idle connections too; without this each of them would fail a call.
+            # A server restart breaks the idle connections too: without this check each of them would fail a call.
             self._check = asyncio.create_task(self._drop_broken())
         kind = RowLockedError if isinstance(error, psycopg.errors.LockNotAvailable) else DatabaseUnavailableError
-        # Only the first line: the DETAIL that may follow carries row values. A pool that was refused says that it took too long.
+        # Only the first line: a DETAIL after it has row values. A pool whose connections were refused only reports a timeout.
         said = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         return kind(self._options.refused or said if isinstance(error, PoolTimeout) else said)
 
@@ -250,35 +250,35 @@ class Database:
             await self._pool.check()
 
     async def ping(self) -> None:
-        """Raises DatabaseUnavailableError if Postgres does not answer."""
+        """Raises DatabaseUnavailableError if Postgres does not respond."""
         await self.fetch("SELECT 1", {})
 
     async def fetch(self, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
-        """Runs one hot statement, prepared at once, and returns its rows. Lists are arrays, of the type that it casts them to."""
+        """Runs one hot statement, prepared on first use, and returns its rows. It must cast a list parameter to an array type."""
         [rows] = await self.fetch_pipelined([(statement, parameters)])
         return rows
 
     async def fetch_pipelined(self, statements: Sequence[tuple[LiteralString, Parameters]]) -> list[list[DictRow]]:
-        """Runs several statements in one round trip and one commit; each sees what those before it wrote."""
+        """Runs several statements in one round trip and one commit; each sees the writes of the earlier ones."""
         numbered = [(*number_placeholders(statement), parameters) for statement, parameters in statements]
         async with self.connection() as connection:
             return await connection.run([(text, _bound(values, names)) for text, names, values in numbered])
 
     async def query(self, statement: "ClauseElement") -> list[DictRow]:
-        """Runs a SQLAlchemy Core statement: for the reads whose shape depends on the caller's filters."""
-        # Imported here: a worker asks nothing of this shape, and would start a quarter of a second later.
+        """Runs a SQLAlchemy Core statement: for reads whose SQL depends on the caller's filters."""
+        # Imported here: a worker has no such reads, and the import takes a quarter of a second at start.
         from sqlalchemy.dialects import postgresql
 
         dialect = postgresql.psycopg.dialect()  # type: ignore[no-untyped-call]
         compiled = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
         async with self.connection() as connection:
-            # Core quotes every value as a bound parameter; the text is made of our own table and column names.
+            # Core binds every value as a parameter; the text has only our own table and column names.
             cursor = await connection.execute(str(compiled), compiled.params)
             return await cursor.fetchall()
 
 
 def _read_json(stored: bytes | str) -> Any:
-    # json.loads first finds out how its bytes are encoded, which costs more than to read a short value.
+    # json.loads first detects the encoding of bytes, which costs more than decoding a short value.
     return _decode_json(stored if isinstance(stored, str) else stored.decode())
 
 
@@ -289,9 +289,9 @@ def _bound(parameters: Parameters, names: Sequence[str]) -> list[Any]:
 
 @cache
 def number_placeholders(statement: LiteralString) -> tuple[LiteralString, tuple[str, ...]]:
-    """The statement with Postgres's own placeholders, and the names of their values.
+    """The statement with Postgres's `$n` placeholders, and the parameter names in the order of n.
 
-    Made once. psycopg would do it at every call of a statement of more than 4 KB, as the hottest are.
+    Cached: psycopg would repeat the conversion per call for a statement of more than 4 KB, as the hottest are.
     """
     names = tuple(dict.fromkeys(_PLACEHOLDER.findall(statement)))
     return _PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", statement), names

@@ -1,9 +1,8 @@
-"""Connections that a silent server does not keep waiting for ever.
+"""Connections with a limit on the wait for a silent server.
 
-A frozen server, a paused pooler, a proxy that hangs: what is sent is taken, so neither keepalives nor `tcp_user_timeout` see
-anything wrong, and `statement_timeout` is the server's to keep. After `patience_seconds` without an answer the line is shut down
-from this end. Whoever waits is told that the connection broke, which everything above knows how to live with; a cancellation
-would ask the silent server first.
+A frozen server, a paused pooler or a hanging proxy still accepts data. Keepalives and `tcp_user_timeout` see no fault then, and
+only the server enforces `statement_timeout`. After `patience_seconds` without a response the client shuts down the socket. The
+caller gets the error of a broken connection, which all callers handle. A cancellation would first wait for the silent server.
 """
 
 import asyncio
@@ -17,23 +16,23 @@ import structlog
 from psycopg.rows import DictRow
 
 ANSWER_SECONDS = 2.0
-"""For an answer to arrive, once the server's own time-outs have brought it about."""
+"""Extra time for a response to arrive after the server's own timeouts."""
 
 log = structlog.get_logger("turnstile.database")
 
 
 class BoundedAsyncConnection(psycopg.AsyncConnection[DictRow]):
-    """Waits for each answer for `patience_seconds` at most; then the call fails with OperationalError, like any broken one."""
+    """Waits `patience_seconds` at most for each response; then the call fails with OperationalError, as if disconnected."""
 
     patience_seconds = 30.0
     _waits_until: float | None = None
     _watch: asyncio.TimerHandle | None = None
 
     async def wait(self, *asked: Any, **how: Any) -> Any:
-        """As psycopg's, which each round trip goes through."""
+        """As psycopg's `wait`, which every round trip uses, with the limit."""
         loop = asyncio.get_running_loop()
         self._waits_until = until = loop.time() + self.patience_seconds
-        # One timer for many waits: a turn has several, and each would set one that is taken back a millisecond later.
+        # One timer for many waits: a turn has several, and a timer for each would be cancelled a millisecond later.
         if self._watch is None or self._watch.when() > until:
             self._look_at(until)
         try:
@@ -58,11 +57,11 @@ class BoundedAsyncConnection(psycopg.AsyncConnection[DictRow]):
 
 
 def _hang_up(connection: BoundedAsyncConnection, seconds: float) -> None:
-    # The answer, or the end of the connection, may come in this very moment.
+    # The response, or the end of the connection, may arrive at the same moment.
     with suppress(OSError, psycopg.Error):
         log.warning(
             "database.silent", seconds=seconds, application=connection.info.get_parameters().get("application_name")
         )
-        # On a second handle: libpq's own stays open until libpq closes it, and so does its number.
+        # On a duplicate descriptor: libpq's own must stay open until libpq closes it, or its number could be reused.
         with socket.socket(fileno=os.dup(connection.fileno())) as line:
             line.shutdown(socket.SHUT_RDWR)

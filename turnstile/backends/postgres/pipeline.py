@@ -1,9 +1,9 @@
-"""Prepared statements that share one way to Postgres and back: one send, one wait, one commit. By libpq's own pipeline.
+"""Prepared statements in one round trip to Postgres: one send, one wait, one commit, by libpq's pipeline mode.
 
-psycopg's sends each statement when it is executed, and the Sync after them by itself: three sends for the two statements of a
-claim, and each wakes the server, which costs more than what is in it: two fifths of the CPU of such a call. Here everything goes
-at once. Below psycopg's cursors, but not below its documented parts: `psycopg.pq` wraps libpq, its adapters convert the values,
-and `wait` still watches over every answer.
+psycopg's own pipeline sends each statement when it is executed, and then the Sync: three sends for the two statements of a
+claim. Each send wakes the server, which costs two fifths of the CPU of such a call. Here everything is sent at once. The code is
+below psycopg's cursors but uses only documented parts: `psycopg.pq` wraps libpq, psycopg's adapters convert the values, and
+`wait` still bounds every response.
 """
 
 import hashlib
@@ -22,12 +22,12 @@ from psycopg.waiting import Ready, Wait
 from turnstile.backends.postgres.hang_detection import BoundedAsyncConnection
 
 Key = tuple[str, tuple[int, ...]]
-"""A statement and the types of its values: Postgres prepares it for these."""
+"""A statement and the type OIDs of its values: Postgres prepares it per combination."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One statement that is to be executed under its name, and to be prepared before if it is `new`."""
+    """One statement to execute by its prepared name. If `new`, it must be prepared first."""
 
     key: Key
     name: bytes
@@ -37,7 +37,7 @@ class Command:
 
 
 class PipeliningConnection(BoundedAsyncConnection):
-    """A connection that knows what it has prepared. For one caller at a time, as a pool hands it out."""
+    """A connection that tracks its prepared statements. For one caller at a time, like any pooled connection."""
 
     def __init__(self, *given: Any, **how: Any) -> None:
         super().__init__(*given, **how)
@@ -45,22 +45,24 @@ class PipeliningConnection(BoundedAsyncConnection):
         self._forgotten = 0
 
     async def run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[DictRow]]:
-        """The rows of each statement, with `$1` for its first value. Each sees what those before it wrote.
+        """The rows of each statement, with `$1` for its first value. Each statement sees the writes of the earlier ones.
 
-        It is committed when this returns. Raises the psycopg.Error of the first that failed; then nothing was done, unless
-        the connection broke: then everything may have been.
+        When this returns, everything is committed. Raises the psycopg.Error of the first failed statement: nothing was
+        done then. If the connection broke, everything may have been committed.
         """
         try:
             return await self._run(statements)
         except (InvalidSqlStatementName, FeatureNotSupported, DuplicatePreparedStatement) as error:
-            # Somebody has deallocated what was prepared here: psycopg does after a rollback, if it has prepared anything itself,
-            # as it does with what a transaction of several statements asks for the sixth time. Or a migration has changed the
-            # columns of a `SELECT *`, which Postgres says of no plan but a cached one, and in words of the server's language.
-            # Or a caller was cancelled after the server had prepared a statement, before the answer was read. Nothing was done.
+            # Nothing was done, so a second run is safe. There are three causes:
+            # - The prepared statements were deallocated. psycopg does that after a rollback if it has prepared a statement
+            #   itself, and it prepares what a transaction of several statements executes for the sixth time.
+            # - A migration has changed the columns of a `SELECT *`. Postgres reports that only for a cached plan. Its message
+            #   is in the server's language, so the source function identifies it.
+            # - A caller was cancelled after the server had prepared a statement, but before the response was read.
             if isinstance(error, FeatureNotSupported) and error.diag.source_function != "RevalidateCachedQuery":
                 raise
             self._statement_names.clear()
-            # The server may have some of them still, and would refuse to prepare another under the same name.
+            # The server may still have some of them, and would refuse a second statement with the same name.
             self._forgotten += 1
             return await self._run(statements)
 
@@ -71,7 +73,7 @@ class PipeliningConnection(BoundedAsyncConnection):
             results = await self.wait(_exchange(self.pgconn, commands))
         except BaseException:
             if self.pgconn.pipeline_status != PipelineStatus.OFF:
-                # Whoever has it next would be given the answers of this.
+                # The next caller of this connection would read the responses to these statements.
                 await self.close()
             raise
         return [_rows(transformer, result) for result in self._read(commands, iter(results))]
@@ -93,26 +95,26 @@ class PipeliningConnection(BoundedAsyncConnection):
         for command in commands:
             if command.new:
                 _raise_failure(next(results))
-                # For good, whatever becomes of the rest: it is no part of what is rolled back.
+                # It stays prepared even if the rest fails: a rollback does not undo a prepare.
                 self._statement_names[command.key] = command.name
             result = next(results)
             _raise_failure(result)
             yield result
-        # What the commit itself had against it, such as a deferred constraint, comes after all of them.
+        # An error of the commit itself, such as a deferred constraint, comes after all results.
         for beyond in results:
             _raise_failure(beyond)
 
 
 def _name(key: Key, forgotten: int) -> bytes:
-    """The same for the same statement in every process: where a pooler gives several clients one connection by turns, a name
-    never stands for another client's statement."""
+    """The same name for the same statement in every process: if a pooler shares a connection among clients, a name never
+    means another client's statement."""
     text, types = key
     told = hashlib.sha256(f"{','.join(map(str, types))} {text}".encode()).hexdigest()[:32]
     return f"turnstile_{told}_{forgotten}".encode()
 
 
 def _exchange(server: PGconn, commands: Sequence[Command]) -> abc.PQGen[list[PGresult]]:
-    """Sends it all and collects the answers, in their order. Leaves pipeline mode only when it has all of them."""
+    """Sends all commands and collects the results, in order. Leaves pipeline mode only when it has all of them."""
     server.enter_pipeline_mode()
     for command in commands:
         if command.new:
@@ -121,7 +123,7 @@ def _exchange(server: PGconn, commands: Sequence[Command]) -> abc.PQGen[list[PGr
         server.send_query_prepared(command.name, command.values, command.formats)
     server.pipeline_sync()
     while server.flush():
-        # More than the socket takes. The server may be waiting for its answers to be read before it reads on.
+        # The socket's buffer is full. The server may wait until its responses are read before it reads more.
         while not (ready := (yield Wait.RW)):
             continue
         if ready & Ready.R:
@@ -135,7 +137,7 @@ def _exchange(server: PGconn, commands: Sequence[Command]) -> abc.PQGen[list[PGr
         result = server.get_result()
         if result is None:
             if server.status == ConnStatus.BAD:
-                # libpq has nothing more to give, and says so for as long as it is asked.
+                # libpq would return None for ever.
                 raise _why_broken(server, results)
             continue
         if result.status == ExecStatus.PIPELINE_SYNC:
@@ -153,7 +155,7 @@ def _consume(server: PGconn, results: Sequence[PGresult]) -> None:
 
 
 def _why_broken(server: PGconn, results: Sequence[PGresult]) -> Error:
-    """Before it hung up, the server may have said why: whoever asks again wants to know whether it is there."""
+    """The error that the server sent before it closed the connection, if any: its SQLSTATE classifies the failure."""
     said = (result for result in results if result.status == ExecStatus.FATAL_ERROR)
     by_server = next((result for result in said if result.error_field(DiagnosticField.SQLSTATE)), None)
     return OperationalError(server.get_error_message()) if by_server is None else error_from_result(by_server)

@@ -1,7 +1,7 @@
-"""The server's settings that every connection begins with, and what becomes of one that begins without them.
+"""The server settings that every connection starts with, and the check that the server has them.
 
-They go out as libpq's `options`. A pooler may drop these and say nothing: nothing would bound a statement, a lock or a
-transaction then, and the hot statements would have other plans. So a new connection is asked once what it has.
+They are sent as libpq's `options`. A pooler may drop these silently: statements, locks and transactions would then have no time
+limit, and the hot statements would have other plans. So each new connection is checked once.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ log = structlog.get_logger("turnstile.database")
 
 
 def as_flags(options: Mapping[str, str]) -> str:
-    """The options as libpq sends them."""
+    """The options in the format of libpq's `options` parameter."""
     return " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in options.items())
 
 
 class StartupOptions:
-    """What connections are asked for: each setting by its name, in its own unit, as `pg_settings` shows it."""
+    """The requested settings: name -> value in the setting's own unit, as `pg_settings` shows it."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = options
@@ -29,7 +29,7 @@ class StartupOptions:
         """Why the last new connection was refused."""
 
     async def check(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        """Closes a new connection that has other settings, and raises psycopg.OperationalError. One round trip."""
+        """Closes the connection and raises psycopg.OperationalError if its settings differ. One round trip."""
         cursor = await connection.execute(READ_SETTINGS, [list(self._options)])
         found = {row["name"]: row["setting"] for row in await cursor.fetchall()}
         different = next((name for name, wanted in self._options.items() if found.get(name) != wanted), None)

@@ -1,12 +1,12 @@
-"""What the product asks of Redis: the same of one server as of a cluster.
+"""The interface to Redis, the same for one server and for a cluster.
 
-`Server` is redis-py's pool, with three choices:
+`Server` uses redis-py's pool, with three choices:
 
-- One time-out bounds a whole call. redis-py's own `socket_timeout` sets a timer for each answer, and sends with
-  `asyncio.wait_for`, which on Python 3.11 can lose a cancellation: a handler that was told to stop would go on.
-- hiredis packs the commands. redis-py's asyncio client packs in Python and takes 20 µs for each.
-- redis-py's maintenance notifications are off. With them redis-py 8.1 hands out connections that the server has closed, and
-  after a restart each of them would fail a call.
+- One timeout bounds a whole call. redis-py's own `socket_timeout` sets a timer for each response, and sends with
+  `asyncio.wait_for`, which on Python 3.11 can lose a cancellation: a cancelled handler would go on.
+- hiredis packs the commands. redis-py's asyncio client packs in Python, which takes 20 µs per command.
+- redis-py's maintenance notifications are off. With them the pool of redis-py 8.1 returns connections that the server has
+  closed, and after a restart each of them would fail a call.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 IDLE_SECONDS = 60.0
-"""After so long without a call a server's idle connections are closed."""
+"""After so many seconds without a call, a server's idle connections are closed."""
 
 Command = tuple[str | int | float, ...]
 Send = Callable[[Sequence[Command]], Awaitable[list[Any]]]
 
 OUTAGES = (RedisError, OSError)
-"""What a call raises when Redis does not answer."""
+"""The exceptions of a call when Redis does not respond."""
 
 _FULLEST = ("used_memory", "maxmemory")
 _SUMS = (
@@ -42,54 +42,54 @@ _SUMS = (
 
 
 class NodeAwayError(RedisError):
-    """One node of a cluster does not answer, or no node has the key's slot. The other nodes may well answer."""
+    """One node of a cluster does not respond, or no node has the key's slot. The other nodes may be healthy."""
 
 
 def script(text: str, keys: Sequence[str], *arguments: str | int) -> Command:
     """An EVAL of a Lua script; all its keys belong to one session.
 
-    EVAL, not EVALSHA: the server keeps the compiled script either way, and there is no NOSCRIPT to handle.
+    EVAL, not EVALSHA: the server caches the compiled script either way, and there is no NOSCRIPT to handle.
     """
     return ("EVAL", text, len(keys), *keys, *arguments)
 
 
 class RedisClient(ABC):
-    """One server, the primary that sentinels name, or a cluster. It connects when it is first used."""
+    """One server, the primary that sentinels name, or a cluster. It connects on first use."""
 
     @abstractmethod
     async def run(self, commands: Sequence[Command]) -> list[Any]:
-        """Sends the commands together, without MULTI; returns their answers in the same order.
+        """Sends the commands together, without MULTI; returns their responses in the same order.
 
-        A command that was refused, or whose node is away, has a RedisError for its answer. Raises RedisError or OSError when no
-        server answers; Redis may have carried out some of the commands all the same.
+        For a command that was refused, or whose node is down, the response is a RedisError. Raises RedisError or OSError if no
+        server responds; Redis may still have carried out some of the commands.
         """
 
     @abstractmethod
     async def primaries(self) -> list[Send]:
-        """For each primary a function that sends commands to it. Raises as `run`."""
+        """For each primary, a function that sends commands to it. Raises as `run`."""
 
     @abstractmethod
     def pubsub(self) -> Any:
-        """A redis-py PubSub with a connection of its own."""
+        """A redis-py PubSub with a separate connection."""
 
     @abstractmethod
     def leave(self) -> None:
-        """Closes idle connections in the background: the next call connects anew, perhaps to another server."""
+        """Closes idle connections in the background, so that the next call reconnects, perhaps to another server."""
 
     @abstractmethod
     async def aclose(self) -> None:
         """Closes all connections."""
 
     async def ping(self) -> bool:
-        """Whether a primary answers. Raises as `run` if none does."""
+        """Whether a primary responds. Raises as `run` if none does."""
         return bool(await self._ask_primaries("PING"))
 
     async def info(self) -> dict[str, int]:
-        """Counters of INFO, of all primaries that answer (`combine`). Raises as `run` if none does."""
+        """INFO counters of all primaries that respond, combined by `combine`. Raises as `run` if none does."""
         return combine([_read_info(text) for text in await self._ask_primaries("INFO")])
 
     async def scan(self, match: str) -> AsyncIterator[str]:
-        """The keys of all primaries that match the pattern. Raises as `run` if one does not answer."""
+        """The keys on all primaries that match the pattern. Raises as `run` if one primary does not respond."""
         for send in await self.primaries():
             cursor = "0"
             while True:
@@ -109,7 +109,7 @@ class RedisClient(ABC):
 
 
 class Server(RedisClient):
-    """One server, or the primary that sentinels name. A call takes `timeout_seconds` at most."""
+    """One server, or the primary that sentinels name. `timeout_seconds` bounds each call."""
 
     def __init__(self, pool: redis.asyncio.ConnectionPool, timeout_seconds: float) -> None:
         self._pool: Any = pool
@@ -120,14 +120,14 @@ class Server(RedisClient):
         self._session_release: set[asyncio.Task[None]] = set()
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
-        # The annotation of hiredis says: a tuple of one word.
+        # hiredis's annotation is wrong: it allows only a tuple of one element.
         packed = [hiredis.pack_command(command) for command in commands]  # type: ignore[arg-type]
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 connection = await self._pool.get_connection()
                 try:
-                    # redis-py closes a connection whose sending or reading breaks off. What a cancelled call leaves unread would
-                    # be taken for the next call's answers.
+                    # redis-py closes a connection whose send or read breaks off. Otherwise the next call would read the
+                    # responses that a cancelled call left unread.
                     await connection.send_packed_command(packed)
                     return [await _read_answer(connection) for _ in commands]
                 finally:
@@ -157,7 +157,7 @@ class Server(RedisClient):
         await self._client.aclose()
 
     def _note_use(self) -> None:
-        # redis-py keeps for good the connections that a busy moment took.
+        # redis-py never closes the connections that it opened in a busy moment.
         loop = asyncio.get_running_loop()
         self._used_at = loop.time()
         if self._idle is None:
@@ -181,7 +181,7 @@ async def _read_answer(connection: Any) -> Any:
 
 
 def raise_first(answers: list[Any]) -> list[Any]:
-    """The answers; raises the first error among them."""
+    """Returns the responses; raises the first error among them."""
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer
@@ -194,9 +194,9 @@ def _read_info(text: str) -> dict[str, int]:
 
 
 def combine(counters: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The counters of several primaries as one: the memory of the fullest, which runs out first; the sum of all else.
+    """Combines the counters of several primaries: the memory of the fullest, which runs out first, and sums of the others.
 
-    A counter that a managed Redis leaves out is 0.
+    A counter that a managed Redis does not report is 0.
     """
     fullest = max(counters, key=lambda one: one.get("used_memory", 0) / (one.get("maxmemory") or float("inf")))
     return {name: fullest.get(name, 0) for name in _FULLEST} | {

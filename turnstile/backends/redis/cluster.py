@@ -1,11 +1,11 @@
-"""A Redis Cluster. Each command goes to the node that has its key, and one node's failure fails that node's commands only.
+"""A Redis Cluster. Each command goes to the node that has its key, and the failure of a node affects only its own commands.
 
-redis-py's cluster client knows which node has which slot, and follows a slot that moves. But its pipeline fails as a whole where
-one node refuses the connection, and without retries it never looks for the node that has taken over. So a batch is split by node
-here, and each part is a pipeline of its own. A node that does not answer is left alone for a while, and meanwhile the slots are
-read anew.
+redis-py's cluster client knows which node has which slot, and follows a slot that moves. But its pipeline fails as a whole if one
+node refuses the connection, and without retries it never looks for the node that has taken over. So this module splits a batch by
+node and sends each part as a separate pipeline. A node that does not respond gets no commands for a while, and meanwhile the
+slots are read again.
 
-All keys of a session share a hash tag, so no script needs two nodes. A message published on one node is heard on all nodes.
+All keys of a session share a hash tag, so no script needs two nodes. A message published on one node reaches all nodes.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
 
 _NODE_OUTAGES = (RedisConnectionError, RedisTimeoutError, OSError, ClusterDownError)
-# redis-py raises the last one for a cluster in which no node has any slots.
+# redis-py raises IndexError for a cluster in which no node has any slots.
 _FAILURES = (RedisError, RedisClusterException, OSError, IndexError)
 
 log = structlog.get_logger("turnstile.redis")
@@ -47,19 +47,19 @@ class Cluster(RedisClient):
         self._options = options
         self._client = self._make()
         self._circuits: dict[str, Circuit] = {}
-        """Of the nodes that do not answer at present."""
+        """By node name: the circuits of the nodes that do not respond at present."""
         self._reading: asyncio.Task[None] | None = None
         self._closed = False
         self._subscriptions = secrets.randbelow(1000)
 
     def _make(self) -> Any:
         startup = [redis.asyncio.cluster.ClusterNode(host, port) for host, port in self._addresses]
-        # A part of the slots is better than none. `reinitialize_steps` would close all connections on a moved slot.
+        # Partial coverage of the slots is better than none. `reinitialize_steps` would close all connections on a moved slot.
         client: Any = redis.asyncio.RedisCluster(
             startup_nodes=startup, require_full_coverage=False, reinitialize_steps=0, **self._options
         )
         for command in ("SCAN", "XRANGE", "INFO"):
-            # As the server sends them, like those of `client.Server`.
+            # Raw responses, like those of `client.Server`.
             client.set_response_callback(command, lambda answer, **_: answer)
         return client
 
@@ -72,14 +72,14 @@ class Cluster(RedisClient):
         await self._client.aclose()
 
     def leave(self) -> None:
-        """Nothing: a node that was demoted says which node has the slot, and redis-py follows."""
+        """Does nothing: a demoted node redirects to the node that has the slot, and redis-py follows."""
 
     def pubsub(self) -> Any:
-        # On another node each time: every node hears what is published on any.
+        # On another node each time: every node receives the messages published on any node.
         nodes = [(node.host, node.port) for node in self._client.get_nodes()] or list(self._addresses)
         self._subscriptions += 1
         host, port = nodes[self._subscriptions % len(nodes)]
-        # Without a time-out for each answer: whoever listens bounds the calls.
+        # Without a timeout per response: the subscriber bounds its calls.
         options = {**self._options, "socket_timeout": None}
         return redis.asyncio.Redis(host=host, port=port, **options).pubsub()
 
@@ -108,14 +108,14 @@ class Cluster(RedisClient):
 
     async def _connect(self) -> None:
         try:
-            # However many nodes it tries, it takes no longer than one call.
+            # All the nodes that it tries share the timeout of one call.
             async with asyncio.timeout(self._timeout_seconds):
                 await self._initialize()
         except _FAILURES as error:
             raise RedisConnectionError(f"the cluster does not answer: {type(error).__name__}: {error}") from error
 
     async def _initialize(self) -> None:
-        """redis-py asks the first primary for the list of commands. If that one is away, another comes first the next time."""
+        """Initializes redis-py, which reads the list of commands from the first primary. If that is down, tries the next one."""
         asked: set[str] = set()
         while True:
             try:
@@ -130,7 +130,7 @@ class Cluster(RedisClient):
                 return
 
     async def _ask(self, node: Any, commands: Sequence[Command]) -> list[Any]:
-        """One node's answers; NodeAwayErrors if it does not answer."""
+        """The responses of one node; NodeAwayErrors if it does not respond."""
         circuit = self._circuits.get(node.name)
         if circuit is not None and not circuit.allows(time.monotonic()):
             return [NodeAwayError(f"{node.name} was away a moment ago")] * len(commands)
@@ -161,13 +161,13 @@ class Cluster(RedisClient):
             self._reading = asyncio.create_task(self._follow_slots(), name="redis-slots")
 
     async def _follow_slots(self) -> None:
-        """Reads which node has which slot, until every node that has some answers."""
+        """Reads which node has which slot, until every node with slots responds."""
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
                 await self._client.nodes_manager.initialize()
             except RedisClusterException:
-                # No known node is left: begin again with the configured addresses, whose names may resolve to others by now.
+                # No known node is left: start again with the configured addresses, whose names may resolve to new nodes.
                 old, self._client = self._client, self._make()
                 with suppress(*_FAILURES):
                     await old.aclose()

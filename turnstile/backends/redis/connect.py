@@ -1,6 +1,6 @@
-"""How Redis is connected to: with short time-outs, and without redis-py's own retries. One server, sentinels or a cluster.
+"""Connects to Redis, with short timeouts and without redis-py's own retries.
 
-The URL says which (`backends.redis.url`).
+The URL selects one server, sentinels or a cluster (`backends.redis.url`).
 """
 
 import re
@@ -19,20 +19,20 @@ from turnstile.backends.redis.url import RedisKind, RedisUrl, read
 from turnstile.errors import CertificateRefusedError
 
 MAX_CONNECTIONS = 10_000
-"""Of a pool: no bound. `backends.redis.guarded` bounds the calls, and each subscription has a connection of its own."""
+"""Per pool; in effect no limit. `backends.redis.guarded` bounds the calls, and each subscription has a separate connection."""
 
 CHECK_SECONDS = 2.0
-"""For the one look at a certificate, when a process starts."""
+"""Timeout of the certificate check at the start of a process."""
 
 _POOL: dict[str, Any] = {
     "max_connections": MAX_CONNECTIONS,
-    # None for each answer: `Server` bounds the whole call.
+    # No timeout per response: `Server` bounds the whole call.
     "socket_timeout": None,
     "maint_notifications_config": MaintNotificationsConfig(enabled=False),
 }
 
-# The text, because redis-py keeps nothing else of what several nodes have answered. The first is the fault of the server, or of
-# somebody in between; the second has no TLS; the others are files of ours that are none.
+# Matches the error text, because redis-py keeps nothing else of the errors of several nodes. The first alternative is a fault of
+# the server, or of an attacker in between. With the second the server has no TLS. The others are invalid local files.
 _UNTRUSTED = re.compile(
     r"\[\w+(?:: \w+)?\] (?P<why>(?:certificate verify failed|wrong version number|no certificate or crl found|PEM lib|"
     r"key values mismatch)[^(\[]*)",
@@ -41,14 +41,14 @@ _UNTRUSTED = re.compile(
 
 
 def connect(url: str, timeout_seconds: float) -> RedisClient:
-    """A client for one event loop; it connects when it is first used.
+    """A client for one event loop; it connects on first use.
 
-    Text that is not UTF-8 has U+FFFD in place of what can't be read: anyone who reaches Redis may publish, and such a message
-    must not break the connection.
+    Bytes that are not UTF-8 become U+FFFD: any client of Redis can publish such a message, and it must not break the
+    connection.
     """
     options = {
-        # redis-py would retry ten times with a five second time-out each: a minute, twice the life of a lock. Without any:
-        # whatever is asked twice here finds its own first answer, or can do without.
+        # redis-py would retry ten times with a timeout of five seconds each: a minute, twice the lifetime of a lock. No
+        # retries here: a caller's own second call finds the effect of the first one, or can do without it.
         "retry": Retry(NoBackoff(), 0),
         "socket_connect_timeout": timeout_seconds,
         "decode_responses": True,
@@ -70,13 +70,13 @@ def connect(url: str, timeout_seconds: float) -> RedisClient:
 
 
 async def check_certificate(setting: str, url: str) -> None:
-    """Raises CertificateRefusedError if the server shows no certificate that holds. Any other failure is an outage, which may
-    pass by itself: it is left to the callers that use the server."""
+    """Raises CertificateRefusedError if the server's certificate does not verify. Any other failure is an outage and raises
+    nothing: the callers that use the server handle it."""
     found = read(url)
     if not found.tls:
         return
     client = connect(url, CHECK_SECONDS)
-    # The sentinels too: redis-py keeps of their errors no more than that there were some.
+    # Each sentinel separately: redis-py drops the details of their errors.
     sentinels = _make_sentinels(found, CHECK_SECONDS) if found.kind is RedisKind.SENTINEL else None
     try:
         for each in (*(sentinels.sentinels if sentinels else ()), client):
@@ -96,7 +96,7 @@ class _Sentinels(redis.asyncio.sentinel.Sentinel):
         try:
             return await super().discover_master(service_name)
         except redis.asyncio.sentinel.MasterNotFoundError as error:
-            # redis-py's own error describes each client with all its settings, in one line of several thousand characters.
+            # redis-py's own error lists each client with all its settings, in one line of several thousand characters.
             raise RedisConnectionError(f"no sentinel names a primary for {service_name!r}") from error
 
 
@@ -107,7 +107,7 @@ class _SentinelPool(redis.asyncio.sentinel.SentinelConnectionPool):
 
 
 def _make_sentinels(found: RedisUrl, timeout_seconds: float) -> Any:
-    # They are asked one after the other: all of them together take no longer than Redis itself.
+    # Sentinels are asked one after the other: all together they have the timeout of one Redis call.
     seconds = timeout_seconds / len(found.addresses)
     asked = {
         "socket_timeout": seconds,

@@ -1,7 +1,7 @@
-"""The one way to run commands on a Redis that may be away.
+"""The only way to run commands on a Redis that may be down.
 
-Redis only makes things faster here: whatever asks it has another way to go on, more slowly. So `Guarded.run` never raises for
-an outage. It says that Redis is away, leaves it alone for a while, and writes the log line.
+Redis only makes things faster: every caller has a slower way to go on. So `Guarded.run` never raises for an outage. It returns
+None or errors, sends nothing for a while, and writes the log line.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.redis.client import OUTAGES, Command, NodeAwayError, RedisClient
 
 CALLS = 20
-"""At a time, of one client. Each call has a connection."""
+"""Most concurrent calls of one client. Each call uses a connection."""
 
 log = structlog.get_logger("turnstile.redis")
 
@@ -43,10 +43,10 @@ class Guarded:
         await self._client.aclose()
 
     async def run(self, commands: Sequence[Command], *, even_if_away: bool = False) -> list[Any] | None:
-        """The answers in the order of the commands, sent in one round trip; None: not sent, because Redis is away.
+        """The responses in the order of the commands, sent in one round trip; None if not sent, because Redis is down.
 
-        An exception in place of an answer: Redis refused that command, or did not answer and may have carried it out.
-        `even_if_away` is for what is worth a try although Redis did not answer a moment ago.
+        An exception in place of a response: Redis refused the command, or did not respond and may have carried it out.
+        `even_if_away` sends the commands although Redis did not respond a moment ago.
         """
         try:
             async with asyncio.timeout(self.timeout_seconds if self._places.locked() else None):
@@ -54,7 +54,7 @@ class Guarded:
         except TimeoutError:
             return None
         try:
-            # After the wait: calls that waited for one that failed are not sent.
+            # Checked after the wait, so that calls behind a failed one are not sent.
             if not self._circuit.allows(time.monotonic()) and not even_if_away:
                 return None
             return await self._send(commands)
@@ -66,37 +66,37 @@ class Guarded:
         try:
             answers = await self._client.run(commands)
         except OUTAGES as error:
-            # Of several calls under way together only the first one tells of the outage; each later probe tells that it goes on.
+            # Among concurrent calls only the first failure is logged. Later each failed probe logs that the outage goes on.
             if is_probe or not self._circuit.is_open:
                 log.warning(f"{self._name}.redis_away", error=f"{type(error).__name__}: {error}", calls=len(commands))
             self._circuit.failed(time.monotonic())
             return [error] * len(commands)
         self._circuit.succeeded()
-        # A node of a cluster that is away has its own line in the log.
+        # `cluster` logs a node that is down.
         refusals = (one for one in answers if isinstance(one, Exception) and not isinstance(one, NodeAwayError))
         if (refused := next(refusals, None)) is not None:
             why = f"{type(refused).__name__}: {refused}"
             log.warning(f"{self._name}.redis_refuses", error=why, calls=len(commands))
             if "READONLY" in why:
-                # The server was the primary and was demoted without breaking its connections. redis-py does not see a refusal
-                # inside a script. Behind a name or a load balancer the next connection leads to the new primary.
+                # The server was the primary, and its demotion did not close its connections. redis-py does not detect a
+                # refusal inside a script. Behind a DNS name or a load balancer a new connection reaches the new primary.
                 self._client.leave()
         return answers
 
     async def ping(self) -> bool:
-        """Whether Redis answers."""
+        """Whether Redis responds."""
         try:
             return await self._client.ping()
         except OUTAGES:
             return False
 
     async def info(self) -> dict[str, int] | None:
-        """Counters of INFO (`client.combine`); None if Redis does not answer."""
+        """INFO counters (`client.combine`); None if Redis does not respond."""
         try:
             return await self._client.info()
         except OUTAGES:
             return None
 
     def pubsub(self) -> Any:
-        """A redis-py PubSub with a connection of its own: see `backends.redis.subscribe`."""
+        """A redis-py PubSub with a separate connection: see `backends.redis.subscribe`."""
         return self._client.pubsub()

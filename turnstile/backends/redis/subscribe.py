@@ -1,7 +1,7 @@
-"""The one way to listen on Redis channels.
+"""The only way to listen on Redis channels.
 
-A published message is only a hint, and may be lost. A connection that breaks, or falls silent, ends `hear` with an error;
-`keep_hearing` then connects again, and tells its caller that messages may have been missed.
+A published message is only a hint, and may be lost. A connection that breaks, or goes silent, ends `hear` with an error;
+`keep_hearing` then reconnects, and notifies its caller that messages may have been missed.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from turnstile.backends.redis.client import OUTAGES
 from turnstile.backends.redis.guarded import Guarded
 
 QUIET_SECONDS = 5.0
-"""After so long without a message the server is pinged; after as long again without an answer the connection is given up. A
-Redis that has vanished (a host, a network path) sends nothing that would end the connection."""
+"""After so many seconds without a message the client pings the server; after as many more without a response it gives up the
+connection. A vanished Redis (its host, or the network path) sends nothing that would end the connection."""
 
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
@@ -33,20 +33,20 @@ class Heard:
 
     channel: str
     text: str | None
-    """None: the subscription has begun. What was published before was not heard."""
+    """None: the subscription has started. Earlier messages were not received."""
 
 
 class Channels:
-    """The names that are subscribed to. They may change while `hear` runs."""
+    """The subscribed channel names. They may change while `hear` runs."""
 
     def __init__(self, *names: str) -> None:
         self.names: Collection[str] = names
         self.changed = asyncio.Event()
-        """To be set after a change of `names`."""
+        """Set this after a change of `names`."""
 
 
 async def hear(redis: Guarded, channels: Channels) -> AsyncGenerator[Heard, None]:
-    """The messages from now on, over a connection of its own. Raises RedisError or OSError when it is lost."""
+    """Yields the messages from now on. It has a separate connection, and raises RedisError or OSError when that is lost."""
     pubsub = redis.pubsub()
     following: asyncio.Task[NoReturn] | None = None
     pinged = False
@@ -75,12 +75,12 @@ async def hear(redis: Guarded, channels: Channels) -> AsyncGenerator[Heard, None
 
 
 async def _follow(pubsub: Any, channels: Channels, timeout_seconds: float) -> NoReturn:
-    """Subscribes to the names of `channels`, whenever they change."""
+    """Updates the subscriptions whenever `channels` changes."""
     subscribed: set[str] = set()
     while True:
         channels.changed.clear()
         wanted = set(channels.names)
-        # All names at once: a thousand readers that come after a restart are one command.
+        # All names at once: a thousand readers that reconnect after a restart need one command.
         async with asyncio.timeout(timeout_seconds):
             if missing := wanted - subscribed:
                 await pubsub.subscribe(*missing)
@@ -93,9 +93,9 @@ async def _follow(pubsub: Any, channels: Channels, timeout_seconds: float) -> No
 async def keep_hearing(
     redis: Guarded, channels: Channels, heed: Callable[[Heard], None], missed: Callable[[], None] = lambda: None
 ) -> NoReturn:
-    """Calls `heed` with each message until it is cancelled, and `missed` whenever the connection was lost.
+    """Calls `heed` with each message, and `missed` whenever the connection was lost, until it is cancelled.
 
-    No message and no failure ends it, a failure of `heed` included.
+    No failure ends it, not even an exception from `heed`.
     """
     failures = 0
     while True:
@@ -107,7 +107,7 @@ async def keep_hearing(
         except OUTAGES as error:
             log.info("hints.not_heard", error=f"{type(error).__name__}: {error}", channels=len(channels.names))
         except Exception:
-            # A bug of ours. The messages that follow are still worth hearing.
+            # A bug in our code. Later messages are still useful.
             log.exception("hints.failed", channels=len(channels.names))
         failures = 1 if time.monotonic() - began > LONGEST_PAUSE_SECONDS else failures + 1
         missed()

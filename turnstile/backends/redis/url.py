@@ -1,11 +1,11 @@
-"""What a Redis URL says: one server, a primary that sentinels know, or the nodes of a cluster; with TLS or without. Pure.
+"""Parses a Redis URL: one server, a primary behind sentinels, or the nodes of a cluster; with or without TLS. Pure.
 
     redis://user:password@host:6379/0                rediss://host:6380/0?ssl_ca_certs=/etc/ca.pem
     redis+sentinel://host:26379,host:26379/name/0    rediss+sentinel://...     TLS to the sentinels and to Redis
     redis+cluster://host:6379,host:6379              rediss+cluster://...      any of the nodes; they know the others
 
-TLS without a check of the certificate and of the name in it keeps out nobody who can stand in between, so there is no way to
-ask for it (ADR 0035): whoever needs none of it says `redis://`, whoever signs his own certificate names it in `ssl_ca_certs`.
+TLS without a check of the certificate and its host name does not stop an attacker in between, so no option turns the check off
+(ADR 0035). Use `redis://` if you need no TLS, and name a self-signed certificate in `ssl_ca_certs`.
 """
 
 import re
@@ -18,16 +18,16 @@ PORT = 6379
 SENTINEL_PORT = 26379
 
 TLS_OPTIONS = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
-"""Paths of PEM files: the authorities to trust in place of the system's; this client's own certificate and its key."""
+"""Paths of PEM files: the authorities to trust instead of the system's; the client's certificate; its key."""
 SENTINEL_OPTIONS = frozenset({"sentinel_username", "sentinel_password"})
 _ALWAYS = {"ssl_cert_reqs": {"required"}, "ssl_check_hostname": {"true", "yes", "y", "1"}}
-"""What may be said of the checks: that they are made."""
+"""The allowed values of the options for the checks: those that keep a check on."""
 
 Address = tuple[str, int]
 
 
 class RedisKind(StrEnum):
-    """How the server is found."""
+    """How to find the server."""
 
     SINGLE = "single"
     SENTINEL = "sentinel"
@@ -43,22 +43,22 @@ _SCHEMES = {
 
 @dataclass(frozen=True, slots=True)
 class RedisUrl:
-    """A URL that was read. `options` are of TLS and credentials, under the names that redis-py has for them."""
+    """A parsed URL. `options` has TLS options and credentials, under redis-py's names."""
 
     kind: RedisKind
     tls: bool
     addresses: tuple[Address, ...] = ()
-    """Of the sentinels, or of some nodes of the cluster; none for a single server, whose URL redis-py reads itself."""
+    """The sentinels, or some nodes of the cluster; empty for a single server, whose URL redis-py parses itself."""
     service: str = ""
-    """What the sentinels call the primary."""
+    """The sentinels' name for the primary."""
     options: Mapping[str, str | int] = field(default_factory=dict, repr=False)
     sentinel_options: Mapping[str, str | int] = field(default_factory=dict, repr=False)
     files: tuple[str, ...] = ()
-    """Those that it names."""
+    """Paths of the TLS files that the URL names."""
 
 
 def read(url: str) -> RedisUrl:
-    """Raises ValueError with a message that quotes nothing of the URL: it may hold a password."""
+    """Parses a URL. The message of its ValueError never quotes a value from the URL, which may contain a password."""
     try:
         parts = _split(url)
     except ValueError:
@@ -71,7 +71,7 @@ def read(url: str) -> RedisUrl:
     files = tuple(value for name, value in query.items() if name in TLS_OPTIONS)
     if kind is RedisKind.SINGLE:
         try:
-            # The port is looked at only when it is asked for.
+            # `urlsplit` checks the port only when it is read.
             fits = parts.port != 0
         except ValueError:
             fits = False
@@ -84,7 +84,7 @@ def read(url: str) -> RedisUrl:
         - _ALWAYS.keys()
         - (SENTINEL_OPTIONS if kind is RedisKind.SENTINEL else frozenset())
     ):
-        # A misspelt ssl_ca_certs would otherwise be found out by whoever trusts too many authorities.
+        # If a misspelt ssl_ca_certs were ignored, the client would silently trust the system's authorities.
         raise ValueError(f"has unknown options: {', '.join(sorted(unknown))}")
     secure: dict[str, str | int] = {name: value for name, value in query.items() if name in TLS_OPTIONS}
     service, database = _read_path(kind, parts.path)
@@ -104,7 +104,7 @@ def _split(url: str) -> SplitResult:
     kind, _ = _SCHEMES.get(scheme.lower(), (RedisKind.SINGLE, False))
     if kind is RedisKind.SINGLE:
         return urlsplit(url)
-    # Without the hosts: where one of several is in brackets, newer Pythons refuse them all.
+    # Without the hosts: newer Pythons refuse the URL if one of several hosts is in brackets.
     hosts = re.split("[/?#]", rest, maxsplit=1)[0]
     return urlsplit(f"{scheme}{mark}{rest[len(hosts) :]}")._replace(netloc=hosts)
 

@@ -1,1 +1,1 @@
-"""Calls of SQS: how they are carried and signed."""
+"""SQS calls: transport, credentials and signature."""

@@ -1,7 +1,7 @@
-"""Calls of one SQS endpoint: SQS's JSON protocol, carried by aiohttp and signed by botocore.
+"""A client of one SQS endpoint: SQS's JSON protocol, sent by aiohttp and signed by botocore.
 
-boto3's session says who we are, in which region, and where SQS is. Proxies and authorities are those of the environment. An
-operation and its parameters are those of SQS's own API: a client knows nothing of turns.
+boto3's session has the credentials, the region and the endpoint. The environment has the proxies and the certificate
+authorities. Operations and parameters are those of SQS's API: the client knows nothing about turns.
 """
 
 import asyncio
@@ -20,27 +20,27 @@ from turnstile.errors import QueueUnavailableError
 
 Parameters = dict[str, Any]
 Answer = dict[str, Any]
-"""What SQS has nothing to say in is absent, or None."""
+"""A decoded response. Empty fields are absent, or None."""
 
 POLL = "ReceiveMessage"
-"""Tried once, for as long as the long poll takes. Every other operation is a command, and is tried twice."""
+"""Tried once, with a timeout that covers the long poll. Every other operation is a command, and is tried twice by default."""
 POLL_SLACK_SECONDS = 10.0
-"""What a poll may take beyond the wait that it asks for."""
+"""Extra time for a poll, beyond its WaitTimeSeconds."""
 CONNECT_SECONDS = 3.0
 COMMAND_SECONDS = 5.0
 DRIP_SECONDS = 30.0
-"""How much longer a whole response may take than its first byte. Long, because a response that has arrived holds messages, and
-counts also where a handler has blocked the event loop in the meantime."""
+"""Extra time for a whole response, beyond its first byte. Long, because a response that has arrived carries messages, and the
+time also runs while a handler blocks the event loop."""
 COMMANDS = 16
-"""At a time; the others wait. Messages may be given back one by one, by as many sessions as a worker has in hand."""
+"""Most concurrent commands; others wait. Each session of a worker may give back its messages one by one."""
 RETRY_SECONDS = 0.5
-"""The longest wait before the second try of a command that was answered 5xx or throttled."""
+"""Longest wait before the second try of a command that got a 5xx response or was throttled."""
 
 
 class CallRefusedError(QueueUnavailableError):
-    """SQS has answered, and the answer is an error; `code` is SQS's own, in the form of the older or of the newer protocol.
+    """SQS returned an error response. `code` is the SQS error code, in the form of the older or of the newer protocol.
 
-    `passing`: SQS is overloaded or has an error of its own, and the same call may be answered well in a moment.
+    `passing`: SQS is overloaded or has an internal error, and a retry may succeed soon.
     """
 
     def __init__(self, code: str, reason: str, *, passing: bool = False) -> None:
@@ -50,7 +50,7 @@ class CallRefusedError(QueueUnavailableError):
 
 
 class SqsClient:
-    """For one event loop."""
+    """An SQS client for one event loop."""
 
     def __init__(self, session: botocore.session.Session, endpoint: Endpoint) -> None:
         self._session = session
@@ -62,21 +62,21 @@ class SqsClient:
 
     @classmethod
     def open(cls, options: SqsOptions) -> "SqsClient":
-        """Asks no server. Raises RegionMissingError, SettingsError."""
+        """Makes a client without a network call. Raises RegionMissingError, SettingsError."""
         session = botocore.session.get_session()
         return cls(session, find_endpoint(session, options))
 
     def for_another_loop(self) -> "SqsClient":
-        """A client of the same endpoint. To find it once more would take a tenth of a second."""
+        """A client of the same endpoint. A new search for the endpoint would take a tenth of a second."""
         return SqsClient(self._session, self._endpoint)
 
     async def call(
         self, operation: str, parameters: Parameters, *, seconds: float = COMMAND_SECONDS, tries: int = 2
     ) -> Answer:
-        """The answer. `seconds` bounds each try of a command; one or two `tries`.
+        """Returns the response. `seconds` bounds each try of a command; `tries` is 1 or 2.
 
-        Raises CallRefusedError, or QueueUnavailableError where there was no answer: the call may be done then. Of a caller that
-        is cancelled nobody knows whether the call is done.
+        Raises CallRefusedError, or QueueUnavailableError if there was no response. SQS may have carried out the call then,
+        and also if the caller is cancelled.
         """
         if operation == POLL:
             wait = parameters.get("WaitTimeSeconds", 0) + POLL_SLACK_SECONDS
@@ -91,18 +91,21 @@ class SqsClient:
             except QueueUnavailableError:
                 if tries == 1:
                     raise
-            # On a new connection: what broke that one has most likely broken those that lie idle, too.
+            # On a new connection: the fault that broke the first one has probably broken the idle ones too.
             async with self._open(limit=1) as fresh:
                 return await self._ask(fresh, operation, parameters, seconds)
 
     async def forget_connections(self) -> None:
-        """Uses none of them again: after a rest of which nobody knows what has become of them. No call may be under way."""
+        """Closes the connections, so that later calls open new ones. No call may be in progress.
+
+        For use after a pause that may have broken them.
+        """
         http, self._http = self._http, None
         if http is not None:
             await http.close()
 
     async def close(self) -> None:
-        """Closes the connections; a poll that is under way is broken off."""
+        """Closes the connections; a poll in progress is broken off."""
         self._is_closed = True
         self._credentials.close()
         await self.forget_connections()
@@ -116,12 +119,12 @@ class SqsClient:
 
     def _open(self, limit: int) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=limit, ssl=self._endpoint.tls or True)
-        # Not `trust_env`: aiohttp would read a file on a thread of the loop's, and handlers may have all of them.
+        # Not `trust_env`: aiohttp would read a file on a thread of the loop's pool, and handlers may occupy all its threads.
         return aiohttp.ClientSession(connector=connector, proxy=self._endpoint.proxy)
 
     async def _ask(self, http: aiohttp.ClientSession, operation: str, parameters: Parameters, seconds: float) -> Answer:
         headers, body = await self._signed(operation, parameters)
-        # aiohttp checks `sock_read` only while nothing has arrived, `total` also after a blocked loop.
+        # aiohttp applies `sock_read` only while no data arrives, but `total` also after the event loop was blocked.
         timeout = aiohttp.ClientTimeout(total=seconds + DRIP_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=seconds)
         try:
             async with http.post(self._endpoint.url, data=body, headers=headers, timeout=timeout) as response:
@@ -138,7 +141,7 @@ class SqsClient:
 
 
 def _headers(operation: str) -> dict[str, str]:
-    # By the last, errors are named as boto3 names them.
+    # `x-amzn-query-mode` makes SQS return the error codes that boto3 uses.
     return {
         "content-type": "application/x-amz-json-1.0",
         "x-amz-target": f"AmazonSQS.{operation}",
@@ -147,7 +150,7 @@ def _headers(operation: str) -> dict[str, str]:
 
 
 def _read(operation: str, response: aiohttp.ClientResponse, body: bytes) -> Answer:
-    # Not orjson, which refuses half of a surrogate pair: one message with such a body would make a worker deaf.
+    # Not orjson, which refuses half of a surrogate pair: one message with such a body would stop a worker's receiving.
     try:
         answer = json.loads(body or b"{}")
     except ValueError:
@@ -155,7 +158,7 @@ def _read(operation: str, response: aiohttp.ClientResponse, body: bytes) -> Answ
     if response.status in (200, 204) and isinstance(answer, dict):
         return answer
     named = answer if isinstance(answer, dict) else {}
-    # The header has the code of the older protocol, which boto3 goes by; `__type` that of the newer one, in a namespace.
+    # The header has the older protocol's code, which boto3 uses; `__type` has the newer one, with a namespace.
     code = response.headers.get("x-amzn-query-error", "").partition(";")[0]
     code = code or str(named.get("__type", response.status)).partition(":")[0].rpartition("#")[2]
     reason = named.get("message") or named.get("Message") or f"status {response.status}"

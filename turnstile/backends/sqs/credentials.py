@@ -1,7 +1,7 @@
-"""The AWS credentials of this process, as botocore finds and refreshes them.
+"""The AWS credentials of this process, found and refreshed by botocore.
 
-botocore asks a server for some of them, and blocks meanwhile: that is done on a thread of its own, beside the event loop. Not to
-have credentials is an outage, which passes, and never the end of a worker.
+botocore gets some credentials from a server, and blocks meanwhile, so it runs on a separate thread. Missing credentials are a
+temporary outage and never end a worker.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from botocore.credentials import ReadOnlyCredentials
 from turnstile.errors import QueueUnavailableError
 
 FRESH_SECONDS = 60.0
-"""botocore is asked again after so long. It replaces credentials ten minutes and more before they end."""
+"""Seconds until botocore is called again. It replaces credentials at least ten minutes before they expire."""
 
 
 class Credentials:
-    """For one event loop."""
+    """The credentials for one event loop."""
 
     def __init__(self, session: botocore.session.Session) -> None:
         self._session = session
@@ -28,11 +28,11 @@ class Credentials:
         self._search: asyncio.Future[ReadOnlyCredentials | None] | None = None
 
     def close(self) -> None:
-        """Lets go of the thread."""
+        """Ends the thread, without waiting for it."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def freeze(self, seconds: float) -> ReadOnlyCredentials:
-        """The credentials as they are now. Waits for `seconds` at most, and only where there are none yet.
+        """The current credentials. Waits only if there are none yet, and `seconds` at most.
 
         Raises QueueUnavailableError.
         """
@@ -45,7 +45,7 @@ class Credentials:
         return self._found
 
     async def _wait(self, search: "asyncio.Future[ReadOnlyCredentials | None]", seconds: float) -> None:
-        # The search goes on without a caller that waits no longer.
+        # The search continues after this caller's timeout.
         done, _ = await asyncio.wait({search}, timeout=seconds)
         if not done:
             raise QueueUnavailableError(f"AWS credentials: none within {seconds:g} s")
@@ -68,6 +68,6 @@ class Credentials:
     def _end(self, search: "asyncio.Future[ReadOnlyCredentials | None]") -> None:
         self._search = None
         if search.cancelled() or search.exception() is not None:
-            # Those that were found before serve on; SQS says when they are over.
+            # The previous credentials stay in use; SQS refuses them when they have expired.
             return
         self._found, self._found_at = search.result(), time.monotonic()

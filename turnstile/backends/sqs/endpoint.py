@@ -1,4 +1,4 @@
-"""Where SQS is, as boto3's session knows it: the region, the endpoint, and the authorities to trust."""
+"""The SQS endpoint, as boto3's session resolves it: region, URL, and trusted certificate authorities."""
 
 import ssl
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from turnstile.errors import RegionMissingError, SettingsError
 
 @dataclass(frozen=True, slots=True)
 class SqsOptions:
-    """What a process says of it. The AWS configuration completes it."""
+    """The process's settings of the endpoint. The AWS configuration fills in what is None."""
 
     region: str | None = None
     endpoint_url: str | None = None
@@ -25,7 +25,7 @@ class SqsOptions:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`tls` is None for http. `proxy` is that of the environment."""
+    """A resolved endpoint. `tls` is None for http; `proxy` comes from the environment."""
 
     url: str
     region: str
@@ -34,8 +34,8 @@ class Endpoint:
 
 
 def find_region(options: SqsOptions) -> str:
-    """Raises RegionMissingError."""
-    # Empty is as good as unset: botocore would take it, and complain of the address that it makes of it.
+    """The region of the queues. Raises RegionMissingError."""
+    # Empty counts as unset: botocore would accept it, and then fail with an error about the URL that it makes from it.
     region: str | None = options.region or boto3.session.Session().region_name
     if not region:
         raise RegionMissingError
@@ -43,9 +43,9 @@ def find_region(options: SqsOptions) -> str:
 
 
 def find_endpoint(session: botocore.session.Session, options: SqsOptions) -> Endpoint:
-    """Asks no server. Raises RegionMissingError, SettingsError."""
+    """Resolves the endpoint without a network call. Raises RegionMissingError, SettingsError."""
     region = find_region(options)
-    # With a pair of its own: else it would look for credentials now, and block.
+    # With dummy credentials: otherwise boto3 would search for real ones now, and block.
     client = boto3.session.Session(botocore_session=session).client(
         "sqs",
         region_name=region,
@@ -60,11 +60,11 @@ def find_endpoint(session: botocore.session.Session, options: SqsOptions) -> End
 
 
 def _find_url(client: Any) -> str:
-    # Not always what the client's `meta` says: FIPS in some partitions.
+    # Not from the client's `meta`, which is wrong for FIPS in some partitions.
     urls: list[str] = []
 
     def look(params: dict[str, Any], **_: Any) -> tuple[Any, dict[str, Any]]:
-        # Answered in the network's place: nothing is sent.
+        # A response from this hook replaces the network call: nothing is sent.
         urls.append(params["url"])
         return SimpleNamespace(status_code=200), {}
 
