@@ -18,7 +18,7 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
 from turnstile.worker.attempt.outcome import StopReason
 from turnstile.worker.heartbeat import Heartbeat
-from turnstile.worker.kept_alive import Kept
+from turnstile.worker.kept_alive import KeptAlive
 from turnstile.worker.session_lock import LockedSession
 
 
@@ -35,9 +35,9 @@ class Beating:
         )
         self._queue = settings.queue
 
-    def hold(self, turn: ClaimedTurn, lock: LockedSession | None = None, renew_until: float = math.inf) -> Kept:
+    def hold(self, turn: ClaimedTurn, lock: LockedSession | None = None, renew_until: float = math.inf) -> KeptAlive:
         """Begins to keep a claimed turn alive."""
-        kept = Kept(lock, None)
+        kept = KeptAlive(lock, None)
         kept.begin(turn, self._stop, renew_until)
         self.heartbeat.take(kept)
         return kept
@@ -71,9 +71,9 @@ async def beating_against(sqs: LateSqs, settings: Settings) -> AsyncIterator[Bea
         await queues.close()
 
 
-def hold_messages(beating: Beating, count: int) -> list[Kept]:
+def hold_messages(beating: Beating, count: int) -> list[KeptAlive]:
     """As many holds, which have no turn at present; the handle of each says which it is."""
-    holds = [Kept(None, ReceivedMessage(str(n), "", f"handle-{n}", 1, {}, False)) for n in range(count)]
+    holds = [KeptAlive(None, ReceivedMessage(str(n), "", f"handle-{n}", 1, {}, False)) for n in range(count)]
     for kept in holds:
         beating.heartbeat.take(kept)
     return holds

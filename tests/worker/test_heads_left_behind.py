@@ -95,7 +95,7 @@ async def test_the_heartbeat_knows_that_a_lock_is_given_back_before_it_is(
     looking = Looking(lock)
 
     with processing(settings, database, cast("Any", looking), "ours") as ours:
-        ours._with.heartbeat.take = looking.holds.append
+        ours._deps.heartbeat.take = looking.holds.append
         await ours.process(message_about(uuid4()))
 
     assert looking.kept == [False]
@@ -111,7 +111,7 @@ async def test_the_heartbeat_knows_it_too_when_a_hold_is_broken_off(
         raise RuntimeError("a bug of ours")
 
     with processing(settings, database, cast("Any", looking), "ours") as ours:
-        ours._with.heartbeat.take = looking.holds.append
+        ours._deps.heartbeat.take = looking.holds.append
         ours._claiming._claims = cast("Any", break_off)
         with pytest.raises(RuntimeError):
             await ours.process(message_about(uuid4()))
@@ -138,7 +138,7 @@ async def test_a_hold_that_goes_on_after_its_unlock_keeps_its_lock_again(
     handler = Handler(lambda turn, _: meanwhile.append(looking.holds[0].keeps_lock))
 
     with processing(settings, database, cast("Any", looking), "ours", handler) as ours:
-        ours._with.heartbeat.take = looking.holds.append
+        ours._deps.heartbeat.take = looking.holds.append
         await ours.process(message_about(uuid4()))
 
     assert meanwhile == [True, True]

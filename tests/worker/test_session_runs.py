@@ -77,7 +77,7 @@ async def test_what_came_while_the_hold_was_about_to_end_is_done_by_it(
     await submit_turns(database, settings, "one")
 
     with processing(settings, database, cast("Any", lock), "w") as processor:
-        history = processor._with.history
+        history = processor._deps.history
         append = history.append
 
         async def meanwhile(*told: Any) -> None:
