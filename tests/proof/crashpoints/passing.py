@@ -133,11 +133,12 @@ async def pass_await(name: str, make: Make, undo: Callable[[Exception], Awaitabl
 async def _lose_answer(
     plan: Plan, strike: Strike, make: Make, undo: Callable[[Exception], Awaitable[Any]] | None
 ) -> Any:
+    answer: Any = None
     try:
-        await make()
+        answer = await make()
     finally:
         plan.strike(strike)
-    shown = _lost_answer(strike)
+    shown = _lost_answer(strike, answer)
     if not isinstance(shown, Exception):
         return shown
     if undo is not None:
@@ -146,8 +147,8 @@ async def _lose_answer(
     raise shown
 
 
-def _lost_answer(strike: Strike) -> Any:
-    """What a caller at this point sees of an answer that got lost: an error, or the value that stands for it."""
+def _lost_answer(strike: Strike, answer: Any = None) -> Any:
+    """What a caller at this point sees of the lost response `answer`: an error, or the value that stands for it."""
     from psycopg import OperationalError
     from redis.exceptions import ConnectionError as RedisConnectionError
 
@@ -156,8 +157,8 @@ def _lost_answer(strike: Strike) -> Any:
 
     module, _, callee = strike.point.rpartition(": ")
     match strike.answered_by, callee:
-        case "redis", "execute" | "eval":
-            return RedisConnectionError("the answer is lost")
+        case "redis", "run":
+            return [RedisConnectionError("the answer is lost")] * len(answer or ())
         case "redis", "acquire" | "_lock":
             return Guard.UNANSWERED
         case "redis", "release" | "_release":

@@ -238,9 +238,9 @@ STORIES: dict[str, Story] = {
         prepare=_remembering,
         preludes=(
             Strike(
-                point="turnstile.memory.item_cache.ItemCache._run: eval",
+                point="turnstile.memory.item_cache.ItemCache._run: run",
                 fault=FaultKind.LOST,
-                after="turnstile.memory.working.WorkingMemory._record: write",
+                after="turnstile.memory.working.WorkingMemory.get_many: read",
                 answered_by="redis",
             ),
         ),
