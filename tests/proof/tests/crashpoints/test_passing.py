@@ -104,7 +104,6 @@ async def test_a_hang_ends_only_by_cancellation(report: tuple[int, int], flushes
     [
         ("turnstile.backends.postgres.database.Database.fetch_pipelined: run", "postgres", psycopg.OperationalError),
         (POINT, "postgres", DatabaseUnavailableError),
-        ("turnstile.worker.session_lock.SessionLock._run: execute", "redis", RedisConnectionError),
         ("turnstile.worker.delivery.Delivery._delete_many: delete", "sqs", QueueUnavailableError),
     ],
 )
@@ -125,6 +124,16 @@ async def test_a_lost_answer_may_show_as_a_value(report: tuple[int, int], flushe
     plan(report, flushes, strike(FaultKind.LOST, point, answered_by="redis"))
 
     assert await pass_await(point, Done()) is Guard.UNANSWERED
+
+
+async def test_a_lost_answer_of_redis_is_an_error_for_each_command(report: tuple[int, int], flushes: list[str]) -> None:
+    point = "turnstile.worker.session_lock.SessionLock._run: run"
+    plan(report, flushes, strike(FaultKind.LOST, point, answered_by="redis"))
+
+    async def run() -> list[int]:
+        return [1, 0]
+
+    assert [type(shown) for shown in await pass_await(point, run)] == [RedisConnectionError, RedisConnectionError]
 
 
 async def test_redis_is_flushed_in_the_same_moment(report: tuple[int, int], flushes: list[str]) -> None:
