@@ -47,6 +47,19 @@ class Bench:
     def attempt(self, function: Callable[[Any, Any], Any], retry_on: tuple[type[BaseException], ...] = ()) -> Attempt:
         return Attempt(Handler(function, retry_on=retry_on), turn_for_handler(CLAIMED), self.context, self._threads)
 
+    def deaf_until(self, release: asyncio.Event) -> Callable[..., Any]:
+        """A handler that ignores its cancellation until `release` is set."""
+
+        async def deaf(*_: Any) -> None:
+            self.began.set()
+            while not release.is_set():
+                try:
+                    await release.wait()
+                except asyncio.CancelledError:
+                    continue
+
+        return deaf
+
     async def outcome_of(self, function: Callable[[Any, Any], Any]) -> Outcome:
         """Of an attempt that has all the time."""
         return await self.attempt(function).run(LONG, LONG)

@@ -114,16 +114,7 @@ async def test_what_a_thread_returns_once_a_call_of_its_was_cancelled_is_no_answ
 
 async def test_a_shutdown_shortens_the_grace_of_whatever_is_on_its_way_out(bench: Bench) -> None:
     release = asyncio.Event()
-
-    async def deaf(*_: Any) -> None:
-        bench.began.set()
-        while not release.is_set():
-            try:
-                await release.wait()
-            except asyncio.CancelledError:
-                continue
-
-    attempt = bench.attempt(deaf)
+    attempt = bench.attempt(bench.deaf_until(release))
     running = asyncio.create_task(attempt.run(LONG, 10 * LONG))
     await bench.began.wait()
     attempt.stop(StopReason.CANCELED)
@@ -147,16 +138,7 @@ async def test_a_failure_on_the_way_out_is_the_stops_and_not_the_handlers(bench:
 
 async def test_a_handler_that_ignores_its_stop_is_left_behind(bench: Bench) -> None:
     release = asyncio.Event()
-
-    async def deaf(*_: Any) -> None:
-        bench.began.set()
-        while not release.is_set():
-            try:
-                await release.wait()
-            except asyncio.CancelledError:
-                continue
-
-    attempt = bench.attempt(deaf)
+    attempt = bench.attempt(bench.deaf_until(release))
 
     assert await bench.stopped(attempt, StopReason.SHUTDOWN, grace=0.05) == Stopped(StopReason.SHUTDOWN)
     assert attempt.left_behind is not None

@@ -38,15 +38,7 @@ async def test_a_handler_that_answers_after_its_time_has_timed_out_all_the_same(
 
 async def test_a_handler_that_ignores_its_cancellation_is_left_behind(bench: Bench) -> None:
     release = asyncio.Event()
-
-    async def deaf(*_: Any) -> None:
-        while not release.is_set():
-            try:
-                await release.wait()
-            except asyncio.CancelledError:
-                continue
-
-    attempt = bench.attempt(deaf)
+    attempt = bench.attempt(bench.deaf_until(release))
 
     assert await attempt.run(0.05, 0.05) == TimedOut(0.05)
     assert attempt.left_behind is not None
