@@ -125,8 +125,9 @@ async def _commit(submitting: Submitting, batch: Sequence[Submission]) -> Sequen
         return await submitting.commit(batch)
     except UnstorableContentError as error:
         return [error]
-    except (psycopg.DataError, psycopg.IntegrityError):
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
         if len(batch) == 1:
-            raise
+            # Without the error's text: it quotes the client's content.
+            return [SubmissionRefusedError(f"the database refuses this submission ({error.sqlstate})")]
     # One by one and in order, so that a bad submission fails alone.
     return [answer for one in batch for answer in await _commit(submitting, [one])]
