@@ -17,30 +17,23 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.25
 _LOCK_NOT_AVAILABLE = "55P03"
 _IN_THE_WAY = (
-    "a transaction holds a lock on what is to be changed, for long (a backup, a report); pg_stat_activity shows it by its "
-    "xact_start. So as not to hold up turns it gave way, with nothing half done: run it again when that one has ended"
+    "another transaction has locked what is to be changed for long (a backup, a report); pg_stat_activity shows it by its "
+    "xact_start. The migration would have held up turns, so it was given up, with nothing half done: run it again later"
 )
 
 
-def wait_for_database(url: str, seconds: float) -> None:
-    """Returns once a connection succeeds. Raises DatabaseUnavailableError after `seconds`, CertificateRefusedError at once."""
-    import psycopg
-
-    from turnstile.backends.postgres.certificate import certificate_refused
-    from turnstile.backends.postgres.database import conninfo
-
+def apply_within(
+    url: str, seconds: float, revision: str = "head", *, down: bool = False, sql: bool = False
+) -> tuple[str, str]:
+    """As `apply`, but retries for `seconds` while the database is away. A migration that was broken off may be repeated."""
     deadline = time.monotonic() + seconds
     while True:
         try:
-            psycopg.connect(conninfo(url, "turnstile-migrate")).close()
-        except psycopg.OperationalError as error:
-            if (refused := certificate_refused("DATABASE_URL", error)) is not None:
-                raise refused from error
+            return apply(url, revision, down=down, sql=sql)
+        except DatabaseUnavailableError:
             if time.monotonic() >= deadline:
-                raise DatabaseUnavailableError(str(error)) from error
+                raise
             time.sleep(_POLL_SECONDS)
-        else:
-            return
 
 
 def apply(url: str, revision: str = "head", *, down: bool = False, sql: bool = False) -> tuple[str, str]:

@@ -1,35 +1,20 @@
 """`turnstile archive`: asks for confirmation, reports progress, then the result."""
 
-import re
+import asyncio
 import time
-from typing import TYPE_CHECKING, Annotated
+from datetime import datetime
+from typing import Annotated
 
 import typer
 
+from turnstile.archive.move import Archived, archive_sessions, read_cutoff
+from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
-from turnstile.ops.terminal.input import check_finite, confirm
-from turnstile.ops.terminal.output import AsJson, print_fields, print_json, say, short_time
+from turnstile.ops.terminal.operator_access import Operator, load_settings, operate, operator_database
+from turnstile.ops.terminal.options import DAY_SECONDS, AsJson, DryRun, Yes, confirm, parse_age
+from turnstile.ops.terminal.output import print_result, say, short_time
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from turnstile.archive.move import Archived
-    from turnstile.config.settings import Settings
-
-DAY_SECONDS = 86_400
-_UNITS = {"h": 3600, "d": DAY_SECONDS, "w": 7 * DAY_SECONDS}
-_AGE = re.compile(r"([0-9]{1,6})([hdw])")
-_LONGEST_SECONDS = 100 * 366 * DAY_SECONDS
 _REPORT_EVERY_SECONDS = 10.0
-
-
-def parse_age(text: str | float) -> float:
-    """Parses an age such as `90d`, `12w` or `36h` to seconds."""
-    found = _AGE.fullmatch(str(text).strip().lower())
-    seconds = int(found[1]) * _UNITS[found[2]] if found else 0
-    if not 0 < seconds <= _LONGEST_SECONDS:
-        raise typer.BadParameter(f"{text!r} is no age; try 90d, 12w or 36h")
-    return float(seconds)
 
 
 def archive(
@@ -46,13 +31,12 @@ def archive(
         typer.Option(
             min=0,
             max=3600,
-            callback=check_finite,
             show_default=False,
             help="Seconds between statements.  [default: as long as one took]",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Move the turns of sessions that have long been at rest out of the table, into its archive.
@@ -64,8 +48,6 @@ def archive(
 
     --json: dry_run, cutoff, failed, sessions, turns, skipped (sessions that took too long, or met a lock).
     """
-    from turnstile.ops.terminal.operator_access import load_settings, run
-
     settings = load_settings()
     least = max(1.0, settings.idempotency_days) * DAY_SECONDS
     if older_than < least:
@@ -73,11 +55,10 @@ def archive(
             f"at least {least / DAY_SECONDS:g}d: clients may repeat their requests for as long, and workers their settles",
             param_hint="--older-than",
         )
-    cutoff = run(_read_cutoff(settings, older_than))
+    cutoff = operate(settings, _read_cutoff, older_than)
     if not dry_run:
-        # Outside of any event loop: inside one, Ctrl-C would only cancel the task that waits for the keyboard.
         confirm(_question(cutoff, failed=failed), yes=yes)
-    moved = run(_archive(settings, cutoff, failed=failed, batch=batch, pause_seconds=pause, dry_run=dry_run))
+    moved = asyncio.run(_archive(settings, cutoff, failed=failed, batch=batch, pause_seconds=pause, dry_run=dry_run))
     document = {
         "dry_run": dry_run,
         "cutoff": cutoff,
@@ -86,38 +67,27 @@ def archive(
         "turns": moved.turns,
         "skipped": moved.skipped,
     }
-    if as_json:
-        print_json(document)
-    else:
-        print_fields(document)
+    print_result(document, as_json=as_json)
     if moved.skipped:
         say(f"{moved.skipped} sessions took too long or met a lock, and were left: try again in a quieter hour")
         raise typer.Exit(ExitCode.FAILED)
 
 
-async def _read_cutoff(settings: "Settings", older_than_seconds: float) -> "datetime":
-    from turnstile.archive.move import read_cutoff
-    from turnstile.ops.terminal.operator_access import operator_database
-
-    async with operator_database(settings) as database:
-        return await read_cutoff(database, older_than_seconds)
+async def _read_cutoff(operator: Operator, older_than_seconds: float) -> datetime:
+    return await read_cutoff(operator.database, older_than_seconds)
 
 
 async def _archive(
-    settings: "Settings", cutoff: "datetime", *, failed: bool, batch: int, pause_seconds: float | None, dry_run: bool
-) -> "Archived":
-    from turnstile.archive.move import Archived, archive_sessions
-    from turnstile.ops.terminal.operator_access import operator_database
-
+    settings: Settings, cutoff: datetime, *, failed: bool, batch: int, pause_seconds: float | None, dry_run: bool
+) -> Archived:
     total = Archived()
     verb = "would go" if dry_run else "have gone"
     reported_at = time.monotonic()
     async with operator_database(settings, pinned=True) as database:
-        steps = archive_sessions(
-            database, cutoff, failed=failed, batch=batch, pause_seconds=pause_seconds, dry_run=dry_run
-        )
         try:
-            async for step in steps:
+            async for step in archive_sessions(
+                database, cutoff, failed=failed, batch=batch, pause_seconds=pause_seconds, dry_run=dry_run
+            ):
                 total += step
                 # A run may take hours.
                 if time.monotonic() - reported_at >= _REPORT_EVERY_SECONDS:
@@ -129,7 +99,7 @@ async def _archive(
     return total
 
 
-def _question(cutoff: "datetime", *, failed: bool) -> str:
+def _question(cutoff: datetime, *, failed: bool) -> str:
     which = ", FAILED ones as well," if failed else ""
     return (
         f"Move the turns{which} of sessions that have been at rest since {short_time(cutoff)} into the archive? "

@@ -1,36 +1,58 @@
 """`turnstile dlq`: the dead letters. The turns come from the table; the queue gives only the number of messages."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 from uuid import UUID
 
 import typer
 
-from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.output import AsJson, harmless, print_fields, print_json, print_table, say, shortened
+from turnstile.errors import QueueUnavailableError, UnknownQueueError
+from turnstile.ops.commands.turns import ShownTurn, describe_error, print_shown, read_shown
+from turnstile.ops.dead_letters.dlq_pass import DeadLetterPass
+from turnstile.ops.dead_letters.left_alone import why_left_alone
+from turnstile.ops.dead_letters.letter import Letter, LetterKind
+from turnstile.ops.dead_letters.redrive import read_failed
+from turnstile.ops.dead_letters.sweep import classify_letters
+from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
+from turnstile.ops.terminal.options import (
+    AsJson,
+    ErrorClass,
+    Limit,
+    QueueName,
+    ShowText,
+    TenantId,
+    TurnId,
+    make_typer,
+)
+from turnstile.ops.terminal.output import Columns, harmless, print_json, print_table, say
+from turnstile.queries.failed_turns import FailedFilter, FailedTurn
+from turnstile.turn.message import DEAD_LETTER_REASON
 
-if TYPE_CHECKING:
-    from turnstile.backends.postgres.database import Database
-    from turnstile.config.settings import Settings
-    from turnstile.queries.attempts import Attempt
-    from turnstile.queries.failed_turns import FailedFilter, FailedTurn
-    from turnstile.queries.operator_turns import Said
-
-PAGE = 500
 BODY_CHARACTERS = 200
 
-commands = typer.Typer(help="Turns that failed for good, and their dead-letter queues.", no_args_is_help=True)
+commands = make_typer(help="Turns that failed for good, and their dead-letter queues.", no_args_is_help=True)
 
-ShowText = Annotated[bool, typer.Option("--show-text", help="Show what was said, too.")]
+
+@dataclass(frozen=True, slots=True)
+class QueuedLetter:
+    """A message on a dead-letter queue, as shown to an operator."""
+
+    queue: str
+    message_id: str
+    kind: str
+    turn_id: UUID | None
+    generation: int | None
+    reason: str | None
+    receive_count: int
+    body: str | None
 
 
 @commands.command("list")
 def list_dead(
-    queue: Annotated[str | None, typer.Option()] = None,
-    error: Annotated[str | None, typer.Option(help="The error's class, as the list shows it.")] = None,
-    tenant: Annotated[str | None, typer.Option()] = None,
-    limit: Annotated[int, typer.Option("--limit", "-l", min=1)] = 100,
+    queue: QueueName = None,
+    error: ErrorClass = None,
+    tenant: TenantId = None,
+    limit: Limit = 100,
     messages: Annotated[
         bool, typer.Option("--messages", help="Look at the queue's messages as well, and give them back.")
     ] = False,
@@ -38,173 +60,85 @@ def list_dead(
     as_json: AsJson = False,
 ) -> None:
     """List FAILED turns, oldest first, and how many messages wait on each dead-letter queue."""
-    from turnstile.ops.terminal.operator_access import load_settings, run
-    from turnstile.queries.failed_turns import FailedFilter
-
     settings = load_settings()
     names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)
     wanted = FailedFilter(queue=queue, error_class=error, tenant_id=tenant)
-    failed, counts, letters = run(_look(settings, wanted, names, limit, peek=messages, show_text=show_text))
+    failed = operate(settings, _list, wanted, limit)
+    counts, letters = operate(settings, _look, names, limit if messages else 0, show_text=show_text)
     if as_json:
         shown = {"messages": letters} if messages else {}
-        queues = [{"queue": name, "messages": counts[name]} for name in names]
-        print_json({"turns": [asdict(turn) for turn in failed], "queues": queues, **shown})
+        queues = [{"queue": name, "messages": count} for name, count in counts.items()]
+        print_json({"turns": failed, "queues": queues, **shown})
         return
-    _print_failed(failed)
+    columns: Columns = {
+        "turn": "id",
+        "tenant": "tenant_id",
+        "session": "session_id",
+        "queue": "queue",
+        "attempts": "attempt",
+        "crashes": "crashes",
+        "failed": "finished_at",
+        "dead letter": lambda turn: "sent" if turn.dead_lettered_at else "",
+        "error": describe_error,
+    }
+    print_table(columns, failed)
     if len(failed) == limit:
         say(f"the oldest {limit}; there may be more (--limit)")
-    for name in names:
-        say(f"on the dead-letter queue of {name}: {count_in_words(counts[name])}")
+    for name, count in counts.items():
+        say(f"on the dead-letter queue of {name}: {count_in_words(count)}")
     if messages:
-        columns = ("queue", "message", "what it is", "turn", "generation", "reason", "received", "body")
-        print_table(columns, [tuple(letter.values()) for letter in letters])
+        titles = ("queue", "message", "what it is", "turn", "generation", "reason", "received", "body")
+        print_table(dict(zip(titles, QueuedLetter.__slots__, strict=True)), letters)
 
 
 @commands.command()
-def show(
-    turn: Annotated[UUID, typer.Argument(metavar="TURN")], show_text: ShowText = False, as_json: AsJson = False
-) -> None:
-    """Show a FAILED turn, its attempts and its error."""
-    from turnstile.ops.commands.turns import print_attempts, print_said
-    from turnstile.ops.terminal.operator_access import load_settings, run
+def show(turn: TurnId, show_text: ShowText = False, as_json: AsJson = False) -> None:
+    """Show a turn, its attempts and its error, and how it can run again."""
+    shown, left_alone = operate(load_settings(), _show, turn)
+    print_shown(shown, show_text=show_text, as_json=as_json)
+    say(f"run it again: turnstile redrive --turn {turn}" if left_alone is None else f"{turn} {left_alone}")
 
-    failed, attempts, said = run(_show(load_settings(), turn))
-    if as_json:
-        shown = {"messages": [asdict(message) for message in said]} if show_text else {}
-        print_json({"turn": asdict(failed), "attempts": [asdict(attempt) for attempt in attempts], **shown})
-        return
-    print_fields(asdict(failed))
-    print_attempts(attempts)
-    if show_text:
-        print_said(said)
-    say(f"run it again: turnstile redrive --turn {turn}")
+
+async def _list(operator: Operator, wanted: FailedFilter, limit: int) -> list[FailedTurn]:
+    return await read_failed(operator.database, wanted, limit)
 
 
 async def _look(
-    settings: "Settings", wanted: "FailedFilter", names: Sequence[str], limit: int, *, peek: bool, show_text: bool
-) -> tuple[list["FailedTurn"], dict[str, int | None], list[dict[str, Any]]]:
-    from turnstile.errors import QueueUnavailableError, UnknownQueueError
-    from turnstile.message_queue import MessageQueues
-    from turnstile.ops.terminal.operator_access import operator_database
-
-    counts: dict[str, int | None] = {}
-    letters: list[dict[str, Any]] = []
-    queues = MessageQueues(settings)
-    try:
-        async with operator_database(settings) as database:
-            failed = await _list(database, wanted, limit)
-            for name in names:
-                try:
-                    counts[name] = await queues.count(name, dead=True)
-                    if peek:
-                        letters += await _peek(database, queues, name, limit, show_text=show_text)
-                except (QueueUnavailableError, UnknownQueueError) as error:
-                    # The list comes from the table and is complete without SQS.
-                    counts.setdefault(name, None)
-                    say(f"the messages of {name} are not shown: {error}")
-    finally:
-        await queues.close()
-    return failed, counts, letters
+    operator: Operator, names: list[str], most: int, *, show_text: bool
+) -> tuple[dict[str, int | None], list[QueuedLetter]]:
+    counts: dict[str, int | None] = dict.fromkeys(names)
+    letters: list[QueuedLetter] = []
+    for name in names:
+        try:
+            counts[name] = await operator.queues.count(name, dead=True)
+            if most:
+                async with DeadLetterPass(operator.queues, name) as dead:
+                    async for messages in dead.batches(most):
+                        found = await classify_letters(operator.database, messages)
+                        letters += [_as_queued(name, letter, show_text=show_text) for letter in found]
+        except (QueueUnavailableError, UnknownQueueError) as error:
+            # The list comes from the table and is complete without SQS.
+            say(f"the messages of {name} are not shown: {error}")
+    return counts, letters
 
 
-async def _list(database: "Database", wanted: "FailedFilter", limit: int) -> "list[FailedTurn]":
-    from turnstile.queries.failed_turns import list_failed
-
-    found: list[FailedTurn] = []
-    while (room := min(PAGE, limit - len(found))) > 0:
-        page = await list_failed(database, wanted, limit=room, after=found[-1].id if found else None)
-        found += page
-        if len(page) < room:
-            break
-    return found
-
-
-async def _peek(database: "Database", queues: Any, queue: str, limit: int, *, show_text: bool) -> list[dict[str, Any]]:
-    from turnstile.ops.dead_letters.dlq_pass import DeadLetterPass
-    from turnstile.ops.dead_letters.sweep import judge_letters
-    from turnstile.ops.dead_letters.verdict import Verdict
-    from turnstile.turn.message import DEAD_LETTER_REASON
-
-    seen: list[dict[str, Any]] = []
-    async with DeadLetterPass(queues, queue) as dead:
-        async for messages in dead.batches(limit):
-            for letter, verdict in await judge_letters(database, messages):
-                message = letter.message
-                seen.append(
-                    {
-                        "queue": queue,
-                        "message_id": message.message_id,
-                        # The row may be FAILED, but SQS and no Turnstile process moved this message here.
-                        "kind": "moved_by_sqs" if message.moved_by_sqs and letter.wake_up else verdict.value,
-                        "turn_id": letter.wake_up.turn_id if letter.wake_up else None,
-                        "generation": message.dead_letter_generation,
-                        "reason": message.attributes.get(DEAD_LETTER_REASON),
-                        "receive_count": message.receive_count,
-                        "body": harmless(message.body[:BODY_CHARACTERS])
-                        if show_text and verdict is Verdict.MALFORMED
-                        else None,
-                    }
-                )
-    return seen
-
-
-async def _show(settings: "Settings", turn_id: UUID) -> "tuple[FailedTurn, list[Attempt], list[Said]]":
-    from turnstile.ops.terminal.operator_access import operator_database
-    from turnstile.queries.attempts import read_attempts
-    from turnstile.queries.failed_turns import FailedFilter, list_failed
-    from turnstile.queries.operator_turns import read_said
-
-    async with operator_database(settings) as database:
-        failed = await list_failed(database, FailedFilter(turn_ids=(turn_id,)), limit=1)
-        if not failed:
-            raise CommandError(await _why_not(database, turn_id), ExitCode.NOT_FOUND)
-        whose = failed[0].tenant_id
-        return failed[0], await read_attempts(database, whose, turn_id), await read_said(database, whose, turn_id)
-
-
-async def _why_not(database: "Database", turn_id: UUID) -> str:
-    from turnstile.ops.commands.halted_session import find_archived, why_not_again
-    from turnstile.queries.operator_turns import read_statuses, read_turn_of_any
-    from turnstile.statements.halt import read_halt
-    from turnstile.turn.status import TurnStatus
-
-    turn = await read_turn_of_any(database, turn_id)
-    if turn is None:
-        return f"there is no turn {turn_id}"
-    if turn.status is not TurnStatus.FAILED:
-        return f"{turn_id} is {turn.status}, not FAILED"
-    if turn.halted_by == turn_id:
-        return (
-            f"{turn_id} is FAILED and halts its session: it is not given up yet; "
-            f"turnstile retry {turn_id} or turnstile skip {turn_id}"
-        )
-    if turn_id not in await read_statuses(database, [turn_id]):
-        return await find_archived(database, turn_id) or f"there is no turn {turn_id}"
-    halt = await read_halt(database, turn_id)
-    if halt is not None and (reason := why_not_again(halt)):
-        return f"{turn_id} {reason}"
-    return f"{turn_id} has failed just now: ask again"
-
-
-def _print_failed(failed: "Sequence[FailedTurn]") -> None:
-    columns = ("turn", "tenant", "session", "queue", "attempts", "crashes", "failed", "dead letter", "error")
-    print_table(
-        columns,
-        [
-            (
-                turn.id,
-                turn.tenant_id,
-                turn.session_id,
-                turn.queue,
-                turn.attempt,
-                turn.crashes,
-                turn.finished_at,
-                "sent" if turn.dead_lettered_at else "",
-                ": ".join(filter(None, (turn.error_class, shortened(turn.error)))),
-            )
-            for turn in failed
-        ],
+def _as_queued(queue: str, letter: Letter, *, show_text: bool) -> QueuedLetter:
+    message = letter.message
+    return QueuedLetter(
+        queue=queue,
+        message_id=message.message_id,
+        # The row may be FAILED, but SQS and no Turnstile process moved this message here.
+        kind=LetterKind.MOVED_BY_SQS if message.moved_by_sqs and letter.wake_up else letter.kind,
+        turn_id=letter.wake_up.turn_id if letter.wake_up else None,
+        generation=message.dead_letter_generation,
+        reason=message.attributes.get(DEAD_LETTER_REASON),
+        receive_count=message.receive_count,
+        body=harmless(message.body[:BODY_CHARACTERS]) if show_text and letter.kind is LetterKind.MALFORMED else None,
     )
+
+
+async def _show(operator: Operator, turn_id: UUID) -> tuple[ShownTurn, str | None]:
+    return await read_shown(operator, turn_id), await why_left_alone(operator.database, turn_id)
 
 
 def count_in_words(count: int | None) -> str:

@@ -1,16 +1,22 @@
 """`turnstile doctor`: checks the system, prints the findings, and asks for confirmation before a repair."""
 
+import asyncio
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from turnstile.ops.terminal.input import confirm
-from turnstile.ops.terminal.output import AsJson, print_json, say
+from turnstile.ops.doctor.look import look
+from turnstile.ops.doctor.repair import plan, repair
+from turnstile.ops.doctor.report import as_document, as_lines, exit_code, summary
+from turnstile.ops.terminal.operator_access import load_settings, operate
+from turnstile.ops.terminal.options import AsJson, Yes, confirm
+from turnstile.ops.terminal.output import print_json, say
 
 
 def doctor(
     fix: Annotated[bool, typer.Option("--fix", help="Repair what is safe to repair.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     dlq: Annotated[
         bool, typer.Option("--dlq/--no-dlq", help="Look at the messages on dead-letter queues as well.")
     ] = True,
@@ -29,25 +35,15 @@ def doctor(
     --json: checked_at, complete, findings. A finding: severity, code, subject, tenant_id, session_id, turn_id, queue, since,
     meaning, detail, advice, remedy, fixed (null: no repair was tried).
     """
-    from datetime import UTC, datetime
-
-    from turnstile.ops.doctor.look import look
-    from turnstile.ops.doctor.repair import plan, repair
-    from turnstile.ops.doctor.report import as_document, as_lines, exit_code, summary
-    from turnstile.ops.terminal.operator_access import load_settings, run
-
     settings = load_settings()
     checked_at = datetime.now(UTC)
-    findings = run(look(settings, dlq=dlq))
+    findings = asyncio.run(look(settings, dlq=dlq))
     if fix and (planned := plan(findings)):
         if not as_json and not yes:
             for line in as_lines(findings):
                 say(line)
-        # Outside of any event loop: inside one, Ctrl-C would only cancel the task that waits for the keyboard.
         confirm(f"Repair ({', '.join(f'{remedy} {many}' for remedy, many in planned.items())})?", yes=yes)
-        findings, failures = run(repair(settings, findings))
-        for failure in failures:
-            say(failure)
+        findings = operate(settings, repair, findings)
     if as_json:
         print_json(as_document(findings, checked_at))
     else:

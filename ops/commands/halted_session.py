@@ -1,101 +1,74 @@
 """`turnstile retry` and `turnstile skip`: two ways to resume a session that a FAILED turn has halted (G9)."""
 
 import secrets
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 from uuid import UUID
 
-import typer
-
-from turnstile.ops.commands.waking import wake
-from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.input import confirm
-from turnstile.ops.terminal.output import AsJson, print_fields, print_json, short_time
-
-if TYPE_CHECKING:
-    from turnstile.backends.postgres.database import Database
-    from turnstile.config.settings import Settings
-    from turnstile.statements.halt import Halt, Resumed, WayOn
-
-TurnId = Annotated[UUID, typer.Argument(metavar="TURN", help="The turn that halts its session.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; change nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+from turnstile.ops.dead_letters.left_alone import why_left_alone, why_not_again
+from turnstile.ops.dead_letters.redrive import describe_operator
+from turnstile.ops.terminal.exit_codes import CommandError
+from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
+from turnstile.ops.terminal.options import AsJson, DryRun, TurnId, Yes, confirm
+from turnstile.ops.terminal.output import print_result, short_time
+from turnstile.statements import halt as statements
+from turnstile.statements.halt import Halt, Resumed, WayOn
+from turnstile.turn.identifiers import start_trace
+from turnstile.turn.status import TurnStatus
 
 
 def retry(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
     """Run a turn that halts its session again: in its old place, with fresh budgets. The session then goes on."""
-    from turnstile.statements.halt import WayOn
-
     _let_go_on(turn, WayOn.RETRY, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def skip(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Pass a turn that halts its session over: it stays FAILED and is dead-lettered. The session goes on behind it."""
-    from turnstile.statements.halt import WayOn
-
+    """Pass over a turn that halts its session: it stays FAILED and is dead-lettered. The session goes on behind it."""
     _let_go_on(turn, WayOn.SKIP, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
-def _let_go_on(turn_id: UUID, way: "WayOn", *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    from turnstile.ops.terminal.operator_access import load_settings, run
-    from turnstile.statements.halt import WayOn
-
+def _let_go_on(turn_id: UUID, way: WayOn, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     settings = load_settings()
-    halt = run(_read(settings, turn_id))
-    if not halt.halts:
-        raise CommandError(_refusal(halt))
-    if way is WayOn.RETRY and (reason := why_not_again(halt)):
-        raise CommandError(f"{halt.id} {reason}; nothing was changed")
+    halt = operate(settings, _read, turn_id, way)
     if way is WayOn.RETRY:
         # Checked before the confirmation: a retry takes its new budgets from the queue. A skip does not need the queue.
         settings.find_queue(halt.queue)
     resumed = None
     if not dry_run:
-        # Outside of any event loop: inside one, Ctrl-C would only cancel the task that waits for the keyboard.
         confirm(_question(halt, way), yes=yes)
-        resumed = run(_resume(settings, halt, way))
-    document = as_document(halt, way, resumed)
-    if as_json:
-        print_json(document)
-    else:
-        print_fields(document)
+        resumed = operate(settings, _resume, halt, way)
+    print_result(_as_document(halt, way, resumed), as_json=as_json)
 
 
-async def _read(settings: "Settings", turn_id: UUID) -> "Halt":
-    from turnstile.ops.terminal.operator_access import operator_database
-    from turnstile.statements.halt import read_halt
-
-    async with operator_database(settings) as database:
-        halt = await read_halt(database, turn_id)
-        archived = await find_archived(database, turn_id) if halt is None else None
-    if archived is not None:
-        raise CommandError(f"{archived}; nothing was changed")
+async def _read(operator: Operator, turn_id: UUID, way: WayOn) -> Halt:
+    halt = await statements.read_halt(operator.database, turn_id)
     if halt is None:
-        raise CommandError(f"there is no turn {turn_id}; nothing was changed", ExitCode.NOT_FOUND)
+        raise CommandError(f"{turn_id} {await why_left_alone(operator.database, turn_id)}; nothing was changed")
+    if not halt.halts:
+        hint = "; try turnstile redrive" if halt.status is TurnStatus.FAILED else ""
+        raise CommandError(f"{turn_id} is {halt.status} and halts no session; nothing was changed{hint}")
+    if way is WayOn.RETRY and (reason := why_not_again(halt)):
+        raise CommandError(f"{turn_id} {reason}; nothing was changed")
     return halt
 
 
-async def _resume(settings: "Settings", halt: "Halt", way: "WayOn") -> "Resumed":
-    from turnstile.ops.dead_letters.redrive import whoever_runs_this
-    from turnstile.ops.terminal.operator_access import operator_database
-    from turnstile.statements.halt import WayOn, retry, skip
-    from turnstile.turn.identifiers import start_trace
-
-    who = whoever_runs_this()
-    async with operator_database(settings) as database:
-        if way is WayOn.RETRY:
-            trace = start_trace(secrets.randbits(192))
-            expires = settings.find_queue(halt.queue).expires_in_seconds
-            resumed = await retry(database, halt.id, trace, expires_in_seconds=expires, requested_by=who)
-        else:
-            resumed = await skip(database, halt.id, requested_by=who)
+async def _resume(operator: Operator, halt: Halt, way: WayOn) -> Resumed:
+    who = describe_operator()
+    if way is WayOn.RETRY:
+        trace = start_trace(secrets.randbits(192))
+        expires = operator.settings.find_queue(halt.queue).expires_in_seconds
+        resumed = await statements.retry(
+            operator.database, halt.id, trace, expires_in_seconds=expires, requested_by=who
+        )
+    else:
+        resumed = await statements.skip(operator.database, halt.id, requested_by=who)
     if resumed is None:
-        raise CommandError(f"{halt.id} halts its session no more: somebody was quicker; nothing was changed")
-    await wake(settings, resumed.woken, whom="the session")
+        raise CommandError(f"{halt.id} no longer halts its session: another command was faster; nothing was changed")
+    await operator.wake(resumed.woken)
     return resumed
 
 
-def as_document(halt: "Halt", way: "WayOn", resumed: "Resumed | None") -> dict[str, Any]:
-    """The JSON document. The same keys with and without --dry-run; `woken` is the turn with which the session resumes."""
+def _as_document(halt: Halt, way: WayOn, resumed: Resumed | None) -> dict[str, Any]:
+    # The same keys with and without --dry-run; `woken` is the turn with which the session resumes.
     return {
         "dry_run": resumed is None,
         "action": way,
@@ -110,37 +83,7 @@ def as_document(halt: "Halt", way: "WayOn", resumed: "Resumed | None") -> dict[s
     }
 
 
-def why_not_again(halt: "Halt") -> str | None:
-    """Why no command may run a FAILED turn again; None if it may run."""
-    if halt.replaced:
-        return "is FAILED, and its parent has started it anew since (see turnstile trace): run again, it would be done twice"
-    if halt.compensated:
-        return "is FAILED, and its compensation has not ended yet (see turnstile trace): it would undo the new run"
-    if halt.overtaken:
-        return "is FAILED, and the turn that it compensates was put back to work since: it would undo the new run"
-    return None
-
-
-async def find_archived(database: "Database", turn_id: UUID) -> str | None:
-    """The error text for an archived turn, which can't run again; None if the archive does not have the turn."""
-    from turnstile.queries.operator_turns import read_turn_of_any
-
-    turn = await read_turn_of_any(database, turn_id)
-    if turn is None:
-        return None
-    return f"{turn_id} is {turn.status} and in the archive: it can't run again; see turnstile status {turn_id}"
-
-
-def _refusal(halt: "Halt") -> str:
-    from turnstile.turn.status import TurnStatus
-
-    hint = "; try turnstile redrive" if halt.status is TurnStatus.FAILED else ""
-    return f"{halt.id} is {halt.status} and halts no session; nothing was changed{hint}"
-
-
-def _question(halt: "Halt", way: "WayOn") -> str:
-    from turnstile.statements.halt import WayOn
-
+def _question(halt: Halt, way: WayOn) -> str:
     asked = "Run it again" if way is WayOn.RETRY else "Pass it over"
     return (
         f"Session {halt.session_id} of tenant {halt.tenant_id} is halted since {short_time(halt.finished_at)} "

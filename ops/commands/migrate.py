@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.ops.migration_run import apply, wait_for_database
-from turnstile.ops.terminal.input import check_finite, confirm
+from turnstile.ops.migration_run import apply_within
+from turnstile.ops.terminal.operator_access import database_away, load_settings
+from turnstile.ops.terminal.options import DAY_SECONDS, Yes, confirm
 from turnstile.ops.terminal.output import say
 
 
@@ -14,23 +15,19 @@ def migrate(
     revision: Annotated[str | None, typer.Option(help="Up (or down) to this revision.  [default: head]")] = None,
     sql: Annotated[bool, typer.Option("--sql", help="Print the SQL that is missing, run nothing.")] = False,
     down: Annotated[bool, typer.Option("--down", help="Go back to --revision. Drops what was added since.")] = False,
-    wait: Annotated[float, typer.Option(min=0, callback=check_finite, help="Seconds to wait for the database.")] = 30.0,
+    wait: Annotated[float, typer.Option(min=0, max=DAY_SECONDS, help="Seconds to wait for the database.")] = 30.0,
     database_url: Annotated[str | None, typer.Option(envvar="DATABASE_URL", show_default=False)] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before going down.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Bring the database's tables to the version of this program."""
-    from turnstile.ops.terminal.operator_access import database_away, load_settings
-
     if down and revision is None:
         raise typer.BadParameter("--down needs --revision (`base` drops everything)")
     settings = load_settings(database_url=database_url)
-    url = settings.database_url
     if down and not sql:
         confirm(f"Go down to {revision} and drop what was added since?", yes=yes)
     try:
-        wait_for_database(url, wait)
+        before, after = apply_within(settings.database_url, wait, revision or "head", down=down, sql=sql)
     except DatabaseUnavailableError as error:
         raise database_away(settings, error) from error
-    before, after = apply(url, revision or "head", down=down, sql=sql)
     if not sql:
         say(f"the tables are at {after}" if before == after else f"the tables went from {before} to {after}")

@@ -7,21 +7,25 @@ backstop for messages that no worker can process.
 import json
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import typer
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 
-from turnstile.ops.terminal.output import AsJson
-
-if TYPE_CHECKING:
-    from turnstile.config.queue_settings import QueueSettings
-    from turnstile.config.settings import Settings
+from turnstile.backends.sqs.endpoint import SqsOptions, find_region
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.errors import QueueUnavailableError
+from turnstile.ops.terminal.operator_access import load_settings
+from turnstile.ops.terminal.options import AsJson, make_typer
+from turnstile.ops.terminal.output import print_json, print_table
 
 DEAD_LETTER_RETENTION_SECONDS = 14 * 86_400
 MAX_RECEIVE_COUNT = 1000
 _EXISTS = ("QueueAlreadyExists", "QueueNameExists")
 
-commands = typer.Typer(help="The declared SQS queues.", no_args_is_help=True)
+commands = make_typer(help="The declared SQS queues.", no_args_is_help=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +37,12 @@ class DeclaredQueue:
     dlq_url: str
 
 
-def create_declared(settings: "Settings") -> list[DeclaredQueue]:
+def create_declared(settings: Settings) -> list[DeclaredQueue]:
     """Creates missing queues and leaves existing ones unchanged. Raises QueueUnavailableError, RegionMissingError.
 
     A queue that is declared by its URL has another owner and is never created.
     """
-    import boto3
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    from turnstile.backends.sqs.endpoint import SqsOptions, find_region
-    from turnstile.errors import QueueUnavailableError
-
     find_region(SqsOptions(settings.aws_region, settings.sqs_endpoint_url))
-
     client = boto3.session.Session().client(
         "sqs",
         region_name=settings.aws_region,
@@ -59,7 +55,7 @@ def create_declared(settings: "Settings") -> list[DeclaredQueue]:
         raise QueueUnavailableError(f"{type(error).__name__}: {error}") from error
 
 
-def _create_pair(client: Any, queue: "QueueSettings") -> DeclaredQueue:
+def _create_pair(client: Any, queue: QueueSettings) -> DeclaredQueue:
     dlq_url = _create(client, queue.dlq, {"MessageRetentionPeriod": str(DEAD_LETTER_RETENTION_SECONDS)})
     answer = client.get_queue_attributes(QueueUrl=dlq_url, AttributeNames=["QueueArn"])
     policy = {"deadLetterTargetArn": answer["Attributes"]["QueueArn"], "maxReceiveCount": str(MAX_RECEIVE_COUNT)}
@@ -71,8 +67,6 @@ def _create_pair(client: Any, queue: "QueueSettings") -> DeclaredQueue:
 
 
 def _create(client: Any, name: str, attributes: dict[str, str]) -> str:
-    from botocore.exceptions import ClientError
-
     if "://" in name:
         return name
     if name.endswith(".fifo"):
@@ -96,11 +90,8 @@ def _group() -> None:
 @commands.command()
 def create(as_json: AsJson = False) -> None:
     """Create the declared queues and their dead-letter queues where they are missing (for development)."""
-    from turnstile.ops.terminal.operator_access import load_settings
-    from turnstile.ops.terminal.output import print_json, print_table
-
     made = create_declared(load_settings())
     if as_json:
         print_json(made)
     else:
-        print_table(("queue", "url", "dead letters"), [(queue.name, queue.url, queue.dlq_url) for queue in made])
+        print_table({"queue": "name", "url": "url", "dead letters": "dlq_url"}, made)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from turnstile.ops.terminal.input import check_finite
+from turnstile.ops.terminal.options import HOUR_SECONDS
 
 
 def api(
@@ -45,7 +45,8 @@ def relay(
         float | None,
         typer.Option(
             envvar="TURNSTILE_RELAY_TICK_SECONDS",
-            callback=check_finite,
+            min=0,
+            max=HOUR_SECONDS,
             help="Between two looks.",
             show_default=False,
         ),

@@ -4,6 +4,7 @@ It has the same rules and fingerprints as the API, so both recognise a repeat of
 other, so the turns of a session keep their order.
 """
 
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,12 +22,18 @@ from turnstile.errors import (
     WebhookNotAllowedError,
 )
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.input import check_id, check_key, check_session
-from turnstile.ops.terminal.output import Report
+from turnstile.ops.terminal.output import Report, no_report
 from turnstile.producer.http.strict_json import NotJsonError, RefusedJsonError, parse
-from turnstile.producer.submit.turn_request import RANDOM_BITS, InvalidRequestError, read_submission
+from turnstile.producer.submit.turn_request import (
+    IDEMPOTENCY_KEY_PATTERN,
+    MAX_IDEMPOTENCY_KEY_CHARACTERS,
+    RANDOM_BITS,
+    InvalidRequestError,
+    read_submission,
+)
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.submitting import Submitting
+from turnstile.turn.message import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 from turnstile.turn.on_busy import OnBusy
 
 BATCH = 100
@@ -73,9 +80,30 @@ def read_lines(
     return submissions
 
 
+def check_session(session_id: Any) -> None:
+    """Raises CommandError unless clients may submit turns to a session of that name."""
+    _check_id("the session", session_id)
+    if is_reserved_session(session_id):
+        raise CommandError(RESERVED_RULE, ExitCode.USAGE)
+
+
+def check_key(key: Any) -> None:
+    """Raises CommandError unless the key is valid as an Idempotency-Key header of the API."""
+    fits = isinstance(key, str) and len(key) <= MAX_IDEMPOTENCY_KEY_CHARACTERS
+    if not fits or re.fullmatch(IDEMPOTENCY_KEY_PATTERN, key) is None or key.endswith("\n"):
+        rule = f"1 to {MAX_IDEMPOTENCY_KEY_CHARACTERS} printable ASCII characters, with no space at either end"
+        raise CommandError(f"the idempotency key must be {rule}", ExitCode.USAGE)
+
+
+def _check_id(name: str, value: Any) -> None:
+    # Without the value: it may be a secret in the wrong place.
+    if not isinstance(value, str) or not is_valid_id(value):
+        raise CommandError(f"{name} must be {ID_RULE}", ExitCode.USAGE)
+
+
 def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str, Any], key: Any) -> Submission:
     """Validates one submission as the API does. Raises CommandError."""
-    check_id("the tenant", tenant_id)
+    _check_id("the tenant", tenant_id)
     check_session(session_id)
     if key is not None:
         check_key(key)
@@ -102,7 +130,7 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
 
 
 async def submit_all(
-    submitting: Submitting, submissions: Sequence[Submission], *, report: Report = lambda done, total: None
+    submitting: Submitting, submissions: Sequence[Submission], *, report: Report = no_report
 ) -> DirectResult:
     """Submits batch after batch. Raises DatabaseUnavailableError; earlier batches stay committed."""
     result = DirectResult()
@@ -116,7 +144,7 @@ async def submit_all(
             else:
                 result.refused.append({"session_id": submission.session_id, "error": str(answer)})
         result.unsent += await submitting.wake_all(batch, answers)
-        report(start + len(batch), len(submissions))
+        report("submitting", start + len(batch), len(submissions))
     return result
 
 

@@ -1,9 +1,8 @@
 """Submits and reads turns over HTTP, as any client of the API does."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -18,24 +17,13 @@ TIMEOUT_SECONDS = 30.0
 LONGEST_WAIT_SECONDS = 20.0
 """Longest wait in one read: below TIMEOUT_SECONDS and below the timeout of common proxies."""
 
-ATTEMPTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A response of the API. `replayed`: the response to an earlier, equal request."""
-
-    status: int
-    body: bytes
-    replayed: bool = False
-
 
 @asynccontextmanager
 async def open_api(settings: Settings) -> AsyncIterator["ApiClient"]:
     """A client of the API at `settings.api_url`. Raises CommandError if that is not a URL."""
     url = settings.api_url.rstrip("/")
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout, proxy=_find_proxy(url)) as session:
+    async with aiohttp.ClientSession(timeout=timeout, proxy=find_proxy(url)) as session:
         yield ApiClient(session, url, settings.api_key)
 
 
@@ -48,64 +36,67 @@ class ApiClient:
         self._key = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
     async def submit(self, session_id: str, body: dict[str, Any], idempotency_key: str) -> tuple[dict[str, Any], bool]:
-        """Submits a turn. Returns the response, and whether it is that of an earlier, equal request.
-
-        Retries if the connection breaks before the response; the key makes this safe.
-        """
+        """Submits a turn. Returns the response, and whether it is that of an earlier, equal request."""
         path = f"/v1/sessions/{quote(session_id, safe='')}/turns"
-        attempts = 0
-        while True:
-            attempts += 1
-            try:
-                answer = await self._ask("POST", path, {"Idempotency-Key": idempotency_key}, json=body)
-                break
-            except (aiohttp.ClientError, TimeoutError) as error:
-                if attempts == ATTEMPTS or isinstance(error, aiohttp.ClientConnectorError):
-                    raise self._away(error) from error
-        return read_answer(answer, self._url, keyed=bool(self._key)), answer.replayed
+        again = f"; if the turn was accepted, a repeat with --idempotency-key {idempotency_key} is the same turn"
+        return await self._ask("POST", path, again, headers={"Idempotency-Key": idempotency_key}, json=body)
 
-    async def read(self, turn_id: str, *, wait_seconds: float = 0.0) -> dict[str, Any]:
+    async def read(self, turn_id: str, wait_seconds: float) -> dict[str, Any]:
         """The turn. Returns when it has ended, at the latest after `wait_seconds`, at most LONGEST_WAIT_SECONDS."""
         wait = {"wait": min(wait_seconds, LONGEST_WAIT_SECONDS)} if wait_seconds else {}
+        turn, _ = await self._ask("GET", f"/v1/turns/{turn_id}", "", headers={}, params=wait)
+        return turn
+
+    async def _ask(
+        self, method: str, path: str, hint: str, *, headers: dict[str, str], **request: Any
+    ) -> tuple[dict[str, Any], bool]:
+        given = {"headers": {**self._key, **headers}, "allow_redirects": False, **request}
         try:
-            answer = await self._ask("GET", f"/v1/turns/{turn_id}", {}, params=wait)
+            async with self._session.request(method, f"{self._url}{path}", **given) as response:
+                replayed = response.headers.get("Idempotency-Replayed") == "true"
+                body = await response.read()
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise self._away(error) from error
-        return read_answer(answer, self._url, keyed=bool(self._key))
-
-    async def _ask(self, method: str, path: str, headers: Mapping[str, str], **request: Any) -> Answer:
-        url, sent = f"{self._url}{path}", {**self._key, **headers}
-        async with self._session.request(method, url, headers=sent, allow_redirects=False, **request) as response:
-            replayed = response.headers.get("Idempotency-Replayed") == "true"
-            return Answer(response.status, await response.read(), replayed)
-
-    def _away(self, error: Exception) -> CommandError:
-        reason = str(error) or type(error).__name__
-        return CommandError(f"the API at {self._url} does not answer: {reason}", ExitCode.UNAVAILABLE)
+            reason = str(error) or type(error).__name__
+            never_sent = isinstance(error, aiohttp.ClientConnectorError)
+            line = f"the API at {self._url} does not answer: {reason}{'' if never_sent else hint}"
+            raise CommandError(line, ExitCode.UNAVAILABLE) from error
+        return read_answer(response.status, body, self._url, keyed=bool(self._key)), replayed
 
 
-def read_answer(answer: Answer, url: str, *, keyed: bool) -> dict[str, Any]:
+def read_answer(status: int, body: bytes, url: str, *, keyed: bool) -> dict[str, Any]:
     """The JSON document of a successful response. Raises CommandError. `keyed`: whether the request had an API key."""
     try:
-        document = json.loads(answer.body)
+        document = json.loads(body)
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise CommandError(f"{url} answered {answer.status}, but not as a Turnstile API does", ExitCode.UNAVAILABLE)
-    if 200 <= answer.status < 300:
+        raise CommandError(f"{url} answered {status}, but not as a Turnstile API does", ExitCode.UNAVAILABLE)
+    if 200 <= status < 300:
         return document
-    if answer.status == 401:
+    if status == 401:
         refused = "the API does not know the key in TURNSTILE_API_KEY"
         missing = f"the API wants a key, and TURNSTILE_API_KEY is not set: {SET_BY_LOCAL_ENV}"
         raise CommandError(f"401: {refused if keyed else missing}", ExitCode.USAGE)
     detail = document.get("detail") or document.get("title") or "refused"
     # 422 has several causes; an unknown queue has its own exit code.
     unknown_queue = str(document.get("type")).endswith("unknown-queue")
-    code = ExitCode.NOT_FOUND if unknown_queue else _code(answer.status)
-    raise CommandError(f"{answer.status}: {detail}", code)
+    raise CommandError(f"{status}: {detail}", ExitCode.NOT_FOUND if unknown_queue else _code(status))
 
 
-def _find_proxy(url: str) -> str | None:
+def _code(status: int) -> ExitCode:
+    match status:
+        case 404:
+            return ExitCode.NOT_FOUND
+        case 409:
+            return ExitCode.FAILED
+        case 429:
+            return ExitCode.UNAVAILABLE
+        case _:
+            return ExitCode.UNAVAILABLE if status >= 500 else ExitCode.USAGE
+
+
+def find_proxy(url: str) -> str | None:
+    """The proxy of the environment for this URL, if any. Raises CommandError if it is not a URL."""
     # Not aiohttp's `trust_env`: it also reads a login from .netrc, and refuses that together with the API key.
     try:
         parts = urlsplit(url)
@@ -119,11 +110,3 @@ def _find_proxy(url: str) -> str | None:
         return None
     proxies = getproxies()
     return proxies.get(parts.scheme) or proxies.get("all")
-
-
-def _code(status: int) -> ExitCode:
-    if status >= 500 or status == 429:
-        return ExitCode.UNAVAILABLE
-    if status == 404:
-        return ExitCode.NOT_FOUND
-    return ExitCode.FAILED if status == 409 else ExitCode.USAGE

@@ -1,15 +1,27 @@
 """`turnstile list` and `turnstile status`: operator queries on the status table, across all tenants."""
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+import json
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
+from turnstile.ops.commands.turn_waiting import wait_until_ended
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.input import check_finite
-from turnstile.ops.terminal.output import (
+from turnstile.ops.terminal.operator_access import Operator, load_settings, operate, read_pages
+from turnstile.ops.terminal.options import (
     AsJson,
+    Limit,
+    QueueName,
+    SessionId,
+    ShowText,
+    TenantId,
+    TurnId,
+    WaitSeconds,
+)
+from turnstile.ops.terminal.output import (
+    Columns,
     print_fields,
     print_json,
     print_table,
@@ -18,77 +30,57 @@ from turnstile.ops.terminal.output import (
     short_time,
     shortened,
 )
-from turnstile.ops.terminal.wait_option import WAIT_SECONDS
-
-if TYPE_CHECKING:
-    from turnstile.config.settings import Settings
-    from turnstile.queries.attempts import Attempt
-    from turnstile.queries.operator_turns import OperatorFilter, Said
-    from turnstile.queries.turns import TurnRecord
-    from turnstile.turn.status import TurnStatus
-
-PAGE = 500
+from turnstile.queries.attempts import Attempt, read_attempts
+from turnstile.queries.operator_turns import OperatorFilter, Said, find_tenants, list_turns_of_all, read_said
+from turnstile.queries.turns import TurnRecord, read_turn
+from turnstile.turn.status import TurnStatus
 
 
-def parse_status(text: str) -> "TurnStatus":
-    """Parses a status in any case; also accepts the spelling `cancelled`."""
-    from turnstile.turn.status import TurnStatus
+@dataclass(frozen=True, slots=True)
+class ShownTurn:
+    """All that an operator can see of a turn."""
 
-    name = text.strip().upper()
-    try:
-        return TurnStatus("CANCELED" if name == "CANCELLED" else name)
-    except ValueError:
-        known = ", ".join(TurnStatus)
-        raise typer.BadParameter(f"{text!r} is none of {known}", param_hint="--status") from None
+    turn: TurnRecord
+    attempts: list[Attempt]
+    said: list[Said]
 
 
 def list_turns(
-    status: Annotated[str | None, typer.Option(help="PENDING, RUNNING, SUCCEEDED, FAILED or CANCELED.")] = None,
-    queue: Annotated[str | None, typer.Option()] = None,
-    session: Annotated[str | None, typer.Option()] = None,
-    tenant: Annotated[str | None, typer.Option()] = None,
+    status: Annotated[TurnStatus | None, typer.Option(case_sensitive=False, help="Only with this status.")] = None,
+    queue: QueueName = None,
+    session: SessionId = None,
+    tenant: TenantId = None,
     halting: Annotated[bool, typer.Option("--halting", help="Only those that halt their session.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-l", min=1)] = 50,
+    limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
     """List turns, newest first."""
-    wanted_status = None if status is None else parse_status(status)
-
-    from turnstile.ops.terminal.operator_access import load_settings, run
-    from turnstile.queries.operator_turns import OperatorFilter
-
-    wanted = OperatorFilter(tenant_id=tenant, session_id=session, status=wanted_status, queue=queue, halting=halting)
+    wanted = OperatorFilter(tenant_id=tenant, session_id=session, status=status, queue=queue, halting=halting)
     settings = load_settings()
     if queue is not None:
         settings.find_queue(queue)
-    found = run(_list(settings, wanted, limit))
+    found = operate(settings, _list, wanted, limit)
     if as_json:
         print_json({"turns": [as_document(turn) for turn in found]})
         return
-    columns = ("turn", "tenant", "session", "seq", "queue", "status", "attempt", "created", "due", "error")
-    print_table(
-        columns,
-        [
-            (
-                turn.id,
-                turn.tenant_id,
-                turn.session_id,
-                turn.seq,
-                turn.queue,
-                turn.status,
-                turn.attempt,
-                turn.created_at,
-                _due(turn),
-                shortened(turn.error_class, 40),
-            )
-            for turn in found
-        ],
-    )
+    columns: Columns = {
+        "turn": "id",
+        "tenant": "tenant_id",
+        "session": "session_id",
+        "seq": "seq",
+        "queue": "queue",
+        "status": "status",
+        "attempt": "attempt",
+        "created": "created_at",
+        "due": _due,
+        "error": lambda turn: shortened(turn.error_class, 40),
+    }
+    print_table(columns, found)
     if len(found) == limit:
         say(f"the newest {limit}; there may be more (--limit)")
 
 
-def _due(turn: "TurnRecord") -> str | None:
+def _due(turn: TurnRecord) -> str | None:
     if turn.halted_by == turn.id:
         return "halts its session"
     if not turn.status.is_open:
@@ -96,122 +88,85 @@ def _due(turn: "TurnRecord") -> str | None:
     return short_time(turn.execute_at) if turn.halted_by is None else "halted"
 
 
-def show_turn(
-    turn: Annotated[UUID, typer.Argument(metavar="TURN")],
-    show_text: Annotated[bool, typer.Option("--show-text", help="Show what was said, too.")] = False,
-    wait: Annotated[
-        float | None,
-        typer.Option(
-            metavar="[SECONDS]",
-            callback=check_finite,
-            show_default=False,
-            help=f"Wait for it to end; {WAIT_SECONDS:g} seconds if none are named. The exit code is then 1 unless it has "
-            "SUCCEEDED.",
-        ),
-    ] = None,
-    tenant: Annotated[
-        str | None, typer.Option(show_default=False, help="Whose, if several tenants have chosen this id.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show a turn and its attempts."""
-    from turnstile.ops.terminal.operator_access import load_settings, run
-    from turnstile.turn.status import TurnStatus
-
-    record, attempts, said = run(_read(load_settings(), turn, tenant, wait))
-    document = as_document(record)
-    if as_json:
-        shown = {"messages": [asdict(message) for message in said]} if show_text else {}
-        print_json({"turn": document, "attempts": [asdict(attempt) for attempt in attempts], **shown})
-    else:
-        print_fields(document)
-        print_attempts(attempts)
-        if show_text:
-            print_said(said)
-    if wait is not None and record.status is not TurnStatus.SUCCEEDED:
-        raise typer.Exit(ExitCode.FAILED)
-
-
-def print_attempts(attempts: "list[Attempt]") -> None:
-    """Prints the attempts as a table; prints nothing if there are none."""
-    if not attempts:
-        return
-    typer.echo()
-    columns = ("generation", "attempt", "fence", "outcome", "started", "finished", "worker", "error")
-    print_table(
-        columns,
-        [
-            (
-                attempt.generation,
-                attempt.attempt,
-                attempt.fence,
-                attempt.outcome,
-                attempt.started_at,
-                attempt.finished_at,
-                attempt.worker_id,
-                ": ".join(filter(None, (attempt.error_class, shortened(attempt.error)))),
-            )
-            for attempt in attempts
-        ],
+async def _list(operator: Operator, wanted: OperatorFilter, limit: int) -> list[TurnRecord]:
+    return await read_pages(
+        lambda room, last: list_turns_of_all(operator.database, wanted, limit=room, before=last.id if last else None),
+        limit,
     )
 
 
-def print_said(said: "list[Said]") -> None:
-    """Prints the messages."""
-    import json
+def show_turn(
+    turn: TurnId,
+    show_text: ShowText = False,
+    wait: WaitSeconds = None,
+    tenant: Annotated[str | None, typer.Option(help="Whose, if several tenants have chosen this id.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a turn and its attempts.
 
-    for message in said:
-        kind = "" if message.kind == "message" else f" ({message.kind})"
-        text = message.content if isinstance(message.content, str) else json.dumps(message.content, ensure_ascii=False)
-        print_text(f"\n{message.role}{kind}: {text}")
+    With --wait the exit code is 1 unless the turn has SUCCEEDED.
+    """
+    shown = operate(load_settings(), read_shown, turn, tenant, wait)
+    print_shown(shown, show_text=show_text, as_json=as_json)
+    if wait is not None and shown.turn.status is not TurnStatus.SUCCEEDED:
+        raise typer.Exit(ExitCode.FAILED)
 
 
-def as_document(turn: "TurnRecord") -> dict[str, Any]:
+async def read_shown(
+    operator: Operator, turn_id: UUID, tenant: str | None = None, wait_seconds: float | None = None
+) -> ShownTurn:
+    """Reads a turn, with `wait_seconds` once it has ended. Raises CommandError if there is none."""
+    database = operator.database
+    tenants = await find_tenants(database, turn_id)
+    whose = tenant or next(iter(tenants), "")
+    for other in tenants:
+        if other != whose:
+            say(f"tenant {other} has a turn of this id, too (--tenant)")
+
+    async def read(_: float) -> TurnRecord:
+        record = await read_turn(database, whose, turn_id)
+        if record is None:
+            raise CommandError(f"there is no turn {turn_id}", ExitCode.NOT_FOUND)
+        return record
+
+    record = await wait_until_ended(read, lambda turn: turn.status, wait_seconds or 0.0)
+    return ShownTurn(record, await read_attempts(database, whose, turn_id), await read_said(database, whose, turn_id))
+
+
+def print_shown(shown: ShownTurn, *, show_text: bool, as_json: bool) -> None:
+    """Prints a turn and its attempts; with `show_text` also what was said."""
+    document = as_document(shown.turn)
+    if as_json:
+        said = {"messages": shown.said} if show_text else {}
+        print_json({"turn": document, "attempts": shown.attempts, **said})
+        return
+    print_fields(document)
+    if shown.attempts:
+        typer.echo()
+        columns: Columns = {
+            "generation": "generation",
+            "attempt": "attempt",
+            "fence": "fence",
+            "outcome": "outcome",
+            "started": "started_at",
+            "finished": "finished_at",
+            "worker": "worker_id",
+            "error": describe_error,
+        }
+        print_table(columns, shown.attempts)
+    if show_text:
+        for message in shown.said:
+            kind = "" if message.kind == "message" else f" ({message.kind})"
+            content = message.content
+            text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+            print_text(f"\n{message.role}{kind}: {text}")
+
+
+def describe_error(failed: Any) -> str:
+    """Class and first line of the error of an attempt or a turn."""
+    return ": ".join(filter(None, (failed.error_class, shortened(failed.error))))
+
+
+def as_document(turn: TurnRecord) -> dict[str, Any]:
     """The row for JSON, without input and output, which need --show-text."""
     return {name: value for name, value in asdict(turn).items() if name not in {"inputs", "output"}}
-
-
-async def _list(settings: "Settings", wanted: "OperatorFilter", limit: int) -> "list[TurnRecord]":
-    from turnstile.ops.terminal.operator_access import operator_database
-    from turnstile.queries.operator_turns import list_turns_of_all
-
-    found: list[TurnRecord] = []
-    async with operator_database(settings) as database:
-        while (room := min(PAGE, limit - len(found))) > 0:
-            before = found[-1].id if found else None
-            page = await list_turns_of_all(database, wanted, limit=room, before=before)
-            found += page
-            if len(page) < room:
-                break
-    return found
-
-
-async def _read(
-    settings: "Settings", turn_id: UUID, tenant: str | None, wait: float | None
-) -> "tuple[TurnRecord, list[Attempt], list[Said]]":
-    from turnstile.ops.commands.turn_waiting import wait_until_ended
-    from turnstile.ops.terminal.operator_access import operator_database
-    from turnstile.queries.attempts import read_attempts
-    from turnstile.queries.operator_turns import find_tenants, read_said
-    from turnstile.queries.turns import read_turn
-
-    async with operator_database(settings) as database:
-        tenants = await find_tenants(database, turn_id)
-        whose = tenant or next(iter(tenants), "")
-        for other in tenants:
-            if other != whose:
-                say(f"tenant {other} has a turn of this id, too (--tenant)")
-
-        async def read() -> "TurnRecord":
-            record = await read_turn(database, whose, turn_id)
-            if record is None:
-                raise CommandError(f"there is no turn {turn_id}", ExitCode.NOT_FOUND)
-            return record
-
-        async def look(_: float) -> dict[str, Any]:
-            return as_document(await read())
-
-        if wait is not None:
-            await wait_until_ended(look, wait)
-        record = await read()
-        return record, await read_attempts(database, whose, turn_id), await read_said(database, whose, turn_id)

@@ -24,13 +24,13 @@ from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.sweep import sweep
-from turnstile.ops.terminal.output import Report
-from turnstile.queries.failed_turns import FailedFilter, list_failed
+from turnstile.ops.terminal.operator_access import read_pages
+from turnstile.ops.terminal.output import Report, no_report
+from turnstile.queries.failed_turns import FailedFilter, FailedTurn, list_failed
 from turnstile.statements.redrive import Revived, find_compensated, revive
 from turnstile.statements.redrive_audit import RedriveRecord, begin
 from turnstile.turn.identifiers import start_trace
 
-PAGE = 500
 BATCH = 50
 """Turns per statement. Small, because the statement locks the rows of their sessions."""
 
@@ -72,28 +72,30 @@ class RedriveResult:
     undeclared: Counter[str] = field(default_factory=Counter)
     """Turns left alone because the settings do not declare their queue; counts by queue."""
     letters: Counter[str] = field(default_factory=Counter)
-    """Messages on the dead-letter queues, by verdict."""
+    """Messages on the dead-letter queues, by kind."""
     swept: int = 0
     unswept: int = 0
     """Obsolete messages that SQS did not delete: the next redrive sweeps them."""
     unswept_queues: list[str] = field(default_factory=list)
 
 
+async def read_failed(database: Database, wanted: FailedFilter, limit: int | None) -> list[FailedTurn]:
+    """Matching FAILED turns, oldest first, at most `limit`."""
+    return await read_pages(
+        lambda room, last: list_failed(database, wanted, limit=room, after=last.id if last else None), limit
+    )
+
+
 async def find_candidates(database: Database, wanted: FailedFilter, *, limit: int | None = None) -> Survey:
     """Finds matching turns, oldest first, at most `limit`. Changes nothing."""
-    found = Survey()
-    after: UUID | None = None
-    while (room := PAGE if limit is None else min(PAGE, limit - len(found.candidates))) > 0:
-        page = await list_failed(database, wanted, limit=room, after=after)
-        for turn in page:
-            found.candidates.append(Candidate(turn.id, turn.generation, turn.queue, turn.kind))
-            found.by_error_class[turn.error_class or "unknown"] += 1
-            found.oldest = min(found.oldest or turn.finished_at, turn.finished_at)
-            found.newest = max(found.newest or turn.finished_at, turn.finished_at)
-        if len(page) < room:
-            break
-        after = page[-1].id
-    return found
+    turns = await read_failed(database, wanted, limit)
+    ends = [turn.finished_at for turn in turns]
+    return Survey(
+        candidates=[Candidate(turn.id, turn.generation, turn.queue, turn.kind) for turn in turns],
+        by_error_class=Counter(turn.error_class or "unknown" for turn in turns),
+        oldest=min(ends, default=None),
+        newest=max(ends, default=None),
+    )
 
 
 class Redrive:
@@ -105,7 +107,7 @@ class Redrive:
         self._database = database
         self._queues = queues
         self._settings = settings
-        self._requested_by = requested_by or whoever_runs_this()
+        self._requested_by = requested_by or describe_operator()
 
     async def run(
         self,
@@ -113,8 +115,7 @@ class Redrive:
         survey: Survey,
         *,
         rate: float | None = None,
-        report: Report = lambda done, total: None,
-        report_sweep: Report = lambda done, total: None,
+        report: Report = no_report,
     ) -> RedriveResult:
         """Revives the turns of the survey and sends their wake-ups, at most `rate` turns a second, then sweeps.
 
@@ -129,7 +130,7 @@ class Redrive:
             )
             result.redrive_id = record.id
             await self._put_back(candidates, result, record, rate, report)
-        await self.sweep(wanted, result, report=report_sweep)
+        await self.sweep(wanted, result, report=report)
         if record is not None:
             await record.finish()
         return result
@@ -155,7 +156,7 @@ class Redrive:
             if revived:
                 await record.note([one.message.wake_up.turn_id for one in revived])
             await self.send(revived, result)
-            report(start + len(batch), len(candidates))
+            report("putting turns back", start + len(batch), len(candidates))
 
     async def revive(self, batch: Sequence[Candidate], result: RedriveResult) -> list[Revived]:
         """Makes a batch PENDING, with new traces. Returns the turns that this redrive revived, not those of a concurrent one."""
@@ -185,9 +186,7 @@ class Redrive:
             result.sent += sent
             result.unsent += len(messages) - sent
 
-    async def sweep(
-        self, wanted: FailedFilter, result: RedriveResult, *, report: Report = lambda done, total: None
-    ) -> None:
+    async def sweep(self, wanted: FailedFilter, result: RedriveResult, *, report: Report = no_report) -> None:
         """Sweeps the dead-letter queue of `wanted.queue`, or those of all declared queues."""
         names = [wanted.queue] if wanted.queue is not None else list(self._settings.queues_by_name)
         for queue in names:
@@ -196,7 +195,7 @@ class Redrive:
             except (QueueUnavailableError, UnknownQueueError):
                 result.unswept_queues.append(queue)
                 continue
-            result.letters.update({verdict.value: many for verdict, many in swept.found.items()})
+            result.letters.update({kind.value: many for kind, many in swept.found.items()})
             result.swept += swept.swept
             result.unswept += swept.unswept
 
@@ -206,7 +205,7 @@ class Redrive:
         return [candidate for candidate in candidates if candidate.queue in known]
 
 
-def whoever_runs_this() -> str:
+def describe_operator() -> str:
     """The operating system user and the host: user@host."""
     try:
         user = getpass.getuser()

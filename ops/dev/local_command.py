@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.output import AsJson, print_json, print_table, say, step
+from turnstile.ops.terminal.options import AsJson
+from turnstile.ops.terminal.output import Columns, print_json, print_table, say, step
 
 if TYPE_CHECKING:
     from turnstile.config.settings import Settings
@@ -35,7 +36,7 @@ def up(home: Home = DEFAULT_HOME, postgres_port: Port = None, redis_port: Port =
     say(f'  eval "$(turnstile local env{_home_option(home)})"')
     say("  turnstile worker --handler turnstile.examples.eliza:respond &")
     say("  turnstile api &")
-    say("  turnstile submit alice 'Good morning' --wait")
+    say("  turnstile submit alice 'Good morning' --wait 60")
 
 
 @commands.command()
@@ -71,14 +72,14 @@ def status(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"home": stack.home, "running": running, "services": [asdict(one) for one in services.values()]})
     else:
-        columns = ("service", "state", "address", "pid", "version")
-        print_table(
-            columns,
-            [
-                (one.name, "up" if one.running else "hangs" if one.pid else "down", one.address, one.pid, one.version)
-                for one in services.values()
-            ],
-        )
+        columns: Columns = {
+            "service": "name",
+            "state": lambda one: "up" if one.running else "hangs" if one.pid else "down",
+            "address": "address",
+            "pid": "pid",
+            "version": "version",
+        }
+        print_table(columns, services.values())
     if not running:
         raise typer.Exit(ExitCode.FAILED)
 

@@ -205,6 +205,8 @@ def _print_welcome(url: str, settings: "Settings") -> None:
     say("Submit a turn:")
     say(f"  {curl}")
     say("or, and wait for the reply, in another shell:")
-    say(f"  TURNSTILE_API_URL={url} TURNSTILE_API_KEY={shlex.quote(key)} turnstile submit alice 'Good morning' --wait")
+    say(
+        f"  TURNSTILE_API_URL={url} TURNSTILE_API_KEY={shlex.quote(key)} turnstile submit alice 'Good morning' --wait 60"
+    )
     say("Ctrl-C stops the API and the worker.")
     say("")

@@ -21,8 +21,8 @@ from turnstile.doctor.database import QuestionTooLargeError, ask, find_roles_wit
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.dlq_pass import DeadLetterPass
-from turnstile.ops.dead_letters.sweep import judge_letters
-from turnstile.ops.dead_letters.verdict import Verdict
+from turnstile.ops.dead_letters.letter import LetterKind
+from turnstile.ops.dead_letters.sweep import classify_letters
 from turnstile.ops.migration_run import known_revision
 from turnstile.ops.terminal.operator_access import operator_database
 from turnstile.statements.advance_fences import MARGIN, read_last_fence
@@ -159,28 +159,28 @@ async def _look_at_fences(found: Findings, settings: Settings, database: Databas
 
 
 async def _look_at_letters(found: Findings, database: Database, queues: MessageQueues, queue: str) -> None:
-    letters: Counter[Verdict] = Counter()
+    letters: Counter[LetterKind] = Counter()
     async with DeadLetterPass(queues, queue) as dead:
         async for messages in dead.batches(MOST_LETTERS):
-            letters.update(verdict for _, verdict in await judge_letters(database, messages))
+            letters.update(letter.kind for letter in await classify_letters(database, messages))
     details: dict[str, list[str]] = {}
-    for verdict in Verdict:
-        if letters[verdict]:
-            details.setdefault(_letter_code(verdict), []).append(f"{letters[verdict]} {verdict.value}")
+    for kind in LetterKind:
+        if letters[kind]:
+            details.setdefault(_letter_code(kind), []).append(f"{letters[kind]} {kind.value}")
     for code, counts in details.items():
         found.append(DoctorFinding(code=code, subject=queue, queue=queue, detail=", ".join(counts)))
 
 
-def _letter_code(verdict: Verdict) -> str:
-    match verdict:
-        case Verdict.STILL_DEAD:
+def _letter_code(kind: LetterKind) -> str:
+    match kind:
+        case LetterKind.STILL_DEAD:
             return "dead-letters-waiting"
-        case Verdict.OUTLIVED | Verdict.MOVED_BY_SQS:
+        case LetterKind.OUTLIVED | LetterKind.MOVED_BY_SQS:
             return "dead-letters-outlived"
-        case Verdict.MALFORMED | Verdict.UNKNOWN_TURN:
+        case LetterKind.MALFORMED | LetterKind.UNKNOWN_TURN:
             return "dead-letters-unexplained"
         case _:
-            assert_never(verdict)
+            assert_never(kind)
 
 
 def judge_policy(source: Mapping[str, str], dlq: Mapping[str, str]) -> list[str]:

@@ -4,14 +4,13 @@ from collections import Counter
 from dataclasses import replace
 from uuid import UUID
 
-from turnstile.config.settings import Settings
 from turnstile.doctor.checks import Remedy
 from turnstile.doctor.database import wake
 from turnstile.errors import QueueUnavailableError
-from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.sweep import sweep
 from turnstile.ops.doctor.look import DoctorFinding, Findings
-from turnstile.ops.terminal.operator_access import operator_database
+from turnstile.ops.terminal.operator_access import Operator
+from turnstile.ops.terminal.output import say
 
 
 def plan(findings: Findings) -> Counter[str]:
@@ -19,29 +18,32 @@ def plan(findings: Findings) -> Counter[str]:
     return Counter(one.check.remedy.value for one in findings if one.check.remedy is not None)
 
 
-async def repair(settings: Settings, findings: Findings) -> tuple[Findings, list[str]]:
-    """The findings, with `fixed` set if a remedy was tried, and the failures of SQS as text.
+async def repair(operator: Operator, findings: Findings) -> Findings:
+    """The findings, with `fixed` set if a remedy was tried.
 
     A turn that has changed since the check is left alone and counts as not repaired. Raises DatabaseUnavailableError.
     """
-    fixed: set[DoctorFinding] = set()
-    failures: list[str] = []
-    queues = MessageQueues(settings)
+    lost = [UUID(one.turn_id) for one in findings if one.check.remedy is Remedy.WAKE and one.turn_id]
+    woken = await wake(operator.database, lost)
+    return [await _repair(operator, one, woken) for one in findings]
+
+
+async def _repair(operator: Operator, one: DoctorFinding, woken: set[UUID]) -> DoctorFinding:
+    match one.check.remedy:
+        case None:
+            return one
+        case Remedy.WAKE:
+            return replace(one, fixed=one.turn_id is not None and UUID(one.turn_id) in woken)
+        case Remedy.SWEEP:
+            return replace(one, fixed=await _sweep(operator, one.subject))
+
+
+async def _sweep(operator: Operator, queue: str) -> bool:
     try:
-        async with operator_database(settings) as database:
-            lost = {UUID(one.turn_id): one for one in findings if one.check.remedy is Remedy.WAKE and one.turn_id}
-            fixed |= {lost[turn_id] for turn_id in await wake(database, list(lost))}
-            for one in findings:
-                if one.check.remedy is Remedy.SWEEP:
-                    try:
-                        unswept = (await sweep(database, queues, one.subject)).unswept
-                    except QueueUnavailableError as error:
-                        failures.append(f"queue {one.subject} was not swept: {error}")
-                        continue
-                    if unswept:
-                        failures.append(f"SQS did not delete {unswept} dead letters of queue {one.subject}")
-                    else:
-                        fixed.add(one)
-    finally:
-        await queues.close()
-    return [one if one.check.remedy is None else replace(one, fixed=one in fixed) for one in findings], failures
+        unswept = (await sweep(operator.database, operator.queues, queue)).unswept
+    except QueueUnavailableError as error:
+        say(f"queue {queue} was not swept: {error}")
+        return False
+    if unswept:
+        say(f"SQS did not delete {unswept} dead letters of queue {queue}")
+    return not unswept

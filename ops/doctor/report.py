@@ -1,7 +1,9 @@
 """The doctor's report, as lines or as a JSON document, and its exit code."""
 
 from collections import Counter
+from dataclasses import asdict
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from turnstile.doctor.checks import Severity
@@ -30,40 +32,23 @@ def as_document(findings: Findings, checked_at: datetime) -> dict[str, Any]:
     return {
         "checked_at": checked_at,
         "complete": is_complete(findings),
-        "findings": [
-            {
-                "severity": one.check.severity.value,
-                "code": one.code,
-                "subject": one.subject,
-                "tenant_id": one.tenant_id,
-                "session_id": one.session_id,
-                "turn_id": one.turn_id,
-                "queue": one.queue,
-                "since": one.since,
-                "meaning": one.check.meaning,
-                "detail": one.detail,
-                "advice": one.check.advice,
-                "remedy": one.check.remedy.value if one.check.remedy else None,
-                "fixed": one.fixed,
-            }
-            for one in findings
-        ],
+        "findings": [_as_fields(one) for one in findings],
     }
 
 
+def _as_fields(one: DoctorFinding) -> dict[str, Any]:
+    check = {"severity": one.check.severity, "meaning": one.check.meaning, "advice": one.check.advice}
+    return asdict(one) | check | {"remedy": one.check.remedy}
+
+
 def as_lines(findings: Findings) -> list[str]:
-    """The lines for people: the first findings of each code, and how many more there are."""
-    many = Counter(one.code for one in findings)
-    shown: Counter[str] = Counter()
+    """The lines for people: the first findings of each code, and how many more there are. `findings` are ordered by code."""
     lines = []
-    for one in findings:
-        shown[one.code] += 1
-        if shown[one.code] <= SHOWN:
-            lines.append(_as_line(one))
-        elif shown[one.code] == many[one.code]:
-            lines.append(
-                f"{one.check.severity.value:<7}  {one.code}  and {many[one.code] - SHOWN} more (--json shows all)"
-            )
+    for _, group in groupby(findings, key=lambda one: one.code):
+        first, *others = group
+        lines += [_as_line(one) for one in [first, *others][:SHOWN]]
+        if (more := len(others) + 1 - SHOWN) > 0:
+            lines.append(f"{first.check.severity.value:<7}  {first.code}  and {more} more (--json shows all)")
     return lines
 
 

@@ -50,43 +50,30 @@ class CommandError(Exception):
         self.code = code
 
 
-_CODES: tuple[tuple[type[BaseException], ExitCode], ...] = (
-    (SettingsError, ExitCode.USAGE),
-    (AddressUnusableError, ExitCode.USAGE),
-    (UnknownQueueError, ExitCode.NOT_FOUND),
-    (DatabaseUnavailableError, ExitCode.UNAVAILABLE),
-    (QueueUnavailableError, ExitCode.UNAVAILABLE),
-    (TurnstileError, ExitCode.FAILED),
+_KNOWN: tuple[tuple[type[TurnstileError], ExitCode, str], ...] = (
+    (SettingsError, ExitCode.USAGE, "settings: "),
+    (AddressUnusableError, ExitCode.USAGE, ""),
+    (UnknownQueueError, ExitCode.NOT_FOUND, ""),
+    (DatabaseUnavailableError, ExitCode.UNAVAILABLE, "the database does not answer: "),
+    (QueueUnavailableError, ExitCode.UNAVAILABLE, "the queue does not answer: "),
+    (TurnstileError, ExitCode.FAILED, ""),
 )
 
 
 def explain(error: BaseException) -> tuple[ExitCode, str]:
     """The exit code and the message line for an error that ended a command."""
+    # The further lines of a service's error may contain a log or the values of a row.
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     if isinstance(error, CommandError):
-        return error.code, _one_line(error)
+        return error.code, line
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.INTERRUPTED, "interrupted"
-    for kind, code in _CODES:
+    for kind, code, prefix in _KNOWN:
         if isinstance(error, kind):
-            return code, f"{_prefix(error)}{_one_line(error)}"
+            return code, f"{prefix}{line}"
     if getattr(error, "sqlstate", None) in _SCHEMA_MISMATCH:
         return ExitCode.UNAVAILABLE, "the tables are missing or of another version: run `turnstile migrate`"
     if type(error).__module__.partition(".")[0] == "botocore":
         # Raised before the first call, so the AWS settings are wrong: no region, or a bad profile.
-        return ExitCode.USAGE, f"AWS settings: {_one_line(error)}"
-    return ExitCode.FAILED, (
-        f"internal error: {type(error).__name__}: {_one_line(error)} (TURNSTILE_DEBUG=1 shows where)"
-    )
-
-
-def _prefix(error: BaseException) -> str:
-    if isinstance(error, DatabaseUnavailableError):
-        return "the database does not answer: "
-    if isinstance(error, QueueUnavailableError):
-        return "the queue does not answer: "
-    return "settings: " if isinstance(error, SettingsError) else ""
-
-
-def _one_line(error: BaseException) -> str:
-    # The further lines of a service's error may contain a log or the values of a row.
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        return ExitCode.USAGE, f"AWS settings: {line}"
+    return ExitCode.FAILED, f"internal error: {type(error).__name__}: {line} (TURNSTILE_DEBUG=1 shows where)"

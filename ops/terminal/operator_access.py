@@ -1,24 +1,38 @@
-"""Setup of operator commands: settings, a quiet log, and a database connection with clear errors."""
+"""What an operator's command works with: settings, a quiet log, and connections with clear errors.
+
+The clients of SQS and Redis are imported where a command first uses them: their libraries take as long as everything else here.
+"""
 
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+import psycopg
+
+from turnstile.backends.postgres.certificate import certificate_refused
+from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.config import logs
 from turnstile.config.load_settings import load
 from turnstile.config.settings import Settings
-from turnstile.errors import SET_BY_LOCAL_ENV, DatabaseUnavailableError
+from turnstile.errors import SET_BY_LOCAL_ENV, DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.ops.terminal.output import say
+from turnstile.turn.envelope import OutgoingMessage
 
 if TYPE_CHECKING:
-    from turnstile.backends.postgres.database import Database
+    from turnstile.message_queue import MessageQueues
     from turnstile.streaming.cancel_signals import CancelHints
 
 APPLICATION = "turnstile-cli"
+PAGE = 500
+"""Most rows of one read."""
 
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
+Row = TypeVar("Row")
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -32,22 +46,65 @@ def load_settings(**overrides: Any) -> Settings:
     return settings
 
 
-def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Runs the coroutine. Ctrl-C cancels it, waits for its cleanup, and then raises KeyboardInterrupt."""
-    return asyncio.run(work)
+class Operator:
+    """The settings and the database of a command, and SQS and Redis once the command uses them."""
+
+    def __init__(self, settings: Settings, database: Database, closing: AsyncExitStack) -> None:
+        self.settings = settings
+        self.database = database
+        self._closing = closing
+
+    @cached_property
+    def queues(self) -> "MessageQueues":
+        """SQS. Raises RegionMissingError."""
+        from turnstile.message_queue import MessageQueues
+
+        queues = MessageQueues(self.settings)
+        self._closing.push_async_callback(queues.close)
+        return queues
+
+    @cached_property
+    def hints(self) -> "CancelHints":
+        """The hints to send after a cancel."""
+        from turnstile.config.redis_clients import RedisClients
+        from turnstile.streaming.cancel_signals import CancelHints
+
+        redis = RedisClients.open(self.settings)
+        self._closing.push_async_callback(redis.close)
+        return CancelHints(self.settings, redis)
+
+    async def wake(self, woken: tuple[str, OutgoingMessage] | None) -> None:
+        """Sends a wake-up to its queue, if there is one. The relay sends it if SQS is away."""
+        if woken is None:
+            return
+        queue, message = woken
+        try:
+            await self.queues.send(queue, [message])
+        except (QueueUnavailableError, UnknownQueueError):
+            say("the queue is away: the relay sends the wake-up")
+
+
+def operate(
+    settings: Settings,
+    work: Callable[Concatenate[Operator, Given], Coroutine[Any, Any, Result]],
+    *given: Given.args,
+    **named: Given.kwargs,
+) -> Result:
+    """Runs `work` in an event loop. Ctrl-C cancels it, waits for its cleanup, and then raises KeyboardInterrupt."""
+
+    async def run() -> Result:
+        async with operator_database(settings) as database, AsyncExitStack() as closing:
+            return await work(Operator(settings, database, closing), *given, **named)
+
+    return asyncio.run(run())
 
 
 @asynccontextmanager
-async def operator_database(settings: Settings, *, pinned: bool = False) -> "AsyncIterator[Database]":
+async def operator_database(settings: Settings, *, pinned: bool = False) -> AsyncIterator[Database]:
     """A small pool. `pinned` as in the workers: for statements that must use an index, whatever the statistics are.
 
     Raises DatabaseUnavailableError at once, with the server's own reason, if the connection fails.
     """
-    import psycopg
-
-    from turnstile.backends.postgres.certificate import certificate_refused
-    from turnstile.backends.postgres.database import Database, conninfo
-
     # A probe, because the pool retries in the background and in the end reports only a timeout.
     try:
         probe = await psycopg.AsyncConnection.connect(conninfo(settings.database_url, APPLICATION))
@@ -67,14 +124,12 @@ def database_away(settings: Settings, error: Exception) -> DatabaseUnavailableEr
     return DatabaseUnavailableError(reason)
 
 
-@asynccontextmanager
-async def cancel_hints(settings: Settings) -> "AsyncIterator[CancelHints]":
-    """The hints to send after a cancel. Connects to Redis only when a hint is sent."""
-    from turnstile.config.redis_clients import RedisClients
-    from turnstile.streaming.cancel_signals import CancelHints
-
-    redis = RedisClients.open(settings)
-    try:
-        yield CancelHints(settings, redis)
-    finally:
-        await redis.close()
+async def read_pages(read: Callable[[int, Row | None], Awaitable[list[Row]]], limit: int | None) -> list[Row]:
+    """The first `limit` rows (None: all). `read` gets the size of a page and the last row of the page before."""
+    found: list[Row] = []
+    while (room := PAGE if limit is None else min(PAGE, limit - len(found))) > 0:
+        page = await read(room, found[-1] if found else None)
+        found += page
+        if len(page) < room:
+            break
+    return found

@@ -6,23 +6,29 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
 import typer
 
-# A table in a pipe is for grep and awk, so its lines must not be wrapped.
 _PIPE_WIDTH = 10_000
+"""A table in a pipe is for grep and awk, so its lines must not be wrapped."""
 
-AsJson = Annotated[bool, typer.Option("--json", envvar="TURNSTILE_JSON", help="One JSON document for programs.")]
+Columns = Mapping[str, str | Callable[[Any], object]]
+"""The columns of a table: title, and the name of the row's attribute or a function of the row."""
 
-Report = Callable[[int, int], None]
-"""Reports progress: (done, total)."""
+Report = Callable[[str, int, int], None]
+"""Reports the progress of a step: its name, how much is done, and how much there is."""
+
+
+def no_report(step: str, done: int, total: int) -> None:
+    """Reports to nobody."""
 
 
 def say(message: str) -> None:
@@ -40,7 +46,7 @@ def print_text(text: str) -> None:
     typer.echo(harmless(text) if sys.stdout.isatty() else text)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def print_table(columns: Columns, rows: Iterable[Any]) -> None:
     """Prints a table for people. Rich markup in the values has no effect."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -53,43 +59,45 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     table = Table(box=SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
+    values = [attrgetter(value) if isinstance(value, str) else value for value in columns.values()]
     for row in rows:
-        table.add_row(*(Text(harmless(_cell(value))) for value in row))
+        table.add_row(*(Text(harmless(_cell(value(row)))) for value in values))
     console.print(table)
 
 
+def print_result(document: Mapping[str, object], *, as_json: bool) -> None:
+    """Prints the result of a command: as JSON, or as lines."""
+    if as_json:
+        print_json(document)
+    else:
+        print_fields(document)
+
+
 def print_fields(fields: Mapping[str, object]) -> None:
-    """Prints a line with name and value for each field; leaves out None."""
-    shown = {name: value for name, value in fields.items() if value is not None}
+    """Prints a line with name and value for each field; leaves out what is empty."""
+    shown = {name: value for name, value in fields.items() if value is not None and value != {} and value != []}
     width = max(map(len, shown), default=0)
     for name, value in shown.items():
         typer.echo(f"{name:<{width}}  {harmless(_cell(value))}")
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, str], Report]]:
-    """Progress bars on standard error, if that is a terminal: `begin("sweeping", "letters")` creates one.
-
-    A bar appears with its first report.
-    """
+def progress() -> Iterator[Report]:
+    """Progress bars on standard error, if that is a terminal. The bar of a step appears with its first report."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[unit]}"),
-        TimeRemainingColumn(),
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        tasks: dict[str, Any] = {}
 
-        def begin(description: str, unit: str) -> Report:
-            task = bars.add_task(description, total=None, visible=False, unit=unit)
-            return lambda done, total: bars.update(task, completed=done, total=total, visible=True)
+        def report(step: str, done: int, total: int) -> None:
+            if step not in tasks:
+                tasks[step] = bars.add_task(step)
+            bars.update(tasks[step], completed=done, total=total)
 
-        yield begin
+        yield report
 
 
 @contextmanager

@@ -26,7 +26,7 @@ HOMES_OF_THE_ENVIRONMENT = ("turnstile/config/settings.py", "ops/dev/stack/", "o
 HANDS_THE_ENVIRONMENT_ON = {
     "ops/dev/up.py": "to its children",
     "ops/dev/demo/": "to its children, and to its handler the script that it shall play",
-    "ops/cli.py": "TURNSTILE_DEBUG, which must work when the settings are refused; and the names alone",
+    "ops/command_line.py": "TURNSTILE_DEBUG, which must work when the settings are refused; and the names alone",
     "turnstile/config/unknown_variables.py": "looks at the names alone",
     "ops/terminal/operator_access.py": "asks only whether a log level was chosen",
 }

@@ -9,8 +9,7 @@ from typer.main import get_command
 
 from tests.conftest import ROOT
 from turnstile.config.unknown_variables import describe, describe_unknown_variables, setting_variables
-from turnstile.ops.cli import app
-from turnstile.ops.terminal.option_variables import option_variables
+from turnstile.ops.command_line import app, option_variables
 
 KNOWN = setting_variables()
 
@@ -62,7 +61,7 @@ def test_every_variable_that_is_spoken_of_here_is_known(monkeypatch: pytest.Monk
     for name in names - MADE_UP:
         monkeypatch.setenv(name, "")
 
-    assert describe_unknown_variables({*option_variables(root, "TURNSTILE")}) is None
+    assert describe_unknown_variables({*option_variables(root)}) is None
 
 
 MADE_UP = {"TURNSTILE_SERVICE_HOST"}

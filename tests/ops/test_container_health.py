@@ -1,4 +1,4 @@
-"""The health check of the image: whom it asks, and what it makes of the answer."""
+"""The health check of the image: which port it checks, and its exit code."""
 
 import os
 import re
@@ -24,19 +24,17 @@ PORTS = {"api": "8080", "worker": "8081"}
 @pytest.mark.parametrize(
     ("command_line", "port"),
     [
-        (["/opt/turnstile/bin/python", "/opt/turnstile/bin/turnstile", "api"], 8080),
         (["python", "/opt/turnstile/bin/turnstile", "worker", "--handler", "api:respond"], 8081),
         # Behind `docker run --init`.
-        (["/sbin/docker-init", "--", "turnstile", "worker"], 8081),
+        (["/sbin/docker-init", "--", "turnstile", "api"], 8080),
         (["python", "turnstile", "relay"], None),
-        (["python", "turnstile", "migrate"], None),
     ],
 )
-def test_the_command_says_where_to_ask(command_line: list[str], port: int | None) -> None:
+def test_the_first_process_says_which_port_to_check(command_line: list[str], port: int | None) -> None:
     assert choose_port(command_line, PORTS) == port
 
 
-def test_a_worker_without_a_health_port_is_not_asked() -> None:
+def test_a_worker_without_a_health_port_has_none_to_check() -> None:
     assert choose_port(["turnstile", "worker"], {"api": "8080", "worker": ""}) is None
 
 
@@ -53,92 +51,59 @@ def answering(status: int) -> Iterator[int]:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server.server_port
         server.shutdown()
         thread.join()
 
 
-@pytest.mark.parametrize(("status", "live"), [(200, True), (503, False)])
-def test_the_process_says_whether_it_is_live(status: int, live: bool) -> None:
-    with answering(status) as port:
-        assert is_live(port) is live
-
-
-def test_one_that_does_not_listen_is_not_live() -> None:
-    assert not is_live(choose_free())
-
-
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
-def test_the_exit_code_is_the_one_that_engines_understand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, code: int
+@pytest.mark.parametrize("arguments", [["api=1", "worker={port}"], ["{port}"]], ids=["by the command", "a port alone"])
+def test_the_exit_code_is_that_of_the_process_that_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], status: int, code: int
 ) -> None:
     first_process = tmp_path / "cmdline"
     first_process.write_text("python\0turnstile\0worker\0")
     monkeypatch.setattr(container_health, "FIRST_PROCESS", first_process)
 
     with answering(status) as port:
-        assert main(["api=1", f"worker={port}"]) == code
+        assert main([argument.format(port=port) for argument in arguments]) == code
 
 
-@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
-def test_a_port_without_a_command_is_asked_whatever_the_first_process_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, code: int
-) -> None:
-    first_process = tmp_path / "cmdline"
-    first_process.write_text("/dev/init\0")
-    monkeypatch.setattr(container_health, "FIRST_PROCESS", first_process)
-
-    with answering(status) as port:
-        assert main([str(port)]) == code
+def test_a_port_on_which_nothing_listens_is_not_live() -> None:
+    assert not is_live(choose_free())
 
 
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One that has the product installed and nothing else."""
-    home = tmp_path_factory.mktemp("python")
-    venv.create(home, symlinks=True)
-    (packages,) = home.glob("lib/python*/site-packages")
-    (packages / "turnstile.pth").write_text(f"{ROOT}\n")
-    return str(home / "bin" / "python")
-
-
-def ask_as_ecs(python: str, port: int, folder: Path, **environment: str) -> int:
-    """The exit code of what the task definition tells ECS to run."""
-    told = re.search(r"health_check = .*?command\s*=\s*\[(.*?)\n?\s*\]\n", SERVICE.read_text(), re.DOTALL)
-    assert told
-    words = [word.strip('"') for word in re.findall(r'"[^"]*"|tostring\(var\.port\)', told[1])]
-    assert words[:2] == ["CMD", "python"]
-    rest = [re.sub(r"\$\{var\.port\}|tostring\(var\.port\)", str(port), word) for word in words[2:]]
-    return subprocess.run(
-        [python, *rest], cwd=folder, env={**os.environ, **environment}, check=False, timeout=180
-    ).returncode
-
-
-@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
-def test_ecs_learns_how_it_is(python: str, tmp_path: Path, status: int, code: int) -> None:
-    with answering(status) as port:
-        assert ask_as_ecs(python, port, tmp_path) == code
-
-
-def test_a_proxy_of_the_environment_is_not_asked(python: str, tmp_path: Path) -> None:
-    nobody = f"http://127.0.0.1:{choose_free()}"
-
-    with answering(200) as port:
-        assert ask_as_ecs(python, port, tmp_path, HTTP_PROXY=nobody, http_proxy=nobody, NO_PROXY="", no_proxy="") == 0
-
-
-def test_a_module_of_the_handlers_folder_does_not_stand_in_for_one_of_pythons(python: str, tmp_path: Path) -> None:
-    (tmp_path / "http.py").write_text("raise SystemExit('the wrong http')\n")
-
-    with answering(200) as port:
-        assert ask_as_ecs(python, port, tmp_path) == 0
-
-
-def test_the_relay_is_well_as_long_as_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relay_is_healthy_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first_process = tmp_path / "cmdline"
     first_process.write_text("python\0turnstile\0relay\0")
     monkeypatch.setattr(container_health, "FIRST_PROCESS", first_process)
 
     assert main(["api=1", "worker=1"]) == 0
+
+
+def test_the_command_of_the_task_definition_uses_no_proxy_and_no_module_of_the_handlers_folder(tmp_path: Path) -> None:
+    """In a Python that has only the product installed."""
+    venv.create(tmp_path / "python", symlinks=True)
+    [packages] = (tmp_path / "python").glob("lib/python*/site-packages")
+    (packages / "turnstile.pth").write_text(f"{ROOT}\n")
+    (tmp_path / "http.py").write_text("raise SystemExit('the wrong http')\n")
+    nothing = f"http://127.0.0.1:{choose_free()}"
+    proxies = {"HTTP_PROXY": nothing, "http_proxy": nothing, "NO_PROXY": "", "no_proxy": ""}
+    declared = re.search(r"health_check = .*?command\s*=\s*\[(.*?)\n?\s*\]\n", SERVICE.read_text(), re.DOTALL)
+    assert declared
+    words = [word.strip('"') for word in re.findall(r'"[^"]*"|tostring\(var\.port\)', declared[1])]
+    assert words[:2] == ["CMD", "python"]
+
+    with answering(200) as port:
+        rest = [re.sub(r"\$\{var\.port\}|tostring\(var\.port\)", str(port), word) for word in words[2:]]
+        ran = subprocess.run(
+            [tmp_path / "python/bin/python", *rest],
+            cwd=tmp_path,
+            env={**os.environ, **proxies},
+            timeout=180,
+            check=False,
+        )
+
+    assert ran.returncode == 0

@@ -3,7 +3,6 @@
 Separate from `queries.turns` on purpose: the API can't read another tenant's turns, not even by mistake.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
@@ -31,8 +30,6 @@ SELECT m.ordinal, m.role, m.kind, m.content, m.created_at
   FROM {OF_TURN} CROSS JOIN LATERAL json_populate_recordset(NULL::messages, a.messages) m
  ORDER BY ordinal
 """
-
-STATUSES: LiteralString = "SELECT id, status FROM turns WHERE id = ANY (%(ids)s::uuid[])"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +89,3 @@ async def read_turn_of_any(database: Database, turn_id: UUID) -> TurnRecord | No
 async def read_said(database: Database, tenant_id: str, turn_id: UUID) -> list[Said]:
     """All messages of a turn, partial replies included."""
     return [Said(**row) for row in await database.fetch(SAID, {"tenant": tenant_id, "id": turn_id})]
-
-
-async def read_statuses(database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, TurnStatus]:
-    """The status of each of these turns that exists."""
-    rows = await database.fetch(STATUSES, {"ids": list(turn_ids)})
-    return {row["id"]: TurnStatus(row["status"]) for row in rows}

@@ -4,36 +4,26 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.support.command_line import Ran, invoke
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.cli import app
-
-
-@dataclass(frozen=True)
-class Ran:
-    """How a command ended."""
-
-    code: int | None
-    out: str
-    err: str
-
 
 Turnstile = Callable[..., Awaitable[Ran]]
 
 
 @pytest.fixture
 def environment(settings: Settings) -> dict[str, str]:
-    """What a shell would have to export to work with the test's own database and queue."""
+    """What a shell would have to export to work with the test's own database, Redis and queue."""
     queues = [queue.model_dump(exclude_none=True) for queue in settings.queues]
     return {
         **os.environ,
         "DATABASE_URL": settings.database_url,
+        "REDIS_URL": settings.redis_url,
+        "TURNSTILE_REDIS_PREFIX": settings.redis_prefix,
         "TURNSTILE_QUEUES": json.dumps(queues),
         "TURNSTILE_QUEUE": settings.queue,
         "TURNSTILE_LEASE_SECONDS": str(settings.lease_seconds),
@@ -44,22 +34,14 @@ def environment(settings: Settings) -> dict[str, str]:
 
 @pytest.fixture
 def turnstile(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Turnstile:
-    """Runs a command to its end; `text` goes to its standard input.
-
-    In this process, because a fresh one spends a second on imports, but on a thread: a command has a loop of its own.
-    """
+    """Runs a command to its end; `text` goes to its standard input. On a thread: a command has a loop of its own."""
     # It would leave the whole run's logs pointed at the command's standard error, which is closed afterwards.
     monkeypatch.setattr("turnstile.config.logs.configure", lambda settings: None)
     one_at_a_time = asyncio.Lock()
 
     async def run(*arguments: str, text: str = "", **more: str) -> Ran:
         async with one_at_a_time:
-            result = await asyncio.to_thread(
-                CliRunner().invoke, app, arguments, input=text, env={**environment, **more}, prog_name="turnstile"
-            )
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return Ran(result.exit_code, result.stdout, result.stderr)
+            return await asyncio.to_thread(invoke, *arguments, text=text, **{**environment, **more})
 
     return run
 

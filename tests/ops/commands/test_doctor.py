@@ -21,7 +21,7 @@ __all__ = ["evidence", "forks", "product", "start_worker"]
 
 @dataclass(frozen=True)
 class Answer:
-    """What the command said."""
+    """The result of the command."""
 
     code: int | None
     document: dict[str, Any]
@@ -37,9 +37,9 @@ Doctor = Callable[..., Awaitable[Answer]]
 
 
 @pytest.fixture
-def doctor(turnstile: Turnstile, settings: Settings) -> Doctor:
+def doctor(turnstile: Turnstile) -> Doctor:
     async def ask(*arguments: str) -> Answer:
-        ran = await turnstile("doctor", "--json", *arguments, TURNSTILE_REDIS_PREFIX=settings.redis_prefix)
+        ran = await turnstile("doctor", "--json", *arguments)
         return Answer(ran.code, json.loads(ran.out), ran.err)
 
     return ask
@@ -71,14 +71,14 @@ async def test_a_database_without_tables_is_not_looked_at(doctor: Doctor, turnst
     assert "turnstile migrate" in finding["detail"]
 
 
-async def test_people_get_a_line_for_each_finding_and_are_asked_before_a_repair(
+async def test_each_finding_is_a_line_and_the_command_asks_before_a_repair(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
     turn = await make_running(database, settings)
     await tamper(settings, LOST)
 
-    looked = await turnstile("doctor", TURNSTILE_REDIS_PREFIX=settings.redis_prefix)
-    asked = await turnstile("doctor", "--fix", TURNSTILE_REDIS_PREFIX=settings.redis_prefix)
+    looked = await turnstile("doctor")
+    asked = await turnstile("doctor", "--fix")
 
     [line] = looked.out.splitlines()
     assert (looked.code, line.split()[:3]) == (5, ["error", "running-past-lease", str(turn)])
@@ -87,7 +87,7 @@ async def test_people_get_a_line_for_each_finding_and_are_asked_before_a_repair(
     assert [row["send_at"] for row in await database.fetch("SELECT send_at FROM turns", {})] == [None]
 
 
-async def test_what_is_repaired_twice_is_answered_once(
+async def test_a_turn_that_is_repaired_twice_is_answered_once(
     doctor: Doctor, product: Product, start_worker: StartWorker
 ) -> None:
     await make_running(product.database, product.settings, "lost")
@@ -105,7 +105,7 @@ async def test_what_is_repaired_twice_is_answered_once(
     assert (await doctor()).fixed == {}
 
 
-async def test_dead_letters_that_their_turns_have_outlived_are_swept(
+async def test_dead_letters_whose_turns_have_moved_on_are_swept(
     doctor: Doctor, database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
     await make_dead(database, queues, settings, ["dead", "canceled"])
@@ -119,7 +119,7 @@ async def test_dead_letters_that_their_turns_have_outlived_are_swept(
 
 
 @pytest.mark.usefixtures("one_deletion_is_refused")
-async def test_a_dead_letter_that_sqs_refuses_to_delete_is_not_called_repaired(
+async def test_a_dead_letter_that_sqs_does_not_delete_is_not_repaired(
     doctor: Doctor, database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
     await make_dead(database, queues, settings, ["a", "b"])

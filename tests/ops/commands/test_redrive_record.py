@@ -1,4 +1,4 @@
-"""The record of a redrive of many turns: all of them, in rows that don't grow with the redrive."""
+"""The record of a redrive of many turns."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ MANY, ROW_HOLDS = 2_530, 1_000
 
 
 class Willing(Redrive):
-    """Whose every turn comes back to work, until `ends_after`, without any queue."""
+    """Puts every turn back, until `ends_after`, without a queue."""
 
     ends_after = MANY
 
@@ -56,20 +56,14 @@ def noted(found: list[dict[str, Any]]) -> list[UUID]:
     return [turn_id for record in found for turn_id in record["turn_ids"]]
 
 
-async def test_no_row_of_a_record_grows_with_the_redrive(redrive: Willing, survey: Survey, database: Database) -> None:
-    await redrive.run(FailedFilter(), survey)
-
-    found = await records(database)
-    assert noted(found) == [one.id for one in survey.candidates]
-    assert max(len(record["turn_ids"]) for record in found) <= ROW_HOLDS
-
-
-async def test_the_further_rows_of_a_record_name_the_first(
+async def test_a_large_redrive_is_recorded_in_rows_of_a_bounded_size_that_name_the_first(
     redrive: Willing, survey: Survey, database: Database, settings: Settings
 ) -> None:
     result = await redrive.run(FailedFilter(queue=settings.queue, error_class="ValueError"), survey)
 
-    first, *further = await records(database)
+    first, *further = found = await records(database)
+    assert noted(found) == [one.id for one in survey.candidates]
+    assert max(len(record["turn_ids"]) for record in found) <= ROW_HOLDS
     assert (first["id"], first["filter"]) == (
         result.redrive_id,
         {"queue": settings.queue, "error_class": "ValueError"},
@@ -79,7 +73,7 @@ async def test_the_further_rows_of_a_record_name_the_first(
     assert {record["finished_at"] for record in further} == {first["finished_at"]} != {None}
 
 
-async def test_a_redrive_that_is_cut_short_leaves_what_it_did_and_no_end(
+async def test_a_redrive_that_is_cut_short_has_a_record_without_an_end(
     redrive: Willing, survey: Survey, database: Database
 ) -> None:
     redrive.ends_after = 2_000

@@ -1,4 +1,4 @@
-"""What a message on a dead-letter queue means, and that a look through the queue ends."""
+"""The kinds of messages on a dead-letter queue, and the pass over the queue."""
 
 import itertools
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from turnstile.ops.dead_letters.dlq_pass import FRUITLESS_RECEIVES, DeadLetterPass
-from turnstile.ops.dead_letters.verdict import Verdict, judge, read_letter
+from turnstile.ops.dead_letters.letter import LetterKind, classify
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import DEAD_LETTER_GENERATION, WakeUp
 
@@ -29,33 +29,30 @@ def make_message(
 
 
 @pytest.mark.parametrize(
-    ("message", "row", "verdict"),
+    ("message", "row", "kind"),
     [
-        (make_message(generation=1), (1, "FAILED"), Verdict.STILL_DEAD),
-        (make_message(generation=1), (2, "FAILED"), Verdict.OUTLIVED),
-        (make_message(generation=1), (2, "PENDING"), Verdict.OUTLIVED),
-        (make_message(generation=1), (1, "SUCCEEDED"), Verdict.OUTLIVED),
-        (make_message(generation=3), (2, "PENDING"), Verdict.STILL_DEAD),
-        (make_message(moved=True), (1, "FAILED"), Verdict.STILL_DEAD),
-        (make_message(moved=True), (1, "PENDING"), Verdict.MOVED_BY_SQS),
-        (make_message(moved=True), (1, "SUCCEEDED"), Verdict.MOVED_BY_SQS),
-        (make_message(), None, Verdict.UNKNOWN_TURN),
-        (make_message(body="not ours"), (1, "PENDING"), Verdict.MALFORMED),
-        (make_message(body="not ours", moved=True), (1, "PENDING"), Verdict.MALFORMED),
+        (make_message(generation=1), (1, "FAILED"), LetterKind.STILL_DEAD),
+        (make_message(generation=1), (2, "FAILED"), LetterKind.OUTLIVED),
+        (make_message(generation=1), (2, "PENDING"), LetterKind.OUTLIVED),
+        (make_message(generation=3), (2, "PENDING"), LetterKind.STILL_DEAD),
+        (make_message(moved=True), (1, "FAILED"), LetterKind.STILL_DEAD),
+        (make_message(moved=True), (1, "PENDING"), LetterKind.MOVED_BY_SQS),
+        (make_message(), None, LetterKind.UNKNOWN_TURN),
+        (make_message(body="not ours"), (1, "PENDING"), LetterKind.MALFORMED),
     ],
 )
-def test_the_row_says_what_a_dead_letter_means(
-    message: ReceivedMessage, row: tuple[int, str] | None, verdict: Verdict
+def test_a_dead_letter_is_classified_by_the_row_of_its_turn(
+    message: ReceivedMessage, row: tuple[int, str] | None, kind: LetterKind
 ) -> None:
-    assert judge(read_letter(message), {} if row is None else {TURN: row}) is verdict
+    assert classify(message, {} if row is None else {TURN: row}).kind is kind
 
 
-def test_only_what_the_row_has_outlived_is_litter() -> None:
-    assert {verdict for verdict in Verdict if verdict.is_litter} == {Verdict.OUTLIVED, Verdict.MOVED_BY_SQS}
+def test_only_letters_whose_row_has_changed_may_be_deleted() -> None:
+    assert {kind for kind in LetterKind if kind.is_obsolete} == {LetterKind.OUTLIVED, LetterKind.MOVED_BY_SQS}
 
 
 class FakeQueues:
-    """A DLQ by script: what each receive brings."""
+    """A DLQ by script: the messages of each receive."""
 
     def __init__(self, receives: Any, count: int) -> None:
         self._receives = iter(receives)
@@ -97,7 +94,7 @@ async def test_each_message_is_seen_once_and_given_back() -> None:
     assert sorted(queues.given_back) == ["a", "b", "c"]
 
 
-async def test_one_empty_answer_of_a_short_poll_is_not_the_end() -> None:
+async def test_one_empty_response_of_a_short_poll_is_not_the_end() -> None:
     assert await look_through(FakeQueues([["a"], [], [], ["b"]], 2)) == ["a", "b"]
 
 
@@ -127,13 +124,13 @@ async def test_a_message_that_can_not_be_deleted_again_is_given_back() -> None:
     assert (queues.deleted, queues.given_back) == (["a"], ["a"])
 
 
-async def test_messages_that_come_for_ever_are_not_looked_at_for_ever() -> None:
+async def test_a_queue_that_never_gets_empty_ends_the_pass_too() -> None:
     endless = ([f"m{number}"] for number in itertools.count())
 
     assert 10 < len(await look_through(FakeQueues(endless, 10))) < 200
 
 
-async def test_the_same_messages_for_ever_end_it_too() -> None:
+async def test_a_queue_that_repeats_its_messages_ends_the_pass_too() -> None:
     queues = FakeQueues(itertools.repeat(["a", "b"]), 2)
 
     await look_through(queues)
@@ -141,7 +138,7 @@ async def test_the_same_messages_for_ever_end_it_too() -> None:
     assert queues.asked == 1 + FRUITLESS_RECEIVES
 
 
-async def test_no_more_are_taken_than_asked_for() -> None:
+async def test_no_more_messages_are_received_than_asked_for() -> None:
     queues = FakeQueues([list("abcdefghij"), list("klmnopqrst")], 20)
 
     assert len(await look_through(queues, most=12)) == 12

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import turnstile
+from tests.support.command_line import NOWHERE, invoke_plain, turnstile
 from turnstile.errors import (
     AddressUnusableError,
     DatabaseUnavailableError,
@@ -14,7 +14,10 @@ from turnstile.errors import (
     SettingsError,
     UnknownQueueError,
 )
+from turnstile.ops.commands.submit_http import read_answer
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
+
+LOCAL_ENV = 'eval "$(turnstile local env)" sets it for the local stack'
 
 
 @pytest.mark.parametrize(
@@ -39,90 +42,125 @@ def test_each_error_has_its_code_and_one_line(error: BaseException, code: ExitCo
     assert "\n" not in text
 
 
+def test_a_process_ends_with_the_exit_code_and_one_line_or_on_request_with_the_stack_trace() -> None:
+    plain = turnstile("list", DATABASE_URL=NOWHERE)
+    debug = turnstile("list", DATABASE_URL=NOWHERE, TURNSTILE_DEBUG="1")
+
+    assert (plain.returncode, plain.stdout, len(plain.stderr.splitlines())) == (ExitCode.UNAVAILABLE, "", 1)
+    assert debug.returncode != 0
+    assert "Traceback" in debug.stderr
+
+
 @pytest.mark.parametrize(
-    ("arguments", "environment", "code"),
+    ("line", "environment", "code"),
     [
-        (["list"], {"DATABASE_URL": "postgresql://127.0.0.1:1/x"}, ExitCode.UNAVAILABLE),
-        (["list"], {"TURNSTILE_LEASE_SECONDS": "many"}, ExitCode.USAGE),
-        (["redrive", "--queue", "nope"], {}, ExitCode.NOT_FOUND),
-        (["migrate", "--wait", "0"], {"DATABASE_URL": "postgresql://127.0.0.1:1/x"}, ExitCode.UNAVAILABLE),
-        (["migrate", "--down", "--revision", "base"], {}, ExitCode.USAGE),
-        (["submit", "a", "b"], {"TURNSTILE_API_URL": "http://127.0.0.1:1"}, ExitCode.UNAVAILABLE),
-        (["submit", "a", "b"], {"TURNSTILE_API_URL": "nowhere"}, ExitCode.USAGE),
-        (["submit", "--direct", "no good", "b"], {}, ExitCode.USAGE),
-        (["worker", "--handler", "nowhere:respond"], {}, ExitCode.USAGE),
-        (["worker"], {}, ExitCode.USAGE),
-        (["submit", "--direct", "--tenant", "no good", "a", "b"], {}, ExitCode.USAGE),
-        (["submit", "no good", "b"], {}, ExitCode.USAGE),
-        (["submit", "a", "b", "--idempotency-key", ""], {}, ExitCode.USAGE),
-        (["submit", "a", "b", "--idempotency-key", "schlüssel"], {}, ExitCode.USAGE),
-        (["submit", "--direct", "a", "b", "--idempotency-key", ""], {}, ExitCode.USAGE),
-        (["submit", "a", "\udcff"], {}, ExitCode.USAGE),
-        (["submit", "\udcff", "b"], {}, ExitCode.USAGE),
-        (["submit", "--direct", "a", "b", "--queue", "nope"], {}, ExitCode.NOT_FOUND),
-        (["list", "--queue", "nope"], {}, ExitCode.NOT_FOUND),
-        (["dlq", "list", "--queue", "nope"], {}, ExitCode.NOT_FOUND),
-        (["worker", "--queue", "nope"], {"TURNSTILE_QUEUES": '[{"name": "turns"}]'}, ExitCode.NOT_FOUND),
-        (["list"], {"DATABASE_URL": "mysql://localhost/x"}, ExitCode.USAGE),
-        (
-            ["worker", "--handler", "turnstile.examples.eliza:respond"],
-            {"REDIS_URL": "http://localhost"},
-            ExitCode.USAGE,
-        ),
-        (["submit", "a", "b"], {"TURNSTILE_API_KEY": "0123456789\n"}, ExitCode.USAGE),
-        (["api"], {"TURNSTILE_API_HOST": "192.0.2.1", "TURNSTILE_API_KEYS": "a:0123456789"}, ExitCode.USAGE),
+        ("list", {"TURNSTILE_LEASE_SECONDS": "many"}, ExitCode.USAGE),
+        ("list", {"DATABASE_URL": "mysql://localhost/x"}, ExitCode.USAGE),
+        ("list --queue nope", {}, ExitCode.NOT_FOUND),
+        ("dlq list --queue nope", {}, ExitCode.NOT_FOUND),
+        ("redrive --queue nope", {}, ExitCode.NOT_FOUND),
+        ("migrate --wait 0", {"DATABASE_URL": NOWHERE}, ExitCode.UNAVAILABLE),
+        ("worker", {}, ExitCode.USAGE),
+        ("worker --handler nowhere:respond", {}, ExitCode.USAGE),
+        ("worker --handler turnstile.examples.eliza:respond", {"REDIS_URL": "http://localhost"}, ExitCode.USAGE),
+        ("worker --queue nope", {"TURNSTILE_QUEUES": '[{"name": "turns"}]'}, ExitCode.NOT_FOUND),
+        ("api", {"TURNSTILE_API_HOST": "192.0.2.1", "TURNSTILE_API_KEYS": "a:0123456789"}, ExitCode.USAGE),
+        ("submit a b", {"TURNSTILE_API_URL": "http://127.0.0.1:1"}, ExitCode.UNAVAILABLE),
+        ("submit a b", {"TURNSTILE_API_URL": "nowhere"}, ExitCode.USAGE),
+        ("submit a b", {"TURNSTILE_API_KEY": "0123456789\n"}, ExitCode.USAGE),
+        ("submit a b --idempotency-key schlüssel", {}, ExitCode.USAGE),
+        ("submit a b --idempotency-key=", {}, ExitCode.USAGE),
+        ("submit no:/good b", {}, ExitCode.USAGE),
+        ("submit a \udcff", {}, ExitCode.USAGE),
+        ("submit \udcff b", {}, ExitCode.USAGE),
+        ("submit --direct no:/good b", {}, ExitCode.USAGE),
+        ("submit --direct --tenant no:/good a b", {}, ExitCode.USAGE),
+        ("submit --direct a b --queue nope", {}, ExitCode.NOT_FOUND),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_goes_wrong_is_one_line_for_people(
-    arguments: list[str], environment: dict[str, str], code: ExitCode
-) -> None:
-    result = turnstile(*arguments, **environment)
+def test_what_goes_wrong_is_one_line(line: str, environment: dict[str, str], code: ExitCode) -> None:
+    ran = invoke_plain(*line.split(), **environment)
 
-    assert result.returncode == code
-    assert result.stdout == ""
-    assert len(result.stderr.splitlines()) == 1, result.stderr
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (code, "", 1), ran.err
 
 
-@pytest.mark.parametrize(("kind", "code"), [("unknown-queue", ExitCode.NOT_FOUND), ("invalid-body", ExitCode.USAGE)])
-def test_a_queue_that_the_api_does_not_know_is_not_found_over_http_too(kind: str, code: ExitCode) -> None:
-    from turnstile.ops.commands.submit_http import Answer, read_answer
-
-    problem = {"type": f"https://example.test/problems/{kind}", "detail": "it says why"}
-    with pytest.raises(CommandError, match="422: it says why") as refused:
-        read_answer(Answer(422, json.dumps(problem).encode()), "http://api", keyed=True)
+@pytest.mark.parametrize(
+    ("status", "problem", "code"),
+    [
+        (422, {"type": "https://example.test/problems/unknown-queue"}, ExitCode.NOT_FOUND),
+        (422, {"type": "https://example.test/problems/invalid-body"}, ExitCode.USAGE),
+        (404, {}, ExitCode.NOT_FOUND),
+        (409, {}, ExitCode.FAILED),
+        (429, {}, ExitCode.UNAVAILABLE),
+        (503, {}, ExitCode.UNAVAILABLE),
+    ],
+)
+def test_a_refusal_of_the_api_has_an_exit_code(status: int, problem: dict[str, str], code: ExitCode) -> None:
+    with pytest.raises(CommandError, match=f"{status}: it says why") as refused:
+        read_answer(status, json.dumps({"detail": "it says why", **problem}).encode(), "http://api", keyed=True)
 
     assert refused.value.code is code
+
+
+def test_a_response_that_no_turnstile_sends_is_named_as_such() -> None:
+    with pytest.raises(CommandError, match="not as a Turnstile API does"):
+        read_answer(200, b"<html>", "http://api", keyed=True)
+
+
+def test_a_refused_key_is_told_apart_from_a_missing_one() -> None:
+    with pytest.raises(CommandError) as missing:
+        read_answer(401, b'{"detail": "send a key"}', "http://api", keyed=False)
+    with pytest.raises(CommandError) as wrong:
+        read_answer(401, b'{"detail": "send a key"}', "http://api", keyed=True)
+
+    assert str(missing.value) == f"401: the API wants a key, and TURNSTILE_API_KEY is not set: {LOCAL_ENV}"
+    assert str(wrong.value) == "401: the API does not know the key in TURNSTILE_API_KEY"
 
 
 def test_a_port_that_is_taken_is_named_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
-        result = turnstile("api", TURNSTILE_API_PORT=port)
+        ran = invoke_plain("api", TURNSTILE_API_PORT=port)
 
-    assert (result.returncode, result.stdout) == (ExitCode.USAGE, "")
-    assert result.stderr == f"turnstile: port {port} is taken\n"
-
-
-def test_a_stack_that_was_never_made_is_not_found(tmp_path: Path) -> None:
-    for command in (["env"], ["status"], ["status", "--json"]):
-        result = turnstile("local", *command, TURNSTILE_HOME=str(tmp_path / "none"))
-        assert (result.returncode, result.stdout) == (ExitCode.NOT_FOUND, "")
+    assert (ran.code, ran.out, ran.err) == (ExitCode.USAGE, "", f"turnstile: port {port} is taken\n")
 
 
-def test_the_stack_trace_is_there_for_those_who_ask() -> None:
-    result = turnstile("list", DATABASE_URL="postgresql://127.0.0.1:1/x", TURNSTILE_DEBUG="1")
+@pytest.mark.parametrize("command", ["env", "status", "status --json"])
+def test_a_stack_that_was_never_made_is_not_found(tmp_path: Path, command: str) -> None:
+    ran = invoke_plain("local", *command.split(), TURNSTILE_HOME=str(tmp_path / "none"))
 
-    assert result.returncode != 0
-    assert "Traceback" in result.stderr
+    assert (ran.code, ran.out) == (ExitCode.NOT_FOUND, "")
 
 
-def test_a_bad_line_of_a_file_is_named_before_anything_is_submitted(tmp_path: Path) -> None:
-    file = tmp_path / "turns.jsonl"
-    file.write_text('{"session_id": "a", "input": "x"}\n\n{"session_id": "a", "inptu": "x"}\n')
+def test_a_variable_that_is_no_setting_is_named_in_one_line_and_refuses_nothing() -> None:
+    ran = invoke_plain("worker", TURNSTILE_CONCURENCY="5", TURNSTILE_REDRIVE_LIMIT="3", TURNSTILE_HOME="/nowhere")
 
-    result = turnstile("submit", "--direct", "--file", str(file), DATABASE_URL="postgresql://127.0.0.1:1/x")
+    named, refused = ran.err.splitlines()
+    assert named == (
+        "turnstile: TURNSTILE_CONCURENCY (did you mean TURNSTILE_CONCURRENCY?) is no setting and has no effect"
+    )
+    assert refused == "turnstile: settings: TURNSTILE_HANDLER: is not set; name a module:function"
 
-    assert result.returncode == ExitCode.USAGE
-    assert "line 3" in result.stderr
-    assert "nothing was submitted" in result.stderr
+
+@pytest.mark.parametrize("command", ["worker --handler turnstile.examples.eliza:respond", "relay", "queues create"])
+def test_a_missing_region_is_named_with_what_sets_it(command: str, tmp_path: Path) -> None:
+    nothing = dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), "")
+
+    ran = invoke_plain(*command.split(), AWS_CONFIG_FILE=str(tmp_path / "none"), **nothing)
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert ran.err.splitlines() == [
+        f"turnstile: settings: AWS_REGION: is not set, and the AWS configuration names no region; {LOCAL_ENV}"
+    ]
+
+
+@pytest.mark.parametrize("command", ["list", "migrate --wait 0"])
+def test_a_missing_database_url_is_named_with_what_sets_it(command: str) -> None:
+    # By PGPORT the default, which names no port, leads to one where nothing listens.
+    forgotten = invoke_plain(*command.split(), PGPORT="1")
+    named = invoke_plain(*command.split(), DATABASE_URL=NOWHERE)
+
+    assert (forgotten.code, named.code) == (ExitCode.UNAVAILABLE, ExitCode.UNAVAILABLE)
+    assert forgotten.err.startswith("turnstile: the database does not answer: ")
+    assert forgotten.err.endswith(f"; DATABASE_URL is not set: {LOCAL_ENV}\n")
+    assert "DATABASE_URL" not in named.err

@@ -24,7 +24,8 @@ from typing import Any, NoReturn
 from tests.proof.chaos import quick_minutes, webhook_receiver
 
 IMPORTED_BEFORE = (
-    "turnstile.ops.cli",
+    "turnstile.ops.command_line",
+    "turnstile.ops.commands.serve",
     "turnstile.worker.app",
     "turnstile.producer.app",
     "turnstile.relay.process",

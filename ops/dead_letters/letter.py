@@ -15,8 +15,8 @@ from turnstile.turn.message import WakeUp, decode
 from turnstile.turn.status import TurnStatus
 
 
-class Verdict(StrEnum):
-    """The class of a message on a dead-letter queue."""
+class LetterKind(StrEnum):
+    """The kinds of messages on a dead-letter queue."""
 
     STILL_DEAD = "still_dead"
     """Its turn is FAILED: a redrive may revive it."""
@@ -30,40 +30,43 @@ class Verdict(StrEnum):
     """Well formed, but the turn does not exist: it belongs to another environment, or its row was removed."""
 
     @property
-    def is_litter(self) -> bool:
+    def is_obsolete(self) -> bool:
         """Whether it may be deleted without loss."""
-        return self in {Verdict.OUTLIVED, Verdict.MOVED_BY_SQS}
+        return self in {LetterKind.OUTLIVED, LetterKind.MOVED_BY_SQS}
 
 
 @dataclass(frozen=True, slots=True)
-class ReadLetter:
-    """A message of a dead-letter queue with its parsed body."""
+class Letter:
+    """A message of a dead-letter queue. `wake_up` is None if the body is malformed."""
 
     message: ReceivedMessage
     wake_up: WakeUp | None
-    """None if the body is malformed."""
+    kind: LetterKind
 
 
-def read_letter(message: ReceivedMessage) -> ReadLetter:
+def read_wake_up(message: ReceivedMessage) -> WakeUp | None:
     """Parses the body, which may have any content."""
     try:
-        return ReadLetter(message, decode(message.body))
+        return decode(message.body)
     except MalformedMessageError:
-        return ReadLetter(message, None)
+        return None
 
 
-def judge(letter: ReadLetter, rows: Mapping[UUID, tuple[int, str]]) -> Verdict:
-    """The verdict. `rows` has generation and status of existing turns (`statements.redrive.read_generations`)."""
-    if letter.wake_up is None:
-        return Verdict.MALFORMED
-    row = rows.get(letter.wake_up.turn_id)
+def classify(message: ReceivedMessage, rows: Mapping[UUID, tuple[int, str]]) -> Letter:
+    """`rows` has generation and status of existing turns (`statements.redrive.read_generations`)."""
+    wake_up = read_wake_up(message)
+    row = rows.get(wake_up.turn_id) if wake_up else None
+    return Letter(message, wake_up, LetterKind.MALFORMED if wake_up is None else _compare(message, row))
+
+
+def _compare(message: ReceivedMessage, row: tuple[int, str] | None) -> LetterKind:
     if row is None:
-        return Verdict.UNKNOWN_TURN
+        return LetterKind.UNKNOWN_TURN
     generation, status = row
-    named = letter.message.dead_letter_generation
+    named = message.dead_letter_generation
     if named is None:
-        return Verdict.STILL_DEAD if status == TurnStatus.FAILED else Verdict.MOVED_BY_SQS
+        return LetterKind.STILL_DEAD if status == TurnStatus.FAILED else LetterKind.MOVED_BY_SQS
     # A letter newer than its row: the table was restored from a backup, so the letter must not be deleted.
     if named > generation or (status == TurnStatus.FAILED and named == generation):
-        return Verdict.STILL_DEAD
-    return Verdict.OUTLIVED
+        return LetterKind.STILL_DEAD
+    return LetterKind.OUTLIVED

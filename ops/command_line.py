@@ -1,0 +1,147 @@
+"""The commands of `turnstile`, and the one place that turns errors into a line and an exit code (`exit_codes.py`).
+
+A command's module is imported when the command runs: a worker does not load the API, and `--help` is fast.
+
+Every option has an environment variable: a setting has its own name (TURNSTILE_QUEUE), any other option the name of its command
+(TURNSTILE_REDRIVE_LIMIT).
+"""
+
+import importlib
+import importlib.util
+import os
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from turnstile.ops.terminal.exit_codes import explain
+from turnstile.ops.terminal.options import make_typer
+from turnstile.ops.terminal.output import say
+
+_PREFIX = "TURNSTILE"
+
+COMMANDS = {
+    "migrate": ("migrate:migrate", "Bring the database's tables to the version of this program."),
+    "api": ("serve:api", "Serve the HTTP API."),
+    "worker": ("serve:worker", "Answer the turns of a queue."),
+    "relay": ("serve:relay", "Send what is due, without answering turns."),
+    "submit": ("submit:submit", "Submit a turn, or with --direct many."),
+    "list": ("turns:list_turns", "List turns, newest first."),
+    "status": ("turns:show_turn", "Show a turn and its attempts."),
+    "trace": ("trace:trace", "Show a trace: which turn started which."),
+    "cancel": ("cancel:cancel", "Cancel a turn, or the open turns of a session."),
+    "dlq": ("dlq:commands", "Turns that failed for good, and their dead-letter queues."),
+    "redrive": ("redrive:redrive", "Put FAILED turns back to work."),
+    "retry": ("halted_session:retry", "Run a turn that halts its session again."),
+    "skip": ("halted_session:skip", "Pass over a turn that halts its session."),
+    "doctor": ("doctor:doctor", "Check a live system."),
+    "archive": ("archive:archive", "Move the turns of sessions at rest into the archive."),
+    "queues": ("queues:commands", "The declared SQS queues."),
+}
+"""The module and the name of each command or group in `ops/commands`, and its line in `turnstile --help`."""
+
+
+class LazyCommand(TyperCommand):
+    """Stands for a command or a group whose module is not imported yet."""
+
+    def __init__(self, name: str, where: str, help: str) -> None:  # noqa: A002 - the name is the base class's
+        super().__init__(name, help=help, rich_markup_mode=None)
+        self._where = where
+
+    def load(self) -> Any:
+        """Imports the module and returns the real command."""
+        module, _, name = self._where.partition(":")
+        found = getattr(importlib.import_module(f"turnstile.ops.commands.{module}"), name)
+        if isinstance(found, typer.Typer):
+            return get_command(found)
+        alone = make_typer()
+        alone.command(self.name)(found)
+        return get_command(alone)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        return self.load().make_context(info_name, args, parent, **extra)
+
+
+class _Root(TyperGroup):
+    """Explains every error that ends a command in one line, without a stack trace."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        lazy = {name: LazyCommand(name, where, line) for name, (where, line) in COMMANDS.items()}
+        self.commands = {**lazy, **self.commands}
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            self._name_unknown_variables()
+            return super().invoke(ctx)
+        except (Exception, KeyboardInterrupt) as error:
+            # Typer's own: usage errors, --help, exit codes, and a reader that has closed the pipe (`turnstile list | head`).
+            own = isinstance(error, typer.Exit | typer.Abort | BrokenPipeError) or hasattr(error, "exit_code")
+            if own or os.environ.get("TURNSTILE_DEBUG", "") not in {"", "0"}:
+                raise
+            code, line = explain(error)
+            say(f"turnstile: {line}")
+            raise typer.Exit(code) from None
+
+    def _name_unknown_variables(self) -> None:
+        given = [name for name in os.environ if name.startswith(f"{_PREFIX}_")]
+        if not given:
+            return  # the import of the settings is slower than this whole file
+        from turnstile.config.unknown_variables import describe_unknown_variables
+
+        if (line := describe_unknown_variables({*self._options_of(given)})) is not None:
+            say(f"turnstile: {line}")
+
+    def _options_of(self, given: list[str]) -> Iterator[str]:
+        # Imports only the commands that one of these variables names.
+        for name, command in self.commands.items():
+            prefix = f"{_PREFIX}_{name.upper()}"
+            if not isinstance(command, LazyCommand) or any(one.startswith(f"{prefix}_") for one in given):
+                yield from option_variables(command, prefix)
+
+
+def option_variables(command: Any, prefix: str = _PREFIX) -> Iterator[str]:
+    """The environment variables of the options of a command and all its subcommands."""
+    loaded = command.load() if isinstance(command, LazyCommand) else command
+    for parameter in loaded.params:
+        own = parameter.envvar or f"{prefix}_{parameter.name.upper()}"
+        yield from [own] if isinstance(own, str) else own
+    for name, below in getattr(loaded, "commands", {}).items():
+        yield from option_variables(below, f"{prefix}_{name.replace('-', '_').upper()}")
+
+
+app = make_typer(
+    name="turnstile",
+    cls=_Root,
+    help="An SQS-driven worker with a status table, for the turns of AI chat sessions.",
+    no_args_is_help=True,
+    context_settings={"auto_envvar_prefix": _PREFIX, "help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import importlib.metadata
+
+        typer.echo(importlib.metadata.version("turnstile"))
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        # TURNSTILE_VERSION has another meaning in a deployment's environment.
+        typer.Option("--version", callback=_show_version, is_eager=True, allow_from_autoenv=False, help="Show it."),
+    ] = False,
+) -> None:
+    """An SQS-driven worker with a status table, for the turns of AI chat sessions."""
+
+
+# The production image does not contain them.
+if importlib.util.find_spec("turnstile.ops.dev") is not None:
+    from turnstile.ops.dev import commands as dev_commands
+
+    dev_commands.add_to(app)

@@ -1,0 +1,67 @@
+"""Options that several commands share, as annotations of their parameters, and the question that `--yes` answers."""
+
+import re
+import sys
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+
+HOUR_SECONDS = 3600
+DAY_SECONDS = 24 * HOUR_SECONDS
+_UNITS = {"h": HOUR_SECONDS, "d": DAY_SECONDS, "w": 7 * DAY_SECONDS}
+_AGE = re.compile(r"([0-9]{1,4})([hdw])")
+
+
+def parse_age(text: str | float) -> float:
+    """Parses an age such as `90d`, `12w` or `36h` to seconds."""
+    found = _AGE.fullmatch(str(text).strip().lower())
+    if found is None or found[1].strip("0") == "":
+        raise typer.BadParameter(f"{text!r} is no age; try 90d, 12w or 36h")
+    return float(int(found[1]) * _UNITS[found[2]])
+
+
+def parse_rate(text: str | float) -> float:
+    """Parses a rate such as `5`, `0.5` or `5/s` to turns a second."""
+    try:
+        rate = float(str(text).removesuffix("/s"))
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate < 1e6:
+        raise typer.BadParameter(f"{text!r} is no rate; try 5 or 5/s")
+    return rate
+
+
+TurnId = Annotated[UUID, typer.Argument(metavar="TURN")]
+QueueName = Annotated[str | None, typer.Option("--queue", "-q", help="Only of this queue.")]
+SessionId = Annotated[str | None, typer.Option("--session", help="Only of this session.")]
+TenantId = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant.")]
+ErrorClass = Annotated[str | None, typer.Option("--error", help="Only with this error class, as `dlq list` shows it.")]
+Limit = Annotated[int, typer.Option("--limit", "-l", min=1, help="At most so many.")]
+Rate = Annotated[float | None, typer.Option(parser=parse_rate, metavar="N/s", help="At most so many a second.")]
+WaitSeconds = Annotated[float | None, typer.Option("--wait", metavar="SECONDS", min=0, max=DAY_SECONDS)]
+ShowText = Annotated[bool, typer.Option("--show-text", help="Show what was said, too.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+AsJson = Annotated[bool, typer.Option("--json", envvar="TURNSTILE_JSON", help="One JSON document for programs.")]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Raises CommandError unless the operator confirms or gave --yes. Without a terminal and --yes, raises at once.
+
+    Call it outside of any event loop: inside one, Ctrl-C would only cancel the task that waits for the keyboard.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CommandError(f"{question} There is no terminal to answer: say --yes", ExitCode.USAGE)
+    typer.echo(f"{question} [y/N] ", err=True, nl=False)
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise CommandError("nothing was changed")
+
+
+def make_typer(**attributes: Any) -> typer.Typer:
+    """A Typer as all commands use it: without Rich, with which --help takes four times as long as everything else."""
+    return typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **attributes)

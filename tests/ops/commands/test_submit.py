@@ -1,0 +1,149 @@
+"""`turnstile submit`: over HTTP, and with `--direct` one turn or a file of them."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import cast
+
+import psycopg
+
+from tests.ops.commands.conftest import Turnstile
+from tests.ops.commands.dead_turns import rows
+from tests.producer.api.listening import serving
+from tests.support.command_line import NOWHERE, invoke_plain
+from tests.support.factories import make_submission
+from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.commands.submit_direct import read_lines, submit_all
+from turnstile.statements.submit import Accepted, Submission
+from turnstile.submit.submitting import Submitting
+from turnstile.turn.identifiers import start_trace
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SETTINGS = Settings(queues=(QueueSettings(name="turns"), QueueSettings(name="nights")))
+WEBHOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def line(**fields: object) -> bytes:
+    return json.dumps({"session_id": "alice", "input": "hello", **fields}).encode()
+
+
+async def test_over_http_a_wait_that_is_too_short_ends_with_1_and_says_how_the_turn_stands(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    hosts = {"webhook_hosts": ("hooks.example.com",), "webhook_secrets": (WEBHOOK_SECRET,)}
+    words = ("submit", "alice", "hello", "--webhook", "https://hooks.example.com/done")
+
+    async with serving(settings.model_copy(update=hosts)) as served:
+        waited = await turnstile(*words, "--wait", "0.2", TURNSTILE_API_URL=f"http://127.0.0.1:{served.port}")
+    async with serving(settings) as served:
+        refused = await turnstile(*words, TURNSTILE_API_URL=f"http://127.0.0.1:{served.port}")
+
+    [row] = (await rows(database)).values()
+    assert waited.code == 1
+    assert f"turn {row['id']} is still PENDING" in waited.err
+    assert row["webhook_url"] == "https://hooks.example.com/done"
+    assert (refused.code, "webhooks are not enabled here" in refused.err) == (2, True)
+
+
+async def test_a_direct_submit_may_name_only_the_webhook_hosts_of_the_deployment(
+    turnstile: Turnstile, database: Database
+) -> None:
+    allowed = {"TURNSTILE_WEBHOOK_HOSTS": "hooks.example.com", "TURNSTILE_WEBHOOK_SECRETS": WEBHOOK_SECRET}
+    url = "https://hooks.example.com/line"
+
+    file = await turnstile("submit", "--direct", "--file", "-", text=line(webhook_url=url).decode(), **allowed)
+    elsewhere = await turnstile("submit", "a", "x", "--direct", "--webhook", "https://else.example.com/", **allowed)
+    nowhere = await turnstile("submit", "--direct", "--file", "-", text=line(webhook_url=url).decode())
+
+    assert [row["webhook_url"] for row in (await rows(database)).values()] == [url]
+    assert [one.code for one in (file, elsewhere, nowhere)] == [0, 2, 2]
+    assert "line 1: webhook_url: webhooks are not enabled here" in nowhere.err
+
+
+async def test_a_direct_submit_is_the_same_turn_when_it_is_repeated(turnstile: Turnstile, database: Database) -> None:
+    arguments = ("submit", "alice", "-", "--direct", "--idempotency-key", "k")
+
+    first, again = await turnstile(*arguments, text="hello"), await turnstile(*arguments, text="hello")
+    other = await turnstile(*arguments, text="bye")
+
+    assert first.out == again.out
+    assert list(map(str, await rows(database))) == [first.out.strip()]
+    assert (other.code, "refused, session alice" in other.err) == (1, True)
+
+
+async def test_a_file_of_turns_is_submitted_in_order_and_may_be_given_again(
+    turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    lines = "\n".join(json.dumps({"session_id": f"s{n % 3}", "input": f"line {n}"}) for n in range(150))
+
+    arguments = ("submit", "--direct", "--tenant", "t", "--file", "-", "--idempotency-key", "job-7", "--json")
+    first = await turnstile(*arguments, text=lines)
+    again = await turnstile(*arguments, text=lines)
+
+    document = json.loads(first.out)
+    assert (document["submitted"], document["replayed"], document["unsent"]) == (150, 0, 0)
+    assert json.loads(again.out)["replayed"] == 150
+    assert json.loads(again.out)["turn_ids"] == document["turn_ids"]
+    seqs = {str(turn_id): row["seq"] for turn_id, row in (await rows(database)).items()}
+    assert [seqs[turn_id] for turn_id in document["turn_ids"]] == [n // 3 + 1 for n in range(150)]
+    assert await queues.count(settings.queue) == 150
+
+
+def test_a_bad_line_of_a_file_is_named_before_anything_is_submitted(tmp_path: Path) -> None:
+    file = tmp_path / "turns.jsonl"
+    for bad in (line(inptu="x"), line(queue="nope"), line(on_busy="reject"), b"not JSON"):
+        file.write_bytes(b"\n".join([line(), b"", bad]))
+
+        ran = invoke_plain("submit", "--direct", "--file", str(file), DATABASE_URL=NOWHERE)
+
+        assert ran.code == (3 if b"nope" in bad else 2)
+        assert "line 3" in ran.err
+        assert "nothing was submitted" in ran.err
+
+
+def test_a_named_queue_is_that_of_every_line_without_one_and_gives_the_same_turn() -> None:
+    lines = [line(), line(queue=None), line(queue="turns"), line(queue="nights")]
+
+    read = read_lines(lines, SETTINGS, "default", None, queue="nights")
+
+    assert [submission.queue for submission in read] == ["nights", "nights", "turns", "nights"]
+    assert read[0].fingerprint == read[3].fingerprint
+
+
+class Colliding:
+    """Records everything but session `bad`, whose row a constraint refuses."""
+
+    async def commit(self, batch: Sequence[Submission]) -> list[Accepted]:
+        if any(one.session_id == "bad" for one in batch):
+            raise psycopg.errors.UniqueViolation("content of a client")
+        return [
+            Accepted(
+                turn_id=one.turn_id,
+                session_id=one.session_id,
+                queue=one.queue,
+                execute_at=None,
+                expires_at=NOW,
+                created_at=NOW,
+                trace=start_trace(1),
+                replayed=False,
+                wake=False,
+            )
+            for one in batch
+        ]
+
+    async def wake_all(self, *_: object) -> int:
+        return 0
+
+
+async def test_a_submission_that_a_constraint_refuses_is_listed_and_the_others_are_submitted() -> None:
+    batch = [make_submission("turns", session) for session in ("a", "bad", "b")]
+
+    result = await submit_all(cast("Submitting", Colliding()), batch)
+
+    assert result.turn_ids == [batch[0].turn_id, batch[2].turn_id]
+    assert [refused["session_id"] for refused in result.refused] == ["bad"]
+    assert "content of a client" not in str(result.refused)

@@ -1,0 +1,173 @@
+"""`turnstile list`, `status`, `dlq show` and `cancel`: what they print, what they change, how they end."""
+
+import asyncio
+import json
+from uuid import uuid4
+
+import pytest
+from redis.asyncio import Redis
+from sqlalchemy import literal_column
+
+from tests.ops.commands.conftest import Turnstile
+from tests.ops.commands.dead_turns import make_failed, rows
+from tests.support.factories import make_claim, make_submission, make_terms
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.queries.turns import UNREAD
+from turnstile.statements.claim import claim
+from turnstile.statements.settle import SettleRequest, settle
+from turnstile.statements.submit import submit
+from turnstile.streaming.event import name_stream
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
+
+
+async def succeed(database: Database, settings: Settings, session_id: str) -> None:
+    """The head of the session is answered."""
+    terms = make_terms(settings)
+    (turn,) = await claim(database, terms, [make_claim(session_id)])
+    assert isinstance(turn, ClaimedTurn)
+    settlement = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="good")
+    request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
+    await settle(database, terms, [request], json.dumps)
+
+
+async def test_turns_of_all_tenants_are_listed_and_filtered(
+    turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.ops.terminal.operator_access.PAGE", 2)
+    await submit(database, [make_submission(settings.queue, "a")], net_seconds=60)
+    await submit(database, [make_submission(settings.queue, "b", tenant_id="u")], net_seconds=60)
+    await make_failed(database, settings, ["c"])
+
+    every = await turnstile("list", "--json")
+    failed = await turnstile("list", "--json", "--status", "failed")
+    tenant = await turnstile("list", "--json", "--tenant", "u", "--queue", settings.queue, "--limit", "1")
+
+    assert [turn["session_id"] for turn in json.loads(every.out)["turns"]] == ["c", "b", "a"]
+    assert [turn["session_id"] for turn in json.loads(failed.out)["turns"]] == ["c"]
+    assert [turn["session_id"] for turn in json.loads(tenant.out)["turns"]] == ["b"]
+    assert "there may be more" not in every.err
+
+
+async def test_a_list_that_takes_too_long_says_how_to_narrow_it(
+    turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = literal_column("pg_sleep(60)::text").label("output")
+    monkeypatch.setattr("turnstile.queries.turns.UNREAD", (slow, UNREAD[1]))
+    monkeypatch.setitem(Database.__init__.__kwdefaults__, "statement_timeout_seconds", 0.2)
+    await submit(database, [make_submission(settings.queue, "a")], net_seconds=60)
+
+    ran = await turnstile("list", "--status", "pending")
+
+    assert (ran.code, len(ran.err.splitlines())) == (1, 1), ran.err
+    assert "--session" in ran.err
+
+
+async def test_the_text_of_a_turn_is_shown_only_on_request(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    submission = make_submission(settings.queue, "a", "a canary sings")
+    await submit(database, [submission], net_seconds=60)
+    turn = str(submission.turn_id)
+
+    ran = [
+        await turnstile(*words)
+        for words in (("status", turn), ("status", turn, "--json"), ("status", turn, "--show-text"), ("list",))
+    ]
+
+    assert ["canary" in one.out for one in ran] == [False, False, True, False]
+    assert json.loads(ran[1].out)["turn"]["status"] == "PENDING"
+
+
+async def test_dlq_show_names_attempts_and_error_and_how_the_turn_can_run_again(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    (failed,) = await make_failed(database, settings, ["a"])
+    (halting,) = await make_failed(database, settings, ["b"], halt=True)
+    waiting = make_submission(settings.queue)
+    await submit(database, [waiting], net_seconds=60)
+
+    status = await turnstile("status", str(failed), "--json")
+    shown = [await turnstile("dlq", "show", str(one)) for one in (failed, halting, waiting.turn_id, uuid4())]
+
+    (attempt,) = json.loads(status.out)["attempts"]
+    assert (attempt["outcome"], attempt["error_class"]) == ("failed", "ValueError")
+    assert [ran.code for ran in shown] == [0, 0, 0, 3]
+    assert "it would not do" in shown[0].out
+    assert f"turnstile redrive --turn {failed}" in shown[0].err
+    assert f"turnstile retry {halting} and turnstile skip {halting}" in shown[1].err
+    assert f"{waiting.turn_id} is PENDING" in shown[2].err
+
+
+async def test_status_waits_for_the_end_and_its_exit_code_is_that_of_the_turn(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    submission = make_submission(settings.queue, "a")
+    await submit(database, [submission], net_seconds=60)
+    (failed,) = await make_failed(database, settings, ["b"])
+    turn = str(submission.turn_id)
+
+    too_short = await turnstile("status", turn, "--wait", "0.2", "--json")
+    waiting = asyncio.create_task(turnstile("status", turn, "--wait", "30", "--json"))
+    await succeed(database, settings, "a")
+    ended = await waiting
+    otherwise, unknown, at_once = [
+        await turnstile("status", *words)
+        for words in ((str(failed), "--wait", "30"), (str(uuid4()), "--wait", "30"), (str(failed),))
+    ]
+
+    assert [json.loads(one.out)["turn"]["status"] for one in (too_short, ended)] == ["PENDING", "SUCCEEDED"]
+    assert [one.code for one in (too_short, ended, otherwise, unknown, at_once)] == [1, 0, 1, 3, 0]
+    assert "FAILED" in otherwise.out
+
+
+async def test_cancel_ends_a_waiting_turn_wakes_the_next_and_is_refused_for_one_that_ended(
+    turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    first, second = make_submission(settings.queue), make_submission(settings.queue)
+    await submit(database, [first, second], net_seconds=60)
+    (failed,) = await make_failed(database, settings, ["z"])
+
+    ran = await turnstile("cancel", str(first.turn_id), "--json")
+    again, late, unknown = [await turnstile("cancel", str(one)) for one in (first.turn_id, failed, uuid4())]
+
+    assert (ran.code, json.loads(ran.out)["status"]) == (0, "CANCELED")
+    assert (again.code, late.code, unknown.code) == (0, 1, 3)
+    (message,) = await queues.receive(settings.queue, 10)
+    assert str(second.turn_id) in message.body
+
+
+async def test_cancel_of_a_session_ends_its_open_turns(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    wanted = [make_submission(settings.queue, "a", tenant_id="u") for _ in range(2)]
+    await submit(database, wanted, net_seconds=60)
+
+    ran = await turnstile("cancel", "--session", "a", "--tenant", "u", "--json")
+    unknown = await turnstile("cancel", "--session", "a")
+
+    assert json.loads(ran.out) == {"session_id": "a", "canceled": 2, "stopping": 0}
+    assert {row["status"] for row in (await rows(database)).values()} == {"CANCELED"}
+    assert (ran.code, unknown.code) == (0, 3)
+    assert "tenant default has no session a" in unknown.err
+
+
+@pytest.mark.parametrize("named", ["turn", "session"])
+async def test_a_cancel_notifies_the_watchers_of_a_waiting_turn(
+    turnstile: Turnstile, database: Database, settings: Settings, named: str
+) -> None:
+    submission = make_submission(settings.queue, "a")
+    await submit(database, [submission], net_seconds=60)
+    channel = name_stream(settings.redis_prefix, submission.tenant_id, "a", submission.turn_id)
+    words = (str(submission.turn_id),) if named == "turn" else ("--session", "a", "--tenant", submission.tenant_id)
+
+    async with Redis.from_url(settings.redis_url, decode_responses=True) as client, client.pubsub() as watching:
+        await watching.subscribe(channel)
+        await watching.get_message(timeout=30)
+        await turnstile("cancel", *words)
+        heard = await watching.get_message(timeout=30)
+
+    assert (heard["channel"], heard["data"]) == (channel, "end")
