@@ -63,8 +63,7 @@ def list_dead(
     settings = load_settings()
     names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)
     wanted = FailedFilter(queue=queue, error_class=error, tenant_id=tenant)
-    failed = operate(settings, _list, wanted, limit)
-    counts, letters = operate(settings, _look, names, limit if messages else 0, show_text=show_text)
+    failed, counts, letters = operate(settings, _look, wanted, names, limit, messages=messages, show_text=show_text)
     if as_json:
         shown = {"messages": letters} if messages else {}
         queues = [{"queue": name, "messages": count} for name, count in counts.items()]
@@ -99,27 +98,24 @@ def show(turn: TurnId, show_text: ShowText = False, as_json: AsJson = False) -> 
     say(f"run it again: turnstile redrive --turn {turn}" if left_alone is None else f"{turn} {left_alone}")
 
 
-async def _list(operator: Operator, wanted: FailedFilter, limit: int) -> list[FailedTurn]:
-    return await read_failed(operator.database, wanted, limit)
-
-
 async def _look(
-    operator: Operator, names: list[str], most: int, *, show_text: bool
-) -> tuple[dict[str, int | None], list[QueuedLetter]]:
+    operator: Operator, wanted: FailedFilter, names: list[str], limit: int, *, messages: bool, show_text: bool
+) -> tuple[list[FailedTurn], dict[str, int | None], list[QueuedLetter]]:
+    failed = await read_failed(operator.database, wanted, limit)
     counts: dict[str, int | None] = dict.fromkeys(names)
     letters: list[QueuedLetter] = []
     for name in names:
         try:
             counts[name] = await operator.queues.count(name, dead=True)
-            if most:
+            if messages:
                 async with DeadLetterPass(operator.queues, name) as dead:
-                    async for messages in dead.batches(most):
-                        found = await classify_letters(operator.database, messages)
+                    async for batch in dead.batches(limit):
+                        found = await classify_letters(operator.database, batch)
                         letters += [_as_queued(name, letter, show_text=show_text) for letter in found]
         except (QueueUnavailableError, UnknownQueueError) as error:
             # The list comes from the table and is complete without SQS.
             say(f"the messages of {name} are not shown: {error}")
-    return counts, letters
+    return failed, counts, letters
 
 
 def _as_queued(queue: str, letter: Letter, *, show_text: bool) -> QueuedLetter:

@@ -4,19 +4,15 @@ Each queue has its own dead-letter queue (G27). Turnstile sends dead letters the
 backstop for messages that no worker can process.
 """
 
+import asyncio
 import json
 import math
 from dataclasses import dataclass
-from typing import Any
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
-
-from turnstile.backends.sqs.endpoint import SqsOptions, find_region
+from turnstile.backends.sqs.client import CallRefusedError, SqsClient
+from turnstile.backends.sqs.endpoint import SqsOptions
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.errors import QueueUnavailableError
 from turnstile.ops.terminal.operator_access import load_settings
 from turnstile.ops.terminal.options import AsJson, make_typer
 from turnstile.ops.terminal.output import print_json, print_table
@@ -40,44 +36,42 @@ class DeclaredQueue:
 def create_declared(settings: Settings) -> list[DeclaredQueue]:
     """Creates missing queues and leaves existing ones unchanged. Raises QueueUnavailableError, RegionMissingError.
 
-    A queue that is declared by its URL has another owner and is never created.
+    A queue that is declared by its URL has another owner and is never created. Not inside a running event loop.
     """
-    find_region(SqsOptions(settings.aws_region, settings.sqs_endpoint_url))
-    client = boto3.session.Session().client(
-        "sqs",
-        region_name=settings.aws_region,
-        endpoint_url=settings.sqs_endpoint_url,
-        config=Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 3, "mode": "standard"}),
-    )
+    return asyncio.run(_create_declared(settings))
+
+
+async def _create_declared(settings: Settings) -> list[DeclaredQueue]:
+    client = SqsClient.open(SqsOptions(settings.aws_region, settings.sqs_endpoint_url))
     try:
-        return [_create_pair(client, queue) for queue in settings.queues]
-    except (BotoCoreError, ClientError) as error:
-        raise QueueUnavailableError(f"{type(error).__name__}: {error}") from error
+        return [await _create_pair(client, queue) for queue in settings.queues]
+    finally:
+        await client.close()
 
 
-def _create_pair(client: Any, queue: QueueSettings) -> DeclaredQueue:
-    dlq_url = _create(client, queue.dlq, {"MessageRetentionPeriod": str(DEAD_LETTER_RETENTION_SECONDS)})
-    answer = client.get_queue_attributes(QueueUrl=dlq_url, AttributeNames=["QueueArn"])
+async def _create_pair(client: SqsClient, queue: QueueSettings) -> DeclaredQueue:
+    dlq_url = await _create(client, queue.dlq, {"MessageRetentionPeriod": str(DEAD_LETTER_RETENTION_SECONDS)})
+    answer = await client.call("GetQueueAttributes", {"QueueUrl": dlq_url, "AttributeNames": ["QueueArn"]})
     policy = {"deadLetterTargetArn": answer["Attributes"]["QueueArn"], "maxReceiveCount": str(MAX_RECEIVE_COUNT)}
     attributes = {
         "VisibilityTimeout": str(math.ceil(queue.visibility_seconds)),
         "RedrivePolicy": json.dumps(policy),
     }
-    return DeclaredQueue(queue.name, _create(client, queue.sqs, attributes), dlq_url)
+    return DeclaredQueue(queue.name, await _create(client, queue.sqs, attributes), dlq_url)
 
 
-def _create(client: Any, name: str, attributes: dict[str, str]) -> str:
+async def _create(client: SqsClient, name: str, attributes: dict[str, str]) -> str:
     if "://" in name:
         return name
     if name.endswith(".fifo"):
         attributes = {**attributes, "FifoQueue": "true"}
     try:
-        answer = client.create_queue(QueueName=name, Attributes=attributes)
-    except ClientError as error:
+        answer = await client.call("CreateQueue", {"QueueName": name, "Attributes": attributes})
+    except CallRefusedError as error:
         # The queue exists with other attributes: an operator has changed them, so they stay.
-        if not error.response["Error"]["Code"].endswith(_EXISTS):
+        if not error.code.endswith(_EXISTS):
             raise
-        answer = client.get_queue_url(QueueName=name)
+        answer = await client.call("GetQueueUrl", {"QueueName": name})
     return str(answer["QueueUrl"])
 
 

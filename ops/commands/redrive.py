@@ -1,5 +1,6 @@
 """`turnstile redrive`: asks for confirmation, shows progress, prints the result."""
 
+from dataclasses import fields
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -19,7 +20,7 @@ def redrive(
     turn: Annotated[list[UUID] | None, typer.Option(help="This turn; may be repeated.", show_default=False)] = None,
     error: ErrorClass = None,
     tenant: TenantId = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-l", min=1, help="At most so many, oldest first.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-l", min=1, help="At most this many, oldest first.")] = None,
     rate: Rate = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -71,17 +72,8 @@ def as_document(survey: Survey, result: RedriveResult | None) -> dict[str, Any]:
         "by_error_class": survey.by_error_class,
         "oldest": survey.oldest,
         "newest": survey.newest,
-        "redrive_id": done.redrive_id,
+        **{field.name: getattr(done, field.name) for field in fields(done)},
         "revived": len(done.revived),
-        "moved_on": done.moved_on,
-        "compensated": done.compensated,
-        "sent": done.sent,
-        "unsent": done.unsent,
-        "undeclared": done.undeclared,
-        "swept": done.swept,
-        "unswept": done.unswept,
-        "letters": done.letters,
-        "unswept_queues": done.unswept_queues,
         "turn_ids": [candidate.id for candidate in survey.candidates] if result is None else done.revived,
     }
 

@@ -47,7 +47,7 @@ def relay(
             envvar="TURNSTILE_RELAY_TICK_SECONDS",
             min=0,
             max=HOUR_SECONDS,
-            help="Between two looks.",
+            help="Seconds between two rounds.",
             show_default=False,
         ),
     ] = None,

@@ -30,7 +30,7 @@ from turnstile.turn.status import TurnStatus
 def submit(
     session: Annotated[str | None, typer.Argument(metavar="SESSION", show_default=False)] = None,
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="What to say; - reads it from standard input.")
+        str | None, typer.Argument(metavar="TEXT", help="The user's message; - reads it from standard input.")
     ] = None,
     queue: Annotated[
         str | None,

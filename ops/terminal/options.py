@@ -39,11 +39,11 @@ QueueName = Annotated[str | None, typer.Option("--queue", "-q", help="Only of th
 SessionId = Annotated[str | None, typer.Option("--session", help="Only of this session.")]
 TenantId = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant.")]
 ErrorClass = Annotated[str | None, typer.Option("--error", help="Only with this error class, as `dlq list` shows it.")]
-Limit = Annotated[int, typer.Option("--limit", "-l", min=1, help="At most so many.")]
-Rate = Annotated[float | None, typer.Option(parser=parse_rate, metavar="N/s", help="At most so many a second.")]
+Limit = Annotated[int, typer.Option("--limit", "-l", min=1, help="At most this many.")]
+Rate = Annotated[float | None, typer.Option(parser=parse_rate, metavar="N/s", help="At most this many a second.")]
 WaitSeconds = Annotated[float | None, typer.Option("--wait", metavar="SECONDS", min=0, max=DAY_SECONDS)]
-ShowText = Annotated[bool, typer.Option("--show-text", help="Show what was said, too.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; change nothing.")]
+ShowText = Annotated[bool, typer.Option("--show-text", help="Show the messages of the turn, too.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 AsJson = Annotated[bool, typer.Option("--json", envvar="TURNSTILE_JSON", help="One JSON document for programs.")]
 
@@ -56,7 +56,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise CommandError(f"{question} There is no terminal to answer: say --yes", ExitCode.USAGE)
+        raise CommandError(f"{question} There is no terminal to answer: give --yes", ExitCode.USAGE)
     typer.echo(f"{question} [y/N] ", err=True, nl=False)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise CommandError("nothing was changed")

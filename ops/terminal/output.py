@@ -2,18 +2,14 @@
 standard error. Rich is imported only where it draws, so that other commands stay fast.
 """
 
-import dataclasses
 import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from enum import Enum
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import typer
 
@@ -28,7 +24,7 @@ Report = Callable[[str, int, int], None]
 
 
 def no_report(step: str, done: int, total: int) -> None:
-    """Reports to nobody."""
+    """Reports nothing."""
 
 
 def say(message: str) -> None:
@@ -142,16 +138,7 @@ def _cell(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, UUID | Path):
-        return str(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, set | frozenset):
-        return sorted(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    # Rows, times, ids, statuses. Imported here: `--help` does not need it.
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value)

@@ -1,4 +1,4 @@
-"""Each check of the doctor that asks Postgres finds what it is about, and not what only looks like it."""
+"""Each check of the doctor in Postgres has its finding, and none for a healthy state that looks like it."""
 
 from datetime import datetime
 from uuid import uuid4
@@ -32,7 +32,7 @@ async def codes(settings: Settings) -> list[str]:
     return [one.code for one in await look(settings, dlq=False)]
 
 
-async def test_turns_that_wait_and_run_in_time_are_well(database: Database, settings: Settings) -> None:
+async def test_turns_that_wait_and_run_in_time_are_no_finding(database: Database, settings: Settings) -> None:
     await make_pending(database, settings, "a")
     await make_running(database, settings, "b")
 
@@ -100,7 +100,7 @@ async def test_a_session_whose_wake_ups_bring_no_worker_is_found_by_its_head(
     assert (three, found.code, found.turn_id) == ([], "session-stuck", str(head))
 
 
-async def test_what_waits_behind_a_running_turn_is_not_stuck(database: Database, settings: Settings) -> None:
+async def test_a_turn_behind_a_running_turn_is_not_stuck(database: Database, settings: Settings) -> None:
     await make_running(database, settings)
     await make_pending(database, settings)
     await tamper(settings, FRUITLESS)
@@ -108,7 +108,7 @@ async def test_what_waits_behind_a_running_turn_is_not_stuck(database: Database,
     assert await codes(settings) == []
 
 
-async def test_a_halted_session_is_not_called_stuck(database: Database, settings: Settings) -> None:
+async def test_a_halted_session_is_halted_and_not_stuck(database: Database, settings: Settings) -> None:
     (failed,) = await make_failed(database, settings, ["s"], halt=True)
     await make_pending(database, settings)
     await tamper(settings, FRUITLESS)

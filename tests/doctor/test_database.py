@@ -1,4 +1,4 @@
-"""What the doctor changes in Postgres, and how long it asks."""
+"""The doctor's change in Postgres, and the time limit of its queries."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -44,7 +44,7 @@ async def test_a_locked_row_is_not_waited_for(database: Database, settings: Sett
         assert await wake(database, [turn]) == set()
 
 
-async def test_a_question_that_takes_too_long_is_given_up(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_query_that_takes_too_long_is_given_up(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_database, "STATEMENT_TIMEOUT_SECONDS", 0.05)
 
     with pytest.raises(QuestionTooLargeError):

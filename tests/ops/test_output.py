@@ -2,7 +2,6 @@
 
 import io
 import json
-import subprocess
 from datetime import UTC, datetime
 from operator import itemgetter
 from unittest.mock import AsyncMock, MagicMock
@@ -15,18 +14,9 @@ from turnstile.ops.commands.redrive import as_document
 from turnstile.ops.dead_letters.redrive import RedriveResult, Survey
 from turnstile.ops.dev.demo.run import Stage
 from turnstile.ops.dev.demo.screen import Screen
-from turnstile.ops.dev.local_command import _quoted
 from turnstile.ops.terminal.exit_codes import CommandError
 from turnstile.ops.terminal.output import harmless, print_json, print_table, shortened
 from turnstile.turn.status import TurnStatus
-
-
-@pytest.mark.parametrize("value", ["plain", "it's", '"; rm -rf $HOME `x`', "two\nlines", "", "'''"])
-def test_an_export_line_survives_eval(value: str) -> None:
-    script = f"export VALUE={_quoted(value)}; printf '%s.' \"$VALUE\""
-    result = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
-
-    assert result.stdout == f"{value}."
 
 
 def test_control_characters_never_reach_the_screen() -> None:
@@ -50,7 +40,7 @@ def test_json_knows_the_values_of_a_row(capsys: pytest.CaptureFixture[str]) -> N
     out = capsys.readouterr().out
     assert json.loads(out) == {
         "id": "00000000-0000-0000-0000-000000000001",
-        "at": "2026-01-02T00:00:00+00:00",
+        "at": "2026-01-02T00:00:00Z",
         "status": "FAILED",
         "text": "für",
     }

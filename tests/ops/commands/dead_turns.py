@@ -1,4 +1,4 @@
-"""Turns that have failed, with their dead letters out: what a redrive finds in the morning."""
+"""FAILED turns and their dead letters."""
 
 import json
 from typing import Any
@@ -27,9 +27,9 @@ async def make_failed(
     queue: str | None = None,
     halt: bool = False,
 ) -> list[UUID]:
-    """One FAILED turn for each session (name one twice for two), whose dead letters are owed but not sent.
+    """One FAILED turn for each session (name one twice for two), with dead letters that are owed but not sent.
 
-    `halt`: on a queue where each halts its session instead.
+    `halt`: on a queue where each turn halts its session instead.
     """
     failed = []
     name = queue or settings.queue
@@ -54,7 +54,7 @@ async def make_failed(
 
 
 async def send_dead_letters(database: Database, queues: MessageQueues, settings: Settings) -> None:
-    """What the relay does of itself."""
+    """Runs the relay until nothing is due."""
     relay = Relay(database, queues, settings)
     while await relay.round():
         pass
@@ -70,6 +70,6 @@ async def make_dead(
 
 
 async def rows(database: Database) -> dict[UUID, dict[str, Any]]:
-    """All turns as they are."""
+    """All turns, by id."""
     found = await database.fetch("SELECT * FROM turns ORDER BY id", {})
     return {row["id"]: dict(row) for row in found}

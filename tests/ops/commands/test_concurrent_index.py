@@ -1,4 +1,4 @@
-"""Migrations that build an index: whoever writes to the table goes on meanwhile, and a build that broke off is made good."""
+"""Migrations that build an index: writes to the table go on meanwhile, and a build that was broken off is repeated."""
 
 import asyncio
 import os
@@ -58,14 +58,14 @@ async def test_a_submit_goes_on_while_the_build_waits_for_another_transaction(
     turnstile: Turnstile, settings: Settings, database: Database
 ) -> None:
     await submit(database, [make_submission("turns", "a")], net_seconds=60)
-    with psycopg.connect(settings.database_url) as somebody:
-        somebody.execute("UPDATE turns SET sends = sends")
+    with psycopg.connect(settings.database_url) as other:
+        other.execute("UPDATE turns SET sends = sends")
         running = asyncio.create_task(turnstile("migrate"))
         await until(lambda: database.fetch(WAITS, {}))
 
         await asyncio.wait_for(submit(database, [make_submission("turns", "b")], net_seconds=60), HANGS_SECONDS)
         still_waits = await database.fetch(WAITS, {})
-        somebody.rollback()
+        other.rollback()
     ran = await running
 
     assert still_waits
@@ -73,14 +73,14 @@ async def test_a_submit_goes_on_while_the_build_waits_for_another_transaction(
     assert [row["valid"] for row in await database.fetch(INDEX, {})] == [True]
 
 
-async def test_a_build_that_broke_off_is_built_anew(
+async def test_a_build_that_was_broken_off_is_repeated(
     turnstile: Turnstile, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patched, psycopg.connect(settings.database_url) as somebody:
+    with monkeypatch.context() as patched, psycopg.connect(settings.database_url) as other:
         patched.setattr("turnstile.migrations.giving_way.INDEX_LOCK_TIMEOUT", "200ms")
-        somebody.execute("LOCK TABLE turns IN ROW EXCLUSIVE MODE")
+        other.execute("LOCK TABLE turns IN ROW EXCLUSIVE MODE")
         broken_off = await turnstile("migrate")
-        somebody.rollback()
+        other.rollback()
     left = await database.fetch(INDEX, {})
     again = await turnstile("migrate")
 

@@ -144,16 +144,12 @@ async def test_it_goes_down_and_up_again_and_its_printed_sql_gives_way_too(turns
     assert alone < give_way < change < printed.rindex("COMMIT;")
 
 
-@pytest.mark.parametrize(
-    "options", [(), ("--sql",), ("--down", "--revision", "base", "--yes")], ids=["up", "sql", "down"]
-)
-async def test_tables_of_a_later_program_are_left_alone_in_one_line(
-    turnstile: Turnstile, database: Database, options: tuple[str, ...]
-) -> None:
+async def test_tables_of_a_later_program_are_left_alone_in_one_line(turnstile: Turnstile, database: Database) -> None:
     await database.fetch("UPDATE alembic_version SET version_num = '9999'", {})
 
-    ran = await turnstile("migrate", *options)
+    for options in ((), ("--sql",), ("--down", "--revision", "base", "--yes")):
+        ran = await turnstile("migrate", *options)
 
-    assert (ran.code, ran.out) == (3, "")
-    assert ran.err.startswith("turnstile: the tables are at 9999, ")
-    assert ran.err.endswith("nothing was changed\n")
+        assert (ran.code, ran.out) == (3, "")
+        assert ran.err.startswith("turnstile: the tables are at 9999, ")
+        assert ran.err.endswith("nothing was changed\n")

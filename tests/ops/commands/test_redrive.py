@@ -6,19 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import sqs_client
 from tests.ops.commands.dead_turns import make_dead, make_failed, rows, send_dead_letters
-from tests.support.factories import make_submission
-from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.redrive import BATCH, Redrive, RedriveResult, find_candidates
-from turnstile.queries.failed_turns import FailedFilter, list_failed
-from turnstile.statements.submit import submit
-from turnstile.turn.envelope import DeadLetter, OutgoingMessage
-from turnstile.turn.message import WakeUp
+from turnstile.queries.failed_turns import FailedFilter
 
 ALL = FailedFilter()
 
@@ -66,22 +60,6 @@ async def test_the_order_within_a_session_stays_over_many_batches(
     after = await rows(database)
     places = [after[turn_id]["seq"] for turn_id in failed]
     assert places == sorted(places)
-
-
-async def test_a_survey_counts_by_error_class_and_changes_nothing(
-    redrive: Redrive, database: Database, settings: Settings
-) -> None:
-    first, *_ = await make_failed(database, settings, ["a", "b"])
-    await make_failed(database, settings, ["c"], error_class="KeyError")
-    before = await rows(database)
-
-    survey, oldest = await find_candidates(database, ALL), await find_candidates(database, ALL, limit=1)
-
-    finished = [row["finished_at"] for row in before.values()]
-    assert survey.by_error_class == {"ValueError": 2, "KeyError": 1}
-    assert (survey.oldest, survey.newest) == (min(finished), max(finished))
-    assert [candidate.id for candidate in oldest.candidates] == [first]
-    assert await rows(database) == before
 
 
 async def test_turns_outside_of_the_filter_stay_failed_and_keep_their_dead_letters(
@@ -138,60 +116,6 @@ async def test_killed_after_the_revive_it_is_finished_by_relay_and_next_redrive(
     await database.fetch("UPDATE turns SET send_at = now()", {})
     await send_dead_letters(database, queues, settings)
     assert await queues.count(settings.queue) == len(failed)
-
-
-async def test_a_dead_letter_that_was_sent_late_is_swept_by_the_next_redrive(
-    redrive: Redrive, database: Database, queues: MessageQueues, settings: Settings
-) -> None:
-    await make_failed(database, settings, ["a"])
-    (found,) = await list_failed(database, ALL, limit=1)
-    await run(redrive)
-    # As of a relay that had read the row before the redrive changed it.
-    message = OutgoingMessage(WakeUp(found.tenant_id, found.session_id, found.id), f"00-{found.trace_id}-{'1' * 16}-01")
-    letter = DeadLetter(message, "ValueError", attempts=1, fence=1, generation=found.generation)
-    await queues.send_dead_letters(settings.queue, [letter])
-
-    result = await run(redrive)
-
-    assert result.letters == {LetterKind.OUTLIVED: 1}
-    assert await queues.count(settings.queue, dead=True) == 0
-
-
-@pytest.mark.usefixtures("one_deletion_is_refused")
-async def test_a_dead_letter_that_sqs_refuses_to_delete_is_counted_and_given_back(
-    redrive: Redrive, database: Database, queues: MessageQueues, settings: Settings
-) -> None:
-    await make_dead(database, queues, settings, ["a", "b", "c"])
-
-    result = await run(redrive)
-
-    assert (result.letters, result.swept, result.unswept) == ({LetterKind.OUTLIVED: 3}, 2, 1)
-    assert len(await queues.receive(settings.queue, 10, dead=True)) == 1
-
-
-async def test_a_wake_up_that_sqs_itself_dead_lettered_is_swept_and_its_turn_kept(
-    redrive: Redrive, database: Database, queues: MessageQueues, settings: Settings, stack: Any
-) -> None:
-    submission = make_submission(settings.queue)
-    await submit(database, [submission], net_seconds=60)
-    address = await queues.find(settings.queue)
-    client = sqs_client(stack)
-    arn = client.get_queue_attributes(QueueUrl=address.dlq_url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    policy = f'{{"deadLetterTargetArn": "{arn}", "maxReceiveCount": "1"}}'
-    client.set_queue_attributes(QueueUrl=address.url, Attributes={"RedrivePolicy": policy})
-    wake_up = WakeUp(submission.tenant_id, submission.session_id, submission.turn_id)
-    await queues.send(settings.queue, [OutgoingMessage(wake_up, submission.trace.traceparent)])
-
-    async def moved() -> bool:
-        await queues.give_back(settings.queue, await queues.receive(settings.queue, 1, wait=False))
-        return await queues.count(settings.queue, dead=True) == 1
-
-    await until(moved)
-    result = await run(redrive)
-
-    assert result.letters == {LetterKind.MOVED_BY_SQS: 1}
-    assert await queues.count(settings.queue, dead=True) == 0
-    assert (await rows(database))[submission.turn_id]["send_at"] is not None
 
 
 async def test_without_sqs_the_turns_are_put_back_and_the_relay_sends_their_wake_ups(

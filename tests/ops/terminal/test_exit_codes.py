@@ -107,7 +107,7 @@ def test_a_response_that_no_turnstile_sends_is_named_as_such() -> None:
         read_answer(200, b"<html>", "http://api", keyed=True)
 
 
-def test_a_refused_key_is_told_apart_from_a_missing_one() -> None:
+def test_a_refused_key_and_a_missing_one_have_different_messages() -> None:
     with pytest.raises(CommandError) as missing:
         read_answer(401, b'{"detail": "send a key"}', "http://api", keyed=False)
     with pytest.raises(CommandError) as wrong:
