@@ -4,8 +4,6 @@ from typing import Annotated
 
 import typer
 
-from turnstile.ops.terminal.options import HOUR_SECONDS
-
 
 def api(
     host: Annotated[str | None, typer.Option(envvar="TURNSTILE_API_HOST", show_default=False)] = None,
@@ -40,18 +38,7 @@ def worker(
     raise typer.Exit(serve(load(queue=queue, concurrency=concurrency, handler=handler, relay=relay)))
 
 
-def relay(
-    tick_seconds: Annotated[
-        float | None,
-        typer.Option(
-            envvar="TURNSTILE_RELAY_TICK_SECONDS",
-            min=0,
-            max=HOUR_SECONDS,
-            help="Seconds between two rounds.",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
+def relay() -> None:
     """Send what is due, without answering turns. Any number of relays may run."""
     import asyncio
 
@@ -59,7 +46,7 @@ def relay(
     from turnstile.config.load_settings import load
     from turnstile.relay.process import run_relay
 
-    settings = load(relay_tick_seconds=tick_seconds)
+    settings = load()
     logs.configure(settings)
     try:
         asyncio.run(run_relay(settings))

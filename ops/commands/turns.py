@@ -102,10 +102,7 @@ def show_turn(
     tenant: Annotated[str | None, typer.Option(help="Whose, if several tenants have chosen this id.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a turn and its attempts.
-
-    With --wait the exit code is 1 unless the turn has SUCCEEDED.
-    """
+    """Show a turn and its attempts."""
     shown = operate(load_settings(), read_shown, turn, tenant, wait)
     print_shown(shown, show_text=show_text, as_json=as_json)
     if wait is not None and shown.turn.status is not TurnStatus.SUCCEEDED:

@@ -41,7 +41,16 @@ TenantId = Annotated[str | None, typer.Option("--tenant", help="Only of this ten
 ErrorClass = Annotated[str | None, typer.Option("--error", help="Only with this error class, as `dlq list` shows it.")]
 Limit = Annotated[int, typer.Option("--limit", "-l", min=1, help="At most this many.")]
 Rate = Annotated[float | None, typer.Option(parser=parse_rate, metavar="N/s", help="At most this many a second.")]
-WaitSeconds = Annotated[float | None, typer.Option("--wait", metavar="SECONDS", min=0, max=DAY_SECONDS)]
+WaitSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--wait",
+        metavar="SECONDS",
+        min=0,
+        max=DAY_SECONDS,
+        help="Wait this long for the turn to end. The exit code is then 1 unless it has SUCCEEDED.",
+    ),
+]
 ShowText = Annotated[bool, typer.Option("--show-text", help="Show the messages of the turn, too.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

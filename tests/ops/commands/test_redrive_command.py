@@ -226,3 +226,16 @@ async def test_a_reader_that_closes_the_pipe_gets_no_error_message(
     )
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "{\n", "")
+
+
+async def test_a_relay_sends_what_is_due_and_ends_with_0_on_sigterm(
+    environment: dict[str, str], database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    await make_pending(database, settings)
+    await database.fetch("UPDATE turns SET send_at = now()", {})
+    relay = await asyncio.create_subprocess_exec(sys.executable, "-m", "turnstile.ops.cli", "relay", env=environment)
+
+    await until(lambda: queues.count(settings.queue))
+    relay.send_signal(signal.SIGTERM)
+
+    assert await asyncio.wait_for(relay.wait(), 60) == 0

@@ -126,7 +126,6 @@ STATEMENTS: dict[str, Statement] = {
     history.SESSION_EXISTS: store_submit.session_exists,
     attempts.READ: store_submit.read_attempts,
     operator_reading.FIND_TENANTS: store_submit.find_tenants,
-    operator_reading.STATUSES: store_submit.statuses,
 }
 
 
