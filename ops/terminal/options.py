@@ -54,7 +54,7 @@ WaitSeconds = Annotated[
 ShowText = Annotated[bool, typer.Option("--show-text", help="Show the messages of the turn, too.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-AsJson = Annotated[bool, typer.Option("--json", envvar="TURNSTILE_JSON", help="One JSON document for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document for programs.")]
 
 
 def confirm(question: str, *, yes: bool) -> None:
