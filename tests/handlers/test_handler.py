@@ -209,11 +209,6 @@ MISMATCH = "and a handler is called with (turn, ctx)"
             f"Bot.say takes (turn), {MISMATCH} (FILE.py, line 5)",
         ),
         (
-            "class Bot:\n    def __init__(self, turn, ctx): ...",
-            "Bot",
-            "Bot is a class, not a function (turn, ctx) (FILE.py, line 4)",
-        ),
-        (
             "def pieces(turn, ctx):\n    yield 'a'",
             "pieces",
             "pieces is a generator: write `async def`, which may yield (FILE.py, line 4)",

@@ -13,7 +13,6 @@ from tests.support.fleet.tls_front import TlsFront
 from tests.support.probes import until
 from tests.support.scripted_sqs import SILENCE, Act, answer, chunked
 from turnstile.backends.sqs.client import POLL, CallRefusedError, SqsClient
-from turnstile.backends.sqs.endpoint import SqsOptions
 from turnstile.errors import QueueUnavailableError, SettingsError
 from turnstile.ops.dev.stack.stack import LocalStack
 
@@ -177,7 +176,7 @@ def over_tls(monkeypatch: pytest.MonkeyPatch) -> OverTls:
         for name in ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv(named, str(authority))
-        return SqsClient.open(SqsOptions("us-east-1", f"https://127.0.0.1:{port}"))
+        return SqsClient.open("us-east-1", f"https://127.0.0.1:{port}")
 
     return made
 

@@ -15,7 +15,6 @@ from tests.support.asking_sqs import COMMAND, CUT, asking, give_environment
 from tests.support.probes import until
 from tests.support.scripted_sqs import SILENCE, Act, answer, scripted
 from turnstile.backends.sqs.client import COMMANDS, POLL, SqsClient
-from turnstile.backends.sqs.endpoint import SqsOptions
 from turnstile.errors import QueueUnavailableError
 
 
@@ -162,7 +161,7 @@ async def test_an_address_that_is_dead_does_not_keep_the_next_one_waiting(monkey
                 return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in ports]
 
             monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
-            client = SqsClient.open(SqsOptions("us-east-1", "http://sqs.test"))
+            client = SqsClient.open("us-east-1", "http://sqs.test")
 
             assert await client.call(POLL, {}) == {}
             await client.close()
@@ -172,7 +171,7 @@ async def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatc
     async with scripted() as proxy:
         monkeypatch.delenv("NO_PROXY")
         monkeypatch.setenv("HTTP_PROXY", proxy.address)
-        client = SqsClient.open(SqsOptions("us-east-1", "http://sqs.test"))
+        client = SqsClient.open("us-east-1", "http://sqs.test")
 
         await client.call(COMMAND, {})
 

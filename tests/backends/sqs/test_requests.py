@@ -12,7 +12,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from tests.support.asking_sqs import asking
-from turnstile.backends.sqs.endpoint import SqsOptions, find_endpoint
+from turnstile.backends.sqs.endpoint import find_endpoint
 from turnstile.config.settings import Settings
 from turnstile.errors import SettingsError
 from turnstile.message_queue import MessageQueues
@@ -109,7 +109,7 @@ def test_a_request_goes_where_boto3_sends_it(
     with pytest.raises(InterruptedError):
         client.list_queues()
 
-    endpoint = find_endpoint(botocore.session.get_session(), SqsOptions(region, url))
+    endpoint = find_endpoint(botocore.session.get_session(), region, url)
 
     assert endpoint.url.rstrip("/") == asked[0].rstrip("/")
     assert (endpoint.tls is not None) == asked[0].startswith("https:")
