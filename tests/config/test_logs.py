@@ -15,6 +15,7 @@ import structlog
 
 from tests.conftest import ROOT
 from tests.support.log_restoring import log_restored
+from tests.support.probes import turn_loop
 from turnstile.config import logs
 from turnstile.config.settings import Settings
 
@@ -75,7 +76,7 @@ async def test_fields_that_are_bound_for_a_task_are_in_its_lines_only(log: Any, 
     async def work(name: str) -> None:
         logs.bind(name="overwritten", trace_id="abc")
         logs.bind(name=name)
-        await asyncio.sleep(0)
+        await turn_loop(1)
         log.info("x")
 
     await asyncio.gather(work("a"), work("b"))
