@@ -12,7 +12,7 @@ from fastapi import Depends, FastAPI
 from starlette.types import Receive, Scope, Send
 
 from turnstile.backends.postgres.database import STATEMENT_TIMEOUT_SECONDS, Database
-from turnstile.backends.sqs.endpoint import SqsOptions, find_region
+from turnstile.backends.sqs.endpoint import find_region
 from turnstile.config import logs
 from turnstile.config.gc_tuning import spare_collector
 from turnstile.config.redis_clients import RedisClients
@@ -144,7 +144,7 @@ def serve(settings: Settings) -> None:
     """
     logs.configure(settings)
     # Checked here, because an error during the application's start would be a stack trace in the log.
-    find_region(SqsOptions(settings.aws_region, settings.sqs_endpoint_url))
+    find_region(settings.aws_region)
     asyncio.run(check_certificates(settings))
     app = create_app(settings)
     sockets = listen(settings.api_host, settings.api_port)

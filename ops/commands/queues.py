@@ -42,10 +42,10 @@ def create_declared(settings: "Settings") -> list[DeclaredQueue]:
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from turnstile.backends.sqs.endpoint import SqsOptions, find_region
+    from turnstile.backends.sqs.endpoint import find_region
     from turnstile.errors import QueueUnavailableError
 
-    find_region(SqsOptions(settings.aws_region, settings.sqs_endpoint_url))
+    find_region(settings.aws_region)
 
     client = boto3.session.Session().client(
         "sqs",
