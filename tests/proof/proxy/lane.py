@@ -73,7 +73,7 @@ class Lane:
         if self._gate.find(HalfOpen):
             self._throw_away()
             return
-        latency = self._latency()
+        latency = self._gate.find(Latency)
         now = asyncio.get_running_loop().time()
         late = 0.0
         if latency is not None:
@@ -105,11 +105,11 @@ class Lane:
                 self._regulate()
                 return
             due, data = self._queue[0]
-            if self._latency() is not None and due > loop.time():
+            if self._gate.find(Latency) and due > loop.time():
                 self._timer = loop.call_at(due, self.pump)
                 self._regulate()
                 return
-            drip = self._drip()
+            drip = self._gate.find(Drip)
             if drip is not None:
                 self._let_drip(drip, due, data)
                 self._timer = loop.call_later(drip.interval, self.pump)
@@ -144,11 +144,3 @@ class Lane:
             return False
         self._gate.count("stall")
         return True
-
-    def _latency(self) -> Latency | None:
-        found = self._gate.find(Latency)
-        return found if found is not None and found.towards in (None, self._towards) else None
-
-    def _drip(self) -> Drip | None:
-        found = self._gate.find(Drip)
-        return found if found is not None and found.towards in (None, self._towards) else None

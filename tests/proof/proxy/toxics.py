@@ -1,6 +1,5 @@
 """The toxics: everything that can be set on a gate, with its parameters. Durations are in seconds."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -25,8 +24,6 @@ class Latency:
 
     delay: float = 0.1
     jitter: float = 0.0
-    towards: Towards | None = None
-    """None: both ways."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +31,7 @@ class Stall:
     """Bytes are held back, and go on when it is healed: none are lost."""
 
     towards: Towards | None = None
+    """None: both ways."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +40,6 @@ class Drip:
 
     size: int = 8
     interval: float = 0.05
-    towards: Towards | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +83,6 @@ class OnRequests:
 class StatementAnswerLost(OnRequests):
     """A statement that writes is executed and committed; its answer is swallowed and the connection cut."""
 
-    match: str = ""
-    """A regular expression that the SQL must contain."""
-
-    def is_meant_for(self, sql: str) -> bool:
-        return not self.match or re.search(self.match, sql, re.IGNORECASE) is not None
-
 
 @dataclass(slots=True, kw_only=True)
 class CommandAnswerLost(OnRequests):
@@ -102,8 +93,6 @@ class CommandAnswerLost(OnRequests):
 class OnCalls(OnRequests):
     """A fault of SQS calls."""
 
-    queue: str = "*"
-    """A pattern of queue names, as of a shell: `*-dlq` is all dead-letter queues."""
     actions: Sequence[str] = ACTIONS
 
     def __post_init__(self) -> None:
@@ -130,9 +119,7 @@ class CallFails(OnCalls):
 
 @dataclass(slots=True, kw_only=True)
 class CallThrottled(OnCalls):
-    """Answered 400 with `code` and not done."""
-
-    code: Literal["RequestThrottled", "ThrottlingException"] = "RequestThrottled"
+    """Answered 400 and not done."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -148,7 +135,6 @@ class Duplicate(OnCalls):
     """A receive brings messages that were delivered before, invisible or deleted as they may be. Never on FIFO queues."""
 
     actions: Sequence[str] = ("receive",)
-    handles: Literal["old", "fresh", "either"] = "either"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -82,19 +82,6 @@ async def test_reads_are_answered_and_do_not_use_the_fault_up(
         await session.execute("INSERT INTO notes VALUES (1)")
 
 
-async def test_only_statements_that_match_are_hit(
-    proxy: ProxyControl, database_url: str, port: int, outside: Session
-) -> None:
-    session = await connect(database_url, port)
-    await lose(proxy, count=1, match="update notes")
-
-    await session.execute("INSERT INTO notes VALUES (1)")
-    with pytest.raises(psycopg.OperationalError):
-        await session.execute("UPDATE notes SET n = 5")
-
-    assert await notes(outside) == [5]
-
-
 async def test_of_a_pipeline_everything_is_committed_and_nothing_answered(
     proxy: ProxyControl, settings: Settings, port: int, outside: Session
 ) -> None:
@@ -145,24 +132,6 @@ async def test_inside_a_transaction_it_is_the_commit_whose_answer_is_lost(
     with pytest.raises(psycopg.OperationalError):
         await write()
     assert await notes(outside) == [1, 2]
-
-
-async def test_an_answer_is_lost_with_the_odds_that_were_set(
-    proxy: ProxyControl, database_url: str, port: int, outside: Session
-) -> None:
-    await lose(proxy, probability=0.3)
-    lost = 0
-    for number in range(40):
-        session = await connect(database_url, port)
-        try:
-            await session.execute("INSERT INTO notes VALUES (%s)", (number,))
-        except psycopg.OperationalError:
-            lost += 1
-        await session.close()
-
-    assert await notes(outside) == list(range(40))
-    assert 0 < lost < 40
-    assert await proxy.hits("postgres", "answer_lost") == lost
 
 
 # --- Redis

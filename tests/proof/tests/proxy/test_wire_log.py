@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import sqs_client
 from tests.proof.checker.evidence import WireCall
 from tests.proof.proxy.control import ProxyControl
 from tests.proof.tests.proxy.conftest import receive, wake_up
 from tests.support.probes import until
-from tests.support.stacks.stack import Stack
 from turnstile.config.queue_settings import QueueSettings
-from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import DeadLetter
 
@@ -57,7 +54,6 @@ async def test_the_whole_way_of_a_message_is_noted(
     assert [call.at for call in calls] == sorted(call.at for call in calls)
 
 
-@pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
 async def test_a_dead_letter_is_noted_with_its_reason(
     behind: MessageQueues, queue: QueueSettings, wire: Path, proxy: ProxyControl
 ) -> None:
@@ -166,20 +162,3 @@ async def test_a_receive_whose_client_was_killed_meanwhile_is_noted_as_not_told(
 
     (call,) = await read(wire, 1)
     assert (call.action, call.effective, call.answered) == ("receive", True, False)
-
-
-async def test_what_sqs_did_not_answer_was_not_done(
-    behind: MessageQueues, queue: QueueSettings, wire: Path, stack: Stack, proxy: ProxyControl
-) -> None:
-    await behind.find(queue.name)
-    stack.sqs.stop()
-    try:
-        with pytest.raises(QueueUnavailableError):
-            await behind.send(queue.name, [wake_up()])
-        calls = await read(wire, 2)
-    finally:
-        stack.sqs.start()
-        for name in (queue.sqs, queue.dlq):
-            sqs_client(stack).create_queue(QueueName=name)
-
-    assert [(call.effective, call.answered) for call in calls] == [(False, False)] * 2
