@@ -20,6 +20,7 @@ import turnstile.worker.settling
 import turnstile.worker.slots.slots
 import turnstile.worker.slots.tenant_slots
 from tests.proof.planted_bugs.patching import replace
+from tests.proof.planted_bugs.planted_bug import planted
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, MalformedMessageError
 from turnstile.statements.submit import Accepted
@@ -27,8 +28,9 @@ from turnstile.turn.settlement import AttemptOutcome
 from turnstile.worker.attempt.outcome import Snoozed, Stopped, StopReason
 
 
+@planted("I4", "worker-clock-shifted", "worker-sigkill")
 def leases_by_the_local_clock() -> None:
-    """Leases end by the clock of whoever took them, not by the database's."""
+    """Leases end by the worker's clock, not by the database's."""
 
     def local(original: Callable[..., Any]) -> Callable[..., Any]:
         async def fetch_pipelined(self: Database, statements: list[tuple[str, Mapping[str, Any]]]) -> Any:
@@ -44,11 +46,13 @@ def leases_by_the_local_clock() -> None:
     replace(Database, "fetch_pipelined", local)
 
 
-def renewals_not_counted() -> None:
-    """A lease that ran out says that its worker is lost, whether or not anybody can renew."""
+@planted("I16", "postgres-table-locked", sleep_seconds=(1.0, 3.0), seconds=14.0, lanes=1, bound_seconds=30.0)
+def takeover_without_renewal_evidence() -> None:
+    """A lease that ran out counts as a lost worker even when no worker could renew."""
     replace(turnstile.relay.renewal_evidence.RenewalEvidence, "allows_takeover", lambda _: lambda self, now: True)
 
 
+@planted("I15", "sqs-purged", "worker-sigkill", fifo=True)
 def deduplication_id_reused() -> None:
     """A FIFO wake-up is sent under its turn's id, and SQS swallows every repeat for five minutes."""
 
@@ -62,8 +66,9 @@ def deduplication_id_reused() -> None:
     replace(turnstile.message_queue, "_entry", stable)
 
 
+@planted("I10", "malformed-message")
 def malformed_message_dropped() -> None:
-    """What can't be understood is deleted, and nobody ever sees it again."""
+    """A malformed message is deleted without a copy on the DLQ."""
 
     def dropping(original: Callable[..., Any]) -> Callable[..., Any]:
         async def read(self: Any, message: Any) -> Any:
@@ -79,8 +84,9 @@ def malformed_message_dropped() -> None:
     replace(turnstile.worker.delivery.Delivery, "read", dropping)
 
 
+@planted("LOGS", "malformed-message")
 def malformed_message_ends_the_poll() -> None:
-    """What can't be understood raises out of the consumer."""
+    """A malformed message raises out of the consumer."""
 
     def raising(original: Callable[..., Any]) -> Callable[..., Any]:
         async def receive(self: Any, queue: str, most: int, *, dead: bool = False, wait: bool = True) -> Any:
@@ -95,6 +101,7 @@ def malformed_message_ends_the_poll() -> None:
     replace(turnstile.message_queue.MessageQueues, "receive", raising)
 
 
+@planted("I2", "worker-frozen", "worker-cut-off-from-postgres", lanes=3)
 def superseded_taken_for_settled() -> None:
     """A settle that changed no row is taken for a success."""
 
@@ -113,8 +120,9 @@ def superseded_taken_for_settled() -> None:
     replace(turnstile.worker.settling, "settle", hopeful)
 
 
+@planted("I2", "commit-answer-lost")
 def lost_settle_taken_for_superseded() -> None:
-    """A settle whose answer got lost is not looked up: what it had claimed next is forgotten."""
+    """A settle whose response was lost is not looked up: the turn that it claimed next is forgotten."""
 
     def forgetful(original: Callable[..., Any]) -> Callable[..., Any]:
         async def settle(database: Any, terms: Any, requests: Any, encode: Any) -> Any:
@@ -128,8 +136,9 @@ def lost_settle_taken_for_superseded() -> None:
     replace(turnstile.worker.settling, "settle", forgetful)
 
 
+@planted("I16", "event-loop-blocked")
 def heartbeat_on_the_event_loop() -> None:
-    """The heartbeat waits its turn among the handlers."""
+    """The heartbeat runs on the event loop of the handlers."""
 
     def on_loop(original: Callable[..., Any]) -> Callable[..., Any]:
         def beat(self: Any) -> bool:
@@ -149,8 +158,9 @@ def heartbeat_on_the_event_loop() -> None:
     replace(turnstile.worker.heartbeat.Heartbeat, "_beat", on_loop)
 
 
+@planted("I7", "worker-sigterm-twice")
 def release_charges_an_attempt() -> None:
-    """A deployment costs every turn under way an attempt."""
+    """A deployment charges every running turn an attempt."""
 
     def charging(original: Callable[..., Any]) -> Callable[..., Any]:
         def decide(outcome: Any, *args: Any, **fields: Any) -> Any:
@@ -164,8 +174,10 @@ def release_charges_an_attempt() -> None:
     replace(turnstile.worker.settling, "decide", charging)
 
 
+# One turn in fifty asks for patience.
+@planted("I7", "relay-sigkill", clients=14, pause_seconds=0.05, seconds=14.0)
 def snooze_charges_an_attempt() -> None:
-    """A provider that asks for patience uses up the turn's budget."""
+    """A snooze charges an attempt."""
 
     def charging(original: Callable[..., Any]) -> Callable[..., Any]:
         def decide(outcome: Any, *args: Any, **fields: Any) -> Any:
@@ -179,8 +191,9 @@ def snooze_charges_an_attempt() -> None:
     replace(turnstile.worker.settling, "decide", charging)
 
 
+@planted("I8", "poison-pill", lanes=1, between_faults_seconds=4.0)
 def crash_budget_ignored() -> None:
-    """A turn that kills its worker is tried for ever."""
+    """A turn that kills its worker is claimed again without end."""
 
     def boundless(original: Callable[..., Any]) -> Callable[..., Any]:
         def terms(**fields: Any) -> Any:
@@ -191,13 +204,15 @@ def crash_budget_ignored() -> None:
     replace(turnstile.worker.processor, "ClaimTerms", boundless)
 
 
+@planted("I12")
 def idempotency_key_ignored() -> None:
-    """Equal requests make a turn each."""
+    """Equal requests create one turn each."""
     replace(turnstile.producer.submit.turn_request, "_recorded_key", lambda original: lambda key, turn_id: None)
 
 
+@planted("I1", "postgres-unreachable", "postgres-half-open", lanes=1)
 def accepted_without_commit() -> None:
-    """The client is told 202 although the database did not answer."""
+    """The client gets 202 although the database did not respond."""
 
     def optimistic(original: Callable[..., Any]) -> Callable[..., Any]:
         async def record(self: Any, submissions: Any) -> Any:
@@ -229,8 +244,9 @@ def _promised(submission: Any) -> Accepted:
     )
 
 
+@planted("I22", "relay-sigkill", clients=12, workers=1, tenant_slots=2)
 def tenant_cap_not_kept() -> None:
-    """A session that was put off is worked on all the same."""
+    """A deferred session runs all the same."""
 
     def open_door(original: Callable[..., Any]) -> Callable[..., Any]:
         def enter(self: Any, tenant_id: str, session_id: str, now: float) -> bool:
@@ -244,7 +260,8 @@ def tenant_cap_not_kept() -> None:
     replace(turnstile.worker.slots.tenant_slots.TenantSlots, "enter", open_door)
 
 
+@planted("I23", "relay-sigkill", clients=80, workers=1, lanes=1, pause_seconds=0.02, tenant_slots=None)
 def slots_not_counted() -> None:
-    """What was taken in ahead does not wait for a slot, and as much is taken in ahead as there are slots."""
+    """Prefetched turns do not wait for a slot, and as many are prefetched as there are slots."""
     replace(turnstile.worker.slots.slots.Slots, "take", lambda _: lambda self: True)
     replace(turnstile.worker.slots.slots.Slots, "ahead", lambda _: lambda self: self.count)
