@@ -13,7 +13,7 @@ from bench.contenders import OURS
 from bench.stage import Room
 from tests.proof.chaos import audit
 from tests.proof.chaos.cast import Cast
-from tests.proof.chaos.run import wait_until_ready
+from tests.proof.chaos.company import wait_until_ready
 from tests.proof.chaos.terms import TENANTS
 from tests.proof.chaos.testimony import RUNS
 from tests.proof.checker.evidence import Terms
