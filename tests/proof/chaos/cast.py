@@ -65,21 +65,17 @@ class Cast:
                 await part.ended.wait()
 
     def of(self, role: str) -> list[Part]:
-        """All parts of a role."""
         return [part for part in self.parts.values() if part.role == role]
 
     def living(self, role: str) -> list[Part]:
-        """Those that run, and are not frozen."""
         return [part for part in self.of(role) if part.pid is not None and not part.frozen]
 
     async def add(self, name: str, role: str, argv: list[str], environment: dict[str, str]) -> Part:
-        """A new part, started at once."""
         part = self.parts[name] = Part(name, role, argv, environment)
         await self.start(part)
         return part
 
     async def start(self, part: Part) -> None:
-        """Starts whoever plays this part next."""
         forked = await self._fork(part.role, part.argv, part.environment)
         part.pid = forked.pid
         part.frozen = False
@@ -88,7 +84,6 @@ class Cast:
         forked.exited.add_done_callback(lambda _: self._part_ended(part, forked.pid))
 
     async def run(self, role: str, argv: list[str], environment: dict[str, str]) -> Forked:
-        """Starts a command that is to end by itself."""
         return await self._fork(role, argv, environment)
 
     def send(self, name: str, number: signal.Signals) -> int | None:
@@ -100,7 +95,6 @@ class Cast:
         return part.pid
 
     def resume(self, part: Part) -> None:
-        """Wakes a part that is frozen."""
         self.send(part.name, signal.SIGCONT)
         part.frozen = False
 
@@ -159,7 +153,6 @@ class Cast:
 
 
 async def pause(seconds: float, unless: asyncio.Event | None = None) -> bool:
-    """Lets time pass; True if `unless` came first."""
     event = unless or asyncio.Event()
     try:
         await asyncio.wait_for(event.wait(), seconds)

@@ -85,7 +85,6 @@ class Client:
         self._sessions = [self._new_session() for _ in range(self.options.sessions)]
 
     async def run(self) -> None:
-        """Talks until `stopping`."""
         while not self.stopping.is_set():
             dice = self.rng.random()
             if self.options.is_calm and self.webhook_url and self.rng.random() < LONG_WAITS:

@@ -40,7 +40,6 @@ class Company:
 
     @property
     def folder(self) -> Path:
-        """Where the evidence goes."""
         return self.journal.folder
 
     async def start(self) -> None:
@@ -59,7 +58,6 @@ class Company:
         self._urls = itertools.cycle(urls)
 
     def worker_environment(self, *, relay: bool) -> dict[str, str]:
-        """What only workers are told."""
         return {"TURNSTILE_RELAY": str(relay).lower(), RUNS: str(self.folder / "runs.jsonl")}
 
     def clients(
@@ -124,7 +122,6 @@ async def _is_ready(http: httpx.AsyncClient, url: str) -> bool:
 
 
 def write_terms(options: Options, folder: Path, *, healed_at: float, rested_at: float | None) -> None:
-    """The terms, for the checker."""
     stands = Terms(
         name="chaos",
         seed=options.seed,

@@ -104,7 +104,6 @@ def _say(text: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs as asked for; the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.proof.chaos.failover", description="A Redis that fails over."
     )

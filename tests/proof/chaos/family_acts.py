@@ -21,7 +21,6 @@ _CHILDREN = {"echo": 40, "sleep": 30, "flaky": 8, "frail": 8, "family": 6, "once
 
 
 def make_order(rng: random.Random, sleep_seconds: tuple[float, float]) -> dict[str, Any]:
-    """A family, or something to be done once."""
     return _family(rng, sleep_seconds) if rng.random() < 0.6 else _once(rng, sleep_seconds)
 
 

@@ -48,7 +48,6 @@ def _whose(reply: Remark) -> str:
 
 @handler()
 async def undo(turn: Turn, ctx: Context) -> Any:
-    """What is run when a turn has finally failed."""
     record(turn, ctx, "began")
     try:
         extra = await family_acts.undo(turn, ctx)

@@ -64,7 +64,6 @@ class Nemesis:
 
     @property
     def unused(self) -> list[str]:
-        """Kinds that have not hit anything yet."""
         return [kind.name for kind in self._kinds if not self.struck[kind.name]]
 
     async def _lane(self) -> None:

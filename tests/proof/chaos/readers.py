@@ -33,7 +33,6 @@ class Reader:
     after: str | None = None
 
     async def follow(self, stopping: asyncio.Event) -> None:
-        """Until the turn has ended, or `stopping`."""
         for _ in range(CONNECTIONS):
             ended = await self._connect()
             if ended or await pause(self.rng.uniform(0.05, 0.4), stopping):

@@ -74,7 +74,6 @@ def _holding(name: str, pid: int, tasks: int) -> Holding:
 
 
 async def count_connections(stage: Stage) -> Connections:
-    """By the servers' own count."""
     return await asyncio.to_thread(_count_connections, stage)
 
 

@@ -50,7 +50,6 @@ class Summary:
 
     @property
     def faults(self) -> int:
-        """How many hit something."""
         return self.struck.total()
 
 

@@ -85,7 +85,6 @@ class Fleet:
 
     @property
     def tasks(self) -> list[Part]:
-        """Those that are to go on."""
         return [part for part in self.company.cast.of("worker") if part.wanted]
 
     async def _heed(self, ready: int, running: int) -> None:
@@ -162,7 +161,6 @@ class Outcome:
 async def scale(
     waves: int, wave: Wave, policy: Policy, options: Options, folder: Path, stack: LocalStack | None = None
 ) -> Outcome:
-    """Makes one run; its evidence is in `folder`."""
     base = {quick_minutes.SWITCH: "yes"}
     async with open_company(options, folder, stack, base=base) as company, AsyncExitStack() as exits:
         await company.start()
@@ -225,7 +223,6 @@ def _say(text: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs as asked for; the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.proof.chaos.scaling", description="A fleet that follows its backlog."
     )

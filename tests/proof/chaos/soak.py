@@ -73,7 +73,6 @@ class Soak:
         return rate
 
     async def look(self) -> Moment:
-        """What is held just now."""
         folder = self.company.folder
         holdings = await look_at(self.company.cast.parts.values(), folder / "tasks")
         moment = Moment({each.name: each for each in holdings}, await count_connections(self.company.stage))

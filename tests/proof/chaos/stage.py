@@ -53,12 +53,10 @@ class Stage:
 
     @property
     def locks_url(self) -> str:
-        """The stack's Redis, past the proxy."""
         return self.stack.redis.url
 
     @property
     def redis_prefix(self) -> str:
-        """Of the run's keys."""
         return self.wiring.redis_prefix
 
     async def addresses(self, name: str) -> Addresses:
@@ -71,7 +69,6 @@ class Stage:
         )
 
     def queue_url(self, *, dead: bool = False) -> str:
-        """As the emulator itself names it."""
         queue = self.wiring.queue
         return str(self.sqs.get_queue_url(QueueName=queue.dlq if dead else queue.sqs)["QueueUrl"])
 

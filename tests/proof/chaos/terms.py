@@ -79,7 +79,6 @@ class Options:
     keep: bool = False
 
     def calm(self) -> "Options":
-        """The same run without any fault."""
         return replace(self, kinds=("none",))
 
     @property
@@ -88,7 +87,6 @@ class Options:
 
     @property
     def tenant_cap(self) -> int | None:
-        """TURNSTILE_TENANT_SLOTS."""
         return None if self.is_calm else self.tenant_slots
 
 
@@ -111,7 +109,6 @@ class Queue:
     halts: bool = False
 
     def declaration(self, lease_seconds: float) -> str:
-        """TURNSTILE_QUEUES."""
         fields = {
             "name": self.name,
             "sqs": self.sqs,
@@ -138,7 +135,6 @@ class Wiring:
     tenant_slots: int | None = None
 
     def environment(self, at: Addresses, **more: str) -> dict[str, str]:
-        """The environment of one process."""
         return {
             **self.base,
             "DATABASE_URL": at.postgres,

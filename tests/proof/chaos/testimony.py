@@ -16,12 +16,10 @@ RUNS = "CHAOS_RUNS_FILE"
 
 
 def clock() -> float:
-    """The clock that all evidence goes by."""
     return time.clock_gettime(time.CLOCK_REALTIME)
 
 
 def leave(name: str, record: Mapping[str, Any]) -> None:
-    """Appends a record to `<name>.jsonl`."""
     path = Path(os.environ[RUNS]).with_name(f"{name}.jsonl")
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:

@@ -51,11 +51,9 @@ class Receiver:
 
     @property
     def url(self) -> str:
-        """What clients name."""
         return f"https://{HOST}:{self.port}/turns?token=t0ken"
 
     def environment(self, certificate: Path) -> dict[str, str]:
-        """What all processes of the run are told."""
         return {
             "TURNSTILE_WEBHOOK_HOSTS": f"{HOST}:{self.port}",
             "TURNSTILE_WEBHOOK_SECRETS": SECRET,
@@ -63,11 +61,9 @@ class Receiver:
         }
 
     def close(self) -> None:
-        """Lets go of those that were left hanging."""
         self._closing.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, one POST."""
         try:
             with suppress(OSError, EOFError, ValueError, KeyError, asyncio.LimitOverrunError):
                 await self._take(reader, writer)

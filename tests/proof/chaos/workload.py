@@ -102,5 +102,4 @@ def make_calm_wish(
 
 
 def make_memory_wish(rng: random.Random) -> Wish:
-    """A turn that uses its session's memory."""
     return Wish(content={"do": "remember", "say": f"{rng.getrandbits(32):08x}"})

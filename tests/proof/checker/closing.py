@@ -11,7 +11,6 @@ SHARE = 1 / 3
 
 
 def closed_by_workers(ledger: Ledger) -> Iterator[Violation]:
-    """I17, of a calm run."""
     if not ledger.terms.calm:
         return
     ends = [

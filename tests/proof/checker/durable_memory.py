@@ -21,7 +21,6 @@ State = dict[Place, MemoryChange]
 
 
 def durable_memory(ledger: Ledger) -> Iterator[Violation]:
-    """I19, of the durable kinds."""
     books: defaultdict[tuple[str, str], _Book] = defaultdict(_Book)
     for change in ledger.evidence.memory_changes:
         books[change.tenant, change.session].changes.append(change)

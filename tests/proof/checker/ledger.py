@@ -28,7 +28,6 @@ def is_takeover(change: Change) -> bool:
 
 
 def is_settlement(change: Change) -> bool:
-    """A claim was ended under its own fence."""
     return change.before == RUNNING and change.after != RUNNING and change.fence == change.fence_before
 
 
@@ -72,7 +71,6 @@ class Ledger:
 
     @classmethod
     def of(cls, evidence: Evidence) -> "Ledger":
-        """Indexes the evidence."""
         ledger = cls(evidence, evidence.terms)
         ledger.rows = {row.turn_id: row for row in evidence.turns}
         ledger._index_audit(evidence.audit)
@@ -102,7 +100,6 @@ class Ledger:
         return sum(entry.role == "user" for entry in self.said.get(turn_id, ())) or 1
 
     def reply_of(self, turn_id: str) -> Any:
-        """What was answered; None if nothing was."""
         return next((said.content for said in self.said.get(turn_id, ()) if is_reply(said)), None)
 
     def session_of(self, turn_id: str) -> str | None:

@@ -16,7 +16,6 @@ UNDER_WAY_SECONDS = 0.25
 
 
 def done_once(ledger: Ledger) -> Iterator[Violation]:
-    """I3, I4."""
     for turn_id, effects in ledger.effects.items():
         recorded = ledger.values.get(turn_id, {})
         for says in _forgotten(ledger, turn_id, effects, recorded):

@@ -26,7 +26,6 @@ _ID = re.compile(r"(\d+)-(\d+)")
 
 
 def streams(ledger: Ledger) -> Iterator[Violation]:
-    """I17."""
     readers: defaultdict[tuple[str, str], list[StreamRead]] = defaultdict(list)
     for read in ledger.evidence.streams:
         readers[read.turn_id, read.reader].append(read)
@@ -47,7 +46,6 @@ class _Reader:
         self._ended = False
 
     def faults(self, reads: Sequence[StreamRead]) -> Iterator[str]:
-        """Of its connections, in their order."""
         resumed = _ID.fullmatch(reads[0].after or "")
         if resumed is not None:
             self._place, self._text = (int(resumed[1]), int(resumed[2])), None

@@ -27,7 +27,6 @@ class _Known:
 
 
 def vanishing_memory(ledger: Ledger) -> Iterator[Violation]:
-    """I19, of all kinds that are not durable."""
     acts = [act for act in ledger.evidence.memory_acts if act.kind is not None and act.kind not in DURABLE_KINDS]
     known: defaultdict[Place, _Known] = defaultdict(_Known)
     for act in acts:

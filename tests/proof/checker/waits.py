@@ -24,7 +24,6 @@ LATE_SHARE = 1 / 3
 
 
 def waits(ledger: Ledger) -> Iterator[Violation]:
-    """I11 of what was answered, I15 of when."""
     waited = [call for call in ledger.evidence.history if call.wait is not None]
     plain = [call for call in ledger.evidence.history if call.wait is None]
     took = sorted(call.until - call.at for call in plain if call.outcome != "unknown") or [0.0]

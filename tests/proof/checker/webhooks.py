@@ -23,7 +23,6 @@ End = tuple[str, int]
 
 
 def webhooks(ledger: Ledger) -> Iterator[Violation]:
-    """I20."""
     asked = {turn_id for turn_id, row in ledger.rows.items() if row.webhook}
     ends: dict[End, Change] = {
         (turn_id, change.generation): change

@@ -24,7 +24,6 @@ _record_path: Path | None = None
 
 
 def record_to(path: Path) -> None:
-    """Where this process's runs are written."""
     global _record_path
     _record_path = path
 
@@ -58,7 +57,6 @@ def generation_of(ctx: Context) -> int:
 
 @handler()
 async def act(turn: Turn, ctx: Context) -> Any:
-    """Does what the turn's input says."""
     heard = [remark.content["turn"] for remark in await ctx.history() if remark.role == "assistant"]
     _record(turn, ctx, "began", heard)
     how = "ended"

@@ -85,13 +85,11 @@ class Plan:
         return self._pending.pop(0)
 
     def strike(self, strike: Strike) -> None:
-        """Says that it strikes now; flushes Redis."""
         if strike.flush:
             self._flush_redis()
         self.tell(struck=strike.point, last=not self._pending)
 
     def tell(self, **news: Any) -> None:
-        """A line to the harness, in one write."""
         os.write(self._report, json.dumps({"at": time.time(), **news}).encode() + b"\n")
 
 

@@ -107,7 +107,6 @@ class Stage:
         self.malformed = 0
 
     def close(self) -> None:
-        """Removes all of it."""
         self.unlock_row()
         self._sql.close()
         self.run(self._queues.close())
@@ -121,7 +120,6 @@ class Stage:
                 self._redis.delete(*keys)
 
     def run(self, work: Coroutine[Any, Any, Value]) -> Value:
-        """Runs product code to its end."""
         return self._runner.run(work)
 
     # --- a client
@@ -146,14 +144,12 @@ class Stage:
         return [answer.turn_id for answer in accepted]
 
     def wake(self, session: str, *turns: UUID, queue: int = 0) -> None:
-        """Sends a wake-up for each turn."""
         messages = [OutgoingMessage(WakeUp(TENANT, session, turn), "") for turn in turns]
         self.run(self._queues.send(self.declared[queue]["name"], messages))
 
     def note_submit(
         self, session: str, key: str | None, order: str, at: float, outcome: str, turn_id: str | None
     ) -> None:
-        """Evidence of what a client saw."""
         call = {
             "client": "director",
             "op": "submit",
@@ -182,12 +178,10 @@ class Stage:
         self.write("history", call)
 
     def write(self, name: str, line: dict[str, Any]) -> None:
-        """Adds a line to a file of evidence."""
         with (self.folder / f"{name}.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
 
     def send_raw(self, body: str, attributes: dict[str, str] | None = None) -> None:
-        """Puts anything on the main queue."""
         fields: dict[str, Any] = {
             "MessageAttributes": {
                 name: {"DataType": "String", "StringValue": value} for name, value in (attributes or {}).items()
@@ -226,7 +220,6 @@ class Stage:
         self.run(settle(self._database, self._terms(), [request], encode))
 
     def relay(self) -> None:
-        """One round of a relay."""
         self.run(Relay(self._database, self._queues, self.settings).round())
 
     def _terms(self) -> ClaimTerms:
@@ -243,23 +236,19 @@ class Stage:
     # --- what is in the way
 
     def lock_row(self, turn: UUID) -> None:
-        """Somebody has the turn's row in his hand."""
         self._row_lock = psycopg.connect(self.database_url)
         self._row_lock.execute("SELECT 1 FROM turns WHERE id = %s FOR NO KEY UPDATE", (turn,))
 
     def unlock_row(self) -> None:
-        """Lets go of it."""
         if self._row_lock is not None:
             self._row_lock.close()
             self._row_lock = None
 
     def lock_session(self, session: str, seconds: float) -> None:
-        """Another worker has the session's lock."""
         self._locked = self._lock_key(session)
         self._redis.set(self._locked, "somebody", px=int(seconds * 1000))
 
     def unlock_session(self) -> None:
-        """It is done with it, and does not look again."""
         if self._locked is not None:
             self._redis.delete(self._locked)
             self._locked = None
@@ -314,7 +303,6 @@ class Stage:
         return self._sql.execute(statement).fetchall()
 
     def lock_keys(self) -> list[dict[str, Any]]:
-        """The cell's locks in Redis."""
         keys: Sequence[str] = list(self._redis.scan_iter(f"{self._cell}:lock:*", count=1000))
         found = [(key, self._redis.get(key), self._redis.pttl(key)) for key in keys]
         return [{"key": key, "value": value, "ttl_ms": ttl} for key, value, ttl in found if value is not None]

@@ -46,21 +46,17 @@ class Loaded:
 
     @property
     def seconds(self) -> float:
-        """How long turns were due."""
         return self.outcome.ended_at - self.outcome.begun_at
 
     @property
     def ended(self) -> int:
-        """How many turns have."""
         return sum(turn.ended is not None for turn in self.turns)
 
     def since(self, at: float) -> float:
-        """Seconds since the paced part began."""
         return at - self.outcome.begun_at
 
 
 def read(folder: Path) -> Loaded:
-    """One way's folder."""
     document = json.loads((folder / "outcome.json").read_text())
     outcome = Outcome(**{**document, "plan": Plan(**document["plan"])})
     rows = {row["turn_id"]: row for row in _lines(folder / "turns.jsonl")}
@@ -88,7 +84,6 @@ def read(folder: Path) -> Loaded:
 
 
 def series(loaded: Loaded, name: str, unit: float = 1.0) -> list[Point]:
-    """One figure of the samples over time."""
     return [(loaded.since(sample["at"]), sample[name] / unit) for sample in loaded.samples]
 
 
@@ -105,7 +100,6 @@ def cores(loaded: Loaded) -> dict[str, Sequence[Point]]:
 
 
 def spent(loaded: Loaded, group: str) -> float:
-    """CPU seconds of a group over the whole run."""
     return max(0.0, sum(sign * gain(_counter(loaded, name)) for name, sign in _members(loaded, group)))
 
 
@@ -131,7 +125,6 @@ def _group(part: str) -> str:
 
 
 def memory(loaded: Loaded) -> dict[str, Sequence[Point]]:
-    """MB of each group of parts."""
     found: dict[str, Sequence[Point]] = {}
     for group in _groups(loaded):
         found[group] = [

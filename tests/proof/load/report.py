@@ -29,7 +29,6 @@ def render(folder: Path, page: Path, plots: Path) -> None:
 
 
 def tell(folder: Path) -> str:
-    """A run as Markdown."""
     where = read_surroundings(folder)
     servers = ", ".join(f"{name} {version}" for name, version in where.servers.items())
     head = (

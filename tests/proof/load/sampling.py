@@ -73,7 +73,6 @@ class Sampler:
     _parts: dict[int, tuple[str, Tree]] = field(default_factory=dict)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Until `stopping`, and once more then."""
         with (
             psycopg.connect(self.room.database_url, autocommit=True, row_factory=psycopg.rows.dict_row) as database,
             redis.Redis.from_url(self.room.redis_url) as client,

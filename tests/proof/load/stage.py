@@ -77,7 +77,6 @@ def install_audit(room: Room) -> None:
 
 
 async def start_cast(plan: Plan, cast: Cast, environment: dict[str, str]) -> list[int]:
-    """The ports of the APIs, which are ready."""
     ports = [choose_free() for _ in range(plan.apis if plan.over_http else 0)]
     for number, port in enumerate(ports, start=1):
         await cast.add(f"api-{number}", "api", ["api"], {**environment, "TURNSTILE_API_PORT": str(port)})
@@ -89,7 +88,6 @@ async def start_cast(plan: Plan, cast: Cast, environment: dict[str, str]) -> lis
 
 
 def sqs_client(environment: dict[str, str]) -> Any:
-    """For the harness itself."""
     with patch.dict("os.environ", environment):
         return boto3.client("sqs")
 

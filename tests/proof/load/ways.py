@@ -130,7 +130,6 @@ class OverHttp:
         return found
 
     def close(self) -> None:
-        """Lets go of all connections."""
         for free in self._free.values():
             for connection in free:
                 connection.writer.close()

@@ -14,7 +14,6 @@ _LINGER_NOT = struct.pack("ii", 1, 0)
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """Closes a connection with an RST."""
     # On a socket that is gone already there is nothing to reset.
     with contextlib.suppress(OSError):
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
@@ -61,16 +60,13 @@ class Connection(asyncio.Protocol):
     # --- what a protocol changes
 
     def from_client(self, data: bytes) -> None:
-        """A chunk of the client's."""
         self.up.feed(data)
 
     def from_server(self, data: bytes) -> None:
-        """A chunk of the server's."""
         if not self._answer_lost:
             self.down.feed(data)
 
     def lose_answer(self) -> None:
-        """Swallows what the server says from now on."""
         self._answer_lost = True
 
     def request_complete(self) -> None:
@@ -128,7 +124,6 @@ class Connection(asyncio.Protocol):
             self.break_off(reset=True)
 
     def server_connected(self, transport: asyncio.Transport) -> None:
-        """The upstream has accepted."""
         self._server = transport
         if self._client is None:
             transport.abort()
@@ -136,7 +131,6 @@ class Connection(asyncio.Protocol):
             self._client.resume_reading()
 
     def server_lost(self) -> None:
-        """The upstream has closed."""
         self._server = None
         self.up.close()
         if self._client is None:

@@ -58,7 +58,6 @@ class ProxyControl:
             await _end(process)
 
     def close(self) -> None:
-        """Closes the connection to the proxy."""
         if self._streams is not None:
             self._streams[1].close()
 
@@ -76,7 +75,6 @@ class ProxyControl:
         await self._ask(do="set", service=service, name=name, toxic=toxic, parameters=parameters)
 
     async def heal(self, service: str | None = None, name: str | None = None, toxic: str | None = None) -> None:
-        """Takes toxics away; what is None is any."""
         await self._ask(do="heal", service=service, name=name, toxic=toxic)
 
     async def counts(self) -> dict[str, dict[str, int]]:

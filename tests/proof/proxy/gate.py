@@ -57,17 +57,14 @@ class Gate:
         self.port: int = self._place.getsockname()[1]
 
     async def open(self) -> None:
-        """Starts to accept."""
         await self._listen()
 
     def close(self) -> None:
-        """Stops for good."""
         self._break_off(reset=False)
         self._refuse()
         self._place.close()
 
     def find(self, kind: type[Kind]) -> Kind | None:
-        """The toxic of this kind that is set, if any."""
         for toxic in self._toxics.values():
             if isinstance(toxic, kind):
                 return toxic
@@ -82,7 +79,6 @@ class Gate:
         return False
 
     def count(self, what: str) -> None:
-        """Notes that it happened."""
         self.counts[what] += 1
 
     def admit(self, connection: Relayed) -> bool:
@@ -111,7 +107,6 @@ class Gate:
                     self._changed()
 
     async def heal(self, name: str | None = None) -> None:
-        """Takes a toxic away, or all of them."""
         async with self._changing:
             for each in [name] if name else list(self._toxics):
                 self._toxics.pop(each, None)

@@ -42,7 +42,6 @@ class Lane:
         """Bytes are missing in it: the connection can't be healed any more."""
 
     def feed(self, data: bytes) -> None:
-        """Takes a chunk."""
         if not self._queue and not self._gate.disturbed:
             self._write(data)
         else:
@@ -54,16 +53,13 @@ class Lane:
         self.pump()
 
     def is_empty(self) -> bool:
-        """Whether all that came in is out."""
         return not self._queue
 
     def choke(self, choked: bool) -> None:
-        """The sink can't take more for now."""
         self._choked = choked
         self._regulate()
 
     def close(self) -> None:
-        """Forgets what it holds."""
         self._queue.clear()
         self._held = 0
         if self._timer is not None:

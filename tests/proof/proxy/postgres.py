@@ -38,7 +38,6 @@ class Requests:
         """Encrypted, or a cancel request: nothing more to be read here."""
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """The messages that this chunk completes."""
         if self._starting:
             data = self._start(self._rest + data)
         elif self._rest:

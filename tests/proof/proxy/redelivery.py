@@ -30,7 +30,6 @@ class Redelivery:
         self._queues: dict[str, _Queue] = defaultdict(_Queue)
 
     def remember(self, queue: str, entries: list[Entry]) -> None:
-        """These were delivered."""
         self._queues[queue].delivered.extend(entries)
 
     def can_repeat(self, queue: str) -> bool:
@@ -66,7 +65,6 @@ class Redelivery:
         return [entry for entry in entries if entry not in kept]
 
     def take_held(self, queue: str, most: int, now: float) -> list[Entry]:
-        """What was kept back and is due."""
         held = self._queues[queue].held
         due = [one for one in held if one[0] <= now][:most]
         for one in due:

@@ -36,7 +36,6 @@ class Call:
 
     @property
     def dead(self) -> bool:
-        """It is about a dead-letter queue."""
         return is_dead(self.queue)
 
     @property

@@ -111,14 +111,12 @@ class SqsConnection(asyncio.Protocol):
         transport.write(request.encode())
 
     def answered(self, response: HttpMessage) -> None:
-        """SQS has answered."""
         if self._exchange is None:
             return
         exchange, self._exchange = self._exchange, None
         self._conclude(exchange.finish(response))
 
     def server_lost(self) -> None:
-        """SQS has closed."""
         self._server = None
         self._give_up()
 

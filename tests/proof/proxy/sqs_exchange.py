@@ -76,7 +76,6 @@ class Exchange:
         self._answer_lost = False
 
     def begin(self) -> Step:
-        """The client has asked."""
         if self._strike(CallLost):
             return Step(calls=self._note())
         if self._strike(CallFails):
@@ -92,7 +91,6 @@ class Exchange:
                 return self._begin_entries()
 
     def finish(self, response: HttpMessage) -> Step:
-        """SQS has answered."""
         match self._call.action:
             case "receive":
                 return self._finish_receive(response)

@@ -71,7 +71,6 @@ class OnRequests:
     """None: until it is healed."""
 
     def strikes(self, chance: Random) -> bool:
-        """Whether it hits this request."""
         if self.count == 0 or chance.random() >= self.probability:
             return False
         if self.count is not None:
@@ -181,7 +180,6 @@ _OF_SERVICE: dict[str, dict[str, type[Toxic]]] = {
 
 
 def names(service: str) -> list[str]:
-    """The toxics that a service's gates take."""
     return [*_OF_TCP, *_OF_SERVICE[service]]
 
 

@@ -18,7 +18,6 @@ PROGRESS_SECONDS = 30.0
 
 
 def main() -> int:
-    """Runs what the command line asks for."""
     options = _parse()
     if options.digest:
         sys.stdout.write(digest(run_seed(options.seed)[1]) + "\n")
@@ -70,7 +69,6 @@ class _Sum:
         self.convictions: Counter[str] = Counter()
 
     def add(self, judged: Judged) -> None:
-        """One more seed."""
         self.seeds += 1
         self.turns += judged.turns
         self.faults += judged.faults
@@ -83,7 +81,6 @@ class _Sum:
             sys.stdout.write(judged.report + "\n\n")
 
     def say(self) -> None:
-        """One line of figures."""
         took = time.monotonic() - self.begun
         rate = self.turns / self.cpu_seconds if self.cpu_seconds else 0.0
         sys.stdout.write(

@@ -54,15 +54,12 @@ class Handle:
         self.cancelled_ = False
 
     def cancel(self) -> None:
-        """It will not run."""
         self.cancelled_ = True
 
     def cancelled(self) -> bool:
-        """Whether it was cancelled."""
         return self.cancelled_
 
     def when(self) -> float:
-        """Its time on the virtual clock."""
         return self.when_
 
 
@@ -109,14 +106,12 @@ class StrandEvent:
         self._set = False
 
     def set(self) -> None:
-        """Wakes whoever waits."""
         self._set = True
         if self._future is not None:
             # On the strand of whoever waits, not of whoever sets.
             self._loop.call_in(self._strand, self._loop.now, _wake, self._future)
 
     def clear(self) -> None:
-        """From now on it waits again."""
         self._set = False
 
     async def wait(self, timeout: float) -> bool:
@@ -198,7 +193,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # --- what the simulation asks of it
 
     async def pause(self, seconds: float) -> None:
-        """Lets so much virtual time go by."""
         future = self.create_future()
         handle = self.call_later(seconds, _wake, future)
         try:
@@ -209,7 +203,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_in(
         self, strand: Strand, when: float, callback: Callback, *args: Any, context: Context | None = None
     ) -> Handle:
-        """Runs `callback` on a strand of one's choice."""
         handle = Handle(callback, args, context or copy_context(), strand, when)
         if not self.ended:
             heapq.heappush(self._timers, (when, next(self._order), handle))
@@ -221,7 +214,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         strand.halted = True
 
     def let_go(self, strand: Strand) -> None:
-        """What has piled up runs now, in order."""
         strand.holds -= 1
         if strand.holds or strand.dead:
             return
@@ -230,7 +222,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         strand.backlog = []
 
     def kill(self, strand: Strand) -> None:
-        """Nothing of this strand ever runs again."""
         strand.dead = strand.halted = True
         strand.backlog = []
 

@@ -23,7 +23,6 @@ class Acting:
         self._runs = runs
 
     def handler(self, *, in_thread: bool) -> Handler:
-        """An async one, or a plain function."""
         return Handler(self._act_in_thread if in_thread else self._act)
 
     async def _act(self, turn: Turn, ctx: Context) -> Any:

@@ -50,8 +50,6 @@ def cut_off(service: str) -> Strike:
 
 
 def away(service: str) -> Strike:
-    """The service is down for everybody."""
-
     def strike(world: World, chance: Random) -> None:
         one = world.services[service]
         one.down += 1
@@ -66,13 +64,11 @@ def away(service: str) -> Strike:
 
 
 def flushed(world: World, chance: Random) -> None:
-    """Redis forgets everything."""
     world.redis.flush()
     world.strike("redis-flushed", "redis", 0.0, None, None)
 
 
 def emptied(world: World, chance: Random) -> None:
-    """All wake-ups are gone from the main queue."""
     world.main.purge()
     world.strike("wake-ups-lost", "sqs", 0.0, None, None)
 

@@ -59,12 +59,10 @@ class World:
 
     @property
     def main(self) -> Any:
-        """The main queue's model."""
         return self.sqs.queues[SCHEME + self.plan.queue.sqs]
 
     @property
     def dead(self) -> Any:
-        """The dead-letter queue's model."""
         return self.sqs.queues[SCHEME + self.plan.queue.dlq]
 
     def _make_sqs(self) -> FakeSqs:
@@ -143,7 +141,6 @@ class World:
         )
 
     def alive(self, role: str) -> list[Process]:
-        """Those that live, frozen or not."""
         return [process for process in self.processes if process.alive and process.role == role]
 
     def _choose_api(self) -> SimulatedApi | None:
@@ -167,7 +164,6 @@ class World:
             end()
 
     def heal(self) -> None:
-        """No fault goes on, and none follows."""
         self.healed = True
         for number in list(self._ends):
             self._end(number)
@@ -191,7 +187,6 @@ class World:
         return max((len(session.open) for session in self.store.tables.sessions.values()), default=0)
 
     def collect(self) -> None:
-        """Puts what is left into the evidence."""
         evidence = self.evidence
         self.store.fill(evidence)
         evidence.history = self.clients.history

@@ -30,7 +30,6 @@ class Plan:
 
     @property
     def queue(self) -> QueueSettings:
-        """The only queue."""
         return self.settings.find_queue(self.settings.queue)
 
 
@@ -138,7 +137,6 @@ POLICIES = 0.15
 
 
 def make_wish(chance: Random, plan: Plan, now: float) -> Wish:
-    """One turn of the mixture."""
     weights = _WEIGHTS if plan.kinds else _CALM
     [what] = chance.choices(list(weights), list(weights.values()))
     lease = plan.settings.lease_seconds

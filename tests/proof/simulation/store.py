@@ -20,17 +20,14 @@ class SimulatedDatabase:
         self._wire = wire
 
     async def fetch(self, statement: str, parameters: Parameters) -> Rows:
-        """As `Database.fetch`."""
         rows: Rows = await self._ask(lambda: self._store.execute(statement, parameters))
         return rows
 
     async def fetch_pipelined(self, statements: Sequence[tuple[str, Parameters]]) -> list[Rows]:
-        """As `Database.fetch_pipelined`."""
         answers: list[Rows] = await self._ask(lambda: self._store.execute_pipelined(statements))
         return answers
 
     async def ping(self) -> None:
-        """As `Database.ping`."""
         await self._ask(lambda: None)
 
     @asynccontextmanager

@@ -83,7 +83,6 @@ class Wire:
         return await future
 
     def send(self, strand: Strand, execute: Callable[[], Any], deliver: Deliver, patience: float) -> None:
-        """Delivers the outcome on `strand`."""
         if strand.dead:
             return
         loop, weather, chance = self._loop, self.weather, self._chance

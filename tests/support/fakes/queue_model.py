@@ -143,7 +143,6 @@ class QueueModel:
         return stored, True, True
 
     def purge(self) -> None:
-        """Everything is gone."""
         for stored in self.messages:
             stored.gone = True
         self.messages.clear()
@@ -205,7 +204,6 @@ class QueueModel:
         stored.turn_id, stored.session = str(wake_up.turn_id), wake_up.session_id
 
     def describe(self, stored: Stored, handle: str) -> dict[str, Any]:
-        """As `receive_message` answers it."""
         system = {"ApproximateReceiveCount": str(stored.receive_count % 1000)}
         if stored.moved_by_sqs:
             system["DeadLetterQueueSourceArn"] = "arn:aws:sqs:::source"

@@ -144,11 +144,9 @@ class FakeDatabase:
     # --- synchronous cores
 
     def execute(self, statement: str, parameters: Parameters) -> Rows:
-        """One autocommit statement."""
         return self.execute_pipelined([(statement, parameters)])[0]
 
     def execute_pipelined(self, statements: Sequence[tuple[str, Parameters]]) -> list[Rows]:
-        """Several statements in one commit."""
         with self.tables.transaction():
             return [_find(statement)(self.tables, parameters) for statement, parameters in statements]
 
@@ -170,11 +168,9 @@ class FakeDatabase:
         """Always there; an outage is the fault wrapper's to make."""
 
     async def fetch(self, statement: str, parameters: Parameters) -> Rows:
-        """As `Database.fetch`."""
         return self.execute(statement, parameters)
 
     async def fetch_pipelined(self, statements: Sequence[tuple[str, Parameters]]) -> list[Rows]:
-        """As `Database.fetch_pipelined`."""
         return self.execute_pipelined(statements)
 
     @asynccontextmanager
@@ -194,7 +190,6 @@ class FakeDatabase:
 
     @property
     def changes(self) -> list[Change]:
-        """The audit so far."""
         return self.tables.changes
 
     def fill(self, evidence: Evidence) -> None:
@@ -216,11 +211,9 @@ class FakeCursor:
         self._rows = iter(rows)
 
     async def fetchone(self) -> dict[str, Any] | None:
-        """The next row."""
         return next(self._rows, None)
 
     async def fetchall(self) -> Rows:
-        """The rest of them."""
         return list(self._rows)
 
 
@@ -232,11 +225,9 @@ class FakeConnection:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """All of the block or nothing."""
         with self._tables.transaction():
             yield
 
     async def execute(self, statement: str, parameters: Parameters) -> FakeCursor:
-        """One statement of it."""
         with self._tables.transaction():
             return FakeCursor(_find(statement)(self._tables, parameters))

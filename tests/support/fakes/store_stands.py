@@ -75,13 +75,9 @@ class Stand(Protocol):
 
     database: Database
 
-    async def pass_time(self, seconds: float) -> None:
-        """Moves the clock on."""
-        ...
+    async def pass_time(self, seconds: float) -> None: ...
 
-    async def snapshot(self) -> Snapshot:
-        """All tables."""
-        ...
+    async def snapshot(self) -> Snapshot: ...
 
 
 class FakeStand:
@@ -137,7 +133,6 @@ class PostgresStand:
         self._heartbeat: psycopg.Connection[Any] | None = None
 
     async def reset(self) -> None:
-        """Empty, and the clock at its start."""
         times = {"at": ORIGIN + timedelta(seconds=START_SECONDS), "origin": ORIGIN}
         for statement in RESET.split(";"):
             await self.database.fetch(statement, times)

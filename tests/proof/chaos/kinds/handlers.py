@@ -28,7 +28,6 @@ async def deaf(scene: Scene) -> str | None:
 
 
 async def refused(scene: Scene) -> str | None:
-    """Replies that Postgres, or JSON, refuses."""
     return await scene.submit({"do": scene.rng.choice(["nul", "unfit"])})
 
 

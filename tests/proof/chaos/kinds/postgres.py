@@ -28,7 +28,6 @@ SELECT session_id FROM sessions s
 
 
 async def restart(scene: Scene) -> str | None:
-    """An immediate shutdown and crash recovery."""
     await asyncio.to_thread(scene.stage.stack.postgres.restart, immediate=True)
     return "postgres"
 
@@ -56,7 +55,6 @@ async def lose_answers(scene: Scene) -> str | None:
 
 
 def toxic(name: str, least: float, most: float, **parameters: float) -> Strike:
-    """A toxic of the proxy, for everybody."""
     return lambda scene: scene.suffer("postgres", EVERYBODY, name, least, most, **parameters)
 
 

@@ -11,8 +11,6 @@ HOUR = 3600.0
 
 
 def kill(role: str) -> Strike:
-    """kill -9."""
-
     async def strike(scene: Scene) -> str | None:
         part = scene.some(role)
         if part is None:

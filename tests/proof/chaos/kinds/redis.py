@@ -44,12 +44,10 @@ async def lose_answers(scene: Scene) -> str | None:
 
 
 def toxic(name: str, least: float, most: float, **parameters: float) -> Strike:
-    """A toxic of the proxy, for everybody."""
     return lambda scene: scene.suffer("redis", EVERYBODY, name, least, most, **parameters)
 
 
 async def cut_off_worker(scene: Scene) -> str | None:
-    """One worker loses Redis and keeps Postgres."""
     part = scene.some("worker")
     if part is None:
         return None

@@ -6,7 +6,6 @@ from tests.proof.chaos.kinds.scene import EVERYBODY, Kind, Scene, Strike
 
 
 def toxic(name: str, least: float, most: float, **parameters: float | str | list[str]) -> Strike:
-    """A toxic of the proxy, for everybody."""
     return lambda scene: scene.suffer("sqs", EVERYBODY, name, least, most, **parameters)
 
 
@@ -27,7 +26,6 @@ async def purge(scene: Scene) -> str | None:
 
 
 async def cut_off_worker(scene: Scene) -> str | None:
-    """One worker loses SQS."""
     part = scene.some("worker")
     if part is None:
         return None
