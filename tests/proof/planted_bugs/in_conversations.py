@@ -1,6 +1,5 @@
 """Bugs in what clients are told while they wait: streams, waits, webhooks."""
 
-from collections.abc import Callable
 from typing import Any
 
 import turnstile.producer.routes.turns
@@ -9,7 +8,7 @@ import turnstile.relay.webhooks.delivery
 import turnstile.streaming.stream
 import turnstile.streaming.subscriptions
 import turnstile.worker.attempt.emitter
-from tests.proof.planted_bugs.patching import alter, replace
+from tests.proof.planted_bugs.patching import alter, instead_of, replace
 from tests.proof.planted_bugs.planted_bug import planted
 
 
@@ -19,27 +18,20 @@ def stream_goes_on_after_a_gap() -> None:
     whole = "if not anew and not (last_fence == fence and last_n == first - 1) then return 'lost' end"
     alter(turnstile.streaming.stream, "APPEND", (whole, ""))
 
-    def forgetful(original: Callable[..., Any]) -> Callable[..., Any]:
-        def note(self: Any, answer: Any) -> None:
-            original(
-                self,
-                turnstile.streaming.stream.Appended.APPENDED
-                if answer is turnstile.streaming.stream.Appended.AWAY
-                else answer,
-            )
+    @instead_of(turnstile.worker.attempt.emitter.Emitter, "_note")
+    def note(original: Any, self: Any, answer: Any) -> None:
+        original(
+            self,
+            turnstile.streaming.stream.Appended.APPENDED
+            if answer is turnstile.streaming.stream.Appended.AWAY
+            else answer,
+        )
 
-        return note
-
-    def trusting(original: Callable[..., Any]) -> Callable[..., Any]:
-        def take(self: Any, event: Any) -> bool:
-            original(self, event)
-            self._misses_some = False
-            return True
-
-        return take
-
-    replace(turnstile.worker.attempt.emitter.Emitter, "_note", forgetful)
-    replace(turnstile.producer.watch.turn_watch._Following, "take", trusting)
+    @instead_of(turnstile.producer.watch.turn_watch._Following, "take")
+    def take(original: Any, self: Any, event: Any) -> bool:
+        original(self, event)
+        self._misses_some = False
+        return True
 
 
 # The sleeper must go on while its successor speaks.
@@ -73,13 +65,9 @@ def event_ids_begin_again() -> None:
 def end_not_sent_at_settle() -> None:
     """A settle appends no end event: readers find the end in the table only."""
 
-    def silent(original: Callable[..., Any]) -> Callable[..., Any]:
-        def settled(self: Any, status: Any, settlement: Any) -> None:
-            self.fall_silent()
-
-        return settled
-
-    replace(turnstile.worker.attempt.emitter.Emitter, "settled", silent)
+    @instead_of(turnstile.worker.attempt.emitter.Emitter, "settled")
+    def settled(original: Any, self: Any, status: Any, settlement: Any) -> None:
+        self.fall_silent()
 
 
 @planted("I15", seconds=15.0)
@@ -93,27 +81,19 @@ def waits_hear_no_events() -> None:
 def wait_without_its_bound() -> None:
     """A wait lasts until the turn ends, whatever the client asked for."""
 
-    def patient(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def wait(watch: Any, request: Any, tenant_id: str, turn_id: Any, seconds: float) -> Any:
-            return await original(watch, request, tenant_id, turn_id, seconds + 60.0)
-
-        return wait
-
-    replace(turnstile.producer.routes.turns, "wait_for_end", patient)
+    @instead_of(turnstile.producer.routes.turns, "wait_for_end")
+    async def wait(original: Any, watch: Any, request: Any, tenant_id: str, turn_id: Any, seconds: float) -> Any:
+        return await original(watch, request, tenant_id, turn_id, seconds + 60.0)
 
 
 @planted("I20", "redis-flushed", seconds=14.0, clients=10)
 def any_response_delivers_a_webhook() -> None:
     """A receiver that responds with 500 counts as notified."""
 
-    def easily_pleased(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def attempt(self: Any, webhook: Any) -> str | None:
-            error: str | None = await original(self, webhook)
-            return None if error is not None and error.startswith("status 5") else error
-
-        return attempt
-
-    replace(turnstile.relay.webhooks.delivery.WebhookDelivery, "_try", easily_pleased)
+    @instead_of(turnstile.relay.webhooks.delivery.WebhookDelivery, "_try")
+    async def attempt(original: Any, self: Any, webhook: Any) -> str | None:
+        error: str | None = await original(self, webhook)
+        return None if error is not None and error.startswith("status 5") else error
 
 
 @planted("I20", "redis-flushed", seconds=12.0)
@@ -126,10 +106,6 @@ def webhook_given_up_at_once() -> None:
 def webhook_signed_without_its_id() -> None:
     """The signature covers the body alone, so that an old one fits a new event."""
 
-    def careless(original: Callable[..., Any]) -> Callable[..., Any]:
-        def signed(secrets: Any, event_id: str, timestamp: int, body: bytes) -> Any:
-            return {**original(secrets, "", timestamp, body), "webhook-id": event_id}
-
-        return signed
-
-    replace(turnstile.relay.webhooks.delivery, "signed_headers", careless)
+    @instead_of(turnstile.relay.webhooks.delivery, "signed_headers")
+    def signed(original: Any, secrets: Any, event_id: str, timestamp: int, body: bytes) -> Any:
+        return {**original(secrets, "", timestamp, body), "webhook-id": event_id}

@@ -1,7 +1,6 @@
 """Bugs in what turns bring about: children, joins, what is done once, compensations."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace as with_fields
 from typing import Any
 from uuid import uuid4
@@ -11,7 +10,7 @@ import turnstile.statements.settle
 import turnstile.worker.attempt.children
 import turnstile.worker.attempt.once
 import turnstile.worker.settling
-from tests.proof.planted_bugs.patching import alter, replace
+from tests.proof.planted_bugs.patching import alter, instead_of, replace
 from tests.proof.planted_bugs.planted_bug import planted
 from turnstile.statements.head import IS_FAILED
 from turnstile.statements.once_values import RecordedValue
@@ -25,13 +24,9 @@ def children_started_again() -> None:
     """A handler that runs again starts its children again."""
     replace(turnstile.worker.attempt.children, "make_child_id", lambda original: lambda *args: uuid4())
 
-    def forgetful(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def read(database: Any, parent_id: Any) -> dict[str, Any]:
-            return {}
-
-        return read
-
-    replace(turnstile.worker.attempt.children, "read_children", forgetful)
+    @instead_of(turnstile.worker.attempt.children, "read_children")
+    async def read(original: Any, database: Any, parent_id: Any) -> dict[str, Any]:
+        return {}
 
 
 @planted("I7", "relay-sigkill", families=0.5)
@@ -48,27 +43,20 @@ def join_polls() -> None:
 
 
 def _joins_otherwise(**fields: Any) -> None:
-    def otherwise(original: Callable[..., Any]) -> Callable[..., Any]:
-        def decide(outcome: Any, *args: Any, **given: Any) -> Any:
-            settlement = original(outcome, *args, **given)
-            return with_fields(settlement, **fields) if isinstance(outcome, Joining) else settlement
-
-        return decide
-
-    replace(turnstile.worker.settling, "decide", otherwise)
+    @instead_of(turnstile.worker.settling, "decide")
+    def decide(original: Any, outcome: Any, *args: Any, **given: Any) -> Any:
+        settlement = original(outcome, *args, **given)
+        return with_fields(settlement, **fields) if isinstance(outcome, Joining) else settlement
 
 
 @planted("I3", "relay-sigkill", families=0.5)
 def join_ends_with_the_first_child() -> None:
     """`all` is treated as `any`: a join ends when one child has ended."""
 
-    def hasty(original: Callable[..., Any]) -> Callable[..., Any]:
-        def is_joined(states: Any, policy: Any) -> bool:
-            return original(states, policy) or any(not state.status.is_open for state in states)
+    @instead_of(turnstile.worker.attempt.children, "is_joined")
+    def is_joined(original: Any, states: Any, policy: Any) -> bool:
+        return original(states, policy) or any(not state.status.is_open for state in states)
 
-        return is_joined
-
-    replace(turnstile.worker.attempt.children, "is_joined", hasty)
     child = "SELECT FROM turns c WHERE c.id = ANY (t.joining) AND ('' || c.status)"
     none_is_open = (
         f"NOT EXISTS ({child} IN ('PENDING', 'RUNNING'))",
@@ -89,44 +77,35 @@ def parents_never_woken() -> None:
 def once_not_recorded() -> None:
     """A value of `ctx.once` is not recorded."""
 
-    def fleeting(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def record_value(database: Any, turn_id: Any, fence: int, key: str, value: str) -> RecordedValue:
-            return RecordedValue(json.loads(value))
-
-        return record_value
-
-    replace(turnstile.worker.attempt.once, "record_value", fleeting)
+    @instead_of(turnstile.worker.attempt.once, "record_value")
+    async def record_value(
+        original: Any, database: Any, turn_id: Any, fence: int, key: str, value: str
+    ) -> RecordedValue:
+        return RecordedValue(json.loads(value))
 
 
 @planted("I3", "relay-sigkill", families=0.8)
 def once_not_looked_up() -> None:
     """A retry repeats what was done once, and then finds the recorded value."""
 
-    def blind(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def read_values(database: Any, turn_id: Any) -> dict[str, Any]:
-            return {}
-
-        return read_values
-
-    replace(turnstile.worker.attempt.once, "read_values", blind)
+    @instead_of(turnstile.worker.attempt.once, "read_values")
+    async def read_values(original: Any, database: Any, turn_id: Any) -> dict[str, Any]:
+        return {}
 
 
 @planted("I3", "relay-sigkill", families=0.3)
 def compensation_of_a_retry() -> None:
     """A compensation is created for a failed attempt that will be retried."""
 
-    def eager(original: Callable[..., Any]) -> Callable[..., Any]:
-        def compensations(terms: Any, requests: Any) -> Any:
-            failing = [
-                with_fields(request, settlement=with_fields(request.settlement, status=TurnStatus.FAILED))
-                for request in requests
-                if request.settlement.fault
-            ]
-            return original(terms, failing)
+    @instead_of(turnstile.statements.settle, "_compensations")
+    def compensations(original: Any, terms: Any, requests: Any) -> Any:
+        failing = [
+            with_fields(request, settlement=with_fields(request.settlement, status=TurnStatus.FAILED))
+            for request in requests
+            if request.settlement.fault
+        ]
+        return original(terms, failing)
 
-        return compensations
-
-    replace(turnstile.statements.settle, "_compensations", eager)
     alter(
         turnstile.statements.settle,
         "COMPENSATE_FAILED",

@@ -1,13 +1,13 @@
 """Bugs in what a session remembers: its working memory and its history."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace as with_fields
 from typing import Any
 
 import turnstile.memory.durable_items
 import turnstile.memory.history
 import turnstile.memory.history_cache
-from tests.proof.planted_bugs.patching import alter, replace
+from tests.proof.planted_bugs.patching import alter, instead_of, replace
 from tests.proof.planted_bugs.planted_bug import planted
 from turnstile.memory.item import Item
 from turnstile.memory.item_cache import Found, ItemCache
@@ -58,19 +58,15 @@ def items_kept_in_the_process() -> None:
     """A worker keeps items that it has read, and does not ask Redis for them again."""
     known: dict[tuple[str, str], Item] = {}
 
-    def remembering(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def read(self: ItemCache, session: Any, places: Sequence[Any]) -> Found | None:
-            kept = [known[session.stem, place.field] for place in places if (session.stem, place.field) in known]
-            if len(kept) == len(places) and not any(place.kind.durable for place in places):
-                return Found(0, kept)
-            found: Found | None = await original(self, session, places)
-            for item in found.items if found else ():
-                known[session.stem, f"{item.kind}:{item.key}"] = item
-            return found
-
-        return read
-
-    replace(ItemCache, "read", remembering)
+    @instead_of(ItemCache, "read")
+    async def read(original: Any, self: ItemCache, session: Any, places: Sequence[Any]) -> Found | None:
+        kept = [known[session.stem, place.field] for place in places if (session.stem, place.field) in known]
+        if len(kept) == len(places) and not any(place.kind.durable for place in places):
+            return Found(0, kept)
+        found: Found | None = await original(self, session, places)
+        for item in found.items if found else ():
+            known[session.stem, f"{item.kind}:{item.key}"] = item
+        return found
 
 
 # It shows in the first turn after a settlement of which Redis was not told, if that turn looks at its history.
@@ -84,10 +80,6 @@ def history_of_any_version() -> None:
 def history_without_the_inputs() -> None:
     """The cached history grows by the replies only, without the inputs."""
 
-    def replies_only(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def append(self: Any, turn: Any, reply: Any) -> None:
-            await original(self, with_fields(turn, messages=()), reply)
-
-        return append
-
-    replace(turnstile.memory.history.History, "append", replies_only)
+    @instead_of(turnstile.memory.history.History, "append")
+    async def append(original: Any, self: Any, turn: Any, reply: Any) -> None:
+        await original(self, with_fields(turn, messages=()), reply)

@@ -1,6 +1,6 @@
 """Bugs in the relay and in the recovery of lost turns."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
 import psycopg
@@ -10,7 +10,7 @@ import turnstile.relay.renewal_evidence
 import turnstile.relay.sends
 import turnstile.statements.settle
 import turnstile.worker.app
-from tests.proof.planted_bugs.patching import alter, replace
+from tests.proof.planted_bugs.patching import alter, instead_of, replace
 from tests.proof.planted_bugs.planted_bug import planted
 from turnstile.errors import QueueUnavailableError
 from turnstile.relay.queues import RelayQueues
@@ -65,13 +65,9 @@ def crashes_never_cleared() -> None:
 def refused_statement_ends_the_process() -> None:
     """A statement that Postgres refuses ends the relay's process."""
 
-    def raising(_: Callable[..., Any]) -> Callable[..., Any]:
-        async def alone(step: str, work: Awaitable[Any]) -> Any:
-            if step == "forget_submissions":
-                # Its occasion: a row that a statement is refused for.
-                raise psycopg.errors.CheckViolation("a row that was restored from elsewhere")
-            return await work
-
-        return alone
-
-    replace(turnstile.relay.loop, "alone", raising)
+    @instead_of(turnstile.relay.loop, "alone")
+    async def alone(original: Any, step: str, work: Awaitable[Any]) -> Any:
+        if step == "forget_submissions":
+            # Its occasion: a row that a statement is refused for.
+            raise psycopg.errors.CheckViolation("a row that was restored from elsewhere")
+        return await work

@@ -1,6 +1,5 @@
 """Bugs in the SQL and Lua: what a statement would be if somebody had not thought of one thing."""
 
-from collections.abc import Callable
 from typing import Any
 
 import turnstile.relay.loop
@@ -10,7 +9,7 @@ import turnstile.statements.redrive
 import turnstile.statements.settle
 import turnstile.worker.session_lock
 from tests.proof.chaos.cast import pause
-from tests.proof.planted_bugs.patching import alter, replace
+from tests.proof.planted_bugs.patching import alter, instead_of
 from tests.proof.planted_bugs.planted_bug import planted
 
 
@@ -159,11 +158,7 @@ def waiting_mark_never_read() -> None:
     )
 
     # Its occasion is a turn that comes between the last settle of a hold and its unlock: a millisecond, if nobody is late.
-    def late(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def release(self: Any, lock: Any) -> Any:
-            await pause(0.4)
-            return await original(self, lock)
-
-        return release
-
-    replace(turnstile.worker.session_lock.SessionLock, "release", late)
+    @instead_of(turnstile.worker.session_lock.SessionLock, "release")
+    async def release(original: Any, self: Any, lock: Any) -> Any:
+        await pause(0.4)
+        return await original(self, lock)
