@@ -18,7 +18,7 @@ from tests.proof.chaos.cast import pause
 from tests.proof.chaos.journal import Journal, now
 from tests.proof.chaos.kinds import handlers, postgres, processes, sqs
 from tests.proof.chaos.kinds import redis as redis_kinds
-from tests.proof.chaos.kinds.scene import Kind, Scene
+from tests.proof.chaos.kinds.scene import Kind, NothingThereError, Scene
 from tests.proof.checker.evidence import Fault
 
 KINDS: tuple[Kind, ...] = (*processes.KINDS, *handlers.KINDS, *postgres.KINDS, *redis_kinds.KINDS, *sqs.KINDS)
@@ -89,7 +89,7 @@ class Nemesis:
         target: str | None = None
         try:
             # What a fault needs may itself be away through another fault: then it hit nothing.
-            with contextlib.suppress(*UNREACHABLE):
+            with contextlib.suppress(NothingThereError, *UNREACHABLE):
                 target = await kind.strike(self._scene)
         finally:
             self._at_work.discard(kind.group)
