@@ -1,4 +1,4 @@
-"""The cast: the product's processes, started by the fork server, and restarted when they end, as ECS would."""
+"""The product's processes, started by the fork server, and restarted when they end, as by ECS."""
 
 import asyncio
 import os
@@ -20,12 +20,12 @@ KILLED = -signal.SIGKILL
 WATCHDOG = 70
 """The exit code of a worker whose event loop was stuck; a run that blocks loops on purpose expects it."""
 COMMANDS = {"redrive": {4}, "doctor": {4, 5}, "retry": {1, 4}, "skip": {1, 4}}
-"""Exit codes by which a command says what it found: a server away, something wrong, somebody quicker."""
+"""Exit codes by which a command says what it found: a server is away, a finding, another command was first."""
 
 
 @dataclass(slots=True)
 class Part:
-    """One role in the cast: what plays it changes, its name and its addresses stay."""
+    """One place for a process: processes come and go, its name and its addresses stay."""
 
     name: str
     role: str
@@ -128,7 +128,7 @@ class Cast:
         return forked
 
     def _write_end(self, role: str, pid: int, code: int) -> None:
-        # Nobody but the harness, or a poison turn that it submitted, sends a SIGKILL.
+        # Only the harness, or a poison turn that it submitted, sends a SIGKILL.
         meant = pid in self._meant or code in {0, KILLED, WATCHDOG, *COMMANDS.get(role, ())}
         self._journal.write(Life(at=now(), role=role, pid=pid, what="ended", code=code, meant=meant))
 

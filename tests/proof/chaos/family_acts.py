@@ -1,7 +1,7 @@
-"""Turns that start others, that do something once, or that undo what another has done: what is ordered, and how it is acted.
+"""Turns that start others, that do something once, or that compensate another: what they are told, and how they do it.
 
-An order names everything that shall happen. What fails for good heals with the generation, its own or that of whoever has
-ordered it: or the redrives of a run would come to work on nothing else.
+An order names everything that shall happen. What fails for good heals with the generation, its own or that of its
+parent. Otherwise the redrives of a run would in the end work on nothing else.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The handler of the chaos run: each turn says what shall happen to it; what the handler saw goes to a file as evidence."""
+"""The handler of the chaos run: each turn says what it must do; what the handler saw goes to a file as evidence."""
 
 import asyncio
 import os

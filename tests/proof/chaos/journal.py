@@ -1,4 +1,4 @@
-"""Evidence on its way to the disk: one file per kind, one JSON line per record."""
+"""Evidence files: one for each kind, one JSON line for each record."""
 
 import json
 import time

@@ -27,7 +27,7 @@ UNREACHABLE = (psycopg.Error, redis.exceptions.RedisError, BotoCoreError, Client
 
 
 def choose(wanted: Sequence[str], *, shared: bool, fifo: bool = False) -> list[Kind]:
-    """The kinds of that name or prefix (all if none is named); on a shared stack only those that harm nobody else.
+    """The kinds of that name or prefix (all if none is named); on a shared stack only those that harm no other run.
 
     Raises ValueError for a name that fits no kind.
     """

@@ -1,5 +1,4 @@
-"""The readers of a run: each follows one turn's events to the end, over every connection that breaks, and writes down what it
-was told."""
+"""The readers of a run: each follows one turn's events to the end, over broken connections, and records what it got."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""What a process holds: descriptors, threads, asyncio tasks, memory; and what the servers hold for all of them."""
+"""What a process uses: descriptors, threads, asyncio tasks, memory; and the servers' connections."""
 
 import asyncio
 import os

@@ -109,7 +109,7 @@ class Fleet:
     async def _have(self, many: int) -> None:
         for _ in range(many - len(self.tasks)):
             await self._start()
-        # As ECS does it: whoever is protected is spared for now, and more tasks than are desired run on.
+        # As ECS does it: protected tasks go on for now, so there may be more tasks than desired.
         spare = [part for part in self.tasks if not self._is_protected(part)]
         for part in spare[: max(len(self.tasks) - many, 0)]:
             self._end(part)

@@ -1,4 +1,4 @@
-"""`python -m tests.proof.chaos.soak`: hours at half load, and whether everything that was taken was given back.
+"""`python -m tests.proof.chaos.soak`: hours at half load, and whether anything leaks.
 
 The load is half of what the same cast can do on this machine, measured at the start. After a warm-up everything rests and
 a baseline is taken; after the soak everything rests again and is held against it. No fault is meant to happen, and the

@@ -1,4 +1,4 @@
-"""The stage of a run: the embedded stack, a database with the audit, two queues, and the fault proxy in front of it all."""
+"""The servers of a run: the embedded stack, a database with the audit, two queues, and the fault proxy in front of them."""
 
 import asyncio
 import shutil
@@ -23,7 +23,7 @@ from turnstile.ops.migration_run import apply
 
 TEMPLATE = "template_chaos"
 ROLE = "product"
-"""Whom the product connects as: no superuser, or no limit on connections would hold for it."""
+"""The role of the product: no superuser, because a superuser has no limit on connections."""
 
 GRANTS = f"""
 GRANT ALL ON ALL TABLES IN SCHEMA public TO {ROLE};
@@ -132,7 +132,7 @@ def _base(stack: LocalStack) -> dict[str, str]:
 
 @asynccontextmanager
 async def own_stack() -> AsyncIterator[LocalStack]:
-    """An embedded stack that nobody else uses, for as long as the block."""
+    """An embedded stack of its own, for as long as the block."""
     home = Path(tempfile.mkdtemp(prefix="turnstile-chaos-"))
     try:
         yield await asyncio.to_thread(up, home, durable=False)

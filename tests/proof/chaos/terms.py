@@ -1,4 +1,4 @@
-"""Under which terms a run stands: the product's settings in small, so that what takes half a minute takes a second.
+"""The settings of a run: the product's durations made small, so that half a minute takes a second.
 
 Every duration that the product lets one set is scaled down alike; their ratios stay those of production where the
 nesting of time-outs depends on them.
@@ -27,7 +27,7 @@ TENANTS = {"alpha": "alpha-key-of-the-chaos-run", "beta": "beta-key-of-the-chaos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What somebody asks of a run."""
+    """The options of a run."""
 
     seed: int = 1
     seconds: float = 60.0

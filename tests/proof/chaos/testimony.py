@@ -1,4 +1,4 @@
-"""What a handler leaves behind as evidence: one `write` a line, so that a kill at any instant leaves whole lines.
+"""The evidence that handlers write: one `write` a line, so that a kill at any instant leaves whole lines.
 
 It needs nothing that the nemesis takes away (no Postgres, no Redis). Its times are the machine's clock, also in a process
 whose clock is shifted.

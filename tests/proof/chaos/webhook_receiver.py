@@ -1,4 +1,4 @@
-"""The receiver of a run's webhooks: a TLS server on this machine that verifies, writes down what it got, and has its moods.
+"""The receiver of a run's webhooks: a TLS server on this machine that verifies and records what it gets, and fails now and then.
 
 It answers as the run's seed says for each event and try: most are taken, some are refused, left without an answer, or cut
 off after they have been read. Its moods are over with the faults, and in a calm run it has none.
@@ -84,7 +84,7 @@ class Receiver:
             body=_read(body),
             answer=answer,
         )
-        # Before the answer: whoever says that it has arrived must find it here.
+        # Before the response: when the product counts it as delivered, it is on record.
         self._journal.write(post)
         if answer == "hang":
             await self._closing.wait()
@@ -135,7 +135,7 @@ async def open_receiver(journal: Journal, base: dict[str, str], seed: int, *, mo
 
 
 def reach_receiver(certificate: str) -> None:
-    """In this process alone: every name is the receiver's, its certificate is trusted, and nobody waits for long."""
+    """In this process alone: every name is the receiver's, its certificate is trusted, and waits are short."""
     import turnstile.relay.webhooks.delivery
     import turnstile.relay.webhooks.post
     from tests.proof.planted_bugs.patching import replace

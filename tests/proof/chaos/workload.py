@@ -1,4 +1,4 @@
-"""What the clients of a run ask for: a seeded mixture of everything that a turn may do. Pure."""
+"""The turns that clients submit: a seeded mixture of everything that a turn may do. Pure."""
 
 import random
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Streams of a calm run (I17): it is the worker that closes them. The table is for those that nobody closed."""
+"""Streams of a calm run (I17): workers close them. Readers get the end from the table only where no worker did."""
 
 from collections.abc import Iterator
 

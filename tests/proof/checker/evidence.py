@@ -82,7 +82,7 @@ class Call:
     wait: float | None = None
     """submit, read: how many seconds it asked to wait for the turn's end; None: it did not."""
     webhook: bool = False
-    """submit: it named somebody who is to be told of the end."""
+    """submit: it named a webhook for the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The index over the evidence: built once, in one pass over each kind, and only read afterwards.
 
 Everything is kept by turn, and the audit by session as well: both orders are the audit's own (`n`), which is the order in
-which the changes of one session became visible. (Whoever claims, numbers or redrives a turn has seen what came before as
+which the changes of one session became visible. (A statement that claims, numbers or redrives a turn has seen what came before as
 committed, or holds the session's row; so no change that one rule compares with another can have drawn its number early.)
 """
 

@@ -17,7 +17,7 @@ from tests.proof.checker.violation import Violation
 
 ENDS = frozenset({"end", "error"})
 FROM_THE_TABLE = 10**15
-"""Numbers from here on are given by whoever tells a turn's end from the table."""
+"""Numbers from here on: the end was read from the table, not from the stream."""
 
 Event = dict[str, Any]
 Place = tuple[int, int]
@@ -51,7 +51,7 @@ class _Reader:
             self._place, self._text = (int(resumed[1]), int(resumed[2])), None
         for read in reads:
             if read.events and read.events[0]["event"] != "metadata":
-                yield f"was told {read.events[0]['event']} before which turn it is"
+                yield f"was told {read.events[0]['event']} before the metadata"
             for event in read.events[1:]:
                 yield from self._fault(event)
 

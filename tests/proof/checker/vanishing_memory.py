@@ -1,4 +1,4 @@
-"""Vanishing memory (I19): an item may be gone at any moment, but what is there is its newest, and was written in its session.
+"""Memory that is not durable (I19): an item may be gone at any moment, but what is there is its newest version.
 
 Nothing is on record but what the handlers were told. A write that was not answered, or answered with the news that Redis is
 away, may have been done all the same, also later. Versions rise in the order in which Redis wrote them, over all of this.

@@ -1,4 +1,4 @@
-"""Waits (I11, I15): `Prefer: wait=N` and `?wait=N` tell an end that was, within their bound, and by event rather than by net."""
+"""Waits (I11, I15): `Prefer: wait=N` and `?wait=N` show a true end, within their bound, and by event."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,7 @@ REACH_SECONDS = 2.0
 """So long after its end a fault may still be felt."""
 
 LONG_SECONDS = 2.0
-"""Whoever has waited so long looks for himself a second apart and more: an event is told from a look by then."""
+"""After so long a waiting request looks at the table once a second or less often: a response to an event is quicker than that."""
 LATE_SECONDS = 0.8
 LATE_SHARE = 1 / 3
 """One hint may get lost, or the machine have been busy. As a rule an end is told when it is there."""

@@ -49,7 +49,7 @@ class NotStruckError(StuckError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What is done to whom."""
+    """One point, one fault, Redis kept or flushed, one kind of queue."""
 
     point: Point
     fault: FaultKind

@@ -1,4 +1,4 @@
-"""The handler of the cells: each turn says what shall happen to it; what it did goes to the cell's `runs.jsonl`.
+"""The handler of the cells: each turn says what it must do; what it did goes to the cell's `runs.jsonl`.
 
 `{"do": "answer"}` answers; `retry` asks to be tried again once; `fail` is a bug in the handler; `hang` takes too long, once;
 `deaf` ignores its cancellation, once; `slow` takes a while; `fan out` does something once and joins two children. What it

@@ -1,4 +1,4 @@
-"""What a cell's director works with: its database, queues and Redis prefix, and a client's and an operator's hands."""
+"""What a cell has to itself: database, queues and Redis prefix; and what its director does as a client and as an operator."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ SELECT count(*) FILTER (WHERE status IN ('PENDING', 'RUNNING')) AS open,
 
 
 def _log_to(path: Path) -> None:
-    # What the product's code says on behalf of the director is nobody's evidence.
+    # Log lines of the director's own calls are no evidence.
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log, 2)
     os.dup2(log, 1)
@@ -192,7 +192,7 @@ class Stage:
         self._sqs.send_message(QueueUrl=self._urls[self.queue], MessageBody=body, **fields)
 
     def send_malformed(self) -> None:
-        """Puts a message on the main queue that nobody can read."""
+        """Puts a malformed message on the main queue."""
         self.malformed += 1
         self.send_raw(MALFORMED)
 
@@ -246,7 +246,7 @@ class Stage:
 
     def lock_session(self, session: str, seconds: float) -> None:
         self._locked = self._lock_key(session)
-        self._redis.set(self._locked, "somebody", px=int(seconds * 1000))
+        self._redis.set(self._locked, "another worker", px=int(seconds * 1000))
 
     def unlock_session(self) -> None:
         if self._locked is not None:
@@ -254,11 +254,11 @@ class Stage:
             self._locked = None
 
     def mark_waiting(self, session: str, seconds: float) -> None:
-        """Somebody has been turned away from the session."""
+        """Sets the session's waiting mark."""
         self._redis.set(f"{self._lock_key(session)}:waiting", "1", px=int(seconds * 1000))
 
     def mark_rebuilding(self, session: str, seconds: float) -> None:
-        """Somebody is about to build the cached history of the session anew."""
+        """Another reader is about to rebuild the cached history of the session."""
         key = f"{self.settings.redis_prefix}history:session:{{{TENANT}/{session}}}:rebuild"
         self._redis.set(key, "1", px=int(seconds * 1000))
 
@@ -282,7 +282,7 @@ class Stage:
         return sum(int(value) for value in answer["Attributes"].values())
 
     def dead_letters_in_flight(self) -> bool:
-        """Whether somebody still has dead letters in his hand."""
+        """Whether dead letters are in flight."""
         names = ["ApproximateNumberOfMessagesNotVisible"]
         answer = self._sqs.get_queue_attributes(QueueUrl=self._urls[self.dlq], AttributeNames=names)
         return int(answer["Attributes"][names[0]]) > 0

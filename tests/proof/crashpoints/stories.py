@@ -1,6 +1,6 @@
-"""The stories: what a victim is at when a fault strikes. Each brings its victim to some of the points, and comes to an end.
+"""The stories: what the victim does when a fault strikes. Each brings its victim to some of the points, and comes to an end.
 
-A story is prepared before the victim starts; nobody but the victim works until the fault has struck. Some stories need
+A story is prepared before the victim starts; only the victim works until the fault has struck. Some stories need
 something to go wrong first, because nothing else leads to their points: a prelude, at a point of its own.
 """
 
@@ -39,7 +39,7 @@ class Story:
     announce: tuple[str, ...] = ()
     provoke: Callable[[Stage, Actor], None] = _nothing
     other_queue: bool = False
-    """Somebody works on the second queue too."""
+    """A worker of the second queue is started too."""
     requests: tuple[dict[str, Any], ...] = ()
     """Of clients, for an API."""
     may_fail: str | None = None

@@ -1,4 +1,4 @@
-"""The end of a cell: its evidence is written down, and judged by the checker and by what the story expects."""
+"""The end of a cell: its evidence is written, and judged by the checker and by what the story expects."""
 
 import json
 import time
@@ -80,7 +80,7 @@ def _expectations(director: "Director") -> list[str]:
             continue
         problems.append(f"turn {turn_id} is {status} ({error_class}), not {wanted}")
     if strangers := statuses.keys() - stage.expected.keys():
-        problems.append(f"turns that nobody was told of: {', '.join(sorted(strangers))}")
+        problems.append(f"turns without a submit: {', '.join(sorted(strangers))}")
     children = stage.children()
     for parent, status, error_class in children:
         if status != "SUCCEEDED" and error_class not in allowed:

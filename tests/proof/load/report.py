@@ -1,4 +1,4 @@
-"""From a load's evidence to text: tables for whoever ran it and for docs/load.md, and the plots beside it."""
+"""From a load's evidence to text: tables for the terminal and for docs/load.md, and the plots beside it."""
 
 from collections.abc import Sequence
 from pathlib import Path

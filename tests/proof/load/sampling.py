@@ -1,4 +1,4 @@
-"""What everything costs and holds while the load is on, looked at again and again: `samples.jsonl`."""
+"""CPU, memory, connections and backlog during a load, sampled: `samples.jsonl`."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ class Sample:
     at: float
     """Seconds since the epoch, as all evidence."""
     cpu: dict[str, float]
-    """CPU seconds so far of each part; `machine` is all that anybody used."""
+    """CPU seconds so far of each part; `machine` is what all processes used."""
     memory: dict[str, int]
     """Bytes, shared pages divided among those who share them."""
     connections: int

@@ -70,7 +70,7 @@ def environment_of(plan: Plan, room: Room, folder: Path) -> dict[str, str]:
 
 
 def install_audit(room: Room) -> None:
-    """So that the checker is told of every change by somebody who knows nothing of the product."""
+    """Records every change for the checker, without the product's own code."""
     audit.install(room.database_url)
     with psycopg.connect(room.database_url, autocommit=True) as connection:
         connection.execute(UNLOGGED)

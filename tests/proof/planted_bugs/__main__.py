@@ -1,6 +1,6 @@
 """`python -m tests.proof.planted_bugs`: each planted bug in a run of its own, and the checker's verdict on it.
 
-The checker is right to acquit only if it would have convicted. Every bug must be convicted under the invariant that it
+An acquittal is worth something only if the checker would have convicted. Every bug must be convicted under the invariant that it
 breaks; a run of the same kinds without any bug must be acquitted. Exit code 1 if the checker missed one.
 """
 

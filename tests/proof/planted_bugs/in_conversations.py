@@ -76,7 +76,7 @@ def waits_hear_no_events() -> None:
     replace(turnstile.streaming.subscriptions.Listener, "tell", lambda original: lambda self, **_: None)
 
 
-# Nobody would notice where turns end within what was asked for.
+# It shows only where turns take longer than the wait that was asked for.
 @planted("I15", seconds=12.0, clients=4, sleep_seconds=(4.0, 8.0), bound_seconds=60.0)
 def wait_without_its_bound() -> None:
     """A wait lasts until the turn ends, whatever the client asked for."""

@@ -1,4 +1,4 @@
-"""Bugs in the SQL and Lua: what a statement would be if somebody had not thought of one thing."""
+"""Bugs in the SQL and Lua: statements in which one condition was forgotten."""
 
 from typing import Any
 
@@ -140,7 +140,7 @@ def redrive_without_compare_and_set() -> None:
     )  # fmt: skip
 
 
-# Whoever thaws must have had a lock, and his successor have it still.
+# The thawed worker must have had a lock, and its successor must still have it.
 @planted("I14", "worker-frozen", lanes=3, speeches=0.5, seconds=15.0, bound_seconds=60.0)
 def blind_delete_of_the_lock() -> None:
     """A lock is deleted without a check of its owner."""
@@ -157,7 +157,7 @@ def waiting_mark_never_read() -> None:
         turnstile.worker.session_lock, "RELEASE", ("redis.call('DEL', KEYS[2]) == 1", "redis.call('DEL', KEYS[2]) == 2")
     )
 
-    # Its occasion is a turn that comes between the last settle of a hold and its unlock: a millisecond, if nobody is late.
+    # It shows if a turn comes between the last settle of a session run and its unlock, usually a millisecond.
     @instead_of(turnstile.worker.session_lock.SessionLock, "release")
     async def release(original: Any, self: Any, lock: Any) -> Any:
         await pause(0.4)

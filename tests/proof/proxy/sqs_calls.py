@@ -71,7 +71,7 @@ def read_call(request: HttpMessage) -> Call:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom a message is about, by its body. The product's own reader is not asked: it is under test."""
+    """The turn of a message, by its body. The product's own reader is not asked: it is under test."""
 
     turn_id: str | None
     session: str | None

@@ -61,7 +61,7 @@ class SqsConnection(asyncio.Protocol):
         self._client = None
         self._down.close()
         self._note(answered=False)
-        # Behind the bytes that are still held back: they arrive although nobody waits for the answer any more.
+        # Behind the bytes that are still held back: they arrive although the client has left.
         self._up.end()
 
     def pause_writing(self) -> None:

@@ -44,7 +44,7 @@ class Drip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfOpen:
-    """Connections are accepted and read, nothing is forwarded or answered, and nobody hears of a close. What was thrown
+    """Connections are accepted and read, nothing is forwarded or answered, not even a close. What was thrown
     away is missing from the stream, so healing it resets the connections that it touched."""
 
 

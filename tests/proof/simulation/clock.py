@@ -108,7 +108,7 @@ class StrandEvent:
     def set(self) -> None:
         self._set = True
         if self._future is not None:
-            # On the strand of whoever waits, not of whoever sets.
+            # On the strand of the waiting task, not of the caller.
             self._loop.call_in(self._strand, self._loop.now, _wake, self._future)
 
     def clear(self) -> None:
@@ -297,8 +297,7 @@ def _drop(task: SimulatedTask) -> None:
         try:
             coroutine.close()
         except RuntimeError:
-            # It awaits in a `finally`: there is nobody any more to await for, and the next one has its turn. Left where it is, it
-            # would say so when it is collected.
+            # It awaits in a `finally`: the next `finally` has its turn. Without this, the garbage collector would complain.
             continue
         except BaseException:
             return

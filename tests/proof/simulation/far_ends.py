@@ -1,4 +1,4 @@
-"""The wires to Redis and SQS, as the product's clients of them see a broken one."""
+"""The connections to Redis and SQS, with the errors that the product's clients raise."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

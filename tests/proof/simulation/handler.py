@@ -1,4 +1,4 @@
-"""The handler of the simulation: each turn says what shall happen to it; what the handler saw is kept as evidence."""
+"""The handler of the simulation: each turn says what it must do; what the handler saw is kept as evidence."""
 
 import asyncio
 from collections.abc import Callable
@@ -68,7 +68,7 @@ class Acting:
         return {}
 
     def _note_held_loop(self, process: Process, seconds: float) -> None:
-        # A claim whose answer arrives meanwhile is in nobody's hand yet, so no heartbeat renews it: a lease may be lost.
+        # No heartbeat renews a claim whose response arrives meanwhile: a lease may be lost.
         at = self._loop.now
         self._faults.append(
             Fault(at=at, until=at + seconds, kind="handler-held-the-loop", target=process.strand.name, pid=process.pid)

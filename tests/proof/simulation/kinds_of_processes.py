@@ -1,4 +1,4 @@
-"""Faults of the product's own processes, and what people do to a running system."""
+"""Faults of the product's own processes, and what operators do to a running system."""
 
 from collections.abc import Callable
 from random import Random
@@ -122,7 +122,7 @@ def _duplicate(world: World, chance: Random) -> str:
 
 
 def injected(kind: str, body: Callable[[World, Random], str]) -> Strike:
-    """Somebody sends a message that the product did not."""
+    """A message that the product did not send."""
 
     def strike(world: World, chance: Random) -> None:
         options: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Faults of Postgres, Redis and SQS, of the ways to them, and all that SQS permits itself."""
+"""Faults of Postgres, Redis and SQS, of the connections to them, and what SQS may do at any time."""
 
 from collections.abc import Callable
 from random import Random
@@ -25,7 +25,7 @@ def _put(wires: list[Wire], weather: Weather) -> Callable[[], None]:
 
 
 def weather(service: str, kind: str, make: Callable[[Random], Weather], lasts: Seconds) -> Strike:
-    """Something is wrong with everybody's way to a service."""
+    """Something is wrong with the connections of all processes to a service."""
 
     def strike(world: World, chance: Random) -> None:
         wires = [process.wires[service] for process in world.processes if process.alive]

@@ -1,4 +1,4 @@
-"""One life: a small cluster, its clients and its faults, from a seed to the evidence of what happened."""
+"""One simulated run: a small cluster, its clients and its faults, from a seed to the evidence."""
 
 import asyncio
 import gc
@@ -171,7 +171,7 @@ class World:
     # --- rest
 
     def is_at_rest(self) -> bool:
-        """Every turn has ended, every dead letter is sent, the main queue is empty, and nobody wants anything more."""
+        """Every turn has ended, every dead letter is sent, the main queue is empty, and no call is open."""
         if self.clients.under_way or self.main.messages or self.alive("redrive"):
             return False
         return all(row.status.is_terminal and row.send_at is None for row in self.store.tables.turns.values())

@@ -1,4 +1,4 @@
-"""What a seed decides before a life begins: its terms, the size of its cluster, its workload and its kinds of faults."""
+"""What a seed decides before a simulated run: settings, size of the cluster, workload and kinds of faults."""
 
 from dataclasses import dataclass
 from random import Random

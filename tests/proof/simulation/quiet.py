@@ -1,4 +1,4 @@
-"""The product's logs in a life: dropped, but for the few lines that the checker holds workers to; or all, as a trace."""
+"""The product's logs in a simulated run: only the lines that the checker compares are kept; or all, as a trace."""
 
 import sys
 import traceback

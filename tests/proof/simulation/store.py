@@ -1,4 +1,4 @@
-"""The wires to Postgres: the fake store as one process sees it, with all that can happen on the way."""
+"""The connection of one process to the fake store, with everything that can go wrong on it."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager

@@ -11,7 +11,7 @@ from typing import Any
 from tests.proof.simulation.clock import Strand, VirtualLoop
 
 Resume = Callable[[Any], None]
-"""Called once by whoever ends the blocking call: an exception is raised in the thread, all else is returned."""
+"""Called once by the end of the blocking call: an exception is raised in the thread, all else is returned."""
 
 
 class KilledError(SystemExit):

@@ -1,5 +1,5 @@
-"""The wires between simulated processes and the services they ask: each call takes time, may get lost, and may have been
-carried out although its answer never came. What was sent lands also after its sender's death.
+"""The connections of simulated processes to services: each call takes time, may get lost, and may be done although its
+response never comes. What was sent arrives also after its sender's death.
 """
 
 from collections.abc import Callable

@@ -77,7 +77,7 @@ class FakeRedis:
         self._ends.clear()
 
     def eval(self, script: str, keys: tuple[str, ...], args: tuple[Any, ...]) -> Any:
-        """EVAL of one of the product's scripts; an unknown one is a defect of whoever changed it without this."""
+        """EVAL of one of the product's scripts; an unknown one was changed in the product and not here."""
         if self._record is not None:
             self._record("client", ("EVAL", "", str(len(keys)), *keys, *map(str, args)))
         return _SCRIPTS[script](self, keys, args)
@@ -171,7 +171,7 @@ class FakeClient(RedisClient):
         return [self.run]
 
     def pubsub(self) -> Any:
-        raise AssertionError("nobody listens here")
+        raise AssertionError("no subscription is expected here")
 
     def leave(self) -> None:
         """There is no other server."""

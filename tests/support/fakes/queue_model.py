@@ -34,7 +34,7 @@ class Anomalies:
     twice: float = 0.0
     """A sent message is there twice."""
     again: float = 0.0
-    """A received message is delivered to somebody else too."""
+    """A received message is delivered once more."""
     undeleted: float = 0.0
     """A delete is acknowledged and has no effect."""
     returns: float = 0.0
@@ -155,7 +155,7 @@ class QueueModel:
     def _visible(self, now: float) -> list[Stored]:
         if not self.fifo:
             return [stored for stored in self.messages if stored.visible_at <= now]
-        # A group in flight is closed to everybody.
+        # A group in flight is closed.
         closed = {stored.group for stored in self.messages if stored.visible_at > now}
         return [stored for stored in self.messages if stored.visible_at <= now and stored.group not in closed]
 

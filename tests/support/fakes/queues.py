@@ -44,7 +44,7 @@ class Deed:
 
 @dataclass(slots=True)
 class LongPoll:
-    """A receive that waits; `answer` is set by whoever has asked."""
+    """A receive that waits; `answer` is set by the caller."""
 
     most: int
     visibility_seconds: float

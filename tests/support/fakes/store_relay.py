@@ -231,7 +231,7 @@ def wake_head(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def wake_unlocked_head(tables: Tables, parameters: Parameters) -> Rows:
-    """WAKE_UNLOCKED_HEAD. One statement at a time: nobody ever sits on a row."""
+    """WAKE_UNLOCKED_HEAD. One statement at a time: no row is ever locked."""
     wake_head(tables, parameters)
     return [{"locked": False}]
 

@@ -1,4 +1,4 @@
-"""Faults that come from inside: handlers that kill, block or ignore, and replies that nobody can store."""
+"""Faults that come from inside: handlers that kill, block or ignore, and replies that can't be stored."""
 
 from uuid import UUID
 

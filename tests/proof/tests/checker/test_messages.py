@@ -135,7 +135,7 @@ CASES = (
     Convicts("I9", "can't be understood", lambda: Scene().queue("?", dead=True), None),
     Convicts(
         "I10",
-        "while its only hold had settled nothing",
+        "while its only session run had settled nothing",
         lambda: Scene().submit().wire("receive").claim().wire("delete").settle(),
     ),
     Convicts(
@@ -183,7 +183,7 @@ CASES = (
     ),
     Convicts(
         "I15",
-        "was forgotten until the net sent it again",
+        "was forgotten until its resend deadline",
         lambda: (
             Scene()
             .submit()

@@ -47,7 +47,7 @@ CASES = (
     ),
     Convicts("I1", "stands in s", lambda: amended(answered(), "history", session="other")),
     Convicts("I1", 'was told of the input "and" and does not have it', lambda: without(merged(), "messages", 1)),
-    Convicts("I1", 'has the input "and" that nobody was told of', lambda: without(merged(2), "history", -1)),
+    Convicts("I1", 'has the input "and" that no client was told of', lambda: without(merged(2), "history", -1)),
     Convicts("I1", "has 2 inputs, of which its handler was given [1]", lambda: merged(inputs=1)),
     Convicts("I2", "ended a second time", lambda: more(answered(), "audit", n=9, at=200.0)),
     Convicts(
@@ -181,10 +181,12 @@ CASES = (
     Convicts("I18", "was changed from 1 to 4", lambda: amended(answered(), "audit", CLAIMED, seq=4)),
     Convicts(
         "I18",
-        "nobody had asked for it",
+        "was inserted as CANCELED without a cancel",
         lambda: amended(Scene().submit(canceled=True), "audit", cancel_requested=False),
     ),
-    Convicts("I18", "born CANCELED with a place", lambda: amended(Scene().submit(canceled=True), "audit", seq=1)),
+    Convicts(
+        "I18", "was inserted as CANCELED with a seq", lambda: amended(Scene().submit(canceled=True), "audit", seq=1)
+    ),
 )
 
 

@@ -1,4 +1,4 @@
-"""It was done, and nobody was told: the answers of Postgres and Redis that the proxy swallows."""
+"""Responses of Postgres and Redis that the proxy drops: the command is done, the client gets an error."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -182,7 +182,7 @@ async def test_a_lock_whose_answer_is_lost_is_held_and_its_taker_goes_on_unguard
 async def test_a_lock_whose_answer_is_lost_is_given_back_at_the_end_of_its_hold(
     proxy: ProxyControl, through_proxy: Settings, database: Database, stack: Stack
 ) -> None:
-    # Or it would stand for a lease with nobody behind it, and turn away every wake-up of its session.
+    # Otherwise the lock would stay for a lease without an owner, and refuse every wake-up of its session.
     await submit_turns(database, through_proxy, "hello")
     lock = OwnSessionLock(through_proxy)
     assert await lock.acquire(name_lock(through_proxy, "t", "other", "ours")) is Guard.LOCKED
