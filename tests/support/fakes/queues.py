@@ -5,7 +5,6 @@ So the real batching, partial failures, look-ups and error mapping run on top of
 call back (`call_at`); without one it is answered at once with what is there.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +22,6 @@ from turnstile.message_queue import MessageQueues
 from turnstile.turn.message import DEAD_LETTER_REASON
 
 SCHEME = "fake://"
-ARN = "arn:aws:sqs:::"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +87,11 @@ class FakeSqs:
         queue = self._queue(QueueUrl)
         hidden = sum(stored.visible_at > self.now() for stored in queue.messages)
         values = {
-            "QueueArn": ARN + queue.name,
             "ApproximateNumberOfMessages": str(len(queue.messages) - hidden),
             "ApproximateNumberOfMessagesNotVisible": str(hidden),
             "ApproximateNumberOfMessagesDelayed": "0",
         }
         return {"Attributes": {name: values[name] for name in AttributeNames}}
-
-    def set_queue_attributes(self, QueueUrl: str, Attributes: dict[str, str]) -> None:
-        policy = json.loads(Attributes["RedrivePolicy"])
-        queue = self._queue(QueueUrl)
-        queue.max_receive_count = int(policy["maxReceiveCount"])
-        queue.dead_letter_target = self._queue(SCHEME + policy["deadLetterTargetArn"].removeprefix(ARN))
-
-    def purge_queue(self, QueueUrl: str) -> None:
-        self._queue(QueueUrl).purge()
 
     # --- messages
 
