@@ -11,18 +11,39 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from turnstile import Context, Turn
+
 RUNS = "CHAOS_RUNS_FILE"
 """Names the file of the handlers' runs; other evidence of theirs goes beside it."""
 
 
 def clock() -> float:
+    """The clock that all evidence goes by."""
     return time.clock_gettime(time.CLOCK_REALTIME)
 
 
-def leave(name: str, record: Mapping[str, Any]) -> None:
+def record(turn: Turn, ctx: Context, what: str, *, generation: int = 0, **more: Any) -> None:
+    """A line about a run of the handler."""
+    line = {
+        "at": clock(),
+        "what": what,
+        "turn_id": str(turn.id),
+        "session": turn.session_id,
+        "seq": turn.seq,
+        "attempt": ctx.attempt,
+        "fence": ctx.fence,
+        "generation": generation,
+        "pid": os.getpid(),
+        **more,
+    }
+    leave("runs", line)
+
+
+def leave(name: str, line: Mapping[str, Any]) -> None:
+    """Appends a line to `<name>.jsonl`."""
     path = Path(os.environ[RUNS]).with_name(f"{name}.jsonl")
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(descriptor, json.dumps(record).encode() + b"\n")
+        os.write(descriptor, json.dumps(line).encode() + b"\n")
     finally:
         os.close(descriptor)

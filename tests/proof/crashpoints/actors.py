@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.proof.crashpoints import handlers
+from tests.proof.chaos.testimony import RUNS
 from tests.proof.crashpoints.passing import FaultKind, Plan, Strike, arm
 
 EXIT_BROKEN = 3
@@ -133,7 +133,7 @@ def _play(part: Part, report: int) -> int:
     os.dup2(log, 1)
     os.dup2(log, 2)
     settings = Settings(**part.settings)
-    handlers.record_to(folder / "runs.jsonl")
+    os.environ[RUNS] = str(folder / "runs.jsonl")
     logs.configure(settings)
     plan = Plan(list(part.strikes), report, _flusher(settings), part.announce)
     if part.strikes or part.announce != ():
