@@ -47,8 +47,8 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
-        self.up = Lane(gate, "server", self._to_server, self._finish_server, self._let_client_send)
-        self.down = Lane(gate, "client", self._to_client, self._finish_client, self._let_server_send)
+        self.up = Lane(gate, self._to_server, self._finish_server, self._let_client_send)
+        self.down = Lane(gate, self._to_client, self._finish_client, self._let_server_send)
         self._client: asyncio.Transport | None = None
         self._server: asyncio.Transport | None = None
         self._connecting: asyncio.Task[object] | None = None

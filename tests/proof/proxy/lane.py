@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.proof.proxy.toxics import Drip, HalfOpen, Latency, Stall, Towards
+from tests.proof.proxy.toxics import Drip, HalfOpen, Latency, Stall
 
 if TYPE_CHECKING:
     from tests.proof.proxy.gate import Gate
@@ -20,13 +20,11 @@ class Lane:
     def __init__(
         self,
         gate: "Gate",
-        towards: Towards,
         write: Callable[[bytes], None],
         finish: Callable[[], None],
         flow: Callable[[bool], None],
     ) -> None:
         self._gate = gate
-        self._towards: Towards = towards
         self._write = write
         self._finish = finish
         self._flow = flow
@@ -135,8 +133,7 @@ class Lane:
             self._flow(flowing)
 
     def _is_stalled(self) -> bool:
-        stall = self._gate.find(Stall)
-        if stall is None or stall.towards not in (None, self._towards):
+        if self._gate.find(Stall) is None:
             return False
         self._gate.count("stall")
         return True

@@ -37,8 +37,8 @@ class SqsConnection(asyncio.Protocol):
         self.gate = gate
         self._state = state
         self._log = log
-        self._up = Lane(gate, "server", self._from_client, self._client_ended, self._let_client_send)
-        self._down = Lane(gate, "client", self._to_client, self._finish_client, lambda _: None)
+        self._up = Lane(gate, self._from_client, self._client_ended, self._let_client_send)
+        self._down = Lane(gate, self._to_client, self._finish_client, lambda _: None)
         self._requests = HttpReader()
         self._client: asyncio.Transport | None = None
         self._server: asyncio.Transport | None = None

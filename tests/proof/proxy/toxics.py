@@ -9,9 +9,6 @@ SERVICES = ("postgres", "redis", "sqs")
 ACTIONS = ("send", "receive", "delete", "visibility", "other")
 """What an SQS request is about. `other`: GetQueueUrl, GetQueueAttributes and the like."""
 
-Towards = Literal["server", "client"]
-"""The direction in which bytes flow."""
-
 StaleHandles = Literal["aws", "moto", "elasticmq"]
 
 
@@ -29,9 +26,6 @@ class Latency:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
     """Bytes are held back, and go on when it is healed: none are lost."""
-
-    towards: Towards | None = None
-    """None: both ways."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

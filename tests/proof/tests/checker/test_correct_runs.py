@@ -1,7 +1,7 @@
 """A correct run is acquitted, whatever happened in it."""
 
-from tests.proof.checker.evidence import Evidence, Fault, Life, StreamRead
-from tests.proof.tests.checker.conviction import Build, answered, assert_acquits, dead, each, taken_over
+from tests.proof.checker.evidence import Evidence, Fault, Life
+from tests.proof.tests.checker.conviction import Build, assert_acquits, each
 from tests.proof.tests.checker.scene import ECHO, Scene, lock_of
 
 KEY = lock_of("s")
@@ -34,15 +34,6 @@ def scheduled() -> Scene:
     return scene.place("later").claim("later", heard=["now"]).settle("later")
 
 
-def long_conversation() -> Scene:
-    """The history that a handler is shown has the last ten replies."""
-    scene, told = Scene(), list[str]()
-    for number in range(15):
-        scene.submit(f"t{number}").claim(f"t{number}", heard=told[-10:]).settle(f"t{number}")
-        told.append(f"t{number}")
-    return scene
-
-
 def submits_without_a_response() -> Scene:
     """One was done and one was not; one was repeated under its key until it got a response."""
     scene = Scene().submit("a", outcome="unknown").ask("submit", "-", outcome="unknown", session="s", content=ECHO)
@@ -71,35 +62,11 @@ def retaken_after_a_flush() -> Scene:
     return scene.script("w2", ("SET", KEY, "w2", "NX", "PX", "1500")).script("w2", *UNLOCK)
 
 
-def killed() -> Scene:
-    scene = Scene().submit().claim()
-    scene.evidence.lives.append(Life(at=scene.at, role="worker", pid=7, what="ended", code=-9))
-    return scene.take_over().settle().log("turn.succeeded")
-
-
 def paused() -> Scene:
     scene = Scene().submit().claim()
     scene.evidence.lives.append(Life(at=0.0, role="worker", pid=7, what="started"))
     scene.evidence.faults.append(Fault(at=scene.at, until=scene.at + 3, kind="sigstop worker", target="w"))
     return scene.take_over().settle().log("turn.succeeded").log("turn.superseded")
-
-
-def streamed() -> Scene:
-    scene = Scene().submit().claim().settle()
-    events = [
-        {"id": None, "event": "metadata", "data": "{}"},
-        {"id": "1-1", "event": "status", "data": '{"status": "RUNNING"}'},
-        {"id": "1-2", "event": "delta", "data": '{"text": "1.0 "}'},
-        {"id": "1-3", "event": "delta", "data": '{"text": "1.1 "}'},
-        {"id": "1-4", "event": "end", "data": '{"status": "SUCCEEDED", "output": {"turn": "a", "fence": 1}}'},
-    ]
-    scene.evidence.streams += [
-        StreamRead(reader="whole", turn_id="a", after=None, events=events, complete=True),
-        StreamRead(reader="resumed", turn_id="a", after="1-2", events=[events[0], *events[3:]], complete=True),
-        StreamRead(reader="cut off", turn_id="a", after=None, events=events[:3], complete=False),
-        StreamRead(reader="nothing", turn_id="a", after="-1", events=[], complete=False),
-    ]
-    return scene
 
 
 def failed(scene: Scene, **settled: str) -> Scene:
@@ -109,43 +76,23 @@ def failed(scene: Scene, **settled: str) -> Scene:
 RUNS: dict[str, Build] = {
     "answered": lambda: Scene().submit().read().claim().run().settle().read().rest(calm=True),
     "released and snoozed without a charge": released_and_snoozed,
-    "failed, with its dead letter": lambda: dead().rest(calm=True),
-    "failed after its own budget": lambda: failed(
-        Scene().submit(max_attempts=2).claim().settle(outcome="retried")
-    ).dead_letter(),
     "rejected without a dead letter": lambda: failed(
         Scene().submit(content={"do": "reject", "dead_letter": False}), error_class="Reject"
     ),
-    "taken over after its lease": taken_over,
     "ended as a crash loop": lambda: (
         Scene().submit().claim().take_over().take_over().take_over(status="FAILED").dead_letter()
     ),
-    "canceled while its worker was lost": lambda: Scene().submit().claim().cancel().take_over(status="CANCELED"),
     "canceled before it was submitted": lambda: (
         Scene().ask("cancel", "a", status=None).submit("a", canceled=True, key="turn:a")
     ),
-    "canceled while it waited": lambda: Scene().submit("a").submit("b").cancel("a").read("a").claim("b").settle("b"),
-    "canceled while it ran": lambda: Scene().submit().claim().cancel().read().run().settle().read(),
     "retried at the moment of its cancel": lambda: Scene().submit().claim().cancel().settle(outcome="retried"),
-    "canceled before it was due": lambda: Scene().submit("later", scheduled=True).cancel("later"),
     "merged into a turn that waited": merged,
     "merged although the client never knew": lambda: (
         Scene().submit().merge(content="and", outcome="unknown").claim(inputs=2).run().settle()
     ),
     "redriven to the end of its session": redriven_to_the_end_of_its_session,
     "scheduled behind later turns": scheduled,
-    "two sessions at once": lambda: (
-        Scene().submit("a", session="s").submit("b", session="r").claim("a").claim("b").settle("b").settle("a")
-    ),
-    "a long conversation": long_conversation,
     "submits without a response": submits_without_a_response,
-    "a chosen id without a response": lambda: (
-        Scene().submit("c", key="turn:c", outcome="unknown").claim("c").settle("c")
-    ),
-    "a refused submit": lambda: Scene().ask("submit", "-", outcome="fail", session="s", content=ECHO),
-    "a message deleted after the settle": lambda: (
-        Scene().submit().wire("send").wire("receive").claim().settle().wire("delete")
-    ),
     "a duplicate deleted while another worker runs": lambda: (
         Scene().submit().wire("receive").claim().wire("receive").wire("delete").settle().wire("delete")
     ),
@@ -153,17 +100,13 @@ RUNS: dict[str, Build] = {
         Scene().submit().wire("receive").claim().wire("delete").settle().rest(fifo=True)
     ),
     "a malformed message moved to the DLQ": malformed,
-    "a message of an unknown turn deleted": lambda: Scene().wire("receive", "nobody").wire("delete", "nobody"),
     "locks taken, extended and given back": locks,
     "a lock retaken after a flush": retaken_after_a_flush,
     "a lock taken after it expired": lambda: (
         Scene().script("w1", LOCK).wait(1.6).script("w2", ("GET", KEY), ("SET", KEY, "w2", "PX", "1500"))
     ),
     "a lock that changed hands in a gap": lambda: Scene().script("w1", LOCK).redis("gap").script("w2", *UNLOCK),
-    "a killed worker": killed,
     "a worker paused past its lease": paused,
-    "a stream and readers that resume": streamed,
-    "a settlement that was logged": lambda: answered().log("turn.succeeded"),
 }
 
 

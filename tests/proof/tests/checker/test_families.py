@@ -269,9 +269,6 @@ ACQUITTED: dict[str, Build] = {
         "one"
     ),
     "any without an answer": any_gives_up,
-    "a value that every run was given": lambda: (
-        again(once()).note("a", "got", "k", "1").run().settle().reply("a", once={"k": "1"})
-    ),
     "a deed repeated because its worker died before the record": lambda: (
         deed().take_over().once("a", "k", "2").settle().reply("a", once={"k": "2"})
     ),
@@ -287,16 +284,6 @@ ACQUITTED: dict[str, Build] = {
     "a compensated failure": lambda: undone().rest_of_family(),
     "a redriven turn that fails again is compensated again": undone_again,
     "a compensated crash loop": crash_loop,
-    "a failed compensation needs none": lambda: (
-        failed()
-        .compensate("a")
-        .dead_letter("a")
-        .claim("undo")
-        .settle("undo", "failed")
-        .dead_letter("undo")
-        .rest_of_family()
-    ),
-    "no compensation where the handler has none": lambda: failed().dead_letter("a"),
 }
 
 

@@ -150,28 +150,18 @@ ACQUITTED: dict[str, Build] = {
         .keep(expected=0)
         .look(version=3)
     ),
-    "cleared by a tag": lambda: ended(claimed().keep(tags=["old"]).forget().say("clear", label="tag:old")),
     "written twice for a lost response": written_twice_for_a_lost_response,
     "written by an attempt that was lost": lambda: ended(
         claimed().keep(outcome="unknown").take_over().look(version=1, value=BY_FIRST_RUN)
     ),
-    "overtaken, and told so": lambda: ended(
-        claimed().take_over().say(**fact("set", outcome="superseded")).under_fence(1)
-    ),
     "overtaken, and shown what came later": lambda: ended(claimed().take_over().keep().look(version=1).under_fence(1)),
     "removed long after its deletion": lambda: without(ended(claimed().keep().forget()), "memory_items"),
-    "not durable: kept and read": lambda: ended(
-        claimed().keep(kind=ITEM).keep(kind=ITEM, expected=1).look(kind=ITEM, version=2)
-    ),
     "not durable: gone": lambda: ended(
         claimed().keep(kind=ITEM).look(kind=ITEM, version=None).say("find", kind=ITEM, found={})
     ),
     # The response was lost; or the command was delayed, and came in after a later one.
     "not durable: kept although the handler was told otherwise": lambda: ended(
         claimed().keep(kind=ITEM, outcome="not kept").keep(kind=ITEM).look(kind=ITEM, version=3, value=BY_FIRST_RUN)
-    ),
-    "not durable: deleted, and written again": lambda: ended(
-        claimed().keep(kind=ITEM).forget(kind=ITEM).look(kind=ITEM, version=None).keep(kind=ITEM)
     ),
 }
 

@@ -262,13 +262,10 @@ ACQUITTED: dict[str, Build] = {
         level="critical",
         timestamp="1970-01-01T01:01:40Z",
     ),
-    "a transcript that has not begun": lambda: spoken(),
-    "a whole transcript": lambda: spoken(*REMARKS),
     "a transcript without a failed turn": lambda: (
         say(spoken(REMARKS[0]), "z", REMARKS[1]).settle("z", "failed").dead_letter("z")
     ),
     "as many at once as the tenant may": lambda: at_once(tenant_slots=2),
-    "as many at once as the worker has slots": lambda: at_once(slots=2),
 }
 
 

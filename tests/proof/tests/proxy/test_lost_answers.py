@@ -19,7 +19,7 @@ from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.worker.session_lock import Extension, Guard, Release, name_lock
+from turnstile.worker.session_lock import Extension, Guard, name_lock
 
 HANG_SECONDS = 20.0
 
@@ -165,20 +165,6 @@ async def test_a_set_whose_answer_is_lost_is_set(
     await client.aclose()
 
 
-async def test_a_lock_whose_answer_is_lost_is_held_and_its_taker_goes_on_unguarded(
-    proxy: ProxyControl, through_proxy: Settings, stack: Stack
-) -> None:
-    lock, ours = OwnSessionLock(through_proxy), name_lock(through_proxy, "t", "s", "ours")
-    assert await lock.acquire(name_lock(through_proxy, "t", "other", "ours")) is Guard.LOCKED
-    await proxy.set("redis", "worker-1", "answer_lost", count=1)
-
-    assert await lock.acquire(ours) is Guard.UNANSWERED
-
-    async with redis.asyncio.Redis.from_url(stack.redis.url, decode_responses=True) as outside:
-        assert await outside.get(ours.key) == "ours"
-    await lock.close()
-
-
 async def test_a_lock_whose_answer_is_lost_is_given_back_at_the_end_of_its_hold(
     proxy: ProxyControl, through_proxy: Settings, database: Database, stack: Stack
 ) -> None:
@@ -197,20 +183,6 @@ async def test_a_lock_whose_answer_is_lost_is_given_back_at_the_end_of_its_hold(
     async with redis.asyncio.Redis.from_url(stack.redis.url, decode_responses=True) as outside:
         left = [key async for key in outside.scan_iter(f"{through_proxy.redis_prefix}lock:*")]
     assert [key for key in left if "other" not in key] == []
-    await lock.close()
-
-
-async def test_an_unlock_whose_answer_is_lost_is_done(
-    proxy: ProxyControl, through_proxy: Settings, stack: Stack
-) -> None:
-    lock, ours = OwnSessionLock(through_proxy), name_lock(through_proxy, "t", "s", "ours")
-    await lock.acquire(ours)
-    await proxy.set("redis", "worker-1", "answer_lost", count=1)
-
-    assert await lock.release(ours) is Release.UNKNOWN
-
-    async with redis.asyncio.Redis.from_url(stack.redis.url) as outside:
-        assert not await outside.exists(ours.key)
     await lock.close()
 
 

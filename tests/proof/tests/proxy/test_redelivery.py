@@ -85,17 +85,6 @@ async def test_a_reordered_receive_holds_some_back_for_a_later_one_and_loses_non
     assert await behind.count(queue.name) == 0
 
 
-async def test_what_is_held_back_comes_after_the_heal_too(
-    proxy: ProxyControl, behind: MessageQueues, queue: QueueSettings
-) -> None:
-    sent = await send(behind, queue, 3)
-    await proxy.set("sqs", "worker-1", "reorder", share=1.0, hold=0.05)
-    assert await behind.receive(queue.name, 10) == []
-    await proxy.heal()
-
-    assert sorted(one.body for one in await receive(behind, queue.name, 3)) == sorted(sent)
-
-
 @pytest.mark.parametrize("fifo", [True], ids=["fifo"])
 async def test_a_fifo_queue_keeps_its_order_and_repeats_nothing(
     proxy: ProxyControl, behind: MessageQueues, queue: QueueSettings
