@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -98,9 +98,12 @@ async def open_company(
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as exits:
         journal = exits.enter_context(closing(Journal(folder)))
-        stage = await exits.enter_async_context(open_stage(options, folder, stack))
+        # Side by side: each of them imports for seconds, in a process of its own.
+        stage, forks = await asyncio.gather(
+            exits.enter_async_context(open_stage(options, folder, stack)),
+            exits.enter_async_context(nullcontext(server) if server else ForkServer.open()),
+        )
         stage.wiring.base.update(base or {})
-        forks = server or await exits.enter_async_context(ForkServer.open())
         cast = await exits.enter_async_context(Cast(journal, forks, options.plant))
         http = await exits.enter_async_context(httpx.AsyncClient(timeout=TIMEOUT_SECONDS))
         yield Company(options=options, journal=journal, stage=stage, cast=cast, http=http)

@@ -94,8 +94,9 @@ def _told(verdict: Verdict) -> Verdict:
 async def try_all(bugs: Sequence[PlantedBug], seed: int, jobs: int, folder: Path) -> list[Verdict]:
     """All of them, `jobs` at a time, on one stack; the control last."""
     async with AsyncExitStack() as exits:
-        stack = await exits.enter_async_context(own_stack())
-        forks = await exits.enter_async_context(ForkServer.open())
+        stack, forks = await asyncio.gather(
+            exits.enter_async_context(own_stack()), exits.enter_async_context(ForkServer.open())
+        )
         court = Court(stack, forks, folder, seed, asyncio.Semaphore(jobs))
         trials = [court.try_bug(bug) for bug in bugs]
         return [*await asyncio.gather(*trials, court.try_control())]
