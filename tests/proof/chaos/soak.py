@@ -163,9 +163,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--folder", help="where the evidence goes")
     asked = parser.parse_args(arguments)
     folder = Path(asked.folder or tempfile.mkdtemp(prefix="soak-"))
-    options = Options(
-        seed=asked.seed, kinds=("none",), clients=16, lease_seconds=LEASE_SECONDS, turns_a_session=50, keep=True
-    )
+    options = Options(seed=asked.seed, kinds=("none",), clients=16, lease_seconds=LEASE_SECONDS, turns_a_session=50)
     _say(f"seed {asked.seed}, evidence in {folder}")
     found = asyncio.run(soak(asked.minutes, options, folder))
     for leak in found:

@@ -6,7 +6,7 @@ nesting of time-outs depends on them.
 
 import json
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tests.proof.chaos.workload import HISTORIES
 
@@ -76,10 +76,6 @@ class Options:
     bound_seconds: float = 90.0
     plant: str | None = None
     """A planted bug, switched on in every process of the product."""
-    keep: bool = False
-
-    def calm(self) -> "Options":
-        return replace(self, kinds=("none",))
 
     @property
     def is_calm(self) -> bool:

@@ -165,18 +165,6 @@ class Stage:
         }
         self.write("history", call)
 
-    def note_redrive(self, turn_id: str, at: float) -> None:
-        """Evidence of a turn that an operator saw redriven."""
-        call = {
-            "client": "operator",
-            "op": "redrive",
-            "at": at,
-            "until": time.time(),
-            "outcome": "ok",
-            "turn_id": turn_id,
-        }
-        self.write("history", call)
-
     def write(self, name: str, line: dict[str, Any]) -> None:
         with (self.folder / f"{name}.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")

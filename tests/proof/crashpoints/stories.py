@@ -56,10 +56,6 @@ def _conversations(stage: Stage) -> None:
     stage.submit("b", "fail", "answer")
 
 
-def _one_turn(stage: Stage) -> None:
-    stage.submit("a", "answer")
-
-
 def _two_turns(stage: Stage) -> None:
     stage.submit("a", "answer", "answer")
 

@@ -96,34 +96,6 @@ def renumber() -> None:
     _numbers = itertools.count(1)
 
 
-class StrandEvent:
-    """What `threading.Event` is to code that awaits where it would block."""
-
-    def __init__(self, loop: "VirtualLoop") -> None:
-        self._loop = loop
-        self._strand = loop.world
-        self._future: Any = None
-        self._set = False
-
-    def set(self) -> None:
-        self._set = True
-        if self._future is not None:
-            # On the strand of the waiting task, not of the caller.
-            self._loop.call_in(self._strand, self._loop.now, _wake, self._future)
-
-    def clear(self) -> None:
-        self._set = False
-
-    async def wait(self, timeout: float) -> bool:
-        """Whether it was set, within so many virtual seconds."""
-        if not self._set:
-            self._strand = self._loop.current
-            self._future = self._loop.create_future()
-            self._loop.call_later(timeout, _wake, self._future)
-            await self._future
-        return self._set
-
-
 class VirtualLoop(asyncio.BaseEventLoop):
     """Time jumps to the next timer as soon as nothing is ready."""
 

@@ -5,7 +5,7 @@ response never comes. What was sent arrives also after its sender's death.
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from tests.proof.simulation.clock import Strand, VirtualLoop
 
@@ -19,13 +19,6 @@ class BrokenWireError(Exception):
 
 class SilentWireError(BrokenWireError):
     """No answer came in time."""
-
-
-class LateAnswer(Protocol):
-    """What a service returns that will answer later (a long poll)."""
-
-    answer: Deliver | None
-    """Set by the wire; called by the service."""
 
 
 @dataclass(slots=True)

@@ -241,17 +241,6 @@ def read_generations(tables: Tables, parameters: Parameters) -> Rows:
     ]
 
 
-def statuses(tables: Tables, parameters: Parameters) -> Rows:
-    found = [tables.turns[turn_id] for turn_id in dict.fromkeys(parameters["ids"]) if turn_id in tables.turns]
-    return [{"id": row.id, "status": row.status.value} for row in found]
-
-
-def find_tenants(tables: Tables, parameters: Parameters) -> Rows:
-    """`queries.operator_turns.FIND_TENANTS`. There is no archive here."""
-    row = tables.turns.get(parameters["id"])
-    return [] if row is None else [{"tenant_id": row.tenant_id, "ended_at": None}]
-
-
 def read_attempts(tables: Tables, parameters: Parameters) -> Rows:
     names = ("attempt", "fence", "generation", "worker_id", "outcome", "error_class", "error")
     turn = tables.turns.get(parameters["id"])
