@@ -181,7 +181,7 @@ def _request(session: str, key: str) -> dict[str, Any]:
 
 def _merge(session: str, key: str) -> dict[str, Any]:
     request = _request(session, key)
-    return {**request, "body": {**request["body"], "on_session_locked": "merge"}}
+    return {**request, "body": {**request["body"], "on_busy": "merge"}}
 
 
 _MERGES = (_merge("a", "first"), _merge("a", "second"), _merge("b", "third"), _merge("a", "second"))
