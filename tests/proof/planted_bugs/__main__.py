@@ -45,7 +45,7 @@ class Verdict:
     def __str__(self) -> str:
         found = ", ".join(f"{name} {many}" for name, many in self.convicted.most_common(6)) or "nothing"
         after = f" at try {self.tries}" if self.tries > 1 else ""
-        return f"{'caught' if self.caught else 'MISSED':<7} {self.name:<34} {found}{after} ({self.seconds:.0f} s)"
+        return f"{'caught' if self.caught else 'MISSED':<7} {self.name:<36} {found}{after} ({self.seconds:.0f} s)"
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
     asked = parser.parse_args(arguments)
     if asked.list:
         for bug in CATALOGUE:
-            print(f"{bug.name:<34} {bug.invariant:<5} {bug.what}")
+            print(f"{bug.name:<36} {bug.invariant:<5} {bug.what}")
         return 0
     if unknown := set(asked.names) - BY_NAME.keys():
         print(f"planted-bugs: there is no {', '.join(sorted(unknown))}; --list names them", file=sys.stderr)
