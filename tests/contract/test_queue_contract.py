@@ -203,34 +203,6 @@ async def test_a_malformed_message_is_dead_lettered_as_it_came(queues: Queues) -
     }
 
 
-async def test_a_message_that_sqs_itself_dead_lettered_says_so(queues: Queues) -> None:
-    address = await queues.hand.find(queues.name)
-    answer = queues.client.get_queue_attributes(QueueUrl=address.dlq_url, AttributeNames=["QueueArn"])
-    arn = answer["Attributes"]["QueueArn"]
-    policy = f'{{"deadLetterTargetArn": "{arn}", "maxReceiveCount": "1"}}'
-    queues.client.set_queue_attributes(QueueUrl=address.url, Attributes={"RedrivePolicy": policy})
-    await queues.hand.send(queues.name, [wake_up()])
-    await queues.hand.give_back(queues.name, await queues.receive())
-
-    async def moved() -> list[ReceivedMessage]:
-        await queues.hand.receive(queues.name, 10)
-        return await queues.hand.receive(queues.name, 10, dead=True)
-
-    (dead,) = await until(moved)
-    assert dead.moved_by_sqs
-
-
-async def test_a_purged_queue_is_empty(queues: Queues) -> None:
-    await queues.hand.send(queues.name, [wake_up(f"s-{number}") for number in range(5)])
-
-    queues.client.purge_queue(QueueUrl=(await queues.hand.find(queues.name)).url)
-
-    async def empty() -> bool:
-        return await queues.is_empty()
-
-    await until(empty)
-
-
 async def test_a_queue_that_is_not_there_is_unknown(queues: Queues) -> None:
     with pytest.raises(UnknownQueueError):
         await queues.hand.send("never-declared", [wake_up()])

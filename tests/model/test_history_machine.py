@@ -41,7 +41,7 @@ LONG = hypothesis_settings(SHORT, max_examples=max(EXAMPLES, 1), stateful_step_c
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rebuild that nobody finishes is waited for in two looks."""
+    """An abandoned rebuild is waited for in two looks."""
     monkeypatch.setattr(turnstile.memory.history, "PAUSES_SECONDS", (0.0, 0.0))
 
 

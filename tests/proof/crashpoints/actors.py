@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.proof.crashpoints import handlers
+from tests.proof.chaos.testimony import RUNS
 from tests.proof.crashpoints.passing import FaultKind, Plan, Strike, arm
 
 EXIT_BROKEN = 3
@@ -57,7 +57,6 @@ class Actor:
     news: list[dict[str, Any]] = field(default_factory=list)
 
     def play(self, part: Part) -> None:
-        """Gives it its part."""
         self.role, self.started_at = part.role, time.time()
         os.write(self.orders, json.dumps(asdict(part)).encode() + b"\n")
         os.close(self.orders)
@@ -75,7 +74,6 @@ class Actor:
         self.news += [json.loads(line) for line in lines]
 
     def alive(self) -> bool:
-        """Whether it still runs, or is stopped."""
         if self.code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -83,13 +81,11 @@ class Actor:
         return self.code is None
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal, if it still lives."""
         if self.alive():
             self.meant = self.meant or number in (signal.SIGKILL, signal.SIGTERM)
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL, and waits for the corpse."""
         if self.alive():
             self.signal(signal.SIGKILL)
             _, status = os.waitpid(self.pid, 0)
@@ -137,7 +133,7 @@ def _play(part: Part, report: int) -> int:
     os.dup2(log, 1)
     os.dup2(log, 2)
     settings = Settings(**part.settings)
-    handlers.record_to(folder / "runs.jsonl")
+    os.environ[RUNS] = str(folder / "runs.jsonl")
     logs.configure(settings)
     plan = Plan(list(part.strikes), report, _flusher(settings), part.announce)
     if part.strikes or part.announce != ():

@@ -24,7 +24,7 @@ class UnansweredError(Exception):
 
 
 class RefusedError(Exception):
-    """Nobody listens: certainly nothing was done."""
+    """The API is down: certainly nothing was done."""
 
 
 class _NoHints:
@@ -76,7 +76,7 @@ class SimulatedApi:
             if answered:
                 loop.call_in(loop.world, loop.now + LATENCY_SECONDS, settle, task)
             else:
-                # Looked at, or asyncio would complain that nobody has.
+                # Retrieved, or asyncio would complain.
                 task.exception()
 
         def begin() -> None:

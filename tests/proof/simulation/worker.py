@@ -48,20 +48,16 @@ class Backing:
         self.sqs = sqs
 
     def database(self, process: Process) -> Any:
-        """A process's hand on Postgres."""
         return SimulatedDatabase(self.store, process.wires["store"])
 
     def queues(self, process: Process) -> FakeMessageQueues:
-        """A process's hand on SQS."""
         return FakeMessageQueues(self.settings, FakeClient(self.sqs, carry_to_sqs(process.wires["sqs"])))
 
     def guarded(self, process: Process, name: str) -> Guarded:
-        """A process's hand on Redis."""
         client = FakeRedisClient(self.redis, RedisWire(process.wires["redis"]))
         return Guarded(name, client, self.settings.redis_timeout_seconds)
 
     def redis_clients(self, process: Process) -> RedisClients:
-        """Both."""
         return RedisClients(self.guarded(process, "lock"), self.guarded(process, "memory"))
 
 
@@ -75,7 +71,6 @@ class SimulatedHeartbeat(Heartbeat):
         self._task: Any = None
 
     def start(self) -> None:
-        """Begins, as the thread would."""
         loop = self._backing.loop
         self._task = self._process.on(self._process.threads, lambda: loop.create_task(self.serve()))
 
@@ -86,7 +81,6 @@ class SimulatedHeartbeat(Heartbeat):
         return asyncio.wait({self._task}, timeout=timeout_seconds)
 
     async def finish_extension(self) -> None:
-        """Waits on the same loop."""
         await self._messages.finish(LATE_SECONDS)
 
     def _rouse(self) -> None:
@@ -107,7 +101,6 @@ class HandlerThreads:
         self._process = process
 
     def submit(self, call: Callable[..., Any], *args: Any) -> "Future[Any]":
-        """As `ThreadPoolExecutor.submit`."""
         future: Future[Any] = Future()
 
         def run() -> None:
@@ -144,7 +137,6 @@ class SilentEvents:
     """The streams of events, away for the whole of a life: nothing that is judged here depends on them."""
 
     def append(self, _: Append) -> "asyncio.Future[Appended]":
-        """As `EventWriter.append`."""
         answered: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         answered.set_result(Appended.AWAY)
         return answered
@@ -196,7 +188,6 @@ class SimulatedWorker:
         process.run(self._run())
 
     def tell_to_stop(self) -> None:
-        """SIGTERM."""
         if self.shutdown is not None and self.process.alive:
             self._backing.loop.call_in(self.process.strand, self._backing.loop.now, self.shutdown.signal)
 

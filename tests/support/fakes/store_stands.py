@@ -76,13 +76,9 @@ class Stand(Protocol):
 
     database: Database
 
-    async def pass_time(self, seconds: float) -> None:
-        """Moves the clock on."""
-        ...
+    async def pass_time(self, seconds: float) -> None: ...
 
-    async def snapshot(self) -> Snapshot:
-        """All tables."""
-        ...
+    async def snapshot(self) -> Snapshot: ...
 
 
 class FakeStand:
@@ -138,7 +134,6 @@ class PostgresStand:
         self._heartbeat: psycopg.Connection[Any] | None = None
 
     async def reset(self) -> None:
-        """Empty, and the clock at its start."""
         times = {"at": ORIGIN + timedelta(seconds=START_SECONDS), "origin": ORIGIN}
         await self.database.fetch_pipelined([(statement, times) for statement in RESET.split(";")])
 
