@@ -1,6 +1,5 @@
 """Turns that ended long ago, and a look at where they are by now."""
 
-import json
 from dataclasses import replace
 from typing import Any, LiteralString
 from uuid import UUID, uuid4
@@ -71,7 +70,7 @@ async def settle_as(
     }[status]
     settlement = Settlement(status=status, outcome=outcome, reply=f"re {turn.inputs[0]}")
     request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
-    await settle(database, make_terms(settings, halt=halt), [request], json.dumps)
+    await settle(database, make_terms(settings, halt=halt), [request])
 
 
 async def start_child(

@@ -12,7 +12,7 @@ from turnstile.archive.reads import TurnKey
 from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.config.settings import Settings
 from turnstile.queries.attempts import read_attempts
-from turnstile.queries.operator_turns import read_said, read_turn_of_any
+from turnstile.queries.operator_turns import read_messages, read_turn_of_any
 from turnstile.queries.trace_tree import find_trace, read_trace
 from turnstile.queries.turns import read_standings, read_turn, read_turns
 from turnstile.statements.cancel import CanceledTurn, cancel_ahead
@@ -35,7 +35,7 @@ async def test_a_turn_reads_the_same_before_and_after(database: Database, settin
             await read_standings(database, [TurnKey("t", turn_id)]),
             await read_turn_of_any(database, turn_id),
             await read_attempts(database, "t", turn_id),
-            await read_said(database, "t", turn_id),
+            await read_messages(database, "t", turn_id),
         ]
 
     before = await read()

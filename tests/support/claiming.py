@@ -1,6 +1,5 @@
 """Turns in a session on the real Postgres: submitted, claimed, settled, lost, with the product's own statements."""
 
-import json
 from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -32,7 +31,7 @@ async def settle_one(
     """As a worker does, who asks again where somebody had the row."""
     assert isinstance(turn, ClaimedTurn)
     request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
-    while isinstance(answer := (await settle(database, make_terms(settings), [request], json.dumps))[0], RowLocked):
+    while isinstance(answer := (await settle(database, make_terms(settings), [request]))[0], RowLocked):
         continue
     return answer
 
@@ -75,7 +74,7 @@ async def fail_next(database: Database, settings: Settings, session_id: str, *, 
     assert isinstance(turn, ClaimedTurn)
     terms = replace(make_terms(settings, halt=halt), compensates=compensates, compensation_expires_seconds=60.0)
     request = SettleRequest(turn=turn, settlement=FAILURE, more=False, next_claim_id=uuid4())
-    await settle(database, terms, [request], json.dumps)
+    await settle(database, terms, [request])
     return turn.id
 
 

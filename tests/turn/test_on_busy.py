@@ -12,7 +12,7 @@ from turnstile.turn.on_busy import (
     Merge,
     OnBusy,
     Record,
-    Reject,
+    Refuse,
     SessionState,
     decide,
 )
@@ -29,7 +29,7 @@ def last(*, queue: str = "turns", untouched: bool = True, inputs: int = 1, size:
     [
         (OnBusy.ENQUEUE, SessionState(busy_with=HEAD, last=last()), Record()),
         (OnBusy.REJECT, SessionState(), Record()),
-        (OnBusy.REJECT, SessionState(busy_with=HEAD), Reject(HEAD)),
+        (OnBusy.REJECT, SessionState(busy_with=HEAD), Refuse(HEAD)),
         (OnBusy.INTERRUPT, SessionState(), Record(interrupting=True)),
         (OnBusy.MERGE, SessionState(), Record()),
         (OnBusy.MERGE, SessionState(last=last()), Merge(LAST)),

@@ -20,7 +20,7 @@ from psycopg.rows import DictRow
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.statements.cancel_before_submit import leave_tombstone
 from turnstile.statements.head import IS_RUNNING, WAKE_HEAD
-from turnstile.statements.locked_rows import BOUND_WAIT
+from turnstile.statements.locked_rows import bound_wait
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.status import TurnStatus
@@ -187,7 +187,7 @@ async def cancel_open(
 
 async def _bound_row_wait(connection: Connection, seconds: float | None) -> None:
     if seconds is not None:
-        await connection.execute(BOUND_WAIT, {"wait": f"{seconds * 1000:.0f}ms"})
+        await connection.execute(*bound_wait(seconds))
 
 
 def _with_status(rows: list[DictRow], status: TurnStatus) -> tuple[UUID, ...]:

@@ -5,7 +5,16 @@ from typing import LiteralString
 from psycopg.rows import DictRow
 
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.conversation import LAST_ANSWERED, NOTHING_SAID, HistoryVersion, Message
+from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, Message
+
+LAST_ANSWERED: LiteralString = """
+    SELECT a.seq, a.claim_id FROM turns a
+     WHERE a.tenant_id = {of}.tenant_id AND a.session_id = {of}.session_id AND a.seq < {before}
+       AND a.status = 'SUCCEEDED'
+     ORDER BY a.seq DESC LIMIT 1
+"""
+"""SQL of the version before the seq `{before}`. `{of}` is the alias that has the session's `tenant_id` and `session_id`.
+It reads the index of sessions and seqs backwards: one row, and one more for each later turn that did not end SUCCEEDED."""
 
 # A separate statement after the claim: a join in the claim would miss input that was merged meanwhile.
 READ_CLAIMS: LiteralString = f"""

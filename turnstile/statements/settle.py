@@ -11,7 +11,7 @@ the turn is still ours and the settle is retried, another claim has it, or an ea
 On a queue that halts, a FAILED turn halts its session instead of owing a dead letter (G9; `statements.halt` has the ways out).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 from uuid import UUID
@@ -27,6 +27,7 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import StoredMessage
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.stored_json import encode
 
 SETTLE: LiteralString = f"""
 WITH s AS MATERIALIZED (
@@ -170,14 +171,14 @@ class RowLocked:
 
 
 async def settle(
-    database: Database, terms: ClaimTerms, requests: Sequence[SettleRequest], encode: Callable[[Any], str]
+    database: Database, terms: ClaimTerms, requests: Sequence[SettleRequest]
 ) -> list[Settled | Superseded | RowLocked]:
-    """Ends many claims; returns the results in the order of `requests`. `encode` makes the JSON text of a reply without one.
+    """Ends many claims; returns the results in the order of `requests`.
 
     Raises DatabaseUnavailableError; the settles may have been committed. The call may be repeated with the same requests.
     """
     # One commit: a turn is never FAILED without its compensation.
-    parameters = _settle_parameters(terms, requests, encode)
+    parameters = _settle_parameters(terms, requests)
     settled, rows, *_ = await database.fetch_pipelined(
         [
             (SETTLE, parameters),
@@ -243,9 +244,7 @@ def _became(row: DictRow) -> TurnStatus | Superseded | RowLocked:
     return status or (RowLocked() if row["ours"] else Superseded())
 
 
-def _settle_parameters(
-    terms: ClaimTerms, requests: Sequence[SettleRequest], encode: Callable[[Any], str]
-) -> dict[str, Any]:
+def _settle_parameters(terms: ClaimTerms, requests: Sequence[SettleRequest]) -> dict[str, Any]:
     settlements = [request.settlement for request in requests]
     return {
         "ids": [request.turn.id for request in requests],

@@ -164,7 +164,7 @@ class Submission:
     """Where to report the turn's end. Already validated."""
     parent: ParentClaim | None = None
     on_busy: OnBusy = OnBusy.ENQUEUE
-    """What `submit_on_busy` is to do if the session is busy. SUBMIT always enqueues."""
+    """What `submit_on_busy` does if the session is busy. `submit` always enqueues."""
 
     def __post_init__(self) -> None:
         if not (is_valid_id(self.tenant_id) and is_valid_id(self.session_id)):

@@ -99,8 +99,8 @@ def superseded_taken_for_settled() -> None:
     """A settle that changed no row is taken for a success."""
 
     def hopeful(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def settle(database: Any, terms: Any, requests: Any, encode: Any) -> Any:
-            answers = await original(database, terms, requests, encode)
+        async def settle(database: Any, terms: Any, requests: Any) -> Any:
+            answers = await original(database, terms, requests)
             return [
                 turnstile.statements.settle.Settled(request.settlement.status, turnstile.statements.settle.NoClaim.IDLE)
                 if isinstance(answer, turnstile.statements.settle.Superseded)
@@ -117,9 +117,9 @@ def lost_settle_taken_for_superseded() -> None:
     """A settle whose answer got lost is not looked up: what it had claimed next is forgotten."""
 
     def forgetful(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def settle(database: Any, terms: Any, requests: Any, encode: Any) -> Any:
+        async def settle(database: Any, terms: Any, requests: Any) -> Any:
             try:
-                return await original(database, terms, requests, encode)
+                return await original(database, terms, requests)
             except DatabaseUnavailableError:
                 return [turnstile.statements.settle.Superseded() for _ in requests]
 

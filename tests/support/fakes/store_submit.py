@@ -180,8 +180,14 @@ def forget_chosen_ids(tables: Tables, parameters: Parameters) -> Rows:
     return [{"gone": len(gone)}]
 
 
-def history(tables: Tables, parameters: Parameters) -> Rows:
-    """HISTORY: the newest first."""
+def history_page(tables: Tables, parameters: Parameters) -> Rows:
+    """HISTORY_PAGE of all messages before a turn: the simulation asks for no other."""
+    rows = _history(tables, {**parameters, "before": parameters["seq"], "limit": parameters["limit"] + 1})
+    return [{**row, "found": len(rows)} for row in rows[: parameters["limit"]]]
+
+
+def _history(tables: Tables, parameters: Parameters) -> Rows:
+    """The newest first."""
     session = tables.sessions.get((parameters["tenant"], parameters["session"]))
     found: Rows = []
     for row in reversed(session.answered if session else ()):
@@ -199,7 +205,7 @@ def history(tables: Tables, parameters: Parameters) -> Rows:
 def history_as_text(tables: Tables, parameters: Parameters) -> Rows:
     """HISTORY_AS_TEXT."""
     found: Rows = []
-    for row in history(tables, parameters):
+    for row in _history(tables, parameters):
         text = json.dumps(row.pop("content"), ensure_ascii=False)
         found.append({**row, "text": text if len(text.encode()) <= parameters["max_bytes"] else None})
     return found
@@ -217,7 +223,7 @@ def contents(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def last_answered(session: SessionRow, before: int) -> TurnRow | None:
-    """`turn.conversation.LAST_ANSWERED`."""
+    """`statements.read_claims.LAST_ANSWERED`."""
     # By the end of a sorted list: nearly always the first is it.
     return next((row for row in reversed(session.answered) if row.seq is not None and row.seq < before), None)
 
@@ -229,11 +235,6 @@ def version(tables: Tables, parameters: Parameters) -> Rows:
         return []
     last = last_answered(session, parameters["before"])
     return [{"seq": last and last.seq, "claim_id": last and last.claim_id}]
-
-
-def session_exists(tables: Tables, parameters: Parameters) -> Rows:
-    """SESSION_EXISTS."""
-    return [{"?column?": 1}] if (parameters["tenant"], parameters["session"]) in tables.sessions else []
 
 
 def read_owner(tables: Tables, parameters: Parameters) -> Rows:
@@ -253,12 +254,6 @@ def read_generations(tables: Tables, parameters: Parameters) -> Rows:
         }
         for row in found
     ]
-
-
-def statuses(tables: Tables, parameters: Parameters) -> Rows:
-    """`queries.operator_turns.STATUSES`."""
-    found = [tables.turns[turn_id] for turn_id in dict.fromkeys(parameters["ids"]) if turn_id in tables.turns]
-    return [{"id": row.id, "status": row.status.value} for row in found]
 
 
 def find_tenants(tables: Tables, parameters: Parameters) -> Rows:
