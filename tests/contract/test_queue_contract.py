@@ -1,4 +1,4 @@
-"""What `MessageQueues` needs of SQS, asked of the embedded SQS by either transport and of the simulation's stand-in alike."""
+"""`MessageQueues` gives the same results on SQS and on the simulation's fake."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ TRACEPARENT = f"00-{'1' * 32}-{'2' * 16}-01"
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """The product's hand on one queue and its DLQ, and a client that looks from outside."""
+    """The product's calls on one queue and its DLQ, and a plain client of it."""
 
     hand: MessageQueues
     name: str
@@ -32,7 +32,7 @@ class Queues:
     fifo: bool
 
     async def receive(self, many: int = 1, *, dead: bool = False) -> list[ReceivedMessage]:
-        """That many messages, in as many polls as it takes."""
+        """Receives `many` messages, in as many polls as necessary."""
         found: list[ReceivedMessage] = []
 
         async def enough() -> bool:
@@ -56,7 +56,7 @@ def fifo(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(params=[pytest.param("real", marks=pytest.mark.stack), "fake"])
 async def queues(request: pytest.FixtureRequest, fifo: bool, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Queues]:
-    """The same hand, on either."""
+    """The same calls, on SQS and on the fake."""
     name = f"turns-{uuid4().hex[:12]}"
     declared = QueueSettings.model_validate(
         {"name": name, "sqs": f"{name}.fifo" if fifo else name, "visibility_seconds": 4.0}
@@ -87,7 +87,7 @@ def wake_up(session: str = "s", turn_id: UUID | None = None) -> OutgoingMessage:
     return OutgoingMessage(WakeUp("t", session, turn_id or uuid4()), TRACEPARENT)
 
 
-async def test_a_wake_up_travels_with_its_trace_and_nothing_else(queues: Queues) -> None:
+async def test_a_wake_up_is_received_with_its_trace_only(queues: Queues) -> None:
     sent = wake_up()
 
     assert await queues.hand.send(queues.name, [sent]) == [sent]
@@ -109,7 +109,7 @@ async def test_more_messages_than_a_call_takes_are_all_sent_received_and_deleted
     assert await queues.is_empty()
 
 
-async def test_of_what_is_deleted_only_that_comes_back_which_sqs_says_is_gone(queues: Queues) -> None:
+async def test_a_delete_returns_only_the_messages_that_sqs_has_deleted(queues: Queues) -> None:
     if isinstance(queues.client, FakeSqs):
         for each in queues.client.queues.values():
             each.stale = StaleHandle.REFUSE
@@ -124,7 +124,7 @@ async def test_of_what_is_deleted_only_that_comes_back_which_sqs_says_is_gone(qu
     assert await queues.hand.count(queues.name) == 2
 
 
-async def test_a_message_in_flight_is_nobody_elses(queues: Queues) -> None:
+async def test_a_message_in_flight_is_not_received_again(queues: Queues) -> None:
     await queues.hand.send(queues.name, [wake_up()])
     await queues.receive()
 
@@ -132,7 +132,7 @@ async def test_a_message_in_flight_is_nobody_elses(queues: Queues) -> None:
     assert not await queues.is_empty()
 
 
-async def test_a_message_that_is_given_back_can_be_received_at_once_and_is_counted(queues: Queues) -> None:
+async def test_a_message_that_is_given_back_is_received_again_and_counted(queues: Queues) -> None:
     await queues.hand.send(queues.name, [wake_up()])
     first = await queues.receive()
 
@@ -147,14 +147,14 @@ async def test_an_extension_counts_from_now(queues: Queues) -> None:
     await queues.hand.send(queues.name, [wake_up()])
     received = await queues.receive()
 
-    # Kept for no time at all, it comes back at once.
+    # An extension by zero seconds makes it visible at once.
     address = replace(await queues.hand.find(queues.name), visibility_seconds=0.0)
     await queues.hand.extend(address, received)
 
     assert (await queues.receive())[0].receive_count == 2
 
 
-async def test_what_is_asked_of_a_message_that_is_gone_raises_nothing(queues: Queues) -> None:
+async def test_calls_for_a_deleted_message_raise_nothing(queues: Queues) -> None:
     await queues.hand.send(queues.name, [wake_up()])
     gone = await queues.receive()
     await queues.hand.delete(queues.name, gone)
@@ -166,7 +166,7 @@ async def test_what_is_asked_of_a_message_that_is_gone_raises_nothing(queues: Qu
     assert await queues.is_empty()
 
 
-async def test_a_dead_letter_carries_what_a_redrive_needs_and_goes_to_the_dlq_only(queues: Queues) -> None:
+async def test_a_dead_letter_goes_to_the_dlq_with_all_that_a_redrive_needs(queues: Queues) -> None:
     letter = DeadLetter(wake_up(), "Boom", attempts=3, fence=42, generation=2)
 
     assert await queues.hand.send_dead_letters(queues.name, [letter]) == [letter]
@@ -187,7 +187,7 @@ async def test_a_dead_letter_carries_what_a_redrive_needs_and_goes_to_the_dlq_on
     assert await queues.is_empty(dead=True)
 
 
-async def test_a_malformed_message_is_dead_lettered_as_it_came(queues: Queues) -> None:
+async def test_a_malformed_message_is_dead_lettered_unchanged(queues: Queues) -> None:
     extra: Any = {"MessageGroupId": "g", "MessageDeduplicationId": "d"} if queues.fifo else {}
     url = (await queues.hand.find(queues.name)).url
     queues.client.send_message(QueueUrl=url, MessageBody="not json", **extra)
@@ -203,7 +203,7 @@ async def test_a_malformed_message_is_dead_lettered_as_it_came(queues: Queues) -
     }
 
 
-async def test_a_message_that_sqs_itself_dead_lettered_says_so(queues: Queues) -> None:
+async def test_a_message_that_sqs_has_dead_lettered_is_recognised(queues: Queues) -> None:
     address = await queues.hand.find(queues.name)
     answer = queues.client.get_queue_attributes(QueueUrl=address.dlq_url, AttributeNames=["QueueArn"])
     arn = answer["Attributes"]["QueueArn"]
@@ -231,7 +231,7 @@ async def test_a_purged_queue_is_empty(queues: Queues) -> None:
     await until(empty)
 
 
-async def test_a_queue_that_is_not_there_is_unknown(queues: Queues) -> None:
+async def test_a_missing_queue_is_unknown(queues: Queues) -> None:
     with pytest.raises(UnknownQueueError):
         await queues.hand.send("never-declared", [wake_up()])
     queues.hand._addresses["gone"] = replace(await queues.hand.find(queues.name), url=_url_of_nothing(queues))
@@ -249,7 +249,7 @@ def _url_of_nothing(queues: Queues) -> str:
 
 
 @pytest.mark.parametrize("fifo", [True], ids=["fifo"])
-async def test_a_wake_up_that_is_sent_again_is_not_swallowed(queues: Queues) -> None:
+async def test_a_wake_up_that_is_sent_again_is_received_again(queues: Queues) -> None:
     message = wake_up()
     for _ in range(2):
         await queues.hand.send(queues.name, [message])
@@ -259,7 +259,7 @@ async def test_a_wake_up_that_is_sent_again_is_not_swallowed(queues: Queues) -> 
 
 
 @pytest.mark.parametrize("fifo", [True], ids=["fifo"])
-async def test_a_session_in_flight_holds_up_itself_and_no_other(queues: Queues) -> None:
+async def test_a_session_in_flight_delays_no_other_session(queues: Queues) -> None:
     await queues.hand.send(queues.name, [wake_up("a"), wake_up("a"), wake_up("b")])
     first = (await queues.hand.receive(queues.name, 1))[0]
 

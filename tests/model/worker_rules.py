@@ -1,6 +1,5 @@
 """Rules of the store machine: what workers and handlers call."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -121,7 +120,6 @@ class WorkerRules(StoreState):
                 stand.database,
                 replace(given, compensates=True),
                 [one.of(stand) for one in asked],
-                json.dumps,
             )
         )
         self._hold(
