@@ -10,7 +10,7 @@ from sqlalchemy import Select, exists, or_, select, text
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.operator_turns import in_pages
 from turnstile.queries.tables import sessions, turns
-from turnstile.queries.turns import COLUMNS, TurnRecord, record
+from turnstile.queries.turns import COLUMNS, TurnRecord, having, record
 from turnstile.statements.children import HAS_SUCCESSOR
 
 
@@ -46,16 +46,10 @@ def _matching(wanted: FailedFilter) -> Select[Any]:
         sessions.c.tenant_id == turns.c.tenant_id,
         sessions.c.session_id == turns.c.session_id,
     )
-    statement: Select[Any] = select(*COLUMNS).where(turns.c.status == "FAILED", ~halts, text(f"NOT {HAS_SUCCESSOR}"))
-    if wanted.queue is not None:
-        statement = statement.where(turns.c.queue == wanted.queue)
+    terms = having(queue=wanted.queue, error_class=wanted.error_class, tenant_id=wanted.tenant_id)
     if wanted.turn_ids:
-        statement = statement.where(turns.c.id.in_(wanted.turn_ids))
+        terms.append(turns.c.id.in_(wanted.turn_ids))
     else:
         # A FAILED row with a `send_at` has a dead letter that is still to be sent.
-        statement = statement.where(or_(turns.c.dead_lettered_at.is_not(None), turns.c.send_at.is_not(None)))
-    if wanted.error_class is not None:
-        statement = statement.where(turns.c.error_class == wanted.error_class)
-    if wanted.tenant_id is not None:
-        statement = statement.where(turns.c.tenant_id == wanted.tenant_id)
-    return statement
+        terms.append(or_(turns.c.dead_lettered_at.is_not(None), turns.c.send_at.is_not(None)))
+    return select(*COLUMNS).where(turns.c.status == "FAILED", ~halts, text(f"NOT {HAS_SUCCESSOR}"), *terms)

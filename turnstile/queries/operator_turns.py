@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import select
 
 from turnstile.archive.reads import IN_TABLE, OF_TURN
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.tables import sessions, turns
-from turnstile.queries.turns import TurnRecord, query_list, read_turn
+from turnstile.queries.turns import TurnRecord, having, query_list, read_turn
 from turnstile.turn.status import TurnStatus
 
 FIND_TENANTS: LiteralString = """
@@ -61,13 +61,7 @@ class TurnMessage:
 
 def list_turns_of_all(database: Database, wanted: OperatorFilter, limit: int) -> AsyncIterator[TurnRecord]:
     """The first `limit` matching turns, newest first, without their replies. Raises ListTooBroadError."""
-    terms: list[ColumnElement[bool]] = []
-    if wanted.tenant_id is not None:
-        terms.append(turns.c.tenant_id == wanted.tenant_id)
-    if wanted.session_id is not None:
-        terms.append(turns.c.session_id == wanted.session_id)
-    if wanted.queue is not None:
-        terms.append(turns.c.queue == wanted.queue)
+    terms = having(tenant_id=wanted.tenant_id, session_id=wanted.session_id, queue=wanted.queue)
     if wanted.halting:
         terms.append(turns.c.id.in_(select(sessions.c.halted_by).where(sessions.c.halted_by.is_not(None))))
 

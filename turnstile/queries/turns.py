@@ -160,14 +160,11 @@ async def list_page(
     There is no index for ended turns or for a queue, because it would slow down the hot path. Such a page reads REACH turns at
     most: it may have fewer than `limit` turns, or none, and still have a next page.
     """
-    terms = [turns.c.tenant_id == wanted.tenant_id]
+    terms: list[ColumnElement[bool]] = [turns.c.tenant_id == wanted.tenant_id]
     if before is not None:
         terms.append(tuple_(turns.c.created_at, turns.c.id) < tuple_(*before))
     if wanted.session_id is not None or not (wanted.status in _UNINDEXED or (wanted.queue and wanted.status is None)):
-        if wanted.session_id is not None:
-            terms.append(turns.c.session_id == wanted.session_id)
-        if wanted.queue is not None:
-            terms.append(turns.c.queue == wanted.queue)
+        terms += having(session_id=wanted.session_id, queue=wanted.queue)
         found = await query_list(database, terms, wanted.status, _NEWEST_FIRST, limit + 1)
         return found[:limit], _position(found[limit - 1]) if len(found) > limit else None
     near = select(turns.c.id, turns.c.created_at, turns.c.status, turns.c.queue).where(*terms).order_by(*_NEWEST_FIRST)
@@ -188,6 +185,11 @@ async def list_page(
     # Turns submitted since have moved this end towards newer turns: what is older comes with the next page.
     end = (ends[0]["created_at"], ends[0]["id"])
     return [one for one in found if _position(one) >= end], end
+
+
+def having(**columns: object) -> list[ColumnElement[bool]]:
+    """The terms for those columns whose value is not None."""
+    return [turns.c[name] == value for name, value in columns.items() if value is not None]
 
 
 async def query_list(
@@ -211,7 +213,7 @@ async def query_list(
         placed, scheduled = ids.where(turns.c.seq.is_not(None)), ids.where(turns.c.seq.is_(None))
         statement = statement.where(turns.c.id.in_(union_all(placed, scheduled)))
     else:
-        statement = statement.where(*terms, *(() if status is None else (turns.c.status == status.value,)))
+        statement = statement.where(*terms, *having(status=status))
     return [record(row) for row in await _query(database, statement)]
 
 

@@ -54,7 +54,7 @@ WITH found AS MATERIALIZED (
      WHERE h.tenant_id = %(tenant)s AND h.session_id = %(session)s
        AND h.seq IS NOT NULL AND h.status IN ('PENDING', 'RUNNING')
     UNION ALL
-    -- In an order that only the index of a session's turns has, or an empty table's are looked for by tenant.
+    -- The ORDER BY fits only the index of a session's turns. Without it, a plan of an empty table may read the tenant's turns.
    (SELECT h.id FROM turns h
      WHERE %(scheduled)s AND h.tenant_id = %(tenant)s AND h.session_id = %(session)s
        AND h.seq IS NULL AND ('' || h.status) = 'PENDING' ORDER BY h.seq)

@@ -48,8 +48,8 @@ WITH want AS MATERIALIZED (
       LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[w.tenant_id]) AND s.session_id = ANY (ARRAY[w.session_id])
       LEFT JOIN LATERAL ({OPEN_HEAD.format(of="w")}) h ON true
 ), halting AS MATERIALIZED (
-    -- Lock order: sessions, then turns. Only those that may be halted here, by a head whose worker was lost once too often.
-    -- One that somebody sits on is left to the relay, which has the head sent for again: the other claims would wait with it.
+    -- Lock order: sessions, then turns. Locks only sessions that this claim may halt, because their head has crashed too often.
+    -- A locked session is skipped, because the other claims of the batch would wait with it. The relay wakes its head again.
     SELECT s.tenant_id, s.session_id
       FROM head h JOIN sessions s ON s.tenant_id = ANY (ARRAY[h.tenant_id]) AND s.session_id = ANY (ARRAY[h.session_id])
      WHERE %(halt)s AND h.queue = %(queue)s AND h.status = 'RUNNING' AND h.lease_until < now()
@@ -99,7 +99,7 @@ WITH want AS MATERIALIZED (
      WHERE %(halt)s AND c.status = 'FAILED'
        AND s.tenant_id = ANY (ARRAY[c.tenant_id]) AND s.session_id = ANY (ARRAY[c.session_id])
 ), {COMPENSATE.format(failed="claimed")}, heir AS MATERIALIZED (
-    -- The claimer goes on to the next head by itself; this is for the case that it dies before it does.
+    -- The worker claims the next head itself; this wake-up is for the case that it dies before.
     SELECT n.id FROM claimed e CROSS JOIN LATERAL (
         SELECT h.id FROM turns h
          WHERE h.tenant_id = e.tenant_id AND h.session_id = e.session_id AND h.seq > e.seq

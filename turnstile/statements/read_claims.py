@@ -28,7 +28,7 @@ SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t
            AS memory_version
   FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
   CROSS JOIN LATERAL (
-      -- LIMIT, or a plan that was pinned while little was RUNNING reads the whole of the partial index for each batch.
+      -- Without LIMIT, a plan that was pinned while few turns were RUNNING reads the whole partial index for each batch.
       SELECT r.* FROM turns r
        WHERE r.tenant_id = w.tenant_id AND r.session_id = w.session_id AND r.status = 'RUNNING' LIMIT 1) t
   LEFT JOIN LATERAL (
