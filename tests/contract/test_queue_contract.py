@@ -48,10 +48,8 @@ class Queues:
         return await self.hand.count(self.name, dead=dead) == 0
 
 
-@pytest.fixture(params=["standard", "fifo"])
-def fifo(request: pytest.FixtureRequest) -> bool:
-    """Both kinds."""
-    return bool(request.param == "fifo")
+both_kinds = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
+"""For calls that differ between the two kinds of queues."""
 
 
 @pytest.fixture(params=[pytest.param("real", marks=pytest.mark.stack), "fake"])
@@ -98,6 +96,7 @@ async def test_a_wake_up_is_received_with_its_trace_only(queues: Queues) -> None
     assert (received.receive_count, received.dead_letter_generation, received.moved_by_sqs) == (1, None, False)
 
 
+@both_kinds
 async def test_more_messages_than_a_call_takes_are_all_sent_received_and_deleted(queues: Queues) -> None:
     messages = [wake_up(f"s-{number}") for number in range(25)]
 
@@ -132,6 +131,7 @@ async def test_a_message_in_flight_is_not_received_again(queues: Queues) -> None
     assert not await queues.is_empty()
 
 
+@both_kinds
 async def test_a_message_that_is_given_back_is_received_again_and_counted(queues: Queues) -> None:
     await queues.hand.send(queues.name, [wake_up()])
     first = await queues.receive()
@@ -166,6 +166,7 @@ async def test_calls_for_a_deleted_message_raise_nothing(queues: Queues) -> None
     assert await queues.is_empty()
 
 
+@both_kinds
 async def test_a_dead_letter_goes_to_the_dlq_with_all_that_a_redrive_needs(queues: Queues) -> None:
     letter = DeadLetter(wake_up(), "Boom", attempts=3, fence=42, generation=2)
 
@@ -187,6 +188,7 @@ async def test_a_dead_letter_goes_to_the_dlq_with_all_that_a_redrive_needs(queue
     assert await queues.is_empty(dead=True)
 
 
+@both_kinds
 async def test_a_malformed_message_is_dead_lettered_unchanged(queues: Queues) -> None:
     extra: Any = {"MessageGroupId": "g", "MessageDeduplicationId": "d"} if queues.fifo else {}
     url = (await queues.hand.find(queues.name)).url

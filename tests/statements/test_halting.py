@@ -14,6 +14,7 @@ from tests.statements.calls import (
     SUCCESS,
     claim_one,
     claimed,
+    lose,
     pass_lease,
     row_of,
     settle_one,
@@ -28,7 +29,6 @@ from turnstile.statements.settle import Settled, Superseded
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
-from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
@@ -75,11 +75,10 @@ async def test_no_turn_of_a_halted_session_is_claimed_also_one_submitted_later(s
     assert (await row_of(store, second))["status"] == "PENDING"
 
 
-@pytest.mark.parametrize("settlement", [SUCCESS, RETRY], ids=["success", "retry"])
-async def test_a_turn_that_did_not_fail_halts_nothing(store: Stand, settlement: Settlement) -> None:
+async def test_a_turn_that_did_not_fail_halts_nothing(store: Stand) -> None:
     await submit_one(store)
 
-    await settle_one(store, await claimed(store), settlement, halt=True)
+    await settle_one(store, await claimed(store), RETRY, halt=True)
 
     assert await halted_by(store) is None
 
@@ -108,33 +107,18 @@ async def test_a_superseded_settle_halts_nothing(store: Stand) -> None:
     assert await halted_by(store) is None
 
 
-async def test_another_session_goes_on_beside_a_halted_one(store: Stand) -> None:
-    await halted_session(store)
-    await submit_one(store, session_id="other")
-    await submit_one(store, session_id="other")
-
-    settled = await settle_one(store, await claimed(store, session_id="other"), SUCCESS, more=True, halt=True)
-
-    assert isinstance(settled, Settled)
-    assert isinstance(settled.next, ClaimedTurn)
-
-
-@pytest.mark.parametrize("halt", [True, False], ids=["halting", "dead-lettering"])
-async def test_a_crash_loop_halts_the_session_of_a_halting_queue_only(store: Stand, halt: bool) -> None:
+async def test_a_crash_loop_halts_the_session_and_owes_no_dead_letter(store: Stand) -> None:
     turn_id = (await submit_one(store)).turn_id
-    second = (await submit_one(store)).turn_id
-    for _ in range(MAX_CRASHES):
-        assert isinstance(await claim_one(store, halt=halt), ClaimedTurn)
-        await pass_lease(store)
+    await submit_one(store)
+    await lose(store, MAX_CRASHES)
 
-    ended = await claim_one(store, halt=halt)
+    ended = await claim_one(store, halt=True)
 
     row = await row_of(store, turn_id)
     assert isinstance(ended, EndedAtClaim)
-    assert (row["status"], row["error_class"]) == ("FAILED", "crash_loop")
-    assert (row["send_at"] is None, await halted_by(store)) == (halt, turn_id if halt else None)
-    following = await claim_one(store, halt=halt)
-    assert following is NoClaim.IDLE if halt else isinstance(following, ClaimedTurn) and following.id == second
+    assert (row["status"], row["error_class"], row["send_at"]) == ("FAILED", "crash_loop", None)
+    assert await halted_by(store) == turn_id
+    assert await claim_one(store, halt=True) is NoClaim.IDLE
 
 
 async def test_a_cancel_behind_the_turn_that_halts_starts_no_other_turn(store: Stand) -> None:
