@@ -153,26 +153,26 @@ async def replace_child(
     await settle_as(database, settings, parent, TurnStatus.FAILED)
     await redrive(database, parent.id)
     again = await claim_head(database, settings, "parent")
-    anew = make_submission(settings.queue, session_id, parent=ParentClaim(again.id, again.fence, "dig"))
-    await submit(database, [anew], net_seconds=60)
+    successor = make_submission(settings.queue, session_id, parent=ParentClaim(again.id, again.fence, "dig"))
+    await submit(database, [successor], net_seconds=60)
     await settle_as(database, settings, await claim_head(database, settings, session_id), status)
     await settle_as(database, settings, again, TurnStatus.SUCCEEDED)
     await age(database)
-    return replaced, anew.turn_id
+    return replaced, successor.turn_id
 
 
 @pytest.mark.parametrize("status", [TurnStatus.SUCCEEDED, TurnStatus.FAILED])
 async def test_a_child_that_replaces_another_stays_as_long_as_that_one(
     database: Database, settings: Settings, status: TurnStatus
 ) -> None:
-    replaced, anew = await replace_child(database, settings, "anew", status)
+    replaced, successor = await replace_child(database, settings, "successor", status)
 
     await archive(database)
 
-    assert await in_table(database) == sorted([replaced, anew])
+    assert await in_table(database) == sorted([replaced, successor])
     assert await redrive(database, replaced) == 0
     await archive(database, failed=True)
-    assert await in_table(database) == [anew]
+    assert await in_table(database) == [successor]
     await archive(database, failed=True)
     assert await in_table(database) == []
 

@@ -26,7 +26,7 @@ async def replaced_child(store: Stand, by: Any = None) -> tuple[UUID, UUID]:
     await revived(store, parent.id)
     await store.pass_time(1)
     # In a session of its own: the child's may be halted.
-    again = make_submission("turns", "anew", parent=ParentClaim(parent.id, (await claim_parent(store)).fence, "k"))
+    again = make_submission("turns", "again", parent=ParentClaim(parent.id, (await claim_parent(store)).fence, "k"))
     await submit(store.database, [again], net_seconds=NET_SECONDS)
     return child.turn_id, again.turn_id
 
@@ -45,7 +45,7 @@ async def revived(store: Stand, *failed: UUID) -> list[UUID]:
 
 async def test_a_child_with_a_successor_is_not_redriven_and_the_successor_is(store: Stand) -> None:
     child, successor = await replaced_child(store)
-    await end(store, await claimed(store, session_id="anew"), FAILURE)
+    await end(store, await claimed(store, session_id="again"), FAILURE)
 
     assert await revived(store, child, successor) == [successor]
     assert await read_generations(store.database, [child]) == {child: (1, REPLACED)}
