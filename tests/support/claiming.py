@@ -28,7 +28,7 @@ async def claim_one(database: Database, settings: Settings, worker: str = "worke
 async def settle_one(
     database: Database, settings: Settings, turn: object, settlement: Settlement = SUCCESS, *, more: bool = False
 ) -> Settled | Superseded:
-    """As a worker does, who asks again where somebody had the row."""
+    """Settles as a worker does: it repeats the call while the row is locked."""
     assert isinstance(turn, ClaimedTurn)
     request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
     while isinstance(answer := (await settle(database, make_terms(settings), [request]))[0], RowLocked):
@@ -53,11 +53,6 @@ async def claim_sessions(database: Database, settings: Settings, *sessions: str)
     found = await claim(database, make_terms(settings), [make_claim(session) for session in sessions])
     assert all(isinstance(turn, ClaimedTurn) for turn in found)
     return [turn for turn in found if isinstance(turn, ClaimedTurn)]
-
-
-async def row_of(database: Database, turn: ClaimedTurn) -> dict[str, Any]:
-    [row] = await database.fetch("SELECT * FROM turns WHERE id = %(id)s", {"id": turn.id})
-    return row
 
 
 async def replies(database: Database) -> list[Any]:

@@ -9,8 +9,8 @@ What a claim guarantees, and how:
 
 The statement picks the head with a plain LIMIT 1, then locks it by id and in id order. (ORDER BY seq LIMIT 1 FOR UPDATE
 SKIP LOCKED would claim seq 2 while another transaction has seq 1 locked.) It skips locked rows, and reports a skipped due
-head as "look again", never as "idle". Leases run by the database's clock. `claim_id` finds the result of a claim whose
-response was lost, also if the claim ended the head.
+head as "look again", never as "idle". Leases run by the database's clock. `claim_id` finds the turn of a claim whose
+response was lost.
 """
 
 from collections.abc import Mapping, Sequence
