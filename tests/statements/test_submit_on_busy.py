@@ -163,7 +163,7 @@ async def test_neither_a_turn_of_another_queue_nor_one_before_it_is_merged_into(
     assert [seq for seq, _, _ in await statuses(store)] == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MAX_INPUTS", 3), ("MAX_INPUT_BYTES", 15)])
+@pytest.mark.parametrize(("limit", "value"), [("MAX_INPUTS", 3), ("MAX_INPUT_BYTES", 16)])
 async def test_a_turn_that_has_as_many_inputs_or_bytes_as_allowed_is_not_merged_into(
     store: Stand, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
