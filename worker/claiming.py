@@ -1,7 +1,6 @@
 """Claim: a session run claims its session's head, and retries while another transaction has locked the head's row."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator
 from functools import partial
 from typing import assert_never
 from uuid import uuid4
@@ -47,7 +46,7 @@ class Claiming:
                 claim_id=uuid4(),
                 most_crashes=run.most_crashes,
             )
-            found: Claim = await self._outlast(partial(self._ask, request.asked()))
+            found: Claim = await self._outlast(partial(self._claims, request))
             match found:
                 case EndedAtClaim():
                     report_ended(found, halts=self._terms.halt)
@@ -82,6 +81,3 @@ class Claiming:
         # Another transaction keeps the row locked: leave the session with a wake-up.
         await self._session_release.leave_to_others(run)
         return NoClaim.IDLE
-
-    def _ask(self, asked: Iterator[ClaimRequest]) -> Awaitable[Claim]:
-        return self._claims(next(asked))

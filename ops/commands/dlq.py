@@ -13,11 +13,11 @@ from turnstile.ops.terminal.output import AsJson, harmless, print_fields, print_
 if TYPE_CHECKING:
     from turnstile.backends.postgres.database import Database
     from turnstile.config.settings import Settings
-    from turnstile.queries.attempts import Attempt
-    from turnstile.queries.failed_turns import FailedFilter, FailedTurn
-    from turnstile.queries.operator_turns import Said
+    from turnstile.queries.attempts import EndedAttempt
+    from turnstile.queries.failed_turns import FailedFilter
+    from turnstile.queries.operator_turns import TurnMessage
+    from turnstile.queries.turns import TurnRecord
 
-PAGE = 500
 BODY_CHARACTERS = 200
 
 commands = typer.Typer(help="Turns that failed for good, and their dead-letter queues.", no_args_is_help=True)
@@ -38,6 +38,7 @@ def list_dead(
     as_json: AsJson = False,
 ) -> None:
     """List FAILED turns, oldest first, and how many messages wait on each dead-letter queue."""
+    from turnstile.ops.commands.turns import as_document
     from turnstile.ops.terminal.operator_access import load_settings, run
     from turnstile.queries.failed_turns import FailedFilter
 
@@ -48,7 +49,7 @@ def list_dead(
     if as_json:
         shown = {"messages": letters} if messages else {}
         queues = [{"queue": name, "messages": counts[name]} for name in names]
-        print_json({"turns": [asdict(turn) for turn in failed], "queues": queues, **shown})
+        print_json({"turns": [as_document(turn) for turn in failed], "queues": queues, **shown})
         return
     _print_failed(failed)
     if len(failed) == limit:
@@ -65,15 +66,15 @@ def show(
     turn: Annotated[UUID, typer.Argument(metavar="TURN")], show_text: ShowText = False, as_json: AsJson = False
 ) -> None:
     """Show a FAILED turn, its attempts and its error."""
-    from turnstile.ops.commands.turns import print_attempts, print_said
+    from turnstile.ops.commands.turns import as_document, print_attempts, print_said
     from turnstile.ops.terminal.operator_access import load_settings, run
 
     failed, attempts, said = run(_show(load_settings(), turn))
     if as_json:
         shown = {"messages": [asdict(message) for message in said]} if show_text else {}
-        print_json({"turn": asdict(failed), "attempts": [asdict(attempt) for attempt in attempts], **shown})
+        print_json({"turn": as_document(failed), "attempts": [asdict(attempt) for attempt in attempts], **shown})
         return
-    print_fields(asdict(failed))
+    print_fields(as_document(failed))
     print_attempts(attempts)
     if show_text:
         print_said(said)
@@ -82,17 +83,18 @@ def show(
 
 async def _look(
     settings: "Settings", wanted: "FailedFilter", names: Sequence[str], limit: int, *, peek: bool, show_text: bool
-) -> tuple[list["FailedTurn"], dict[str, int | None], list[dict[str, Any]]]:
+) -> tuple[list["TurnRecord"], dict[str, int | None], list[dict[str, Any]]]:
     from turnstile.errors import QueueUnavailableError, UnknownQueueError
     from turnstile.message_queue import MessageQueues
     from turnstile.ops.terminal.operator_access import operator_database
+    from turnstile.queries.failed_turns import list_failed
 
     counts: dict[str, int | None] = {}
     letters: list[dict[str, Any]] = []
     queues = MessageQueues(settings)
     try:
         async with operator_database(settings) as database:
-            failed = await _list(database, wanted, limit)
+            failed = [turn async for turn in list_failed(database, wanted, limit)]
             for name in names:
                 try:
                     counts[name] = await queues.count(name, dead=True)
@@ -105,18 +107,6 @@ async def _look(
     finally:
         await queues.close()
     return failed, counts, letters
-
-
-async def _list(database: "Database", wanted: "FailedFilter", limit: int) -> "list[FailedTurn]":
-    from turnstile.queries.failed_turns import list_failed
-
-    found: list[FailedTurn] = []
-    while (room := min(PAGE, limit - len(found))) > 0:
-        page = await list_failed(database, wanted, limit=room, after=found[-1].id if found else None)
-        found += page
-        if len(page) < room:
-            break
-    return found
 
 
 async def _peek(database: "Database", queues: Any, queue: str, limit: int, *, show_text: bool) -> list[dict[str, Any]]:
@@ -148,23 +138,23 @@ async def _peek(database: "Database", queues: Any, queue: str, limit: int, *, sh
     return seen
 
 
-async def _show(settings: "Settings", turn_id: UUID) -> "tuple[FailedTurn, list[Attempt], list[Said]]":
+async def _show(settings: "Settings", turn_id: UUID) -> "tuple[TurnRecord, list[EndedAttempt], list[TurnMessage]]":
     from turnstile.ops.terminal.operator_access import operator_database
     from turnstile.queries.attempts import read_attempts
     from turnstile.queries.failed_turns import FailedFilter, list_failed
-    from turnstile.queries.operator_turns import read_said
+    from turnstile.queries.operator_turns import read_messages
 
     async with operator_database(settings) as database:
-        failed = await list_failed(database, FailedFilter(turn_ids=(turn_id,)), limit=1)
+        failed = [turn async for turn in list_failed(database, FailedFilter(turn_ids=(turn_id,)))]
         if not failed:
             raise CommandError(await _why_not(database, turn_id), ExitCode.NOT_FOUND)
         whose = failed[0].tenant_id
-        return failed[0], await read_attempts(database, whose, turn_id), await read_said(database, whose, turn_id)
+        return failed[0], await read_attempts(database, whose, turn_id), await read_messages(database, whose, turn_id)
 
 
 async def _why_not(database: "Database", turn_id: UUID) -> str:
     from turnstile.ops.commands.halted_session import find_archived, why_not_again
-    from turnstile.queries.operator_turns import read_statuses, read_turn_of_any
+    from turnstile.queries.operator_turns import read_turn_of_any
     from turnstile.statements.halt import read_halt
     from turnstile.turn.status import TurnStatus
 
@@ -178,15 +168,15 @@ async def _why_not(database: "Database", turn_id: UUID) -> str:
             f"{turn_id} is FAILED and halts its session: it is not given up yet; "
             f"turnstile retry {turn_id} or turnstile skip {turn_id}"
         )
-    if turn_id not in await read_statuses(database, [turn_id]):
-        return await find_archived(database, turn_id) or f"there is no turn {turn_id}"
     halt = await read_halt(database, turn_id)
-    if halt is not None and (reason := why_not_again(halt)):
+    if halt is None:
+        return await find_archived(database, turn_id) or f"there is no turn {turn_id}"
+    if reason := why_not_again(halt):
         return f"{turn_id} {reason}"
     return f"{turn_id} has failed just now: ask again"
 
 
-def _print_failed(failed: "Sequence[FailedTurn]") -> None:
+def _print_failed(failed: "Sequence[TurnRecord]") -> None:
     columns = ("turn", "tenant", "session", "queue", "attempts", "crashes", "failed", "dead letter", "error")
     print_table(
         columns,

@@ -104,26 +104,21 @@ async def _redrive(
 
 
 async def _report_others(database: "Database", named: Sequence[UUID], survey: "Survey") -> None:
-    from turnstile.queries.operator_turns import read_statuses
     from turnstile.statements.halt import read_halt
 
-    others = set(named) - {candidate.id for candidate in survey.candidates}
-    if not others:
-        return
-    statuses = await read_statuses(database, list(others))
-    for turn_id, status in statuses.items():
-        halt = await read_halt(database, turn_id)
-        if halt is not None and (reason := why_not_again(halt)):
-            say(f"{turn_id} {reason}; left as it is")
-            continue
-        why = " and halts its session, see turnstile retry and skip" if halt is not None and halt.halts else ""
-        say(f"{turn_id} is {status}{why}: left as it is")
     unknown: list[str] = []
-    for turn_id in sorted(others - statuses.keys(), key=str):
-        if (archived := await find_archived(database, turn_id)) is None:
-            unknown.append(str(turn_id))
+    for turn_id in sorted(set(named) - {candidate.id for candidate in survey.candidates}):
+        halt = await read_halt(database, turn_id)
+        if halt is None:
+            if (archived := await find_archived(database, turn_id)) is None:
+                unknown.append(str(turn_id))
+            else:
+                say(f"{archived}; left as it is")
+        elif reason := why_not_again(halt):
+            say(f"{turn_id} {reason}; left as it is")
         else:
-            say(f"{archived}; left as it is")
+            why = " and halts its session, see turnstile retry and skip" if halt.halts else ""
+            say(f"{turn_id} is {halt.status}{why}: left as it is")
     if unknown:
         raise CommandError(f"there is no turn {', '.join(unknown)}; nothing was changed", ExitCode.NOT_FOUND)
 

@@ -22,12 +22,10 @@ from turnstile.ops.terminal.wait_option import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from turnstile.config.settings import Settings
-    from turnstile.queries.attempts import Attempt
-    from turnstile.queries.operator_turns import OperatorFilter, Said
+    from turnstile.queries.attempts import EndedAttempt
+    from turnstile.queries.operator_turns import OperatorFilter, TurnMessage
     from turnstile.queries.turns import TurnRecord
     from turnstile.turn.status import TurnStatus
-
-PAGE = 500
 
 
 def parse_status(text: str) -> "TurnStatus":
@@ -132,7 +130,7 @@ def show_turn(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def print_attempts(attempts: "list[Attempt]") -> None:
+def print_attempts(attempts: "list[EndedAttempt]") -> None:
     """Prints the attempts as a table; prints nothing if there are none."""
     if not attempts:
         return
@@ -156,7 +154,7 @@ def print_attempts(attempts: "list[Attempt]") -> None:
     )
 
 
-def print_said(said: "list[Said]") -> None:
+def print_said(said: "list[TurnMessage]") -> None:
     """Prints the messages."""
     import json
 
@@ -175,24 +173,17 @@ async def _list(settings: "Settings", wanted: "OperatorFilter", limit: int) -> "
     from turnstile.ops.terminal.operator_access import operator_database
     from turnstile.queries.operator_turns import list_turns_of_all
 
-    found: list[TurnRecord] = []
     async with operator_database(settings) as database:
-        while (room := min(PAGE, limit - len(found))) > 0:
-            before = found[-1].id if found else None
-            page = await list_turns_of_all(database, wanted, limit=room, before=before)
-            found += page
-            if len(page) < room:
-                break
-    return found
+        return [turn async for turn in list_turns_of_all(database, wanted, limit)]
 
 
 async def _read(
     settings: "Settings", turn_id: UUID, tenant: str | None, wait: float | None
-) -> "tuple[TurnRecord, list[Attempt], list[Said]]":
+) -> "tuple[TurnRecord, list[EndedAttempt], list[TurnMessage]]":
     from turnstile.ops.commands.turn_waiting import wait_until_ended
     from turnstile.ops.terminal.operator_access import operator_database
     from turnstile.queries.attempts import read_attempts
-    from turnstile.queries.operator_turns import find_tenants, read_said
+    from turnstile.queries.operator_turns import find_tenants, read_messages
     from turnstile.queries.turns import read_turn
 
     async with operator_database(settings) as database:
@@ -214,4 +205,4 @@ async def _read(
         if wait is not None:
             await wait_until_ended(look, wait)
         record = await read()
-        return record, await read_attempts(database, whose, turn_id), await read_said(database, whose, turn_id)
+        return record, await read_attempts(database, whose, turn_id), await read_messages(database, whose, turn_id)

@@ -30,7 +30,6 @@ from turnstile.statements.redrive import Revived, find_compensated, revive
 from turnstile.statements.redrive_audit import RedriveRecord, begin
 from turnstile.turn.identifiers import start_trace
 
-PAGE = 500
 BATCH = 50
 """Turns per statement. Small, because the statement locks the rows of their sessions."""
 
@@ -82,17 +81,12 @@ class RedriveResult:
 async def find_candidates(database: Database, wanted: FailedFilter, *, limit: int | None = None) -> Survey:
     """Finds matching turns, oldest first, at most `limit`. Changes nothing."""
     found = Survey()
-    after: UUID | None = None
-    while (room := PAGE if limit is None else min(PAGE, limit - len(found.candidates))) > 0:
-        page = await list_failed(database, wanted, limit=room, after=after)
-        for turn in page:
-            found.candidates.append(Candidate(turn.id, turn.generation, turn.queue, turn.kind))
-            found.by_error_class[turn.error_class or "unknown"] += 1
-            found.oldest = min(found.oldest or turn.finished_at, turn.finished_at)
-            found.newest = max(found.newest or turn.finished_at, turn.finished_at)
-        if len(page) < room:
-            break
-        after = page[-1].id
+    async for turn in list_failed(database, wanted, limit):
+        found.candidates.append(Candidate(turn.id, turn.generation, turn.queue, turn.kind))
+        found.by_error_class[turn.error_class or "unknown"] += 1
+        ended = turn.finished_at or turn.created_at
+        found.oldest = min(found.oldest or ended, ended)
+        found.newest = max(found.newest or ended, ended)
     return found
 
 

@@ -34,7 +34,7 @@ from turnstile.producer.submit.turn_request import parse_uuid
 from turnstile.producer.watch.places import WatchPlaces
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.producer.watch.waiting import wait_for_end
-from turnstile.queries.history import read_version, session_exists
+from turnstile.queries.history import read_version
 from turnstile.queries.turns import TurnFilter, list_page, read_turn
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.turn.message import ID_PATTERN
@@ -169,7 +169,7 @@ async def get_session_turns(
     """The session's turns, newest first, without their replies."""
     wanted = TurnFilter(tenant_id=tenant, session_id=session_id, status=_status(status))
     page = await _page(behind, wanted, limit, cursor)
-    if not page.turns and not await session_exists(behind.reads, tenant, session_id):
+    if not page.turns and await read_version(behind.reads, tenant, session_id) is None:
         raise no_session()
     return page
 

@@ -1,4 +1,4 @@
-"""Somebody sits on what a dead letter that was moved back would put to work: it waits in the queue, and in nobody's way."""
+"""A dead letter that was moved back while another transaction has locked its turn or session: it waits in the queue."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -23,7 +23,7 @@ from turnstile.worker.session_lock import SessionLock
 
 @pytest.fixture
 def queue() -> QueueSettings:
-    """Declared and nowhere in SQS: nothing here sends."""
+    """Declared, but not in SQS: nothing here sends."""
     return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
@@ -35,12 +35,12 @@ async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
 
 
 @contextmanager
-def sitting(settings: Settings, table: str) -> Iterator[None]:
-    """Somebody whose transaction has all of the table's rows."""
-    with psycopg.connect(settings.database_url) as somebody:
-        somebody.execute(f"SELECT 1 FROM {table} FOR NO KEY UPDATE")  # type: ignore[call-overload]
+def locked(settings: Settings, table: str) -> Iterator[None]:
+    """Another transaction that has locked all rows of the table."""
+    with psycopg.connect(settings.database_url) as other:
+        other.execute(f"SELECT 1 FROM {table} FOR NO KEY UPDATE")  # type: ignore[call-overload]
         yield
-        somebody.rollback()
+        other.rollback()
 
 
 async def moved_back(database: Database, settings: Settings) -> ReceivedMessage:
@@ -52,14 +52,14 @@ async def moved_back(database: Database, settings: Settings) -> ReceivedMessage:
 
 
 @pytest.mark.parametrize("table", ["turns", "sessions"])
-async def test_a_dead_letter_whose_row_is_held_is_given_back_and_revives_its_turn_later(
+async def test_a_dead_letter_whose_row_is_locked_is_given_back_and_revives_its_turn_later(
     settings: Settings, database: Database, lock: SessionLock, table: str
 ) -> None:
     message, sqs = await moved_back(database, settings), Noting()
 
     with processing(settings, database, lock, "w", queues=sqs) as processor:
-        with sitting(settings, table):
-            # Its connection would be missed by others for as long as that.
+        with locked(settings, table):
+            # Other calls need its connection meanwhile.
             await asyncio.wait_for(processor.process(message), LOCK_TIMEOUT_SECONDS)
         assert ([given for given, _ in sqs.given_back], sqs.deleted) == ([message], [])
 
@@ -70,7 +70,7 @@ async def test_a_dead_letter_whose_row_is_held_is_given_back_and_revives_its_tur
     assert (row["status"], row["generation"]) == ("SUCCEEDED", 2)
 
 
-async def test_whoever_has_the_connection_next_waits_as_long_as_before(settings: Settings) -> None:
+async def test_the_connection_keeps_its_lock_timeout_for_its_next_user(settings: Settings) -> None:
     async with Database(settings.database_url, "test", size=1, pinned=True) as database:
         before = await database.fetch("SHOW lock_timeout", {})
 

@@ -1,7 +1,6 @@
 """Somebody sits on the row of a turn that runs, or on its session's: its settle waits by itself, and no other with it."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, cast
@@ -125,7 +124,7 @@ async def ask(
 ) -> Sequence[Settled | Superseded | RowLocked]:
     """On a queue that halts; fails where it waits for a row."""
     terms = make_terms(settings, halt=True)
-    return await asyncio.wait_for(settle(database, terms, requests, json.dumps), HANGS)
+    return await asyncio.wait_for(settle(database, terms, requests), HANGS)
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ class Attention:
     """How many dead letters of FAILED turns the DLQ has at most; None: too many to count."""
 
     @property
-    def needs_somebody(self) -> bool:
+    def needs_operator(self) -> bool:
         """Whether an operator should be alerted."""
         return self.failed_lately > 0 or self.halted > 0
 

@@ -20,7 +20,7 @@ from psycopg.rows import DictRow
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.statements.cancel_before_submit import leave_tombstone
 from turnstile.statements.head import IS_RUNNING, WAKE_HEAD
-from turnstile.statements.locked_rows import BOUND_WAIT
+from turnstile.statements.locked_rows import bound_wait
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.status import TurnStatus
@@ -54,7 +54,7 @@ WITH found AS MATERIALIZED (
      WHERE h.tenant_id = %(tenant)s AND h.session_id = %(session)s
        AND h.seq IS NOT NULL AND h.status IN ('PENDING', 'RUNNING')
     UNION ALL
-    -- In an order that only the index of a session's turns has, or an empty table's are looked for by tenant.
+    -- The ORDER BY fits only the index of a session's turns. Without it, a plan of an empty table may read the tenant's turns.
    (SELECT h.id FROM turns h
      WHERE %(scheduled)s AND h.tenant_id = %(tenant)s AND h.session_id = %(session)s
        AND h.seq IS NULL AND ('' || h.status) = 'PENDING' ORDER BY h.seq)
@@ -187,7 +187,7 @@ async def cancel_open(
 
 async def _bound_row_wait(connection: Connection, seconds: float | None) -> None:
     if seconds is not None:
-        await connection.execute(BOUND_WAIT, {"wait": f"{seconds * 1000:.0f}ms"})
+        await connection.execute(*bound_wait(seconds))
 
 
 def _with_status(rows: list[DictRow], status: TurnStatus) -> tuple[UUID, ...]:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.contract.fleet_hands import settings_for
 from tests.support.fleet.falling_silent import FallingSilent, falling_silent
+from tests.support.fleet.redis_uses import settings_for
 from tests.support.probes import until
 from tests.support.redis_hands import OwnSessionLock
 from turnstile.config.settings import Settings

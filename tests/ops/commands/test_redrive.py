@@ -210,7 +210,7 @@ async def test_a_dead_letter_that_was_sent_late_is_swept_by_the_next_redrive(
     redrive: Redrive, database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
     await make_failed(database, settings, ["a"])
-    (found,) = await list_failed(database, ALL, limit=1)
+    [found] = [turn async for turn in list_failed(database, ALL, limit=1)]
     # As a relay that had taken the row before the redrive did.
     late = Redrive(database, queues, settings)
     await run(late)

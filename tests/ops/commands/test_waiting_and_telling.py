@@ -31,7 +31,7 @@ async def succeed(database: Database, settings: Settings, session_id: str) -> No
     assert isinstance(turn, ClaimedTurn)
     settlement = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="good")
     request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
-    await settle(database, terms, [request], json.dumps)
+    await settle(database, terms, [request])
 
 
 async def test_a_submit_names_who_is_told_of_the_end(

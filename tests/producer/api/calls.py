@@ -1,6 +1,5 @@
 """What clients send, and what becomes of a turn without a worker."""
 
-import json
 from typing import Any
 from uuid import uuid4
 
@@ -23,7 +22,7 @@ async def end(database: Database, settings: Settings, session: str, settlement: 
     (claimed,) = await claim(database, terms, [make_claim(session, "acme")])
     assert isinstance(claimed, ClaimedTurn)
     request = SettleRequest(turn=claimed, settlement=settlement, more=False, next_claim_id=uuid4())
-    await settle(database, terms, [request], json.dumps)
+    await settle(database, terms, [request])
 
 
 def succeed(reply: Any) -> Settlement:

@@ -22,7 +22,7 @@ SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state = 'a
 def endless(monkeypatch: pytest.MonkeyPatch) -> None:
     """What only lists read takes a minute for each turn."""
     slow: Any = literal_column("pg_sleep(60)::text").label("output")
-    monkeypatch.setattr(reading, "UNREAD", (slow, reading.UNREAD[1]))
+    monkeypatch.setattr(reading, "COLUMNS", [*reading.COLUMNS, slow])
 
 
 @pytest.fixture

@@ -42,7 +42,6 @@ from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.message import WakeUp
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
-from turnstile.turn.stored_json import encode
 
 Value = TypeVar("Value")
 
@@ -205,7 +204,7 @@ class Stage:
             dead_letter=True,
         )
         request = SettleRequest(turn=turn, settlement=failed, more=False, next_claim_id=uuid4())
-        self.run(settle(self._database, self._terms(), [request], encode))
+        self.run(settle(self._database, self._terms(), [request]))
 
     def relay(self) -> None:
         self.run(Relay(self._database, self._queues, self.settings).round())

@@ -90,8 +90,8 @@ def superseded_taken_for_settled() -> None:
     """A settle that changed no row is taken for a success."""
 
     @instead_of(turnstile.worker.settling, "settle")
-    async def settle(original: Any, database: Any, terms: Any, requests: Any, encode: Any) -> Any:
-        answers = await original(database, terms, requests, encode)
+    async def settle(original: Any, database: Any, terms: Any, requests: Any) -> Any:
+        answers = await original(database, terms, requests)
         return [
             turnstile.statements.settle.Settled(request.settlement.status, turnstile.statements.settle.NoClaim.IDLE)
             if isinstance(answer, turnstile.statements.settle.Superseded)
@@ -105,9 +105,9 @@ def lost_settle_taken_for_superseded() -> None:
     """A settle whose response was lost is not looked up: the turn that it claimed next is forgotten."""
 
     @instead_of(turnstile.worker.settling, "settle")
-    async def settle(original: Any, database: Any, terms: Any, requests: Any, encode: Any) -> Any:
+    async def settle(original: Any, database: Any, terms: Any, requests: Any) -> Any:
         try:
-            return await original(database, terms, requests, encode)
+            return await original(database, terms, requests)
         except DatabaseUnavailableError:
             return [turnstile.statements.settle.Superseded() for _ in requests]
 

@@ -56,7 +56,6 @@ STATEMENTS: dict[str, Statement] = {
     submission.FORGET_SUBMISSIONS: store_submit.forget_submissions,
     claim.CLAIM: store_claim.claim,
     reading_claims.READ_CLAIMS: store_claim.read_claims,
-    claim.READ_ENDED: store_claim.read_ended,
     recorded_values.READ_VALUES: store_children.read_values,
     recorded_values.RECORD_VALUE: store_children.record_value,
     recorded_values.REREAD_VALUE: store_children.reread_value,
@@ -117,12 +116,12 @@ STATEMENTS: dict[str, Statement] = {
     redrive_record.RECORD: store_cancel.no_answer,
     registry.ANNOUNCE: store_cancel.announce,
     registry.WITHDRAW: store_cancel.withdraw,
-    history.HISTORY: store_submit.history,
+    history.HISTORY_PAGE: store_submit.history_page,
     history.HISTORY_AS_TEXT: store_submit.history_as_text,
     history.CONTENTS: store_submit.contents,
     history.VERSION: store_submit.version,
-    history.SESSION_EXISTS: store_submit.session_exists,
     attempts.READ: store_submit.read_attempts,
+    operator_reading.FIND_TENANTS: store_submit.find_tenants,
 }
 
 

@@ -14,7 +14,6 @@ from tests.support.fakes.store_rows import (
     SessionRow,
     TurnRow,
     by_id,
-    by_seq,
     columns,
     json_value,
 )
@@ -164,17 +163,6 @@ def read_claims(tables: Tables, parameters: Parameters) -> Rows:
                 "memory_version": 0,
             }
         )
-    return found
-
-
-def read_ended(tables: Tables, parameters: Parameters) -> Rows:
-    found: Rows = []
-    for tenant_id, session_id, claim_id in _wanted(parameters):
-        session, head = tables.sessions.get((tenant_id, session_id)), tables.head_of(tenant_id, session_id)
-        rows = () if session is None else sorted(session.by_seq.values(), key=by_seq, reverse=True)
-        for row in [one for one in rows if head is None or by_seq(one) < by_seq(head)][: parameters["reach"]]:
-            if row.claim_id == claim_id and row.status in (FAILED, CANCELED):
-                found.append({**columns(row, ENDED_COLUMNS), "turn_id": row.id, "status": row.status.value})
     return found
 
 

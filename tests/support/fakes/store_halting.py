@@ -13,7 +13,7 @@ from turnstile.turn.status import TurnStatus
 Parameters = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 
-HALT_COLUMNS = ("id", "tenant_id", "session_id", "queue", "generation", "error_class")
+HALT_COLUMNS = ("id", "tenant_id", "session_id", "queue", "error_class")
 
 
 def _failed(tables: Tables, parameters: Parameters) -> TurnRow | None:

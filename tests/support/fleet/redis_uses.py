@@ -1,4 +1,4 @@
-"""The product's hands on a Redis that is several servers, and sessions that are spread over all of them."""
+"""The product's uses of Redis, and sessions that are spread over all nodes."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

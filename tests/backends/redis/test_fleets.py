@@ -1,4 +1,4 @@
-"""Redis behind sentinels and as a cluster, by TLS: all that the product asks of Redis is answered there as by one server."""
+"""Redis behind sentinels and as a cluster, with TLS: every use of Redis works there as with one server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -8,9 +8,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.contract.fleet_hands import SESSIONS, Hands, opened, settings_for
 from tests.support.fleet.certificates import Certificates, make
 from tests.support.fleet.fleets import Fleet, cluster, tls_sentinel
+from tests.support.fleet.redis_uses import SESSIONS, Hands, opened, settings_for
 from tests.support.fleet.servers import program_of
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
@@ -50,7 +50,7 @@ async def hands(fleet: Fleet) -> AsyncIterator[Hands]:
         yield made
 
 
-async def test_sessions_on_all_nodes_are_locked_and_given_back_together(hands: Hands, fleet: Fleet) -> None:
+async def test_sessions_on_all_nodes_are_locked_and_released(hands: Hands, fleet: Fleet) -> None:
     ours, theirs = hands.locks("ours"), hands.locks("theirs")
 
     assert await asyncio.gather(*map(hands.lock.acquire, ours)) == [Guard.LOCKED] * len(SESSIONS)
@@ -60,7 +60,7 @@ async def test_sessions_on_all_nodes_are_locked_and_given_back_together(hands: H
     assert await asyncio.gather(*map(hands.lock.release, ours)) == [Release.RELEASED] * len(SESSIONS)
 
 
-async def test_the_heartbeat_extends_what_is_there_and_takes_back_what_is_not(hands: Hands, fleet: Fleet) -> None:
+async def test_the_heartbeat_extends_locks_and_takes_missing_ones_again(hands: Hands, fleet: Fleet) -> None:
     locks = hands.locks("ours")
     await asyncio.gather(*map(hands.lock.acquire, locks[::2]))
 
@@ -69,7 +69,7 @@ async def test_the_heartbeat_extends_what_is_there_and_takes_back_what_is_not(ha
     assert extended == [Extension.EXTENDED, Extension.RETAKEN] * (len(SESSIONS) // 2)
 
 
-async def test_what_turns_say_on_all_nodes_is_hinted_at_and_read(hands: Hands) -> None:
+async def test_events_on_all_nodes_are_announced_and_read(hands: Hands) -> None:
     keys = [name_stream(hands.settings.redis_prefix, "t", session, uuid4()) for session in SESSIONS]
     said = numbered(1, 1, [Saying(EventKind.DELTA, '"word"'), Saying(EventKind.END, "{}")])
 
@@ -104,7 +104,7 @@ async def test_histories_on_all_nodes_are_stored_and_loaded(hands: Hands) -> Non
     assert loaded == [entry] * len(SESSIONS)
 
 
-async def test_the_memory_of_a_session_is_written_found_and_its_changes_told(hands: Hands) -> None:
+async def test_the_memory_of_a_session_is_written_and_read_and_its_changes_published(hands: Hands) -> None:
     memories = [hands.items.session("t", session, fence=1) for session in SESSIONS[:8]]
 
     async with hands.items.changes(memories[0]) as changes:
@@ -129,7 +129,7 @@ async def _first(changes: AsyncIterator[MemoryChange]) -> MemoryChange:
     return await anext(changes)
 
 
-async def test_a_hint_about_a_cancel_is_heard(hands: Hands) -> None:
+async def test_a_cancel_signal_is_received(hands: Hands) -> None:
     turn, heard = uuid4(), set[UUID]()
     listening = asyncio.create_task(listen(hands.settings, hands.redis.lock, heard.add))
 
@@ -143,7 +143,7 @@ async def test_a_hint_about_a_cancel_is_heard(hands: Hands) -> None:
         await listening
 
 
-async def test_an_operators_look_reaches_all_nodes(hands: Hands) -> None:
+async def test_the_operators_checks_reach_all_nodes(hands: Hands) -> None:
     await ping(hands.settings.redis_url)
     for fence, session in enumerate(SESSIONS, 1):
         said = numbered(fence, 1, [Saying(EventKind.END, "{}")])
@@ -152,7 +152,7 @@ async def test_an_operators_look_reaches_all_nodes(hands: Hands) -> None:
     assert await highest_fence(hands.settings, 1000) == len(SESSIONS)
 
 
-async def test_the_memory_watch_sees_the_fullest_of_them(hands: Hands, fleet: Fleet) -> None:
+async def test_the_memory_watch_reads_the_fullest_node(hands: Hands, fleet: Fleet) -> None:
     full = fleet.primaries[-1].client
     used = full.info("memory")["used_memory"]
     full.config_set("maxmemory", used * 100)

@@ -1,4 +1,4 @@
-"""Cancels that come before their submit, and cancels of whole sessions, on both stores."""
+"""Cancels that come before their submit, and cancels of a whole session, on both stores."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -29,7 +29,7 @@ async def stop_session(store: Stand, session_id: str = "s") -> CanceledSession |
 # --- before its submit
 
 
-async def test_a_turn_whose_cancel_came_first_is_born_canceled_and_has_no_place_in_line(store: Stand) -> None:
+async def test_a_turn_whose_cancel_came_first_is_created_canceled_without_a_place(store: Stand) -> None:
     assert await stop_ahead(store) is None
     await store.pass_time(5)
 
@@ -45,7 +45,7 @@ async def test_a_turn_whose_cancel_came_first_is_born_canceled_and_has_no_place_
     assert (turn.id, turn.seq) == (following.turn_id, 1)
 
 
-async def test_a_scheduled_turn_is_met_by_its_cancel_as_well(store: Stand) -> None:
+async def test_a_scheduled_turn_whose_cancel_came_first_is_canceled(store: Stand) -> None:
     await stop_ahead(store)
 
     await submit_one(store, turn_id=CHOSEN, chosen=True, execute_at=NOW + timedelta(hours=1))
@@ -53,7 +53,7 @@ async def test_a_scheduled_turn_is_met_by_its_cancel_as_well(store: Stand) -> No
     assert (await row_of(store, CHOSEN))["status"] == "CANCELED"
 
 
-async def test_only_the_same_tenants_cancel_meets_it(store: Stand) -> None:
+async def test_a_cancel_of_another_tenant_does_not_count(store: Stand) -> None:
     await stop_ahead(store, tenant_id="another")
 
     await submit_one(store, turn_id=CHOSEN, chosen=True)
@@ -61,7 +61,7 @@ async def test_only_the_same_tenants_cancel_meets_it(store: Stand) -> None:
     assert isinstance(await claim_one(store), ClaimedTurn)
 
 
-async def test_the_others_of_a_batch_are_not_met(store: Stand) -> None:
+async def test_other_turns_of_the_batch_are_not_canceled(store: Stand) -> None:
     await stop_ahead(store)
     batch = [
         make_submission("turns", content="one"),
@@ -75,7 +75,7 @@ async def test_the_others_of_a_batch_are_not_met(store: Stand) -> None:
     assert [(await row_of(store, one.turn_id))["seq"] for one in batch] == [1, None, 2]
 
 
-async def test_the_second_cancel_ahead_is_as_good_as_the_first(store: Stand) -> None:
+async def test_of_two_cancels_before_the_submit_the_first_counts(store: Stand) -> None:
     await stop_ahead(store)
     await store.pass_time(5)
     assert await cancel_ahead(store.database, "t", CHOSEN, CancelReason.SUPERSEDED) is None
@@ -94,7 +94,7 @@ async def test_a_cancel_after_the_submit_finds_the_turn(store: Stand) -> None:
     assert met == CanceledTurn(TurnStatus.CANCELED, requested=True, session_id="s")
 
 
-async def test_a_repeat_of_a_submit_that_was_born_canceled_gets_the_same_answer(store: Stand) -> None:
+async def test_a_repeated_submit_of_a_turn_that_was_created_canceled_gets_the_same_result(store: Stand) -> None:
     await stop_ahead(store)
     first = await submit_one(store, turn_id=CHOSEN, chosen=True, key=f"turn:{CHOSEN}")
 
@@ -104,7 +104,7 @@ async def test_a_repeat_of_a_submit_that_was_born_canceled_gets_the_same_answer(
     assert len((await store.snapshot())["turns"]) == 1
 
 
-async def test_tombstones_are_forgotten_like_idempotency_keys(store: Stand) -> None:
+async def test_old_tombstones_are_forgotten(store: Stand) -> None:
     await stop_ahead(store)
     await store.pass_time(50)
     await stop_ahead(store, UUID(int=78))
@@ -115,7 +115,7 @@ async def test_tombstones_are_forgotten_like_idempotency_keys(store: Stand) -> N
     assert [row["turn_id"] for row in (await store.snapshot())["chosen_ids"]] == [UUID(int=78)]
 
 
-async def test_a_submit_under_an_id_of_ours_leaves_no_trace_among_the_chosen(store: Stand) -> None:
+async def test_a_submit_without_a_chosen_id_writes_no_chosen_id(store: Stand) -> None:
     await submit_one(store)
 
     assert (await store.snapshot())["chosen_ids"] == []
@@ -124,7 +124,7 @@ async def test_a_submit_under_an_id_of_ours_leaves_no_trace_among_the_chosen(sto
 # --- a whole session
 
 
-async def test_all_that_is_open_in_a_session_is_cancelled_at_once(store: Stand) -> None:
+async def test_all_open_turns_of_a_session_are_cancelled(store: Stand) -> None:
     running = (await submit_one(store)).turn_id
     await claimed(store)
     waiting = (await submit_one(store)).turn_id
@@ -151,11 +151,11 @@ async def test_a_session_without_open_turns_has_nothing_to_cancel(store: Stand) 
     assert await stop_session(store) == CanceledSession((), ())
 
 
-async def test_a_session_that_nobody_knows_is_not_there(store: Stand) -> None:
+async def test_an_unknown_session_is_not_found(store: Stand) -> None:
     assert await stop_session(store) is None
 
 
-async def test_a_retry_that_is_waited_for_ends_with_its_session(store: Stand) -> None:
+async def test_a_turn_that_waits_for_its_retry_is_cancelled_with_its_session(store: Stand) -> None:
     turn_id = (await submit_one(store)).turn_id
     await settle_one(store, await claimed(store), RETRY)
 

@@ -1,4 +1,4 @@
-"""Submits with a policy for a busy session, on both stores."""
+"""Submit with a policy for a busy session (`on_busy`), on both stores."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -29,7 +29,7 @@ from turnstile.statements.claim import NoClaim
 from turnstile.statements.submit import Accepted, Submission, idempotency_key
 from turnstile.statements.submit_on_busy import Texted, submit_on_busy
 from turnstile.turn.cancel_reason import CancelReason
-from turnstile.turn.on_busy import MAX_INPUT_BYTES, MAX_INPUTS, OnBusy
+from turnstile.turn.on_busy import OnBusy
 from turnstile.turn.settlement import Settlement
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
@@ -37,7 +37,7 @@ POLICIES = [OnBusy.REJECT, OnBusy.INTERRUPT, OnBusy.MERGE]
 
 
 async def ask(store: Stand, on_busy: OnBusy, submission: Submission) -> Texted:
-    return await submit_on_busy(store.database, submission, on_busy, net_seconds=NET_SECONDS)
+    return await submit_on_busy(store.database, replace(submission, on_busy=on_busy), net_seconds=NET_SECONDS)
 
 
 async def text(
@@ -66,9 +66,8 @@ async def statuses(store: Stand) -> list[tuple[int | None, str, str | None]]:
 # --- a session that is not busy
 
 
-@pytest.mark.parametrize("on_busy", POLICIES)
-async def test_in_a_new_session_each_policy_makes_a_turn(store: Stand, on_busy: OnBusy) -> None:
-    answer = await accepted(store, on_busy, "hello")
+async def test_in_a_new_session_a_turn_is_recorded(store: Stand) -> None:
+    answer = await accepted(store, OnBusy.REJECT, "hello")
 
     assert (answer.replayed, answer.wake, answer.merged) == (False, True, False)
     turn = await claimed(store)
@@ -76,26 +75,19 @@ async def test_in_a_new_session_each_policy_makes_a_turn(store: Stand, on_busy: 
 
 
 @pytest.mark.parametrize("on_busy", POLICIES)
-async def test_turns_that_have_ended_make_nobody_busy(store: Stand, on_busy: OnBusy) -> None:
+async def test_ended_and_scheduled_turns_do_not_make_a_session_busy(store: Stand, on_busy: OnBusy) -> None:
     await submit_one(store)
     await settle_one(store, await claimed(store))
     await submit_one(store)
     await settle_one(store, await claimed(store), FAILURE)
+    await submit_one(store, execute_at=NOW + timedelta(hours=1))
 
     answer = await accepted(store, on_busy)
 
     assert (await claimed(store)).id == answer.turn_id
-    assert [status for _, status, _ in await statuses(store)] == ["SUCCEEDED", "FAILED", "RUNNING"]
-
-
-@pytest.mark.parametrize("on_busy", POLICIES)
-async def test_a_scheduled_turn_makes_nobody_busy_and_is_left_alone(store: Stand, on_busy: OnBusy) -> None:
-    scheduled = await submit_one(store, execute_at=NOW + timedelta(hours=1))
-
-    answer = await accepted(store, on_busy)
-
-    assert answer.turn_id != scheduled.turn_id
-    assert await statuses(store) == [(1, "PENDING", None), (None, "PENDING", None)]
+    assert await statuses(store) == [
+        (1, "SUCCEEDED", None), (2, "FAILED", None), (3, "RUNNING", None), (None, "PENDING", None),
+    ]  # fmt: skip
 
 
 # --- reject
@@ -121,7 +113,7 @@ async def test_a_turn_that_waits_for_its_retry_keeps_its_session_busy(store: Sta
 # --- merge
 
 
-async def test_an_input_is_added_to_the_turn_that_is_still_waiting(store: Stand) -> None:
+async def test_a_merged_input_is_added_to_the_turn_that_still_waits(store: Stand) -> None:
     first = await submit_one(store, "one")
 
     second = await accepted(store, OnBusy.MERGE, {"say": "two"})
@@ -132,7 +124,7 @@ async def test_an_input_is_added_to_the_turn_that_is_still_waiting(store: Stand)
     assert len(await statuses(store)) == 1
 
 
-async def test_it_is_added_to_the_last_in_line(store: Stand) -> None:
+async def test_a_merged_input_is_added_to_the_last_turn_in_line(store: Stand) -> None:
     await submit_one(store, "one")
     behind = await submit_one(store, "two")
 
@@ -140,7 +132,7 @@ async def test_it_is_added_to_the_last_in_line(store: Stand) -> None:
     assert await said(store, behind.turn_id) == [("user", "two"), ("user", "three")]
 
 
-async def test_a_turn_that_runs_is_not_merged_into(store: Stand) -> None:
+async def test_a_running_turn_is_not_merged_into(store: Stand) -> None:
     await submit_one(store, "one")
     turn = await claimed(store)
 
@@ -153,7 +145,7 @@ async def test_a_turn_that_runs_is_not_merged_into(store: Stand) -> None:
 
 @pytest.mark.parametrize("settlement", [RETRY, RELEASE])
 async def test_a_turn_that_a_handler_has_seen_is_not_merged_into(store: Stand, settlement: Settlement) -> None:
-    """What it did outside, under the turn's idempotency key, belongs to the input that it had."""
+    """The side effects of the attempt belong to the input that it had."""
     first = await submit_one(store, "one")
     await settle_one(store, await claimed(store), settlement)
 
@@ -163,7 +155,7 @@ async def test_a_turn_that_a_handler_has_seen_is_not_merged_into(store: Stand, s
     assert await said(store, first.turn_id) == [("user", "one")]
 
 
-async def test_another_queues_turn_is_not_merged_into_nor_is_what_stands_before_it(store: Stand) -> None:
+async def test_neither_a_turn_of_another_queue_nor_one_before_it_is_merged_into(store: Stand) -> None:
     await submit_one(store, "one")
     await submit_one(store, "two", queue="other")
 
@@ -171,20 +163,15 @@ async def test_another_queues_turn_is_not_merged_into_nor_is_what_stands_before_
     assert [seq for seq, _, _ in await statuses(store)] == [1, 2, 3]
 
 
-async def test_a_turn_takes_only_so_many_inputs(store: Stand) -> None:
-    first = await submit_one(store, "0")
-    for number in range(1, MAX_INPUTS):
-        assert (await accepted(store, OnBusy.MERGE, str(number))).turn_id == first.turn_id
-
-    assert not (await accepted(store, OnBusy.MERGE, "one too many")).merged
-
-
-async def test_a_turn_takes_inputs_of_so_many_bytes_as_they_are_stored(store: Stand) -> None:
-    # Of two bytes each, and not of the six that an escape of it takes.
-    half = "\u00fc" * (MAX_INPUT_BYTES // 4)
-    first = await submit_one(store, half)
-    assert (await accepted(store, OnBusy.MERGE, half[:-10])).turn_id == first.turn_id
-    assert (await accepted(store, OnBusy.MERGE, half)).turn_id == first.turn_id
+@pytest.mark.parametrize(("limit", "value"), [("MAX_INPUTS", 3), ("MAX_INPUT_BYTES", 16)])
+async def test_a_turn_that_has_as_many_inputs_or_bytes_as_allowed_is_not_merged_into(
+    store: Stand, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    monkeypatch.setattr(f"turnstile.turn.on_busy.{limit}", value)
+    # Six bytes as JSON: the letter counts as the two bytes that are stored, not as the six of an escape.
+    first = await submit_one(store, "\u00fc12")
+    for _ in range(2):
+        assert (await accepted(store, OnBusy.MERGE, "\u00fc34")).turn_id == first.turn_id
 
     assert not (await accepted(store, OnBusy.MERGE, "one too many")).merged
 
@@ -192,7 +179,7 @@ async def test_a_turn_takes_inputs_of_so_many_bytes_as_they_are_stored(store: St
 # --- interrupt
 
 
-async def test_what_waits_is_superseded_and_the_new_turn_goes_first(store: Stand) -> None:
+async def test_an_interrupt_supersedes_waiting_turns(store: Stand) -> None:
     await submit_one(store)
     await submit_one(store)
 
@@ -205,7 +192,7 @@ async def test_what_waits_is_superseded_and_the_new_turn_goes_first(store: Stand
     assert (await claimed(store)).inputs == ("no, wait",)
 
 
-async def test_what_runs_is_asked_to_stop_and_the_new_turn_follows_its_settle(store: Stand) -> None:
+async def test_an_interrupt_asks_the_running_turn_to_stop_and_waits_for_its_settle(store: Stand) -> None:
     await submit_one(store)
     running = await claimed(store)
 
@@ -219,7 +206,7 @@ async def test_what_runs_is_asked_to_stop_and_the_new_turn_follows_its_settle(st
     assert (await claimed(store)).seq == 2
 
 
-async def test_a_retry_that_is_waited_for_is_superseded_too(store: Stand) -> None:
+async def test_an_interrupt_supersedes_a_turn_that_waits_for_its_retry(store: Stand) -> None:
     await submit_one(store)
     await settle_one(store, await claimed(store), RETRY)
 
@@ -228,7 +215,7 @@ async def test_a_retry_that_is_waited_for_is_superseded_too(store: Stand) -> Non
     assert (await claimed(store)).id == answer.turn_id
 
 
-async def test_a_cancel_that_came_first_keeps_its_reason(store: Stand) -> None:
+async def test_an_earlier_cancel_keeps_its_reason(store: Stand) -> None:
     first = await submit_one(store)
     await claimed(store)
     await cancel(store.database, "t", first.turn_id, CancelReason.USER)
@@ -239,7 +226,7 @@ async def test_a_cancel_that_came_first_keeps_its_reason(store: Stand) -> None:
     assert (await row_of(store, first.turn_id))["cancel_reason"] == "user"
 
 
-async def test_an_id_that_is_taken_interrupts_nothing(store: Stand) -> None:
+async def test_a_submit_whose_turn_id_is_taken_interrupts_nothing(store: Stand) -> None:
     first = await submit_one(store)
     before = await store.snapshot()
 
@@ -275,7 +262,7 @@ async def halt(store: Stand, turn_id: UUID) -> None:
 
 
 @pytest.mark.parametrize("on_busy", POLICIES)
-async def test_a_repeat_gets_the_first_answer_whatever_has_become_of_the_session(store: Stand, on_busy: OnBusy) -> None:
+async def test_a_repeat_gets_the_first_result_whatever_became_of_the_session(store: Stand, on_busy: OnBusy) -> None:
     head = await submit_one(store)
     submission = make_submission("turns", "s", "again", key=idempotency_key("k"))
     first = (await ask(store, on_busy, submission)).answer
@@ -300,7 +287,9 @@ async def test_a_repeat_gets_the_first_answer_whatever_has_become_of_the_session
 
 
 @pytest.mark.parametrize("on_busy", POLICIES)
-async def test_a_call_whose_answer_was_lost_finds_its_first_result_without_a_key(store: Stand, on_busy: OnBusy) -> None:
+async def test_a_call_whose_response_was_lost_finds_its_first_result_without_a_key(
+    store: Stand, on_busy: OnBusy
+) -> None:
     await submit_one(store, "one")
     submission = make_submission("turns", "s", "two")
     first = (await ask(store, on_busy, submission)).answer
@@ -314,7 +303,7 @@ async def test_a_call_whose_answer_was_lost_finds_its_first_result_without_a_key
     assert contents.count("two") == (0 if on_busy is OnBusy.REJECT else 1)
 
 
-async def test_the_same_key_with_another_request_is_refused(store: Stand) -> None:
+async def test_the_same_key_for_another_request_is_refused(store: Stand) -> None:
     await text(store, OnBusy.MERGE, "one", key=idempotency_key("k"))
 
     with pytest.raises(IdempotencyMismatchError):
@@ -323,10 +312,10 @@ async def test_the_same_key_with_another_request_is_refused(store: Stand) -> Non
     assert len(await statuses(store)) == 1
 
 
-# --- what a stopped turn had said
+# --- the partial reply of a stopped turn
 
 
-async def test_what_an_interrupted_turn_had_said_is_kept_apart_from_the_history(store: Stand) -> None:
+async def test_the_partial_reply_of_an_interrupted_turn_is_stored_apart_from_the_history(store: Stand) -> None:
     await submit_one(store, "tell me all")
     turn = await claimed(store)
     await text(store, OnBusy.INTERRUPT)
@@ -342,7 +331,7 @@ async def test_what_an_interrupted_turn_had_said_is_kept_apart_from_the_history(
     assert await outcomes(store, turn.id) == [(1, "canceled")]
 
 
-async def test_what_a_turn_had_said_is_kept_also_if_its_cancel_is_first_heard_of_at_the_settle(store: Stand) -> None:
+async def test_the_partial_reply_is_stored_also_if_the_worker_learns_of_the_cancel_at_the_settle(store: Stand) -> None:
     await submit_one(store)
     turn = await claimed(store)
     await text(store, OnBusy.INTERRUPT)
@@ -353,8 +342,10 @@ async def test_what_a_turn_had_said_is_kept_also_if_its_cancel_is_first_heard_of
     assert await said(store, turn.id) == [("user", "hello"), ("assistant", "I thi")]
 
 
-@pytest.mark.parametrize("settlement", [RETRY, FAILURE, RELEASE])
-async def test_nothing_is_kept_of_what_a_turn_said_that_was_not_stopped(store: Stand, settlement: Settlement) -> None:
+@pytest.mark.parametrize("settlement", [RETRY, FAILURE])
+async def test_the_partial_reply_of_a_turn_that_was_not_stopped_is_not_stored(
+    store: Stand, settlement: Settlement
+) -> None:
     await submit_one(store)
     turn = await claimed(store)
 
