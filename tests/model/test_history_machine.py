@@ -8,13 +8,11 @@ import asyncio
 import os
 from uuid import uuid4
 
-import pytest
 import redis
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from hypothesis.stateful import run_state_machine_as_test
 
-import turnstile.memory.history
 from tests.model.history_machine import DEPTH, HistoryMachine
 from tests.support.fakes.lock import Direct, FakeClient, FakeRedis
 from tests.support.fakes.store_stands import FakeStand, PostgresStand, Stand, put_on_virtual_clock
@@ -37,12 +35,6 @@ SHORT = hypothesis_settings(
     suppress_health_check=list(HealthCheck),
 )
 LONG = hypothesis_settings(SHORT, max_examples=max(EXAMPLES, 1), stateful_step_count=60, derandomize=False)
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rebuild that nobody finishes is waited for in two looks."""
-    monkeypatch.setattr(turnstile.memory.history, "PAUSES_SECONDS", (0.0, 0.0))
 
 
 def settings_of(url: str) -> Settings:
