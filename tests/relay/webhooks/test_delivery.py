@@ -285,7 +285,7 @@ async def test_a_delivery_that_postgres_refuses_to_note_is_logged_as_an_error(
         await deliver(delivery)
 
     [line] = [line for line in lines if line["event"] == "relay.step_failed"]
-    assert (line["step"], line["turn_id"]) == ("note_webhook", str(turn_id))
+    assert (line["step"], line["turn_id"]) == ("deliver_webhook", str(turn_id))
 
 
 async def test_a_webhook_that_kills_its_deliverers_comes_to_an_end(

@@ -51,6 +51,7 @@ async def test_it_posts_and_returns_the_status(post: WebhookPost, receiver: Rece
         (b"HTTP/1.1 500\r\n\r\n", 500),
         (b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 202 Accepted\r\n\r\n", 202),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\nand so on", 200),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\nunpacked by nobody", 200),
     ],
 )
 async def test_of_the_response_only_the_status_counts(
