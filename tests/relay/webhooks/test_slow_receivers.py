@@ -154,4 +154,5 @@ async def test_a_name_whose_lookup_hangs_delays_no_others(
         await until(lambda: receiver.got)
     finally:
         over.set()
+        await slow.close()
     await delivery.settled()
