@@ -66,7 +66,7 @@ class Room:
         """Whatever turn is due, claimed: a first time, or taken over."""
 
         async def claimed() -> ClaimedTurn | None:
-            # Nobody's, while a write has the row.
+            # There is none while a write has the row locked.
             found = await claim_one(self.database, self.settings, worker, max_crashes=100)
             return found if isinstance(found, ClaimedTurn) else None
 
@@ -75,7 +75,7 @@ class Room:
         return await self.adopt(turn)
 
     async def adopt(self, turn: ClaimedTurn) -> WorkingMemory:
-        """A turn that somebody has claimed."""
+        """A claimed turn."""
         self.turn = turn
         self.memory = WorkingMemory(self.cache, self.database, self.turn, at_once)
         return self.memory

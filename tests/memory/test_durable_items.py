@@ -43,7 +43,7 @@ async def value_of(memory: WorkingMemory, key: str, kind: str = "fact") -> Any:
 
 
 @pytest.mark.parametrize("end", ["settled", "taken over"])
-async def test_a_turn_that_is_no_longer_ours_writes_nothing(room: Room, memory: WorkingMemory, end: str) -> None:
+async def test_a_superseded_turn_writes_nothing(room: Room, memory: WorkingMemory, end: str) -> None:
     await memory.set("visitor", "Ann", kind="fact")
     if end == "settled":
         await settle_one(room.database, room.settings, room.turn)
@@ -61,7 +61,7 @@ async def test_a_turn_that_is_no_longer_ours_writes_nothing(room: Room, memory: 
 
 
 @pytest.mark.parametrize("rows", ["sessions", "turns"])
-async def test_a_write_does_not_wait_for_a_row_that_somebody_sits_on(
+async def test_a_write_does_not_wait_for_a_row_locked_by_another_transaction(
     room: Room, memory: WorkingMemory, rows: str
 ) -> None:
     """A connection that waits is missing to all other turns of the worker."""
@@ -69,16 +69,16 @@ async def test_a_write_does_not_wait_for_a_row_that_somebody_sits_on(
     url = room.settings.database_url
     async with (
         Database(url, "test", size=1, statement_timeout_seconds=600, lock_timeout_seconds=600) as patient,
-        await psycopg.AsyncConnection.connect(url) as somebody,
+        await psycopg.AsyncConnection.connect(url) as other,
     ):
-        await somebody.execute(f"SELECT FROM {rows} FOR NO KEY UPDATE")
+        await other.execute(f"SELECT FROM {rows} FOR NO KEY UPDATE")
         blocked = WorkingMemory(room.cache, patient, room.turn, at_once)
         async with asyncio.timeout(HANGS_SECONDS):
             with pytest.raises(RowLockedError):
                 await blocked.set("visitor", "Bob", kind="fact")
             with pytest.raises(RowLockedError):
                 await blocked.delete("visitor", kind="fact")
-        await somebody.rollback()
+        await other.rollback()
 
     await memory.set("guest", "Cid", kind="fact")
     assert [await value_of(memory, key) for key in ("visitor", "guest")] == ["Ann", "Cid"]
@@ -103,7 +103,7 @@ async def test_a_volatile_write_of_an_older_claim_is_refused_where_a_newer_one_h
 
 
 async def test_a_write_and_a_takeover_at_once_leave_one_order(room: Room) -> None:
-    """Either the write is refused, or whoever took over sees it."""
+    """Either the write is refused, or the turn that took over sees it."""
     for n in range(10):
         first = room.memory
         written, heir = await asyncio.gather(first.set("x", n, kind="fact"), room.take_over(), return_exceptions=True)
@@ -142,7 +142,7 @@ async def test_a_repeated_change_finds_its_own_first_result(room: Room, memory: 
 # --- Redis in the middle
 
 
-async def test_what_is_durable_comes_back_after_a_flush_and_what_is_not_has_vanished(
+async def test_after_a_flush_durable_items_come_back_and_others_are_gone(
     room: Room, memory: WorkingMemory, loads: list[str]
 ) -> None:
     await memory.set("visitor", "Ann", kind="fact", tags=["name"], priority=9, context="hall", metadata={"a": 1})
@@ -162,7 +162,7 @@ async def test_what_is_durable_comes_back_after_a_flush_and_what_is_not_has_vani
     assert len(loads) == 1
 
 
-async def test_what_is_known_to_be_absent_costs_postgres_nothing(
+async def test_a_read_of_an_absent_durable_item_does_not_ask_postgres(
     room: Room, memory: WorkingMemory, loads: list[str]
 ) -> None:
     for key in "abc":
@@ -191,9 +191,7 @@ async def test_the_next_turn_reads_from_redis_alone(room: Room, memory: WorkingM
 
 
 @pytest.mark.parametrize("change", ["write", "delete"])
-async def test_a_change_that_redis_missed_is_never_hidden_by_what_redis_holds(
-    room: Room, memory: WorkingMemory, change: str
-) -> None:
+async def test_a_change_that_redis_missed_is_read_from_postgres(room: Room, memory: WorkingMemory, change: str) -> None:
     """The worker that made it was cut off from Redis; those after it are not."""
     await memory.set("x", "old", kind="fact")
     await memory.get("x", kind="fact")
@@ -210,10 +208,10 @@ async def test_a_change_that_redis_missed_is_never_hidden_by_what_redis_holds(
 
 
 @pytest.mark.parametrize("missed", [False, True])
-async def test_what_redis_holds_of_a_time_that_was_lost_is_not_believed(
+async def test_redis_data_newer_than_a_restored_database_is_not_used(
     room: Room, memory: WorkingMemory, missed: bool
 ) -> None:
-    """The database was restored; Redis holds what came after that moment, or as much of it as it had got."""
+    """The database was restored to an earlier moment. Redis has what came after it, or a part of that."""
     await memory.set("x", "lost", kind="fact")
     if missed:
         await room.cut_off().set("y", "lost", kind="fact")
@@ -296,7 +294,7 @@ async def test_expired_and_deleted_items_are_pruned(room: Room, memory: WorkingM
     assert [row["key"] for row in await room.rows()] == ["long"]
 
 
-async def test_of_another_session_or_tenant_nothing_is_seen(room: Room, memory: WorkingMemory) -> None:
+async def test_items_of_other_tenants_are_not_visible(room: Room, memory: WorkingMemory) -> None:
     await memory.set("x", 1, kind="fact")
     await room.database.fetch(
         "INSERT INTO memory_items SELECT 'u', session_id, kind, 'theirs', content, context, priority, tags, version,"

@@ -22,7 +22,7 @@ async def keys_of(memory: WorkingMemory, **query: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["item", "result", "state", "fact"])
-async def test_what_is_kept_comes_back_as_it_was(memory: WorkingMemory, kind: str) -> None:
+async def test_an_item_is_read_as_it_was_written(memory: WorkingMemory, kind: str) -> None:
     value = {"text": "é日本\u0000\n", "numbers": [1, 1.0, 1e300, -0.5], "nothing": None}
 
     written = await memory.set(
@@ -45,7 +45,7 @@ async def test_the_same_key_of_another_kind_is_another_item(memory: WorkingMemor
     assert [item and item.value for item in found] == [1, 2, None]
 
 
-async def test_a_write_replaces_all_of_an_item_and_keeps_its_birth(room: Room, memory: WorkingMemory) -> None:
+async def test_a_write_replaces_an_item_and_keeps_its_creation_time(room: Room, memory: WorkingMemory) -> None:
     for kind in ("item", "fact"):
         await memory.set("x", 1, kind=kind, context="a", tags=["old"], priority=9)
         before = await memory.get("x", kind=kind)
@@ -84,7 +84,7 @@ async def test_a_batch_of_volatile_items_is_one_round_trip(
     assert await evals() == before + 2
 
 
-async def test_a_value_changed_after_its_write_was_made_is_written_as_it_was(memory: WorkingMemory) -> None:
+async def test_a_later_change_of_the_value_is_not_written(memory: WorkingMemory) -> None:
     value = ["a"]
     write = Write(key="x", value=value)
     value.append("b")
@@ -145,7 +145,7 @@ async def test_a_write_that_expects_the_version_succeeds_and_any_other_conflicts
 
 
 @pytest.mark.parametrize("kind", ["item", "fact"])
-async def test_of_many_writers_that_expect_the_same_version_one_wins(memory: WorkingMemory, kind: str) -> None:
+async def test_one_of_many_writers_that_expect_the_same_version_wins(memory: WorkingMemory, kind: str) -> None:
     written = await asyncio.gather(*(memory.set("x", n, kind=kind, expected_version=0) for n in range(8)))
 
     [winner] = [place for place, one in enumerate(written) if one]
@@ -190,7 +190,7 @@ async def test_a_tag_invalidates_items_of_all_kinds(room: Room, memory: WorkingM
     assert await keys_of(memory) == []
 
 
-async def test_a_version_invalidates_what_is_older(memory: WorkingMemory) -> None:
+async def test_a_version_invalidates_older_items(memory: WorkingMemory) -> None:
     for kind in ("item", "fact"):
         await memory.set("old", 1, kind=kind)
         line = await memory.set("line", 1, kind=kind)
@@ -256,7 +256,7 @@ async def test_an_eviction_of_one_key_leaves_no_half_memory(room: Room, memory: 
 # --- bounds
 
 
-async def test_a_session_holds_so_many_items_and_no_more(room: Room, memory: WorkingMemory) -> None:
+async def test_the_number_of_items_of_a_session_is_limited(room: Room, memory: WorkingMemory) -> None:
     for start in range(0, MAX_ITEMS, 50):
         await memory.set_many([Write(key=f"k{n}", value=n) for n in range(start, start + 50)])
 
@@ -301,7 +301,7 @@ def test_an_invalid_argument_is_refused_with_a_reason(call: dict[str, Any], comp
         Write(**{"key": "x", "value": 1, **call})
 
 
-async def test_a_batch_names_each_key_once(memory: WorkingMemory) -> None:
+async def test_a_batch_with_a_key_twice_is_refused(memory: WorkingMemory) -> None:
     with pytest.raises(ValueError, match="only once"):
         await memory.set_many([Write(key="x", value=1), Write(key="x", value=2)])
 

@@ -166,7 +166,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def write_without_redis(self, key: str) -> None:
-        """A durable write of a worker that Redis does not answer: what Redis holds is behind from now on."""
+        """A durable write of a worker that does not reach Redis: the items in Redis are behind from now on."""
         self._number += 1
         write = Write(key=key, kind="fact", value=self._number)
 

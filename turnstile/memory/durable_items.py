@@ -46,7 +46,7 @@ session AS MATERIALIZED (
 
 _WHOSE: LiteralString = f"""
        EXISTS (SELECT FROM mine) AS ours,
-       NOT EXISTS (SELECT FROM mine) AND EXISTS (SELECT FROM turns t WHERE {_IS_OURS}) AS held"""
+       NOT EXISTS (SELECT FROM mine) AND EXISTS (SELECT FROM turns t WHERE {_IS_OURS}) AS locked"""
 
 _NOTED: LiteralString = """
 noted AS (
@@ -220,7 +220,7 @@ async def _change(
 
     async def look() -> bool:
         rows[:] = await database.fetch(statement, {**parameters, **claim, "write_id": write_id})
-        return bool(rows[0]["held"])
+        return bool(rows[0]["locked"])
 
     if await stays_locked(look):
         raise RowLockedError("another transaction has locked the turn's row or its session's")

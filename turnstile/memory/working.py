@@ -144,7 +144,9 @@ class WorkingMemory:
         write_id = uuid4()
         changed = await self._outlast(lambda: write_items(self._database, self._turn, writes, write_id))
         if not changed.enough_room:
-            raise MemoryFullError("nothing was written: the session's durable memory holds as much as it may")
+            raise MemoryFullError(
+                "nothing was written: the session's durable memory is full. Delete items, or write smaller ones"
+            )
         await self._follow(changed)
         versions = {item.place: item.version for item in changed.written}
         return {

@@ -11,7 +11,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 
 
-async def test_what_is_missing_is_rebuilt_once(
+async def test_a_missing_entry_is_rebuilt_once(
     reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
 ) -> None:
     await talk.exchange(reader.history)
@@ -50,7 +50,7 @@ async def test_one_of_many_concurrent_readers_asks_the_table(
     assert reader.asked == ["rebuild"]
 
 
-async def test_a_rebuild_does_not_overwrite_what_is_newer(
+async def test_a_rebuild_does_not_overwrite_a_newer_entry(
     reader: Reader, other: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
 ) -> None:
     await talk.exchange(reader.history, "one")
@@ -70,7 +70,7 @@ async def test_a_rebuild_does_not_overwrite_what_is_newer(
     assert other.asked == []
 
 
-async def test_a_reader_who_goes_takes_nothing_from_the_others(
+async def test_a_cancelled_reader_does_not_cancel_the_rebuild(
     reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
 ) -> None:
     await talk.exchange(reader.history)
@@ -87,7 +87,7 @@ async def test_a_reader_who_goes_takes_nothing_from_the_others(
     assert first.cancelled()
 
 
-async def test_an_outage_of_the_database_is_told_and_leaves_nothing_behind(
+async def test_an_outage_of_the_database_is_raised_and_the_next_read_works(
     reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
 ) -> None:
     await talk.exchange(reader.history)
