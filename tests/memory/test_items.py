@@ -60,17 +60,6 @@ async def test_a_write_replaces_an_item_and_keeps_its_creation_time(room: Room, 
     assert not await room.half_items()
 
 
-async def test_many_are_written_and_read_at_once(memory: WorkingMemory) -> None:
-    writes = [Write(key=f"k{n}", value=n, kind=kind) for n in range(20) for kind in ("item", "fact")]
-
-    written = await memory.set_many(writes)
-
-    assert all(written)
-    for kind in ("item", "fact"):
-        found = await memory.get_many([f"k{n}" for n in range(30)], kind=kind)
-        assert {key: item.value for key, item in found.items()} == {f"k{n}": n for n in range(20)}
-
-
 async def test_a_batch_of_volatile_items_is_one_round_trip(
     room: Room, memory: WorkingMemory, keys: redis.asyncio.Redis
 ) -> None:
