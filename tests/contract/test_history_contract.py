@@ -28,16 +28,16 @@ def claim_of(version: int) -> str:
     return UUID(int=version).hex if version else "-"
 
 
-def words_of(command: tuple[Any, ...]) -> tuple[str, int, tuple[Any, ...]]:
-    """Script, number of keys, arguments."""
+def words_of(command: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """Script and arguments."""
     match command:
         case ("load", version, limit):
-            return LOAD, 2, (version, claim_of(version), limit, LONG_MS)
+            return LOAD, (version, claim_of(version), limit)
         case ("store", version, elements):
-            return STORE, 2, (version, LONG_MS, f"{version} {claim_of(version)} whole", *elements)
+            return STORE, (version, LONG_MS, f"{version} {claim_of(version)} whole", *elements)
         case ("append", before, step, elements):
             after = before + step
-            return APPEND, 1, (claim_of(before), after, claim_of(after), LONG_MS, LIMIT, *elements)
+            return APPEND, (claim_of(before), after, claim_of(after), LONG_MS, LIMIT, *elements)
     raise AssertionError(command)
 
 
@@ -45,17 +45,15 @@ def words_of(command: tuple[Any, ...]) -> tuple[str, int, tuple[Any, ...]]:
 @given(asked=commands)
 def test_the_fake_does_what_redis_does(stack: Stack, asked: list[tuple[Any, ...]]) -> None:
     entry = f"{uuid4().hex}:history"
-    keys = (entry, f"{entry}:rebuild")
     with redis.Redis.from_url(stack.redis.url, decode_responses=True) as real:
         fake = FakeRedis(time.monotonic)
         for command in asked:
             if command == ("flush",):
-                real.delete(*keys)
+                real.delete(entry)
                 fake.flush()
                 continue
-            script, many, arguments = words_of(command)
-            assert fake.eval(script, keys[:many], arguments) == real.eval(script, many, *keys[:many], *arguments)
+            script, arguments = words_of(command)
+            assert fake.eval(script, (entry,), arguments) == real.eval(script, 1, entry, *arguments)
             assert fake.elements(entry) == real.lrange(entry, 0, -1)
-            assert [fake.exists(key) for key in keys] == [bool(real.exists(key)) for key in keys]
-            assert all(abs(fake.pttl(key) - real.pttl(key)) < LONG_MS / 2 for key in keys)
-        real.delete(*keys)
+            assert abs(fake.pttl(entry) - real.pttl(entry)) < LONG_MS / 2
+        real.delete(entry)

@@ -244,10 +244,9 @@ class Stage:
         """Sets the session's waiting mark."""
         self._redis.set(f"{self._lock_key(session)}:waiting", "1", px=int(seconds * 1000))
 
-    def mark_rebuilding(self, session: str, seconds: float) -> None:
-        """Another reader is about to rebuild the cached history of the session."""
-        key = f"{self.settings.redis_prefix}history:session:{{{TENANT}/{session}}}:rebuild"
-        self._redis.set(key, "1", px=int(seconds * 1000))
+    def cache_newer_history(self, session: str) -> None:
+        """Redis has a history of the session that is newer than what the table has."""
+        self._redis.rpush(f"{self.settings.redis_prefix}history:session:{{{TENANT}/{session}}}", "1000 x whole")
 
     def _lock_key(self, session: str) -> str:
         return f"{self.settings.redis_prefix}lock:session:{{{TENANT}/{session}}}"

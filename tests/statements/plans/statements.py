@@ -100,7 +100,7 @@ def _revive() -> dict[str, Any]:
 
 def _items() -> dict[str, Any]:
     one = {"kinds": ["fact"], "keys": ["key"], "contents": ["1"], "contexts": [None], "priorities": [0], "tags": [""]}
-    return {**_whose(), **one, "seconds": [60.0], "expected": [None], "write_ids": [uuid4()]}
+    return {**_whose(), **one, "seconds": [60.0], "expected": [None], "write_id": uuid4()}
 
 
 def _whose() -> dict[str, Any]:

@@ -174,9 +174,6 @@ def forget_chosen_ids(tables: Tables, parameters: Parameters) -> Rows:
     return [{"gone": len(gone)}]
 
 
-<<<<<<< HEAD
-def history(tables: Tables, parameters: Parameters) -> Rows:
-=======
 def history_page(tables: Tables, parameters: Parameters) -> Rows:
     """HISTORY_PAGE of all messages before a turn: the simulation asks for no other."""
     rows = _history(tables, {**parameters, "before": parameters["seq"], "limit": parameters["limit"] + 1})
@@ -185,7 +182,6 @@ def history_page(tables: Tables, parameters: Parameters) -> Rows:
 
 def _history(tables: Tables, parameters: Parameters) -> Rows:
     """The newest first."""
->>>>>>> h-statements
     session = tables.sessions.get((parameters["tenant"], parameters["session"]))
     found: Rows = []
     for row in reversed(session.answered if session else ()):
@@ -219,10 +215,6 @@ def contents(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def last_answered(session: SessionRow, before: int) -> TurnRow | None:
-<<<<<<< HEAD
-=======
-    """`statements.read_claims.LAST_ANSWERED`."""
->>>>>>> h-statements
     # By the end of a sorted list: nearly always the first is it.
     return next((row for row in reversed(session.answered) if row.seq is not None and row.seq < before), None)
 
@@ -235,13 +227,6 @@ def version(tables: Tables, parameters: Parameters) -> Rows:
     return [{"seq": last and last.seq, "claim_id": last and last.claim_id}]
 
 
-<<<<<<< HEAD
-def session_exists(tables: Tables, parameters: Parameters) -> Rows:
-    return [{"?column?": 1}] if (parameters["tenant"], parameters["session"]) in tables.sessions else []
-
-
-=======
->>>>>>> h-statements
 def read_owner(tables: Tables, parameters: Parameters) -> Rows:
     row = tables.turns.get(parameters["id"])
     return [] if row is None else [columns(row, ("tenant_id", "session_id", "queue"))]
@@ -259,15 +244,6 @@ def read_generations(tables: Tables, parameters: Parameters) -> Rows:
     ]
 
 
-<<<<<<< HEAD
-=======
-def find_tenants(tables: Tables, parameters: Parameters) -> Rows:
-    """`queries.operator_turns.FIND_TENANTS`. There is no archive here."""
-    row = tables.turns.get(parameters["id"])
-    return [] if row is None else [{"tenant_id": row.tenant_id, "ended_at": None}]
-
-
->>>>>>> h-statements
 def read_attempts(tables: Tables, parameters: Parameters) -> Rows:
     names = ("attempt", "fence", "generation", "worker_id", "outcome", "error_class", "error")
     turn = tables.turns.get(parameters["id"])
