@@ -37,11 +37,8 @@ class SessionRun:
     visited: bool = False
     """Another wake-up of the session has reached this worker since the last claim."""
     unlocked: bool = False
-    head_locked: bool = False
-    """Another transaction has locked the session's head, so its row could not be made due."""
-    unmarked: bool = False
-    """This run had no lock and left no waiting mark, and another worker runs the head. That worker may not know of the message's
-    turn, which was committed during its settle."""
+    stays: str | None = None
+    """Why a wake-up of the session must be in the queue after this run, if it must: the row could not be made due."""
     exhausted: bool = False
     """The run must end: superseded, a handler that ignored its cancellation, or no slot for its turn."""
 

@@ -19,6 +19,7 @@ from turnstile.statements.claim import ClaimTerms, claim
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.consumer import Consumer
+from turnstile.worker.in_hand import InHand
 from turnstile.worker.processor import Processor
 from turnstile.worker.recovery import Recovery
 from turnstile.worker.session_lock import SessionLock
@@ -141,14 +142,14 @@ async def ward(settings: Settings, database: Database, monkeypatch: pytest.Monke
     with processing(
         quick, database, lock, "w", Handler(ward.handle), slots=slots, recovers=True, queues=queues
     ) as ward.processor:
-        ward.consumer = Consumer(queues, quick.queue, slots, ward.processor.process, ward.stopping)
+        ward.consumer = Consumer(queues, quick.queue, slots, InHand(), ward.processor.process, ward.stopping)
         ward.recovery = Recovery(quick, database, ward.consumer, ward.processor)
         running = asyncio.create_task(ward.recovery.run(ward.stopping))
         yield ward
         ward.stopping.set()
         await running
         ward.let_go()
-        await asyncio.wait_for(asyncio.gather(ward.consumer.finished(), *ward.going_on), 30)
+        await asyncio.wait_for(asyncio.gather(ward.consumer.in_hand.finished(), *ward.going_on), 30)
     await lock.close()
 
 

@@ -77,7 +77,7 @@ async def test_what_came_while_the_hold_was_about_to_end_is_done_by_it(
     await submit_turns(database, settings, "one")
 
     with processing(settings, database, cast("Any", lock), "w") as processor:
-        history = processor._deps.history
+        history = processor._resources.history
         append = history.append
 
         async def meanwhile(*told: Any) -> None:
@@ -174,7 +174,7 @@ async def test_word_is_not_left_with_a_hold_that_may_not_go_on(
         return turn.input
 
     with processing(at_its_end, database, cast("Any", lock), "w", Handler(answer)) as processor:
-        leave_to_others = processor._session_release.leave_to_others
+        leave_to_others = processor._claiming.leave_to_others
 
         async def meanwhile(hold: Any) -> None:
             owed.append(len(lock.asked))
@@ -182,7 +182,7 @@ async def test_word_is_not_left_with_a_hold_that_may_not_go_on(
                 await processor.process(message_about(uuid4()))
             await leave_to_others(hold)
 
-        processor._session_release.leave_to_others = meanwhile  # type: ignore[method-assign]
+        processor._claiming.leave_to_others = meanwhile  # type: ignore[method-assign]
         await processor.process(message_about(uuid4()))
 
     assert lock.asked == [Guard.LOCKED, Guard.BUSY, Guard.BUSY]

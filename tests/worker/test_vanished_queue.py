@@ -23,6 +23,7 @@ from turnstile.statements.submit import submit
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.consumer import Consumer
 from turnstile.worker.delivery import Delivery
+from turnstile.worker.in_hand import InHand
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots
 
@@ -42,7 +43,7 @@ class Vanished:
     async def delete(self, queue: str, *_: Any) -> None:
         raise UnknownQueueError(queue)
 
-    async def give_back(self, queue: str, *_: Any) -> None:
+    async def give_back(self, queue: str, *_: Any, **__: Any) -> None:
         raise UnknownQueueError(queue)
 
 
@@ -91,14 +92,14 @@ async def test_what_cannot_be_read_stays_in_its_queue_while_its_dlq_is_missing(
     sqs = MessageQueues(known)
     delivery = Delivery(known, missing, cast("Any", None), sqs, cast("Any", None))
     stopping = asyncio.Event()
-    consumer = Consumer(sqs, declared.name, Slots(1), cast("Any", delivery.read), stopping)
+    consumer = Consumer(sqs, declared.name, Slots(1), InHand(), cast("Any", delivery.read), stopping)
 
     with capture_logs() as lines:
         polling = asyncio.create_task(consumer.run())
         await until(lambda: [line for line in lines if line["event"].startswith("consumer.")])
         stopping.set()
         await asyncio.wait_for(polling, 30)
-        await asyncio.wait_for(consumer.finished(), 30)
+        await asyncio.wait_for(consumer.in_hand.finished(), 30)
     await sqs.close()
 
     told = [(line["event"], line["log_level"]) for line in lines if line["event"].startswith("consumer.")]
@@ -110,7 +111,7 @@ async def test_what_cannot_be_given_back_at_a_stop_ends_no_poller(settings: Sett
     queues = Vanished()
     stopping = asyncio.Event()
     process = cast("Any", None)
-    consumer = Consumer(cast("Any", queues), settings.queue, Slots(20), process, stopping, pollers=2)
+    consumer = Consumer(cast("Any", queues), settings.queue, Slots(20), InHand(), process, stopping, pollers=2)
     polling = asyncio.create_task(consumer.run())
     await until(lambda: queues.polls == 2)
 

@@ -115,10 +115,10 @@ class Attempt:
             await asyncio.wait({running}, timeout=min(grace_seconds, HAND_BACK_GRACE_SECONDS))
         if not running.done():
             self.left_behind = running
+            running.add_done_callback(_retrieve_error)
             self._context.log.warning("attempt.left_behind", grace_seconds=grace_seconds)
-        elif not running.cancelled():
-            # Retrieve the exception: otherwise asyncio logs it, with its text, when the future is collected.
-            running.exception()
+        else:
+            _retrieve_error(running)
 
     def _can_be_interrupted(self) -> bool:
         # A running thread can't be cancelled, only asked to end, so its end and perhaps its reply are waited for. A job that has
@@ -199,3 +199,9 @@ class Attempt:
         if cleaned.removed:
             self._context.log.warning("reply.cleaned", characters=cleaned.removed)
         return Succeeded(cleaned.value, cleaned.text)
+
+
+def _retrieve_error(ended: "asyncio.Future[Any]") -> None:
+    # Otherwise asyncio logs the error, with its text, when the future is collected.
+    if not ended.cancelled():
+        ended.exception()

@@ -8,7 +8,7 @@ from tests.conftest import sqs_client
 from tests.support.consuming import Rig
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
-from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
 from turnstile.turn.envelope import ReceivedMessage
 
 
@@ -24,7 +24,7 @@ async def test_only_free_slots_are_received_for(rig: Rig, stack: Stack) -> None:
     async with rig.consuming(2, rig.work_until_released) as consumer:
         await until(lambda: len(rig.received) == 2)
 
-        assert (consumer.busy, consumer._room_left) == (2, 0)
+        assert (len(consumer.in_hand), consumer._room_left) == (2, 0)
         assert visible(stack, url) == 3
         rig.release.set()
         await until(lambda: len(rig.received) == 5)
@@ -67,7 +67,7 @@ async def test_a_handler_that_was_left_behind_keeps_its_slot_until_it_ends(rig: 
 
     await rig.send(2)
     async with rig.consuming(1, work) as consumer:
-        await until(lambda: len(rig.received) == 1 and consumer.busy == 0)
+        await until(lambda: len(rig.received) == 1 and len(consumer.in_hand) == 0)
         assert consumer._room_left == 0
 
         runaway.set_result(None)
@@ -96,7 +96,7 @@ async def test_a_message_that_cannot_be_processed_costs_neither_the_poll_nor_its
     await rig.send(3)
     async with rig.consuming(1, work) as consumer:
         await until(lambda: len(rig.received) == 3, within=10.0)
-        await until(lambda: consumer.busy == 0)
+        await until(lambda: len(consumer.in_hand) == 0)
 
 
 @pytest.mark.parametrize(
@@ -110,3 +110,17 @@ async def test_a_receive_that_fails_is_tried_again(rig: Rig, error: Exception) -
         await until(lambda: rig.received)
 
     assert rig.watched.most[:3] == [4, 4, 4]
+
+
+async def test_a_message_that_must_stay_is_given_back_and_comes_later_with_each_receive(rig: Rig) -> None:
+    async def work(message: ReceivedMessage) -> None:
+        rig.received.append(message)
+        if len(rig.received) <= 2:
+            raise MessageStaysError("its row is locked")
+
+    await rig.send(1)
+    async with rig.consuming(1, work):
+        await until(lambda: len(rig.received) == 3)
+
+    [(_, first), (_, second)] = rig.watched.given_back
+    assert 1.0 <= first <= 2.0 <= second <= 4.0

@@ -23,11 +23,11 @@ async def test_a_consumer_that_receives_is_not_deaf(rig: Rig) -> None:
 async def test_it_is_full_while_all_slots_are_at_work_and_not_while_one_waits_for_a_message(rig: Rig) -> None:
     await rig.send(1)
     async with rig.consuming(2, rig.work_until_released) as consumer:
-        await until(lambda: consumer.busy == 1 and consumer._room_left == 0)
+        await until(lambda: len(consumer.in_hand) == 1 and consumer._room_left == 0)
         assert not consumer.full
 
         await rig.send(1)
-        await until(lambda: consumer.busy == 2)
+        await until(lambda: len(consumer.in_hand) == 2)
         assert consumer.full
 
 
@@ -48,7 +48,7 @@ async def test_a_consumer_whose_slots_are_all_lost_to_runaways_is_deaf(rig: Rig)
 
     await rig.send(1)
     async with rig.consuming(1, work) as consumer:
-        await until(lambda: rig.received and consumer.busy == 0)
+        await until(lambda: rig.received and len(consumer.in_hand) == 0)
 
         assert await until(consumer.deaf_for) > 0
         runaway.set_result(None)

@@ -7,6 +7,7 @@ from tests.support.probes import until
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.worker.consumer import Consumer
+from turnstile.worker.in_hand import InHand
 from turnstile.worker.slots.slots import Slots
 
 
@@ -35,17 +36,17 @@ async def test_a_stop_begins_no_other_poll(rig: Rig) -> None:
 
 async def test_a_stop_is_heeded_while_all_slots_are_busy(rig: Rig) -> None:
     await rig.send(1)
-    consumer = Consumer(rig.queues, rig.settings.queue, Slots(1), rig.work_until_released, rig.stopping)  # type: ignore[arg-type]
+    consumer = Consumer(rig.queues, rig.settings.queue, Slots(1), InHand(), rig.work_until_released, rig.stopping)  # type: ignore[arg-type]
     polling = asyncio.create_task(consumer.run())
     await until(lambda: rig.received)
 
     rig.stopping.set()
 
     await asyncio.wait_for(polling, 30)
-    assert consumer.busy == 1
+    assert len(consumer.in_hand) == 1
     rig.release.set()
-    await asyncio.wait_for(consumer.finished(), 30)
-    assert consumer.busy == 0
+    await asyncio.wait_for(consumer.in_hand.finished(), 30)
+    assert len(consumer.in_hand) == 0
 
 
 async def test_what_is_abandoned_is_cancelled(rig: Rig) -> None:
@@ -53,7 +54,7 @@ async def test_what_is_abandoned_is_cancelled(rig: Rig) -> None:
     async with rig.consuming(1, rig.work_until_released) as consumer:
         await until(lambda: rig.received)
 
-        consumer.abandon()
+        consumer.in_hand.abandon()
 
-        await asyncio.wait_for(consumer.finished(), 30)
+        await asyncio.wait_for(consumer.in_hand.finished(), 30)
         assert not rig.release.is_set()

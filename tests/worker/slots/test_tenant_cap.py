@@ -19,7 +19,7 @@ from turnstile.handlers.handler import Handler
 from turnstile.statements.submit import submit
 from turnstile.turn.message import WakeUp
 from turnstile.worker.database_retry import outlast
-from turnstile.worker.slots.tenant_cap import LONGEST_DEFER_SECONDS, Entry, TenantCap
+from turnstile.worker.slots.tenant_cap import LONGEST_DEFER_SECONDS, TenantCap
 from turnstile.worker.slots.tenant_slots import LEAST_PUT_OFF_SECONDS, TenantSlots
 
 NET_SECONDS = 600.0
@@ -59,7 +59,7 @@ class Door:
 
     async def enters(self, session: str) -> bool:
         """Whether the session is let in."""
-        return await self.cap.enter(WakeUp("t", session, UUID(int=1))) is Entry.LET_IN
+        return await self.cap.enter(WakeUp("t", session, UUID(int=1)))
 
     async def owed_in(self, turn_id: UUID) -> float:
         """Seconds until a wake-up is due."""
@@ -195,7 +195,7 @@ class FairDoor(Door):
         super().__init__(settings, database)
         self.cap = self._make_cap(TenantSlots("fair", 4))
 
-    async def wakes_up(self, session: str, tenant: str = "t") -> Entry:
+    async def wakes_up(self, session: str, tenant: str = "t") -> bool:
         """A session's wake-up comes."""
         return await self.cap.enter(WakeUp(tenant, session, UUID(int=1)))
 
@@ -209,7 +209,7 @@ def fair(settings: Settings, database: Database) -> FairDoor:
 async def test_a_tenant_that_is_alone_is_never_put_off(fair: FairDoor) -> None:
     await fair.comes("behind")
 
-    assert {await fair.wakes_up(f"s{n}") for n in range(8)} == {Entry.LET_IN}
+    assert {await fair.wakes_up(f"s{n}") for n in range(8)} == {True}
 
 
 async def test_a_tenant_that_waits_behind_a_flood_is_seen_before_its_message_comes(fair: FairDoor) -> None:
@@ -218,10 +218,10 @@ async def test_a_tenant_that_waits_behind_a_flood_is_seen_before_its_message_com
     behind = await fair.comes("behind")
     await submit(fair.database, [make_submission(fair.settings.queue, "s", tenant_id="two")], net_seconds=NET_SECONDS)
 
-    assert await fair.wakes_up("behind") is Entry.DEFERRED
+    assert not await fair.wakes_up("behind")
 
     assert 0 < await fair.owed_in(behind) < 2 * LEAST_PUT_OFF_SECONDS
-    assert await fair.wakes_up("s", "two") is Entry.LET_IN
+    assert await fair.wakes_up("s", "two")
 
 
 async def test_one_look_a_second_is_enough(fair: FairDoor) -> None:
@@ -229,14 +229,14 @@ async def test_one_look_a_second_is_enough(fair: FairDoor) -> None:
         await fair.wakes_up(f"s{n}")
     await submit(fair.database, [make_submission(fair.settings.queue, "s", tenant_id="two")], net_seconds=NET_SECONDS)
 
-    assert await fair.wakes_up("s4") is Entry.LET_IN
+    assert await fair.wakes_up("s4")
 
 
 async def test_with_the_database_away_nobody_is_kept_out_for_others_sake(settings: Settings) -> None:
     async with Database("postgresql://127.0.0.1:1/nowhere", "test", size=1, wait_seconds=0.1) as database:
         fair = FairDoor(settings, database)
 
-        assert {await fair.wakes_up(f"s{n}") for n in range(5)} == {Entry.LET_IN}
+        assert {await fair.wakes_up(f"s{n}") for n in range(5)} == {True}
 
 
 async def test_a_slot_is_offered_to_the_next_where_another_worker_has_answered_the_first_that_waits(door: Door) -> None:
