@@ -39,7 +39,9 @@ async def test_a_plain_function_that_returns_a_coroutine_is_awaited(bench: Bench
         (Snooze(after=9), Snoozed(9)),
     ],
 )
-async def test_a_handler_that_raises_has_the_outcome_of_its_error(bench: Bench, error: Exception, outcome: Outcome) -> None:
+async def test_a_handler_that_raises_has_the_outcome_of_its_error(
+    bench: Bench, error: Exception, outcome: Outcome
+) -> None:
     async def fail(*_: Any) -> None:
         raise error
 
@@ -115,7 +117,9 @@ A_DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
         ("RefusedError", RefusedError),
     ],
 )
-async def test_an_error_that_can_not_be_inspected_is_a_failure(bench: Bench, name: str, make: Callable[[], Exception]) -> None:
+async def test_an_error_that_can_not_be_inspected_is_a_failure(
+    bench: Bench, name: str, make: Callable[[], Exception]
+) -> None:
     async def fail(*_: Any) -> None:
         raise make()
 

@@ -94,10 +94,21 @@ async def test_a_child_may_join_an_existing_session(family: Family, parent: Clai
 
 async def test_an_invalid_child_is_refused(family: Family, parent: ClaimedTurn) -> None:
     invalid: list[dict[str, Any]] = [
-        {"content": ""}, {"content": 5}, {"content": {"x": {1}}}, {"content": "x" * (MAX_INPUT_CHARACTERS + 1)},
-        {"session": "no spaces"}, {"session": PARENT}, {"session": f"compensation:{uuid4()}"}, {"key": "#1"}, {"key": ""},
-        {"max_attempts": 0}, {"timeout_seconds": 0}, {"timeout_seconds": MAX_SECONDS + 1}, {"expires_in_seconds": -1},
-        {"metadata": {"x": "y" * 20_000}}, {"metadata": nest(1, 201)},
+        {"content": ""},
+        {"content": 5},
+        {"content": {"x": {1}}},
+        {"content": "x" * (MAX_INPUT_CHARACTERS + 1)},
+        {"session": "no spaces"},
+        {"session": PARENT},
+        {"session": f"compensation:{uuid4()}"},
+        {"key": "#1"},
+        {"key": ""},
+        {"max_attempts": 0},
+        {"timeout_seconds": 0},
+        {"timeout_seconds": MAX_SECONDS + 1},
+        {"expires_in_seconds": -1},
+        {"metadata": {"x": "y" * 20_000}},
+        {"metadata": nest(1, 201)},
     ]
     for options in invalid:
         with pytest.raises(ValueError, match=r"must|may not|JSON|more than|for ever|is for compensations"):

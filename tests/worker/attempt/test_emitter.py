@@ -131,9 +131,7 @@ class Compared(float):
         return object()
 
 
-@pytest.mark.parametrize(
-    ("reply", "said"), [("Hello", True), ("Hello!", False), (Compared(1.5), False)]
-)
+@pytest.mark.parametrize(("reply", "said"), [("Hello", True), ("Hello!", False), (Compared(1.5), False)])
 async def test_the_last_event_says_whether_the_reply_was_emitted(rig: EmitterRig, reply: Any, said: bool) -> None:
     await rig.emitter.emit("Hello")
     rig.succeed(reply)

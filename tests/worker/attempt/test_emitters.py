@@ -75,9 +75,7 @@ async def test_closing_waits_for_a_limited_time(emitters: Emitters, writer: Writ
     assert len(writer.asked) == 1
 
 
-async def test_finishing_waits_for_the_last_event_behind_another_append(
-    emitters: Emitters, writer: Writer
-) -> None:
+async def test_finishing_waits_for_the_last_event_behind_another_append(emitters: Emitters, writer: Writer) -> None:
     emitter = emitters.begin(CLAIMED)
     emitter.emit("text")
     await turn_loop()

@@ -132,7 +132,9 @@ async def test_a_superseded_attempt_records_nothing_and_ends(
     assert await values_of(successor, database).once("charge", Effect("mine")) == "mine"
 
 
-async def test_a_call_repeated_after_a_lost_response_finds_its_own_record(turn: ClaimedTurn, database: Database) -> None:
+async def test_a_call_repeated_after_a_lost_response_finds_its_own_record(
+    turn: ClaimedTurn, database: Database
+) -> None:
     first = await record_value(database, turn.id, turn.fence, "charge", '"mine"')
 
     assert first == await record_value(database, turn.id, turn.fence, "charge", '"other"') == RecordedValue("mine")

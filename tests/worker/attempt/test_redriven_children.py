@@ -6,9 +6,7 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
 
 
-async def test_a_redriven_parent_keeps_its_children_except_the_failed_ones(
-    family: Family, parent: ClaimedTurn
-) -> None:
+async def test_a_redriven_parent_keeps_its_children_except_the_failed_ones(family: Family, parent: ClaimedTurn) -> None:
     run = family.run(parent)
     good, bad, slow = [await family.start(run, key=key) for key in ("good", "bad", "slow")]
     await family.end(good)
@@ -37,7 +35,9 @@ async def test_a_child_that_has_a_successor_is_not_redriven(family: Family, pare
     assert ((await family.row(bad.id))["status"], (await family.row(successor.id))["status"]) == ("FAILED", "PENDING")
 
 
-async def test_a_child_that_was_redriven_during_the_run_is_not_started_anew(family: Family, parent: ClaimedTurn) -> None:
+async def test_a_child_that_was_redriven_during_the_run_is_not_started_anew(
+    family: Family, parent: ClaimedTurn
+) -> None:
     bad = await family.start(family.run(parent), key="bad")
     await family.end(bad, FAILURE)
     await family.settle(parent, FAILURE)

@@ -17,7 +17,7 @@ class Paced(Slots):
         return self.fading.pop() if self.fading else self.told_ahead
 
 
-async def test_a_poll_for_a_free_slot_is_for_what_will_soon_be_free_as_well(rig: Rig) -> None:
+async def test_a_poll_also_asks_for_slots_that_will_soon_be_free(rig: Rig) -> None:
     await rig.send(5)
     async with rig.consuming(Paced(2, ahead=3), rig.work_until_released):
         await until(lambda: len(rig.received) == 5)
@@ -25,7 +25,7 @@ async def test_a_poll_for_a_free_slot_is_for_what_will_soon_be_free_as_well(rig:
     assert rig.watched.most[0] == 5
 
 
-async def test_beyond_its_slots_it_polls_for_whole_batches_only(rig: Rig) -> None:
+async def test_a_poll_that_only_prefetches_asks_for_ten(rig: Rig) -> None:
     await rig.send(40)
     async with rig.consuming(Paced(10, ahead=25), rig.work_until_released) as consumer:
         await until(lambda: len(rig.received) == 30)
@@ -35,7 +35,7 @@ async def test_beyond_its_slots_it_polls_for_whole_batches_only(rig: Rig) -> Non
     assert set(rig.watched.most) == {10}
 
 
-async def test_an_end_that_quickens_the_pace_makes_room(rig: Rig) -> None:
+async def test_a_faster_pace_makes_room(rig: Rig) -> None:
     await rig.send(20)
     slots = Paced(10, ahead=9)
     async with rig.consuming(slots, rig.work_until_released):
@@ -47,7 +47,7 @@ async def test_an_end_that_quickens_the_pace_makes_room(rig: Rig) -> None:
         await until(lambda: len(rig.received) == 20)
 
 
-async def test_nothing_is_received_ahead_of_handlers_that_take_their_time(rig: Rig) -> None:
+async def test_nothing_is_prefetched_while_handlers_are_slow(rig: Rig) -> None:
     await rig.send(3)
     slots = Slots(2)
     async with rig.consuming(slots, rig.work_until_released) as consumer:

@@ -1,4 +1,4 @@
-"""Shutdown of the consumer: it polls no more, and gives back what comes late."""
+"""Shutdown of the consumer: it polls no more, and gives late messages back."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from turnstile.worker.in_hand import InHand
 from turnstile.worker.slots.slots import Slots
 
 
-async def test_what_a_late_poll_brings_is_given_back(settings: Settings, rig: Rig) -> None:
+async def test_messages_of_a_late_poll_are_given_back(settings: Settings, rig: Rig) -> None:
     patient = MessageQueues(settings.model_copy(update={"receive_wait_seconds": 20}))
     rig.watched = Watched(patient)
     async with rig.consuming(4, rig.work_until_released):
@@ -25,7 +25,7 @@ async def test_what_a_late_poll_brings_is_given_back(settings: Settings, rig: Ri
     assert rig.received == []
 
 
-async def test_a_stop_begins_no_other_poll(rig: Rig) -> None:
+async def test_no_poll_begins_after_a_stop(rig: Rig) -> None:
     async with rig.consuming(4, rig.work_until_released):
         await until(lambda: rig.watched.polls)
         rig.stopping.set()
@@ -34,7 +34,7 @@ async def test_a_stop_begins_no_other_poll(rig: Rig) -> None:
     assert rig.watched.polls == polls
 
 
-async def test_a_stop_is_heeded_while_all_slots_are_busy(rig: Rig) -> None:
+async def test_a_stop_ends_the_polls_while_all_slots_are_busy(rig: Rig) -> None:
     await rig.send(1)
     consumer = Consumer(rig.queues, rig.settings.queue, Slots(1), InHand(), rig.work_until_released, rig.stopping)  # type: ignore[arg-type]
     polling = asyncio.create_task(consumer.run())
@@ -47,14 +47,3 @@ async def test_a_stop_is_heeded_while_all_slots_are_busy(rig: Rig) -> None:
     rig.release.set()
     await asyncio.wait_for(consumer.in_hand.finished(), 30)
     assert len(consumer.in_hand) == 0
-
-
-async def test_what_is_abandoned_is_cancelled(rig: Rig) -> None:
-    await rig.send(1)
-    async with rig.consuming(1, rig.work_until_released) as consumer:
-        await until(lambda: rig.received)
-
-        consumer.in_hand.abandon()
-
-        await asyncio.wait_for(consumer.in_hand.finished(), 30)
-        assert not rig.release.is_set()
