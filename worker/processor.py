@@ -142,7 +142,7 @@ class Processor:
             run.leave_quarantine()
             self._deps.heartbeat.drop(run.kept)
             # Only after an error in the run. A lock that is not ours any more is not changed (R3).
-            if run.lock is not None and not run.unlocked:
+            if run.lock is not None:
                 await self._resources.lock.give_up(run.lock)
         if message is None:
             # Recovery finds the turn again if need be.
@@ -246,7 +246,7 @@ class Processor:
                 again = again or run.worked_since_look
             run.worked_since_look = run.kept.mark_lost = run.visited = False
             if not again:
-                run.unlocked = True
+                run.lock = None
                 return False
             if self._may_go_on(run):
                 run.kept.keeps_lock = True

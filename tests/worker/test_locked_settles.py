@@ -10,7 +10,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from tests.statements.calls import FAILURE, SUCCESS
+from tests.statements.calls import SUCCESS
 from tests.support.claiming import claim_sessions, outcomes, statuses, submit_turns
 from tests.support.factories import make_submission, make_terms
 from tests.support.probes import until
@@ -120,22 +120,14 @@ async def ask(
     return await asyncio.wait_for(settle(database, terms, requests, json.dumps), HANGS)
 
 
-@pytest.mark.parametrize(
-    ("on", "settlement"),
-    [(TURN, SUCCESS), (SESSION, FAILURE)],
-    ids=["turn", "session that is halted"],
-)
-async def test_a_locked_row_of_a_batch_is_not_changed(
-    settings: Settings, patient: Database, on: str, settlement: Settlement
-) -> None:
+async def test_a_locked_row_of_a_batch_is_not_changed(settings: Settings, patient: Database) -> None:
     for session in ("locked", "free"):
         await submit_turns(patient, settings, "one", "two", session_id=session)
-    locked, free = [end(turn, settlement) for turn in await claim_sessions(patient, settings, "locked", "free")]
+    locked, free = [end(turn, SUCCESS) for turn in await claim_sessions(patient, settings, "locked", "free")]
 
-    with row_lock(settings, on) as transaction:
+    with row_lock(settings, TURN) as transaction:
         left, settled = await ask(patient, settings, locked, free)
-        # The statement has kept neither lock.
-        transaction.execute("SELECT FROM turns WHERE session_id = 'locked' FOR UPDATE NOWAIT")
+        # The statement has kept no lock.
         transaction.execute("SELECT FROM sessions WHERE session_id = 'locked' FOR UPDATE NOWAIT")
 
     assert (left, type(settled)) == (RowLocked(), Settled)
@@ -148,24 +140,13 @@ async def test_a_locked_row_of_a_batch_is_not_changed(
     assert (again.status, type(again.next)) == (settled.status, type(settled.next))
 
 
-async def test_a_success_does_not_wait_for_a_locked_session(settings: Settings, patient: Database) -> None:
-    await submit_turns(patient, settings, "one", session_id="locked")
-    [turn] = await claim_sessions(patient, settings, "locked")
-
-    with row_lock(settings, SESSION):
-        answers = await ask(patient, settings, end(turn, SUCCESS))
-
-    assert answers == [Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)]
-
-
 @pytest.mark.parametrize(
     ("meanwhile", "answer"),
     [
         ("fence = nextval('fence_seq'), attempt = attempt + 1, claim_id = gen_random_uuid()", Superseded()),
         ("cancel_requested_at = now(), cancel_reason = 'requested'", Settled(TurnStatus.CANCELED, NoClaim.IDLE)),
-        ("lease_until = now() - interval '1 s'", Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)),
     ],
-    ids=["taken over", "canceled", "its lease ran out"],
+    ids=["taken over", "canceled"],
 )
 async def test_changes_made_under_the_lock_count(
     settings: Settings, patient: Database, meanwhile: Any, answer: Settled | Superseded

@@ -174,7 +174,7 @@ class Attempt:
             # the turn would be taken over again and again: a crash loop.
             raised = None if running.cancelled() else running.exception()
             told = type(raised or error).__name__
-            return Failed(told, f"what the handler came to can't be judged: {type(error).__name__}", may_heal=False)
+            return Failed(told, f"the handler's result can't be inspected: {type(error).__name__}", may_heal=False)
 
     def _judge(self, running: asyncio.Future[Any]) -> Outcome:
         if running.cancelled():

@@ -10,7 +10,6 @@ import pytest
 from tests.support.claiming import claim_one, expire_leases, settle_one, submit_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.statements.once_values import RecordedValue, record_value
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
@@ -130,14 +129,6 @@ async def test_a_superseded_attempt_records_nothing_and_ends(
         await late.once("charge", Effect("late"))
 
     assert await values_of(successor, database).once("charge", Effect("mine")) == "mine"
-
-
-async def test_a_call_repeated_after_a_lost_response_finds_its_own_record(
-    turn: ClaimedTurn, database: Database
-) -> None:
-    first = await record_value(database, turn.id, turn.fence, "charge", '"mine"')
-
-    assert first == await record_value(database, turn.id, turn.fence, "charge", '"other"') == RecordedValue("mine")
 
 
 async def test_a_value_that_is_not_json_or_too_long_is_refused(turn: ClaimedTurn, database: Database) -> None:

@@ -21,20 +21,6 @@ async def test_a_redriven_parent_keeps_its_children_except_the_failed_ones(famil
     assert await family.start(family.run(redriven), key="bad") == later[1]
 
 
-async def test_a_child_that_has_a_successor_is_not_redriven(family: Family, parent: ClaimedTurn) -> None:
-    bad = await family.start(family.run(parent), key="bad")
-    await family.end(bad, FAILURE)
-    await family.settle(parent, FAILURE)
-    successor = await family.start(family.run(await family.redrive(parent)), key="bad")
-
-    revived = await revive(
-        family.database, [(bad.id, 1)], [start_trace(2)], expires_in_seconds=[900.0], net_seconds=60.0
-    )
-
-    assert revived == []
-    assert ((await family.row(bad.id))["status"], (await family.row(successor.id))["status"]) == ("FAILED", "PENDING")
-
-
 async def test_a_child_that_was_redriven_during_the_run_is_not_started_anew(
     family: Family, parent: ClaimedTurn
 ) -> None:

@@ -19,7 +19,7 @@ from turnstile.handlers.handler import Handler
 from turnstile.statements.submit import submit
 from turnstile.turn.message import WakeUp
 from turnstile.worker.database_retry import outlast
-from turnstile.worker.slots.tenant_cap import LONGEST_DEFER_SECONDS, TenantCap
+from turnstile.worker.slots.tenant_cap import TenantCap
 from turnstile.worker.slots.tenant_slots import LEAST_PUT_OFF_SECONDS, TenantSlots
 
 NET_SECONDS = 600.0
@@ -196,12 +196,6 @@ def fair(settings: Settings, database: Database) -> FairDoor:
     return FairDoor(settings, database)
 
 
-async def test_a_tenant_that_is_alone_is_not_deferred(fair: FairDoor) -> None:
-    await fair.comes("behind")
-
-    assert {await fair.wakes_up(f"s{n}") for n in range(8)} == {True}
-
-
 async def test_a_tenant_behind_a_flood_is_found_before_its_message_is_received(fair: FairDoor) -> None:
     for n in range(3):
         await fair.wakes_up(f"s{n}")
@@ -227,12 +221,3 @@ async def test_while_the_database_is_away_a_flood_is_not_deferred_for_unknown_te
         fair = FairDoor(settings, database)
 
         assert {await fair.wakes_up(f"s{n}") for n in range(5)} == {True}
-
-
-async def test_a_long_line_lengthens_the_deferral_up_to_the_limit(door: Door) -> None:
-    await door.enters("first")
-    turns = [await door.comes(f"s{n}") for n in range(60)]
-    for n in range(60):
-        await door.enters(f"s{n}")
-
-    assert 2 * LEAST_PUT_OFF_SECONDS < await door.owed_in(turns[-1]) <= LONGEST_DEFER_SECONDS
