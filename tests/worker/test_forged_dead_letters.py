@@ -33,7 +33,7 @@ class Noting:
 
 
 def dead_letter(turn_id: UUID, **named: str) -> ReceivedMessage:
-    """A dead letter of generation 1 that somebody put on the worker's queue."""
+    """A dead letter of generation 1 on the worker's queue."""
     plain = message_about(turn_id, **named)
     return ReceivedMessage(plain.message_id, plain.body, "handle", 1, {DEAD_LETTER_GENERATION: "1"}, False)
 

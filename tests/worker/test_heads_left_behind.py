@@ -120,7 +120,7 @@ async def test_a_run_that_goes_on_after_its_unlock_keeps_its_lock(
         async def release(self, held: LockedSession) -> Release:
             if not self.kept:
                 await submit_turns(database, settings, "two")
-                await lock.acquire(replace(held, token="somebody else's"))
+                await lock.acquire(replace(held, token="another"))
             return await super().release(held)
 
     looking = Busy(lock)

@@ -82,12 +82,12 @@ async def test_a_wake_up_near_the_end_of_a_run_is_answered_by_it(
         history = processor._resources.history
         append = history.append
 
-        async def meanwhile(*told: Any) -> None:
+        async def meanwhile(*appended: Any) -> None:
             if not lock.released:
                 history.append = append  # type: ignore[method-assign]
                 await submit_turns(database, settings, "two")
                 await processor.process(message_about(uuid4()))
-            await append(*told)
+            await append(*appended)
 
         history.append = meanwhile  # type: ignore[method-assign]
         await processor.process(message_about(uuid4()))
@@ -178,11 +178,11 @@ async def test_a_run_that_may_not_go_on_is_not_marked(settings: Settings, databa
     with processing(at_its_end, database, cast("Any", lock), "w", Handler(answer)) as processor:
         leave_to_others = processor._claiming.leave_to_others
 
-        async def meanwhile(hold: Any) -> None:
+        async def meanwhile(run: Any) -> None:
             owed.append(len(lock.asked))
             if len(owed) <= 2:
                 await processor.process(message_about(uuid4()))
-            await leave_to_others(hold)
+            await leave_to_others(run)
 
         processor._claiming.leave_to_others = meanwhile  # type: ignore[method-assign]
         await processor.process(message_about(uuid4()))

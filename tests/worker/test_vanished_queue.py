@@ -92,8 +92,8 @@ async def test_a_malformed_message_stays_in_its_queue_while_the_dlq_is_missing(
         await asyncio.wait_for(consumer.in_hand.finished(), 30)
     await sqs.close()
 
-    told = [(line["event"], line["log_level"]) for line in lines if line["event"].startswith("consumer.")]
-    assert set(told) == {("consumer.not_processed", "warning")}
+    logged = [(line["event"], line["log_level"]) for line in lines if line["event"].startswith("consumer.")]
+    assert set(logged) == {("consumer.not_processed", "warning")}
     assert await queues.count(declared.name) == 1
 
 

@@ -31,8 +31,8 @@ async def test_a_turn_with_a_reused_id_has_no_children_of_the_earlier_turn(
     family: Family, parent: ClaimedTurn, tenant: str
 ) -> None:
     # The archive took the turn and left its child, whose session goes on; its id may be chosen again.
-    his = await family.start(family.run(parent), key="notify")
-    await family.end(his)
+    earlier = await family.start(family.run(parent), key="notify")
+    await family.end(earlier)
     for table, column in (("turns", "id"), ("messages", "turn_id")):
         await family.database.fetch(f"DELETE FROM {table} WHERE {column} = %(id)s", {"id": parent.id})  # type: ignore[arg-type]
     again = make_submission(family.settings.queue, "again", turn_id=parent.id, tenant_id=tenant)
@@ -40,11 +40,11 @@ async def test_a_turn_with_a_reused_id_has_no_children_of_the_earlier_turn(
     (turn,) = await claim(family.database, make_terms(family.settings), [make_claim("again", tenant_id=tenant)])
     assert isinstance(turn, ClaimedTurn)
 
-    mine = await family.start(family.run(turn), key="notify")
+    later = await family.start(family.run(turn), key="notify")
 
-    assert mine.id != his.id
+    assert later.id != earlier.id
     with pytest.raises(JoinPending):
-        await family.run(turn).join([mine], "all")
+        await family.run(turn).join([later], "all")
 
 
 async def test_children_started_together_are_numbered_in_the_order_of_the_calls(

@@ -26,13 +26,13 @@ async def test_after_a_flush_between_two_appends_the_rest_is_sent() -> None:
     for n in range(40):
         await rig.emitter.emit(large(n))
     await until(lambda: rig.redis.calls > calls)
-    told = len(rig.redis.heard)
+    before = len(rig.redis.heard)
     rig.redis.stream = []
     await rig.emitter.emit("after")
     await rig.quiet()
 
     customs = [json.loads(event.saying.data)["n"] for event in rig.redis.heard if event.saying.kind is EventKind.CUSTOM]
-    assert told < len(rig.redis.heard)
+    assert before < len(rig.redis.heard)
     assert customs == list(range(40))
     assert [event.id.n for event in rig.redis.heard] == list(range(1, len(rig.redis.heard) + 1))
     assert rig.redis.text(rig.redis.stream) == "before, after"

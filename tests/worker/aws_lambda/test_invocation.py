@@ -57,14 +57,14 @@ async def test_the_message_of_a_busy_session_is_not_reported(
 ) -> None:
     """The other worker has the waiting mark and looks once more."""
     lock = OwnSessionLock(settings)
-    held = name_lock(settings, "t", "a", "somebody")
-    await lock.acquire(held)
+    other_lock = name_lock(settings, "t", "a", "other")
+    await lock.acquire(other_lock)
     await send_turns(database, queues, settings, "a", "b")
 
     assert await source.invoke(function(), await source.poll(2)) == []
 
     assert await rows(database, "status") == [("PENDING",), ("SUCCEEDED",)]
-    assert (await lock.release(held)).value == "look again"
+    assert (await lock.release(other_lock)).value == "look again"
     await lock.close()
 
 
@@ -80,10 +80,10 @@ async def test_the_message_of_a_session_with_a_locked_row_is_reported(
     monkeypatch.setattr(lambda_invocation, "BACK_AFTER_SECONDS", 1)
     await send_turns(database, queues, settings, "a", "b")
 
-    with psycopg.connect(settings.database_url) as somebody:
-        somebody.execute("SELECT 1 FROM turns WHERE session_id = 'a' FOR NO KEY UPDATE")
+    with psycopg.connect(settings.database_url) as other:
+        other.execute("SELECT 1 FROM turns WHERE session_id = 'a' FOR NO KEY UPDATE")
         kept = await source.invoke(function(), await source.poll(2))
-        somebody.rollback()
+        other.rollback()
 
     assert [decode(body).session_id for body in kept] == ["a"]
     assert await rows(database, "status") == [("PENDING",), ("SUCCEEDED",)]

@@ -73,5 +73,5 @@ async def test_after_the_queue_was_deleted_only_malformed_messages_are_reported(
         assert await source.invoke(function(), event) == ["not ours"]
 
     assert await rows(database, "status") == [("SUCCEEDED",)]
-    told = [line["log_level"] for line in lines if line["event"].startswith("lambda.") and "error" in line]
-    assert (told, [line for line in lines if line["event"] == "lambda.failed"]) == (["warning"], [])
+    logged = [line["log_level"] for line in lines if line["event"].startswith("lambda.") and "error" in line]
+    assert (logged, [line for line in lines if line["event"] == "lambda.failed"]) == (["warning"], [])

@@ -10,11 +10,11 @@ class Paced(Slots):
 
     def __init__(self, count: int, ahead: int) -> None:
         super().__init__(count)
-        self.told_ahead = ahead
+        self.ahead_now = ahead
         self.fading: list[int] = []
 
     def ahead(self) -> int:
-        return self.fading.pop() if self.fading else self.told_ahead
+        return self.fading.pop() if self.fading else self.ahead_now
 
 
 async def test_a_poll_also_asks_for_slots_that_will_soon_be_free(rig: Rig) -> None:
@@ -41,7 +41,7 @@ async def test_a_faster_pace_makes_room(rig: Rig) -> None:
     async with rig.consuming(slots, rig.work_until_released):
         await until(lambda: len(rig.received) == 10)
         slots.take()
-        slots.told_ahead = 10
+        slots.ahead_now = 10
         slots.give_back(0.1)
 
         await until(lambda: len(rig.received) == 20)

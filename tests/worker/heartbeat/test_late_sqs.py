@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 import turnstile.backends.sqs.credentials
 import turnstile.message_queue
-from tests.support.beating import Beating, beating_against, hold_messages
+from tests.support.beating import Beating, beating_against, keep_messages
 from tests.support.claiming import claim_one, submit_turns
 from tests.support.giving_credentials import Hanging, found, temporary
 from tests.support.late_sqs import late
@@ -25,12 +25,12 @@ def settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"lease_seconds": 1.8})
 
 
-async def hold_a_turn(beating: Beating, database: Database, settings: Settings) -> None:
+async def keep_a_turn(beating: Beating, database: Database, settings: Settings) -> None:
     """Submits and claims a turn that the heartbeat keeps alive."""
     await submit_turns(database, settings, "one")
     turn = await claim_one(database, settings)
     assert isinstance(turn, ClaimedTurn)
-    beating.hold(turn)
+    beating.keep(turn)
 
 
 async def renewed_more_than_three_times(database: Database) -> None:
@@ -51,8 +51,8 @@ async def test_leases_are_renewed_at_every_beat_whenever_sqs_responds(
     answers_after: float | None, messages: int, settings: Settings, database: Database
 ) -> None:
     async with late(answers_after) as sqs, beating_against(sqs, settings) as beating:
-        await hold_a_turn(beating, database, settings)
-        hold_messages(beating, messages)
+        await keep_a_turn(beating, database, settings)
+        keep_messages(beating, messages)
         beating.heartbeat.start()
 
         await renewed_more_than_three_times(database)
@@ -69,8 +69,8 @@ async def test_leases_are_renewed_at_every_beat_while_a_refresh_of_credentials_h
     credentials = temporary(refresh, minutes=14)
     found(monkeypatch, lambda: credentials)
     async with late(0) as sqs, beating_against(sqs, settings) as beating:
-        await hold_a_turn(beating, database, settings)
-        hold_messages(beating, 1)
+        await keep_a_turn(beating, database, settings)
+        keep_messages(beating, 1)
         beating.heartbeat.start()
         try:
             await renewed_more_than_three_times(database)
@@ -87,7 +87,7 @@ async def test_messages_are_extended_by_one_call_at_a_time_and_skipped_ones_are_
     monkeypatch.setattr(turnstile.message_queue, "EXTEND_SECONDS", 60.0)
     with capture_logs() as lines:
         async with late(None) as sqs, beating_against(sqs, settings) as beating:
-            hold_messages(beating, 1)
+            keep_messages(beating, 1)
             beating.heartbeat.start()
             await until(lambda: beating.beats > 3)
 
@@ -97,7 +97,7 @@ async def test_messages_are_extended_by_one_call_at_a_time_and_skipped_ones_are_
 
 async def test_messages_are_extended_again_when_sqs_responds_again(settings: Settings, database: Database) -> None:
     async with late(None) as sqs, beating_against(sqs, settings) as beating:
-        hold_messages(beating, 1)
+        keep_messages(beating, 1)
         beating.heartbeat.start()
         await until(lambda: beating.beats > 2)
         late_ones = len(sqs.extended)
@@ -112,11 +112,11 @@ async def test_a_message_that_is_dropped_while_others_are_extended_is_not_extend
 ) -> None:
     """If it was given back meanwhile, the extension would hide it."""
     async with late(None) as sqs, beating_against(sqs, settings) as beating:
-        holds = hold_messages(beating, BATCH + 2)
+        kept = keep_messages(beating, BATCH + 2)
         beating.heartbeat.start()
         await until(lambda: sqs.extended)
-        beating.heartbeat.drop(holds[BATCH])
-        holds[BATCH + 1].message = None
+        beating.heartbeat.drop(kept[BATCH])
+        kept[BATCH + 1].message = None
 
         sqs.may_answer.set()
 
@@ -126,7 +126,7 @@ async def test_a_message_that_is_dropped_while_others_are_extended_is_not_extend
 
 async def test_a_stopped_heartbeat_extends_no_message(settings: Settings, database: Database) -> None:
     async with late(None) as sqs, beating_against(sqs, settings) as beating:
-        hold_messages(beating, 3 * BATCH)
+        keep_messages(beating, 3 * BATCH)
         beating.heartbeat.start()
         await until(lambda: sqs.extended)
 
@@ -146,7 +146,7 @@ async def test_a_bug_of_the_extension_is_logged_and_the_next_beat_tries_again(
     with monkeypatch.context() as patched, capture_logs() as lines:
         patched.setattr(MessageQueues, "extend", broken)
         async with late(0) as sqs, beating_against(sqs, settings) as beating:
-            hold_messages(beating, 1)
+            keep_messages(beating, 1)
             beating.heartbeat.start()
             await until(lambda: [line["event"] for line in lines].count("heartbeat.failed") > 1)
             patched.undo()

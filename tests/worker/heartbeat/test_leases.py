@@ -24,9 +24,9 @@ async def test_a_lease_is_renewed_while_the_registry_row_of_the_worker_is_locked
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
     await until(lambda: beating.beats > 1)
-    with psycopg.connect(settings.database_url) as somebody:
-        assert somebody.execute("SELECT FROM workers FOR UPDATE").rowcount == 1
-        beating.hold(turn)
+    with psycopg.connect(settings.database_url) as other:
+        assert other.execute("SELECT FROM workers FOR UPDATE").rowcount == 1
+        beating.keep(turn)
         first = await lease_of(database)
 
         async def renewed_past_its_first_lease() -> bool:
@@ -41,7 +41,7 @@ async def test_a_lease_is_renewed_while_the_registry_row_of_the_worker_is_locked
 async def test_a_lease_is_renewed_while_the_event_loop_is_blocked(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
-    beating.hold(turn)
+    beating.keep(turn)
     first = await lease_of(database)
     with psycopg.connect(settings.database_url, autocommit=True) as connection:
 
@@ -57,7 +57,7 @@ async def test_a_lease_is_renewed_while_the_event_loop_is_blocked(
 async def test_a_dropped_turn_is_not_renewed(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
-    kept = beating.hold(turn)
+    kept = beating.keep(turn)
     await beats_on(beating)
 
     beating.heartbeat.drop(kept)
@@ -68,7 +68,7 @@ async def test_a_dropped_turn_is_not_renewed(
 async def test_a_turn_past_its_deadline_is_not_renewed(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
-    beating.hold(turn, renew_until=time.monotonic())
+    beating.keep(turn, renew_until=time.monotonic())
 
     await until(lambda: _taken_over(database, settings))
     await beats_on(beating)
@@ -87,7 +87,7 @@ async def test_a_refused_renewal_stops_the_attempt(
     await expire_leases(database)
     await until(lambda: _taken_over(database, settings))
 
-    beating.hold(turn)
+    beating.keep(turn)
 
     await until(lambda: beating.stops)
     assert set(beating.stops) == {StopReason.SUPERSEDED}
@@ -96,7 +96,7 @@ async def test_a_refused_renewal_stops_the_attempt(
 async def test_a_cancel_stops_the_attempt_with_the_rows_reason_and_the_lease_is_kept(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
-    beating.hold(turn)
+    beating.keep(turn)
     await cancel(database, "t", turn.id, CancelReason.SUPERSEDED)
 
     await until(lambda: beating.stops)
@@ -119,7 +119,7 @@ async def test_a_nudge_renews_a_turn_at_once(
     beating = Beating(rare, queues, await queues.find(settings.queue))
     beating.heartbeat.start()
     await until(lambda: beating.beats)
-    beating.hold(turn)
+    beating.keep(turn)
     await cancel(database, "t", turn.id, CancelReason.USER)
 
     beating.heartbeat.nudge(turn.id)
@@ -130,7 +130,7 @@ async def test_a_nudge_renews_a_turn_at_once(
 
 
 async def test_a_nudge_about_an_unknown_turn_is_ignored(beating: Beating, turn: ClaimedTurn) -> None:
-    beating.hold(turn)
+    beating.keep(turn)
 
     beating.heartbeat.nudge(uuid4())
 
@@ -140,7 +140,7 @@ async def test_a_nudge_about_an_unknown_turn_is_ignored(beating: Beating, turn: 
 async def test_a_settled_turn_is_not_stopped(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
-    kept = beating.hold(turn)
+    kept = beating.keep(turn)
     await settle_one(database, settings, turn)
     kept.end()
 
@@ -152,7 +152,7 @@ async def test_a_settled_turn_is_not_stopped(
 async def test_a_lease_that_ran_out_in_an_outage_is_renewed_after_it(
     database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
-    beating.hold(turn)
+    beating.keep(turn)
     await beats_on(beating)
     await expire_leases(database)
     await database.fetch(

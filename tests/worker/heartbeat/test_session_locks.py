@@ -34,12 +34,12 @@ async def test_a_lock_that_is_released_during_a_beat_is_not_retaken(
         await lock.release(ours)
 
     async def extend_late(extender: SessionLock, *args: Any) -> Any:
-        # The hold is over between the beat's look at what is kept and its call.
+        # The run ends between the beat's look at what is kept and its call.
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(give_back(kept), loop))
         return await extend(extender, *args)
 
     monkeypatch.setattr(SessionLock, "extend", extend_late)
-    kept = beating.hold(turn, ours)
+    kept = beating.keep(turn, ours)
     await beats_on(beating)
 
     assert await keys.get(ours.key) is None
@@ -56,7 +56,7 @@ async def test_leases_are_renewed_while_a_name_lookup_of_redis_hangs(
         return []
 
     monkeypatch.setattr(SessionLock, "extend", extend)
-    beating.hold(turn, lock=LockedSession("key", "waiting", "token"))
+    beating.keep(turn, lock=LockedSession("key", "waiting", "token"))
     leases = {await lease_of(database)}
 
     async def renewed_often() -> bool:
@@ -74,7 +74,7 @@ async def test_the_lock_of_a_renewed_turn_is_extended(
 ) -> None:
     lock = await _lock(settings)
     await keys.pexpire(lock.key, 500)
-    beating.hold(turn, lock)
+    beating.keep(turn, lock)
 
     async def extended() -> bool:
         return bool(await keys.pttl(lock.key) > 500)
@@ -87,7 +87,7 @@ async def test_the_lock_of_a_turn_that_is_not_renewed_runs_out(
 ) -> None:
     """A worker that is cut off from Postgres must not keep a session to itself."""
     lock = await _lock(settings)
-    kept = beating.hold(turn, lock, renew_until=time.monotonic())
+    kept = beating.keep(turn, lock, renew_until=time.monotonic())
     kept.renewed_at = time.monotonic() - settings.lease_seconds
 
     async def gone() -> bool:
@@ -100,7 +100,7 @@ async def test_a_flushed_lock_is_retaken_and_stops_no_handler(
     settings: Settings, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis
 ) -> None:
     lock = await _lock(settings)
-    beating.hold(turn, lock)
+    beating.keep(turn, lock)
     await keys.delete(lock.key)
 
     async def retaken() -> bool:
@@ -128,7 +128,7 @@ async def test_redis_connections_are_not_closed_during_an_extension(
     monkeypatch.setattr(Guarded, "close", close)
     beating = Beating(settings, queues, await queues.find(settings.queue))
     beating.heartbeat.start()
-    beating.hold(turn, lock=LockedSession("key", "waiting", "token"))
+    beating.keep(turn, lock=LockedSession("key", "waiting", "token"))
     await until(begun.is_set)
 
     stopping = asyncio.create_task(asyncio.to_thread(beating.heartbeat.stop, 10.0))

@@ -31,7 +31,7 @@ async def test_a_worker_is_registered_until_it_stops(
 async def test_a_failed_beat_does_not_end_the_thread(database: Database, beating: Beating, turn: ClaimedTurn) -> None:
     """Without the thread, every turn of the process would silently lose its lease."""
     beating.trouble.append(RuntimeError("a bug of ours"))
-    beating.hold(turn)
+    beating.keep(turn)
     await until(lambda: not beating.trouble)
     before = await lease_of(database)
 

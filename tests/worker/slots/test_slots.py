@@ -75,13 +75,13 @@ async def test_leaving_after_the_slot_was_assigned_keeps_the_slot() -> None:
 
 
 def test_a_slot_that_is_given_back_is_announced() -> None:
-    slots, told = Slots(1), []
-    slots.tell(lambda: told.append(slots.take()))
+    slots, announced = Slots(1), []
+    slots.tell(lambda: announced.append(slots.take()))
     slots.take()
 
     slots.give_back()
 
-    assert told == [True]
+    assert announced == [True]
 
 
 # --- prefetched turns

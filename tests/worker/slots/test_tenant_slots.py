@@ -155,7 +155,7 @@ def test_a_slot_that_the_first_can_not_use_goes_to_the_next() -> None:
     slots.leave("a")
     assert slots.next_waiting("a", NOW) == ("a", "first")
     assert slots.next_waiting("a", NOW) == ("a", "second")
-    slots.enter("a", "somebody", NOW)
+    slots.enter("a", "another session", NOW)
     assert slots.next_waiting("a", NOW) is None
     slots.leave("a")
     assert slots.next_waiting("a", NOW) == ("a", "third")
@@ -197,8 +197,8 @@ def test_the_number_of_remembered_sessions_is_limited() -> None:
         slots.enter("a", f"s{n}", NOW)
 
     slots.leave("a")
-    told = [slots.next_waiting("a", NOW) for _ in range(MAX_WAITING + 5)]
-    assert sum(waiting is not None for waiting in told) == MAX_WAITING
+    found = [slots.next_waiting("a", NOW) for _ in range(MAX_WAITING + 5)]
+    assert sum(waiting is not None for waiting in found) == MAX_WAITING
 
 
 # --- how long a session is deferred
