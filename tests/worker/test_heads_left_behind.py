@@ -16,7 +16,7 @@ from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import Claim
 from turnstile.statements.submit import Accepted, submit
 from turnstile.worker.kept_alive import KeptAlive
-from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock
+from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock, name_lock
 
 NET_SECONDS = 60.0
 
@@ -90,13 +90,16 @@ async def test_the_lock_is_dropped_from_the_heartbeat_before_its_release(
     assert looking.kept == [False]
 
 
-async def test_the_lock_is_dropped_from_the_heartbeat_when_a_run_fails(
+async def test_a_run_that_fails_releases_its_lock_and_drops_it_from_the_heartbeat(
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
     await submit_turns(database, settings, "one")
     looking = Looking(lock)
 
+    theirs = name_lock(settings, "t", "s", "theirs")
+
     async def break_off(_: object) -> Claim:
+        assert await lock.acquire(theirs) is Guard.BUSY
         raise RuntimeError("a bug of ours")
 
     with processing(settings, database, cast("Any", looking), "ours") as ours:
@@ -106,6 +109,8 @@ async def test_the_lock_is_dropped_from_the_heartbeat_when_a_run_fails(
             await ours.process(message_about(uuid4()))
 
     assert looking.kept == [False]
+    # Released although there is a waiting mark: otherwise each wake-up would be deleted until the lock runs out.
+    assert await lock.acquire(theirs) is Guard.LOCKED
 
 
 async def test_a_run_that_goes_on_after_its_unlock_keeps_its_lock(
