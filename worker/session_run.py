@@ -22,8 +22,8 @@ class SessionRun:
     message: ReceivedMessage | None
     """None: recovery started the run, for a lost turn."""
     lock: LockedSession | None
-    """None: Redis is away, and the claim decides alone. If only `kept` has no lock, the claim decides too, but this lock may be
-    ours."""
+    """None: Redis is away, and the claim decides alone; or the lock is released. If only `kept` has no lock, the claim decides
+    alone, too, but this lock may be ours."""
     kept: KeptAlive
     seat: Seat | None = None
     """Its seat in quarantine, if it has one, until the attempt for which it was taken is over."""
@@ -36,12 +36,8 @@ class SessionRun:
     """The deletion of its message, once it has begun."""
     visited: bool = False
     """Another wake-up of the session has reached this worker since the last claim."""
-    unlocked: bool = False
-    head_locked: bool = False
-    """Another transaction has locked the session's head, so its row could not be made due."""
-    unmarked: bool = False
-    """This run had no lock and left no waiting mark, and another worker runs the head. That worker may not know of the message's
-    turn, which was committed during its settle."""
+    stays: str | None = None
+    """Why a wake-up of the session must be in the queue after this run, if it must: the row could not be made due."""
     exhausted: bool = False
     """The run must end: superseded, a handler that ignored its cancellation, or no slot for its turn."""
 

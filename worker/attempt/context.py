@@ -129,7 +129,7 @@ class TurnContext:
     def wait_for(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         if threading.get_ident() == self._loop_thread:
             call.close()
-            raise RuntimeError("wait_for is for functions that run in a thread; an async function awaits")
+            raise RuntimeError("wait_for is for handlers that run in a thread; an async function uses await")
         waited_for = asyncio.run_coroutine_threadsafe(WithoutExits(call), self._loop)
         self._awaited.add(waited_for)
         try:

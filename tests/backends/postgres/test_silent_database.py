@@ -91,7 +91,7 @@ async def test_the_heartbeat_goes_on_though_the_database_is_silent(
     turn = await claim_one(database, settings)
     assert isinstance(turn, ClaimedTurn)
     beating = Beating(cabled, queues, await queues.find(settings.queue))
-    beating.hold(turn)
+    beating.keep(turn)
     beating.heartbeat.start()
     try:
         await until(lambda: beating.beats >= 2)

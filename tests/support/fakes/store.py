@@ -121,7 +121,6 @@ STATEMENTS: dict[str, Statement] = {
     history.CONTENTS: store_submit.contents,
     history.VERSION: store_submit.version,
     attempts.READ: store_submit.read_attempts,
-    operator_reading.FIND_TENANTS: store_submit.find_tenants,
 }
 
 
