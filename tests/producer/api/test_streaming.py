@@ -171,38 +171,6 @@ async def test_an_async_generator_speaks_as_it_goes_and_answers_with_all_of_it(s
     assert (heard.text, heard.end.data["output"]) == ("One, two.", "One, two.")
 
 
-async def test_a_handler_in_a_thread_speaks_too(settings: Settings) -> None:
-    @handler()
-    def speak(turn: Turn, ctx: Context) -> str:
-        ctx.emit("from a ")
-        ctx.emit("thread")
-        return "from a thread"
-
-    async with conversing(settings, speak) as talk:
-        turn = await talk.submit()
-        talk.work(turn)
-        heard = await read_to_the_end(talk.client, turn)
-    assert heard.kinds == ["metadata", "status", "delta", "end"]
-    assert heard.text == "from a thread"
-
-
-async def test_tokens_share_round_trips(settings: Settings, keys: redis.asyncio.Redis) -> None:
-    tokens = [f"{n} " for n in range(2000)]
-
-    @handler()
-    async def speak(turn: Turn, ctx: Context) -> str:
-        for token in tokens:
-            await ctx.emit(token)
-        return "".join(tokens)
-
-    async with conversing(settings, speak) as talk:
-        turn = await talk.submit()
-        talk.work(turn)
-        heard = await read_to_the_end(talk.client, turn)
-    assert heard.text == "".join(tokens)
-    assert len(heard.events) < 20
-
-
 async def test_a_stream_that_outgrows_its_cap_begins_anew_with_the_whole_text(
     settings: Settings, keys: redis.asyncio.Redis
 ) -> None:
@@ -258,16 +226,6 @@ async def test_who_has_seen_the_end_is_told_not_to_come_back(talk: Conversation)
     assert (answer.status_code, answer.content) == (204, b"")
 
 
-@pytest.mark.parametrize(
-    "text", ["x", "1", "-2", "1-", "1-2-3", "1_0-1", "99999999999999999999-1", "9999999999999999999-1"]
-)
-async def test_an_id_that_is_none_is_refused(talk: Conversation, text: str) -> None:
-    turn = await talk.submit()
-    for asked in ({"headers": {"Last-Event-ID": text}}, {"params": {"starting_after": text}}):
-        answer = await talk.client.get(f"/v1/turns/{turn}/events", **asked)
-        assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-parameter")
-
-
 async def test_after_an_id_of_a_time_that_was_lost_all_is_told_from_the_start(talk: Conversation) -> None:
     """The database was restored to a moment before the claim whose events the client has seen."""
     turn = await talk.submit()
@@ -280,14 +238,6 @@ async def test_after_an_id_of_a_time_that_was_lost_all_is_told_from_the_start(ta
     await read_events(talk.client, turn, resumed)
 
     assert resumed.events[1:] == whole.events[1:]
-
-
-async def test_other_tenants_turns_are_not_there(talk: Conversation) -> None:
-    turn = await talk.submit()
-    async with talk.served.client("globex") as stranger:
-        for nobodys in (turn, "not-a-uuid"):
-            answer = await stranger.get(f"/v1/turns/{nobodys}/events")
-            assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
 
 
 # --- connections
