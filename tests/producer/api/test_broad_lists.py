@@ -18,6 +18,11 @@ SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state = 'a
 """
 
 
+@pytest.fixture(autouse=True)
+def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnstile.producer.app.LIST_TIMEOUT_SECONDS", 0.5)
+
+
 @pytest.fixture
 def endless(monkeypatch: pytest.MonkeyPatch) -> None:
     """What only lists read takes a minute for each turn."""
@@ -32,9 +37,8 @@ async def turn_id(client: AsyncClient) -> str:
 
 
 @pytest.mark.usefixtures("endless")
-@pytest.mark.parametrize("path", ["/v1/turns?status=pending", "/v1/sessions/s/turns"])
-async def test_a_list_that_takes_too_long_is_too_broad(client: AsyncClient, turn_id: str, path: str) -> None:
-    answer = await client.get(path)
+async def test_a_list_that_takes_too_long_is_too_broad(client: AsyncClient, turn_id: str) -> None:
+    answer = await client.get("/v1/turns?status=pending")
 
     assert (answer.status_code, answer.json()["type"]) == (422, "/problems/list-too-broad"), answer.text
     assert "retry-after" not in answer.headers

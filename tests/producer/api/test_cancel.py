@@ -44,10 +44,6 @@ async def test_a_running_turn_is_asked_to_stop(client: AsyncClient, database: Da
     assert (await client.get(f"/v1/turns/{turn}")).json()["cancel_requested_at"] is not None
 
 
-async def test_what_is_no_turn_id_is_not_there(client: AsyncClient) -> None:
-    expect_problem(await client.post("/v1/turns/nonsense/cancel"), 404, "not-found")
-
-
 async def test_a_cancel_that_comes_before_its_submit_is_waited_for_by_it(
     client: AsyncClient, queues: MessageQueues, queue: QueueSettings
 ) -> None:
@@ -64,17 +60,6 @@ async def test_a_cancel_that_comes_before_its_submit_is_waited_for_by_it(
     assert again.text == submitted.text
     record = (await client.get(f"/v1/turns/{turn}")).json()
     assert (record["status"], record["cancel_reason"], record["seq"]) == ("CANCELED", "user", None)
-
-
-async def test_another_tenants_turn_is_as_unknown_as_one_that_is_still_to_come(
-    client: AsyncClient, other_client: AsyncClient
-) -> None:
-    turn = (await client.post(PATH, json={"input": "x"})).json()["id"]
-
-    answer = await other_client.post(f"/v1/turns/{turn}/cancel")
-
-    assert (answer.status_code, answer.json()) == (202, {"id": turn, "status": None, "cancel_requested": True})
-    assert (await client.get(f"/v1/turns/{turn}")).json()["status"] == "PENDING"
 
 
 async def test_all_of_a_session_is_cancelled_at_once(

@@ -36,10 +36,8 @@ HANGS_SECONDS = 120.0
 LOG_BYTES = 100_000
 
 UNFINISHED = {
-    "silent": b"",
     "half a head": b"GET /v1/turns HTTP/1.1\r\nX: ",
     "idle after a response": b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
-    "the body of a refused request": b"POST /v1/sessions/s/turns HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
     "half a body": b"POST /v1/sessions/s/turns HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nContent-Type: application/json\r\n"
     b"Authorization: Bearer " + KEYS["acme"].encode() + b"\r\n\r\n",
 }

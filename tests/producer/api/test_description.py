@@ -28,7 +28,7 @@ CHECKED = [
 ]
 
 EFFORT = effort(
-    max_examples=12,
+    max_examples=6,
     deadline=None,
     derandomize=True,
     database=None,

@@ -1,7 +1,5 @@
 """Double texting over HTTP: what is asked for, what is answered, and the same answer again."""
 
-import asyncio
-from collections import Counter
 from typing import Any
 
 from httpx import AsyncClient, Response
@@ -88,33 +86,3 @@ async def test_an_interrupt_stops_what_runs_and_cancels_what_waits(
         ("CANCELED", "superseded"),
         ("PENDING", None),
     ]
-
-
-async def test_enqueue_is_what_is_done_when_nothing_is_asked_for(client: AsyncClient, database: Database) -> None:
-    plain = await client.post(PATH, json={"input": "x"}, headers={"Idempotency-Key": "k"})
-    spelt = await text(client, "enqueue", "x", key="k")
-
-    assert spelt.text == plain.text
-    assert spelt.headers["idempotency-replayed"] == "true"
-
-
-async def test_the_same_key_with_another_policy_is_another_request(client: AsyncClient) -> None:
-    await text(client, "merge", key="k")
-
-    for on_busy in ("enqueue", "reject", "interrupt"):
-        expect_problem(await text(client, on_busy, key="k"), 422, "idempotency-mismatch")
-
-
-async def test_fifty_posts_of_mixed_policies_at_once_are_each_answered_and_each_input_stands_once(
-    client: AsyncClient, database: Database
-) -> None:
-    policies = (["enqueue", "reject", "interrupt", "merge"] * 13)[:50]
-
-    answers = await asyncio.gather(*(text(client, policy, f"{place}") for place, policy in enumerate(policies)))
-
-    assert {answer.status_code for answer in answers} <= {202, 409}
-    said = await database.fetch("SELECT turn_id, content FROM messages", {})
-    assert max(Counter(row["content"] for row in said).values()) == 1
-    turn_of = {row["content"]: str(row["turn_id"]) for row in said}
-    for place, answer in enumerate(answers):
-        assert turn_of.get(f"{place}") == (answer.json()["id"] if answer.status_code == 202 else None)

@@ -37,8 +37,9 @@ def without_sqs(settings: Settings, port: int) -> Settings:
 
 
 async def test_without_a_database_every_route_answers_503_and_the_process_is_alive(
-    settings: Settings, connect: Connect
+    settings: Settings, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("turnstile.producer.app.DATABASE_WAIT_SECONDS", 0.2)
     url = at_port(settings.database_url, choose_free())
     async with connect(settings.model_copy(update={"database_url": url})) as client:
         turn = f"/v1/turns/{uuid4()}"

@@ -38,18 +38,17 @@ async def submit_and_cancel(client: AsyncClient, canceled: set[int], many: int) 
     return [ids[number] for number in sorted(canceled, reverse=True)]
 
 
-@pytest.mark.parametrize("meanwhile", [0, 3])
-async def test_a_rare_turn_is_found_behind_pages_that_are_empty(client: AsyncClient, meanwhile: int) -> None:
+async def test_a_rare_turn_is_found_behind_pages_that_are_empty(client: AsyncClient) -> None:
     canceled = await submit_and_cancel(client, {0}, 3 * REACH)
 
-    found = await pages(client, meanwhile, status="canceled")
+    found = await pages(client, 3, status="canceled")
 
     assert [turn for page in found for turn in page] == canceled
     assert found[0] == []
     assert len(found) <= 4
 
 
-@pytest.mark.parametrize("limit", [1, 2, 20])
+@pytest.mark.parametrize("limit", [2, 20])
 async def test_rare_turns_are_neither_repeated_nor_skipped(client: AsyncClient, limit: int) -> None:
     canceled = await submit_and_cancel(client, {0, 1, 4, 5, 6, 7, 13}, 17)
 

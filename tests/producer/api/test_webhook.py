@@ -68,16 +68,6 @@ async def test_an_address_of_the_wrong_form_is_an_invalid_body(allowed: AsyncCli
     assert answer.json()["errors"] == [{"detail": "must begin with https://", "pointer": "/webhook_url"}]
 
 
-async def test_a_repeat_with_another_address_is_another_request(allowed: AsyncClient) -> None:
-    key = {"Idempotency-Key": "k"}
-    await allowed.post("/v1/sessions/s/turns", json={"input": "x", "webhook_url": URL}, headers=key)
-    same = await allowed.post("/v1/sessions/s/turns", json={"input": "x", "webhook_url": URL}, headers=key)
-    other = await allowed.post("/v1/sessions/s/turns", json={"input": "x"}, headers=key)
-
-    assert (same.status_code, other.status_code) == (202, 422)
-    assert other.json()["type"] == "/problems/idempotency-mismatch"
-
-
 async def test_a_waiting_turn_says_by_which_its_session_is_halted(client: AsyncClient, database: Database) -> None:
     location = (await client.post("/v1/sessions/s/turns", json={"input": "x"})).headers["location"]
     assert (await client.get(location)).json()["halted_by"] is None
