@@ -36,7 +36,7 @@ def append(settings: Settings, fence: int, first: int, *kinds: EventKind) -> App
 STATUS, DELTA, RESET = EventKind.STATUS, EventKind.DELTA, EventKind.RESET
 
 
-async def test_a_superseded_worker_is_refused(
+async def test_an_append_of_a_superseded_worker_is_refused(
     settings: Settings, writer: EventWriter, keys: redis.asyncio.Redis
 ) -> None:
     assert await writer.append(append(settings, 7, 1, STATUS)) is Appended.APPENDED
@@ -47,7 +47,7 @@ async def test_a_superseded_worker_is_refused(
     assert 0 < await keys.ttl(f"{settings.redis_prefix}stream") <= settings.events_ttl_seconds
 
 
-async def test_an_append_whose_answer_was_lost_finds_itself(
+async def test_a_repeated_append_changes_nothing(
     settings: Settings, writer: EventWriter, keys: redis.asyncio.Redis
 ) -> None:
     for _ in range(2):
@@ -57,7 +57,7 @@ async def test_an_append_whose_answer_was_lost_finds_itself(
     assert [entry for entry, _ in await keys.xrange(f"{settings.redis_prefix}stream")] == ["7-1", "7-2", "7-3", "7-4"]
 
 
-async def test_an_append_behind_a_hole_is_not_carried_out(
+async def test_an_append_after_a_gap_is_refused(
     settings: Settings, writer: EventWriter, keys: redis.asyncio.Redis
 ) -> None:
     assert await writer.append(append(settings, 7, 3, DELTA)) is Appended.LOST
@@ -66,7 +66,7 @@ async def test_an_append_behind_a_hole_is_not_carried_out(
     assert [entry for entry, _ in await keys.xrange(f"{settings.redis_prefix}stream")] == ["7-3", "7-4"]
 
 
-async def test_what_begins_anew_drops_what_was_before(
+async def test_an_append_that_begins_again_drops_earlier_events(
     settings: Settings, writer: EventWriter, keys: redis.asyncio.Redis
 ) -> None:
     await writer.append(append(settings, 7, 1, STATUS, DELTA))
@@ -74,7 +74,7 @@ async def test_what_begins_anew_drops_what_was_before(
     assert [entry for entry, _ in await keys.xrange(f"{settings.redis_prefix}stream")] == ["7-3"]
 
 
-async def test_a_key_that_is_no_stream_hurts_nobody_else(
+async def test_a_key_of_another_type_fails_only_its_own_append(
     settings: Settings, writer: EventWriter, keys: redis.asyncio.Redis
 ) -> None:
     await keys.set(f"{settings.redis_prefix}stream", "not a stream")
@@ -90,7 +90,7 @@ def large_appends(settings: Settings) -> list[Append]:
     return [Append(f"{settings.redis_prefix}large-{turn}", numbered(7, 1, [LARGE])) for turn in range(12)]
 
 
-async def test_what_many_turns_say_at_once_goes_out_in_calls_of_a_size_that_redis_answers_in_time(
+async def test_large_appends_are_split_into_calls_of_a_bounded_size(
     settings: Settings, writer: EventWriter, keys: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[int] = []
@@ -109,7 +109,7 @@ async def test_what_many_turns_say_at_once_goes_out_in_calls_of_a_size_that_redi
     assert [await keys.xlen(one.key) for one in wanted] == [1] * 12
 
 
-async def test_when_redis_goes_away_between_such_calls_what_was_answered_counts(
+async def test_an_outage_between_such_calls_keeps_the_first_results(
     settings: Settings, writer: EventWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Guarded.run

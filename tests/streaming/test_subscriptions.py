@@ -50,7 +50,7 @@ async def told_of_an_end(client: redis.asyncio.Redis, channel: str, listener: Li
 
 
 @pytest.mark.parametrize("published", ["nonsense", b"\xff\xfe\x00"], ids=["no kind", "no UTF-8"])
-async def test_what_is_no_hint_is_passed_over(
+async def test_a_malformed_hint_is_ignored(
     client: redis.asyncio.Redis, hints: EventHints, published: str | bytes
 ) -> None:
     with hints.listen(CHANNEL) as listener, hints.listen(ANOTHER) as another:

@@ -45,9 +45,7 @@ async def test_a_list_that_takes_too_long_is_too_broad(client: AsyncClient, turn
 
 
 @pytest.mark.usefixtures("endless")
-async def test_lists_that_take_long_keep_nobody_from_reading_a_turn(
-    client: AsyncClient, database: Database, turn_id: str
-) -> None:
+async def test_slow_lists_do_not_delay_reads_of_a_turn(client: AsyncClient, database: Database, turn_id: str) -> None:
     async def listing() -> bool:
         return bool(await database.fetch(LISTING, {}))
 
@@ -60,7 +58,7 @@ async def test_lists_that_take_long_keep_nobody_from_reading_a_turn(
     await asyncio.gather(*lists)
 
 
-async def test_an_outage_is_not_a_list_that_is_too_broad(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_during_an_outage_gets_503(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     async def away(*_: object) -> None:
         raise DatabaseUnavailableError("gone")
 

@@ -77,7 +77,7 @@ def events_of(log: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
 
 
-async def test_connections_that_send_no_whole_request_keep_nobody_out(settings: Settings, tmp_path: Path) -> None:
+async def test_unfinished_requests_do_not_keep_other_clients_out(settings: Settings, tmp_path: Path) -> None:
     environment = {
         **os.environ,
         "DATABASE_URL": settings.database_url,
@@ -111,7 +111,7 @@ async def test_connections_that_send_no_whole_request_keep_nobody_out(settings: 
     assert Counter(line["event"] for line in events_of(log))["api.connections_full"] > 0
 
 
-async def test_streams_of_one_tenant_keep_nobody_out(settings: Settings) -> None:
+async def test_streams_of_one_tenant_do_not_keep_others_out(settings: Settings) -> None:
     async with (
         serving(settings.model_copy(update={"api_connections": CONNECTIONS})) as served,
         served.client("acme") as acme,

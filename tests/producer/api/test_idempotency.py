@@ -31,7 +31,7 @@ async def test_fifty_equal_posts_at_once_make_one_turn_and_one_message(
     assert await queues.count(queue.name) == 1
 
 
-async def test_a_client_that_lost_its_answer_gets_the_same_again_whatever_became_of_the_turn(
+async def test_a_repeat_gets_the_first_response_whatever_happened_to_the_turn(
     client: AsyncClient,
 ) -> None:
     later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()

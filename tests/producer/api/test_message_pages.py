@@ -82,7 +82,7 @@ async def test_a_page_of_large_messages_ends_at_so_many_bytes(
     assert joined(found) == said
 
 
-async def test_what_is_said_meanwhile_belongs_before_the_first_page(
+async def test_new_messages_do_not_shift_the_next_page(
     client: AsyncClient, database: Database, settings: Settings
 ) -> None:
     said = await converse(client, database, settings, ["a", "b"])
@@ -95,7 +95,7 @@ async def test_what_is_said_meanwhile_belongs_before_the_first_page(
     assert rest["next_cursor"] is None
 
 
-async def test_of_a_page_larger_than_all_bytes_one_message_is_shown(
+async def test_a_message_larger_than_a_page_is_shown_alone(
     connect: Connect, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnstile.memory.history.PAGE_BYTES", 5)
@@ -109,7 +109,7 @@ async def test_of_a_page_larger_than_all_bytes_one_message_is_shown(
 
 
 @pytest.mark.parametrize("cursor", ["", "1", encode_message(1, 0) + "A"])
-async def test_what_is_no_cursor_of_a_history_is_refused(client: AsyncClient, cursor: str) -> None:
+async def test_a_bad_cursor_is_refused(client: AsyncClient, cursor: str) -> None:
     await submit(client)
 
     expect_problem(await client.get(PATH, params={"cursor": cursor}), 422, "invalid-parameter")

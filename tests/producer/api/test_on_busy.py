@@ -29,7 +29,7 @@ async def contents(database: Database) -> list[list[Any]]:
     return [row["said"] for row in rows]
 
 
-async def test_a_busy_session_refuses_with_the_open_turns_id(client: AsyncClient, database: Database) -> None:
+async def test_reject_gets_409_with_the_open_turn(client: AsyncClient, database: Database) -> None:
     first = (await text(client, "reject", "one")).json()["id"]
 
     answer = await text(client, "reject", "two")
@@ -39,7 +39,7 @@ async def test_a_busy_session_refuses_with_the_open_turns_id(client: AsyncClient
     assert await contents(database) == [["one"]]
 
 
-async def test_a_refused_request_is_refused_again_under_its_key_though_the_session_is_free_by_now(
+async def test_a_repeat_of_a_refused_request_is_refused_again(
     client: AsyncClient,
 ) -> None:
     first = (await text(client, "enqueue")).json()["id"]
@@ -54,7 +54,7 @@ async def test_a_refused_request_is_refused_again_under_its_key_though_the_sessi
     assert (await text(client, "reject", key="another")).status_code == 202
 
 
-async def test_an_input_is_merged_and_a_repeat_says_so_again(
+async def test_a_repeat_of_a_merge_gets_the_same_response(
     client: AsyncClient, database: Database, queues: MessageQueues, queue: QueueSettings
 ) -> None:
     first = await text(client, "merge", "one")

@@ -57,7 +57,7 @@ async def test_rare_turns_are_neither_repeated_nor_skipped(client: AsyncClient, 
     assert [turn for page in found for turn in page] == canceled
 
 
-async def test_a_turn_is_told_once_though_others_come_between_the_two_looks_of_a_page(
+async def test_turns_submitted_between_the_two_reads_of_a_page_repeat_nothing(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second look ends nearer than the first: what lies between is the next page's."""
@@ -91,14 +91,14 @@ async def test_a_rare_queue_is_found(client: AsyncClient, database: Database) ->
     assert [turn for page in await pages(client, queue="rare", status="pending") for turn in page] == [ids[0]]
 
 
-async def test_what_all_turns_have_fills_its_pages(client: AsyncClient, database: Database) -> None:
+async def test_a_filter_that_all_turns_meet_fills_its_pages(client: AsyncClient, database: Database) -> None:
     ids = await submit_and_cancel(client, set(range(4 * REACH)), 4 * REACH)
 
     assert [len(page) for page in await pages(client, status="canceled", limit=4)] == [4] * REACH
     assert ids
 
 
-async def test_turns_of_another_tenant_are_not_walked_through(client: AsyncClient, other_client: AsyncClient) -> None:
+async def test_turns_of_another_tenant_do_not_count_for_a_page(client: AsyncClient, other_client: AsyncClient) -> None:
     canceled = await submit_and_cancel(client, {0}, 1)
     for number in range(2 * REACH):
         await submit(other_client, f"s{number}")

@@ -25,9 +25,7 @@ FAILURE = Settlement(
 )
 
 
-async def test_an_open_turn_says_when_to_ask_again_and_an_ended_one_does_not(
-    client: AsyncClient, database: Database, settings: Settings
-) -> None:
+async def test_only_an_open_turn_has_a_retry_after(client: AsyncClient, database: Database, settings: Settings) -> None:
     turn = await submit(client)
     answer = await client.get(f"/v1/turns/{turn}")
     body = answer.json()
@@ -57,7 +55,7 @@ async def test_a_turn_shows_its_input_before_and_after_its_end(
     assert "input" not in (await client.get("/v1/turns")).json()["turns"][0]
 
 
-async def test_json_comes_back_with_its_numbers_and_the_order_of_its_keys(
+async def test_json_is_returned_with_its_numbers_and_the_order_of_its_keys(
     client: AsyncClient, database: Database, settings: Settings
 ) -> None:
     said = {"b": [1e308, -1e-300, -0.0, 10**40], "a": {"longer": None, "c": "\u00fc"}}
@@ -100,7 +98,9 @@ async def test_a_failed_turn_shows_class_and_message_of_its_error(
     assert (body["status"], body["error"]) == ("FAILED", {"class": "Boom", "message": "it went off"})
 
 
-async def test_nothing_that_proves_a_claim_is_told(client: AsyncClient, database: Database, settings: Settings) -> None:
+async def test_a_response_contains_nothing_that_proves_a_claim(
+    client: AsyncClient, database: Database, settings: Settings
+) -> None:
     turn = await submit(client)
     await claim(database, make_terms(settings), [make_claim(tenant_id="acme")])
     body = (await client.get(f"/v1/turns/{turn}")).json()
@@ -155,7 +155,7 @@ async def test_filters_narrow_the_list(client: AsyncClient, settings: Settings) 
     assert (await client.get("/v1/turns", params={"status": "running"})).json()["turns"] == []
 
 
-async def test_the_history_is_what_was_said_in_answered_turns(
+async def test_the_history_has_the_messages_of_answered_turns(
     client: AsyncClient, database: Database, settings: Settings
 ) -> None:
     for number in range(3):
@@ -185,7 +185,7 @@ async def test_an_unknown_session(client: AsyncClient, rest: str) -> None:
     assert (answer.status_code, answer.json()["type"]) == (404, "/problems/not-found")
 
 
-async def test_a_waiting_parent_is_asked_about_soon_although_it_is_due_late(
+async def test_a_parent_that_waits_for_children_has_a_short_retry_after(
     client: AsyncClient, database: Database, settings: Settings
 ) -> None:
     turn, child = await submit(client), uuid4()
@@ -200,7 +200,7 @@ async def test_a_waiting_parent_is_asked_about_soon_although_it_is_due_late(
     assert (answer.json()["joining"], answer.headers["retry-after"]) == ([str(child)], "1")
 
 
-async def test_a_turn_says_which_turn_it_came_of(client: AsyncClient, database: Database) -> None:
+async def test_a_turn_names_its_parent(client: AsyncClient, database: Database) -> None:
     turn, parent = await submit(client), uuid4()
     await database.fetch("UPDATE turns SET parent_turn_id = %(parent)s", {"parent": parent})
 

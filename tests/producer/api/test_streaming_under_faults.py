@@ -43,7 +43,7 @@ async def talk(settings: Settings, cable: Cable) -> AsyncIterator[Conversation]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_the_transcript_over_any_cuts_is_that_of_an_uncut_reader(settings: Settings, seed: int) -> None:
+async def test_a_reader_whose_connections_break_gets_every_event_once(settings: Settings, seed: int) -> None:
     drawn = random.Random(seed)
     async with conversing(settings) as talk:
         # Behind the headers, so that each connection gets at least its metadata.
@@ -70,7 +70,7 @@ async def test_the_transcript_over_any_cuts_is_that_of_an_uncut_reader(settings:
     assert cut.customs == [{"n": n} for n in range(len(WORDS))]
 
 
-async def test_after_a_flush_the_text_is_said_anew(talk: Conversation, keys: redis.asyncio.Redis) -> None:
+async def test_after_a_flush_the_whole_text_is_sent_again(talk: Conversation, keys: redis.asyncio.Redis) -> None:
     turn = await talk.submit()
     heard = Transcript()
     following = asyncio.create_task(read_events(talk.client, turn, heard))
@@ -92,7 +92,7 @@ async def test_after_a_flush_the_text_is_said_anew(talk: Conversation, keys: red
     assert [n for _, n in places] == [1, 2, 3, 4]
 
 
-async def test_a_reader_whose_place_is_lost_waits_for_what_begins_anew(
+async def test_a_reader_with_a_gap_waits_for_the_whole_text(
     talk: Conversation, settings: Settings, keys: redis.asyncio.Redis
 ) -> None:
     turn = await talk.submit()
@@ -114,7 +114,7 @@ async def test_a_reader_whose_place_is_lost_waits_for_what_begins_anew(
     assert (heard.kinds, heard.text) == (["metadata", "reset", "end"], "One two ")
 
 
-async def test_with_redis_away_from_the_start_the_answer_comes_from_the_table(talk: Conversation, cable: Cable) -> None:
+async def test_without_redis_from_the_start_the_reply_comes_from_the_table(talk: Conversation, cable: Cable) -> None:
     await cable.cut()
     turn = await talk.submit()
     heard = Transcript()
@@ -127,7 +127,7 @@ async def test_with_redis_away_from_the_start_the_answer_comes_from_the_table(ta
     assert (heard.kinds, heard.text) == (["metadata", "reset", "end"], "Hello!")
 
 
-async def test_with_redis_lost_in_the_middle_the_rest_comes_from_the_table(talk: Conversation, cable: Cable) -> None:
+async def test_after_redis_is_lost_the_rest_comes_from_the_table(talk: Conversation, cable: Cable) -> None:
     turn = await talk.submit()
     heard = Transcript()
     following = asyncio.create_task(read_events(talk.client, turn, heard))
@@ -143,7 +143,7 @@ async def test_with_redis_lost_in_the_middle_the_rest_comes_from_the_table(talk:
     assert places == sorted(set(places))
 
 
-async def test_a_reader_that_was_closed_from_the_table_hears_nothing_of_the_stream_any_more(
+async def test_a_reader_that_got_the_reply_from_the_table_gets_only_the_end_after_that(
     talk: Conversation, cable: Cable
 ) -> None:
     turn = await talk.submit()
@@ -164,7 +164,7 @@ async def test_a_reader_that_was_closed_from_the_table_hears_nothing_of_the_stre
     assert (heard.kinds[-2:], heard.text) == (["metadata", "end"], "Hello")
 
 
-async def test_when_redis_comes_back_the_reader_hears_on(talk: Conversation, cable: Cable) -> None:
+async def test_after_a_short_outage_of_redis_the_stream_goes_on(talk: Conversation, cable: Cable) -> None:
     turn = await talk.submit()
     heard = Transcript()
     following = asyncio.create_task(read_events(talk.client, turn, heard))
@@ -181,7 +181,7 @@ async def test_when_redis_comes_back_the_reader_hears_on(talk: Conversation, cab
     assert heard.kinds == ["metadata", "status", "delta", "custom", "delta", "end"]
 
 
-async def test_a_restart_of_redis_costs_a_reset(settings: Settings, stack: Stack) -> None:
+async def test_after_a_restart_of_redis_the_whole_text_is_sent_again(settings: Settings, stack: Stack) -> None:
     async with conversing(settings) as talk:
         turn = await talk.submit()
         heard = Transcript()
@@ -198,7 +198,7 @@ async def test_a_restart_of_redis_costs_a_reset(settings: Settings, stack: Stack
     assert heard.kinds == ["metadata", "status", "delta", "reset", "end"]
 
 
-async def test_after_the_stream_has_expired_the_reader_gets_the_answer_and_the_end(
+async def test_after_the_stream_has_expired_the_end_comes_from_the_table(
     settings: Settings, keys: redis.asyncio.Redis
 ) -> None:
     async with conversing(settings) as talk:
@@ -215,7 +215,7 @@ async def test_after_the_stream_has_expired_the_reader_gets_the_answer_and_the_e
     assert heard.end.data["output"] == {"answer": "Hello"}
 
 
-async def test_with_postgres_away_what_is_said_is_heard_and_the_end_comes_when_it_is_back(settings: Settings) -> None:
+async def test_without_postgres_the_text_arrives_and_the_end_waits(settings: Settings) -> None:
     address = urlsplit(settings.database_url)
     async with cable_to(address.hostname or "", address.port or 0) as cable:
         url = address._replace(netloc=f"{address.netloc.rpartition(':')[0]}:{cable.port}").geturl()

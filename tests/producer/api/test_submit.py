@@ -58,7 +58,7 @@ async def test_every_option_reaches_the_row(client: AsyncClient, database: Datab
     assert row["expires_at"] - row["created_at"] == timedelta(seconds=60)
 
 
-async def test_a_scheduled_turn_is_not_sent_and_has_no_place_yet(
+async def test_a_scheduled_turn_is_not_sent_and_has_no_seq(
     client: AsyncClient, database: Database, queues: MessageQueues, queue: QueueSettings
 ) -> None:
     later = datetime.now(UTC) + timedelta(hours=1)
@@ -90,7 +90,7 @@ async def test_an_invalid_trace_is_ignored(client: AsyncClient, database: Databa
 
 
 @pytest.mark.parametrize("header", [("Prefer", "wait=0"), ("Idempotency-Key", "")], ids=["a wait", "a bad key"])
-async def test_no_submit_pays_for_fastapi(
+async def test_a_submit_does_not_go_through_fastapi(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch, header: tuple[str, str]
 ) -> None:
     async def refuse(*_: object) -> None:
@@ -121,7 +121,7 @@ async def test_the_usual_queue_is_the_only_one_declared(settings: Settings, conn
 
 
 @pytest.mark.parametrize(("lease_seconds", "net_seconds"), [(30.0, 60.0), (120.0, 600.0)])
-async def test_a_worker_with_a_long_lease_counts_between_its_heartbeats(
+async def test_the_queue_latency_of_a_worker_counts_between_its_heartbeats(
     connect: Connect, settings: Settings, database: Database, lease_seconds: float, net_seconds: float
 ) -> None:
     await database.fetch(

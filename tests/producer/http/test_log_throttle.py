@@ -8,7 +8,7 @@ from turnstile.producer.http import log_throttle as tally
 from turnstile.producer.http.log_throttle import Tally
 
 
-async def test_the_first_is_told_at_once_and_the_rest_together(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_first_event_is_logged_at_once_and_later_ones_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tally, "SECONDS", 0.1)
     with capture_logs() as logs:
         counted = Tally("it")

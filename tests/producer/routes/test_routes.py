@@ -12,7 +12,7 @@ from turnstile.producer.routes import stream
 from turnstile.producer.routes import turns as api
 
 
-def test_nothing_that_stands_before_a_route_goes_through_a_thread() -> None:
+def test_no_dependency_of_a_route_runs_on_a_thread() -> None:
     routes: list[Any] = [*api.v1.routes, *api.health.routes, *cancel_routes.v1.routes, *stream.v1.routes]
     needed = [call for route in routes for call in _calls(route.dependant)]
 
