@@ -249,7 +249,8 @@ def _canonical(value: Any) -> str:
         text = _CANONICAL.encode(value)
     except ValueError:
         raise ValueError("contains NaN, or a number too large for a double, which ends at 1.8e308") from None
-    if _NULL_CHARACTER.search(text):
+    # The plain search is far quicker.
+    if "\\u0000" in text and _NULL_CHARACTER.search(text):
         raise ValueError("contains U+0000")
     return text
 

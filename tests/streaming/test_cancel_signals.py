@@ -1,4 +1,4 @@
-"""Hints about cancels: heard within moments, and nothing lost without them."""
+"""Hints about cancels: every listener receives them, and no failure ends a listener."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from turnstile.streaming.cancel_signals import CancelHints, listen
 
 
 class Listening:
-    """One listener, and what it heard."""
+    """One listener, and the hints that it has received."""
 
     def __init__(self, settings: Settings, redis: Guarded) -> None:
         self.heard: list[UUID] = []
@@ -53,7 +53,7 @@ async def client(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
 
 
 async def heard(hints: CancelHints, listening: Listening) -> None:
-    """Waits until a hint is heard; the listener may still be on its way, and an unheard hint is nobody's loss."""
+    """Publishes hints until one is received: the listener may not be subscribed yet."""
     turn_id = uuid4()
 
     async def tried() -> bool:

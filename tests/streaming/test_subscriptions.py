@@ -39,7 +39,7 @@ async def cable(stack: Stack) -> AsyncIterator[Cable]:
 
 
 async def told_of_an_end(client: redis.asyncio.Redis, channel: str, listener: Listener) -> None:
-    """Waits until an end that is published now is heard; the listener may still be on its way."""
+    """Publishes ends until one is received: the listener may not be subscribed yet."""
 
     async def tried() -> bool:
         await client.publish(channel, EventKind.END.value)
@@ -96,7 +96,7 @@ async def test_a_quiet_connection_is_kept_and_a_dead_one_is_replaced(
     hints = OwnEventHints(settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{cable.port}"}))
     with hints.listen("channel") as listener:
         assert await listener.wait(30)
-        # Long enough for several pings; a connection that was given up would tell all to look.
+        # Long enough for several pings; a lost connection would wake all listeners.
         assert not await listener.wait(1.5)
         await client.publish("channel", "delta")
         assert await listener.wait(30)

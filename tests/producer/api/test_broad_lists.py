@@ -1,4 +1,4 @@
-"""A list whose filter no index serves looks at many turns: it is cut off, told so, and keeps nobody else from reading."""
+"""A list whose filter has no index reads many turns: it is refused after a while, and delays no other read."""
 
 import asyncio
 from typing import Any, LiteralString

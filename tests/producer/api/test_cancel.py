@@ -1,4 +1,4 @@
-"""Cancel over HTTP: what it meets, what it answers, and whom it wakes."""
+"""Cancel over HTTP: its response, its effect, and the wake-up of the next turn."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4

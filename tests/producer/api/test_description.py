@@ -1,4 +1,4 @@
-"""The OpenAPI document is true: requests made from it never meet a 500, and answers are as it says."""
+"""The OpenAPI document is true: no request made from it gets a 500, and every response conforms to it."""
 
 import contextlib
 from typing import Any

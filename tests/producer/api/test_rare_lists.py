@@ -1,4 +1,4 @@
-"""Lists by what few turns have: each page looks through so many turns, and the next one goes on where it ended."""
+"""Lists with a filter that few turns meet: each page reads a limited number of turns, and the next page continues there."""
 
 from typing import Any
 

@@ -122,7 +122,7 @@ async def test_pages_are_newest_first_and_neither_repeat_nor_skip(client: AsyncC
         cursor = page["next_cursor"]
         if cursor is None:
             break
-        # What comes meanwhile belongs before the first page.
+        # A new turn belongs before the first page.
         await submit(client, "meanwhile")
     assert sorted(seen, reverse=True) == seen
     assert set(seen) == set(ids)

@@ -1,4 +1,4 @@
-"""A Postgres that takes what it is told and never answers: each client is answered."""
+"""A Postgres that accepts requests and never responds: each client gets a response."""
 
 import asyncio
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Connections that break, and a Redis that forgets, stops or restarts: the reader hears the whole turn, and one end."""
+"""Connections that break, and a Redis that is flushed, stops or restarts: the reader gets the whole turn and one end."""
 
 import asyncio
 import random
@@ -80,7 +80,7 @@ async def test_after_a_flush_the_whole_text_is_sent_again(talk: Conversation, ke
     await keys.flushall()
     talk.script.emit("world")
     await until(lambda: heard.text == "Hello, world")
-    # Who comes now finds the whole text, and who comes back hears only what he missed.
+    # A new reader gets the whole text, and one that reconnects only what it has missed.
     late, back = Transcript(), Transcript(text="Hello, ", last_id=heard.events[-2].id)
     others = [asyncio.create_task(read_events(talk.client, turn, one)) for one in (late, back)]
     await until(lambda: late.text == back.text == "Hello, world")
@@ -102,7 +102,7 @@ async def test_a_reader_with_a_gap_waits_for_the_whole_text(
     following = asyncio.create_task(read_events(talk.client, turn, early))
     await until(lambda: early.text)
     key = name_stream(settings.redis_prefix, "acme", "s", turn)
-    # A hole that nobody has announced: made by hand, since the product leaves none.
+    # A gap, made by hand: the product leaves none.
     await keys.xtrim(key, maxlen=1, approximate=False)
     heard = Transcript()
     late = asyncio.create_task(read_events(talk.client, turn, heard))

@@ -1,4 +1,4 @@
-"""Connections over which no whole request comes: they end after seconds, and sooner where there are too many."""
+"""Connections without a complete request: they are closed after seconds, and sooner if there are too many."""
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
@@ -40,7 +40,7 @@ class Line:
         self._writer.write(words)
 
     async def rest(self) -> bytes:
-        """All that comes until the server closes the connection."""
+        """All that the server sends until it closes the connection."""
         async with asyncio.timeout(HANGS_SECONDS):
             try:
                 return await self.reader.read()

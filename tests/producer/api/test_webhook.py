@@ -1,4 +1,4 @@
-"""A submit that asks to be told of the turn's end, and what a reader is told of that."""
+"""A submit with a completion webhook, and what a read shows of it."""
 
 from collections.abc import AsyncIterator
 

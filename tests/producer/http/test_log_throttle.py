@@ -1,4 +1,4 @@
-"""What happens often is told seldom, and counted whole."""
+"""Frequent events are logged seldom, with their full count."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -19,7 +19,7 @@ async def test_the_first_event_is_logged_at_once_and_later_ones_together(monkeyp
         await until(lambda: len(logs) > 1)
         assert (logs[1]["count"], logs[1]["last"]) == (999, 999)
 
-        # Once it has been quiet for so long, the next is told at once again.
+        # After a quiet second, the next event is logged at once again.
         await until(lambda: counted._next is None)
         counted.note(last=0)
         assert [line["count"] for line in logs] == [1, 999, 1]
