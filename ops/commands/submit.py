@@ -118,7 +118,7 @@ def submit(
         "webhook_url": webhook,
         "on_busy": None if on_busy is OnBusy.ENQUEUE else on_busy.value,
     }
-    body = _clean({name: value for name, value in body.items() if value is not None})
+    body = {name: value for name, value in body.items() if value is not None}
     # Checked before the request: invalid characters in a header or a path would give an unclear HTTP error.
     check_session(session)
     if idempotency_key is not None:
@@ -222,17 +222,6 @@ async def _directly(
             return {**shown, "input": join_inputs(record.inputs or ()), "error": error}
 
         yield _Submitted({"id": turn_id, "replayed": bool(result.replayed)}, read)
-
-
-def _clean(body: dict[str, Any]) -> dict[str, Any]:
-    # The same parser as in the API: Postgres would refuse bad input later and with a less clear error.
-    from turnstile.producer.http.strict_json import NotJsonError, RefusedJsonError, parse
-
-    try:
-        parsed: dict[str, Any] = parse(json.dumps(body, ensure_ascii=True).encode())
-    except (NotJsonError, RefusedJsonError) as error:
-        raise CommandError(str(error), ExitCode.USAGE) from error
-    return parsed
 
 
 def _submit_file(

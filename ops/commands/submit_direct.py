@@ -4,6 +4,7 @@ It has the same rules and fingerprints as the API, so both recognise a repeat of
 other, so the turns of a session keep their order.
 """
 
+import json
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
+from pydantic_core import from_json
 
 from turnstile.config.settings import Settings
 from turnstile.errors import (
@@ -23,7 +25,6 @@ from turnstile.errors import (
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.input import check_id, check_key, check_session
 from turnstile.ops.terminal.output import Report
-from turnstile.producer.http.strict_json import NotJsonError, RefusedJsonError, parse
 from turnstile.producer.submit.turn_request import RANDOM_BITS, InvalidRequestError, read_submission
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.submitting import Submitting
@@ -57,9 +58,7 @@ def read_lines(
         if not line.strip():
             continue
         try:
-            document = parse(line)
-            if not isinstance(document, dict):
-                raise NotJsonError("not a JSON object")
+            document = _read_object(line)
             session_id = document.pop("session_id", None)
             key = document.pop("idempotency_key", None)
             if key is None and key_prefix is not None:
@@ -67,10 +66,17 @@ def read_lines(
             if queue is not None and document.get("queue") is None:
                 document["queue"] = queue
             submissions.append(prepare(settings, tenant_id, session_id, document, key))
-        except (CommandError, NotJsonError, RefusedJsonError) as error:
+        except (CommandError, ValueError) as error:
             code = error.code if isinstance(error, CommandError) else ExitCode.USAGE
             raise CommandError(f"line {number}: {error}; nothing was submitted", code) from error
     return submissions
+
+
+def _read_object(line: bytes) -> dict[str, Any]:
+    document = from_json(line)
+    if isinstance(document, dict):
+        return document
+    raise CommandError("not a JSON object", ExitCode.USAGE)
 
 
 def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str, Any], key: Any) -> Submission:
@@ -84,7 +90,7 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
             settings,
             tenant_id,
             session_id,
-            body,
+            json.dumps(body).encode(),
             key=key,
             now=datetime.now(UTC),
             random_bits=secrets.randbits(RANDOM_BITS),

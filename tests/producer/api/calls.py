@@ -27,11 +27,3 @@ async def end(database: Database, settings: Settings, session: str, settlement: 
 
 def succeed(reply: Any) -> Settlement:
     return Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=reply)
-
-
-HANGS_SECONDS = 60.0
-HOLD = "SELECT 1 FROM sessions WHERE session_id = 'held' FOR NO KEY UPDATE"
-
-
-async def post(client: AsyncClient, session: str, **more: object) -> int:
-    return (await client.post(f"/v1/sessions/{session}/turns", json={"input": "x", **more})).status_code
