@@ -1,4 +1,4 @@
-"""The metric of what needs an operator: one log line per minute and queue, beside every relay (ADR 0063)."""
+"""The metric of what needs an operator: one log line per minute and queue, beside every relay (ADR 0024)."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The consumer: a long poll for as many turns as there is room for, and a task for each message.
 
-A poll that returns ten messages shows a backlog. During a backlog, two more polls run beside the long ones (ADR 0054): a single
+A poll that returns ten messages shows a backlog. During a backlog, two more polls run beside the long ones (ADR 0006): a single
 poll brings only ten messages a round trip, and the batches of later steps would stay small.
 
 No message and no handler may end the poll: a worker that looks healthy and receives nothing is the failure that operators of
@@ -29,7 +29,7 @@ from turnstile.worker.in_hand import InHand
 from turnstile.worker.slots.slots import Slots
 
 BESIDE = 2
-"""Extra polls beside the long ones during a backlog (ADR 0054)."""
+"""Extra polls beside the long ones during a backlog (ADR 0006)."""
 BACKOFF_BASE_SECONDS = 0.25
 BACKOFF_CAP_SECONDS = 5.0
 STAYS_BASE_SECONDS = 2.0

@@ -64,7 +64,7 @@ class SessionRun:
         """Whether it may claim another turn. `wanted`: the next wake-up would find no free slot.
 
         Turns are limited only if `wanted`, so that one long session does not starve others; with a free slot, ending the run
-        would only cost a trip through the queue (ADR 0041). Time is always limited: a longer lock means that something is wrong
+        would only cost a trip through the queue (ADR 0005). Time is always limited: a longer lock means that something is wrong
         (L6).
         """
         if self.exhausted or now - self.started_at >= settings.session_run_seconds:
@@ -93,7 +93,7 @@ class SessionRun:
 class SessionRuns:
     """The sessions that this worker runs now, each until the release of its lock begins.
 
-    A wake-up for one of them needs no call to Redis: it sets `visited` instead of the waiting mark beside the lock (ADR 0049). A
+    A wake-up for one of them needs no call to Redis: it sets `visited` instead of the waiting mark beside the lock (ADR 0005). A
     session with many turns in the queue has a wake-up for each, and they all arrive during one run.
     """
 

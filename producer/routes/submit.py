@@ -1,5 +1,5 @@
 """Submit over HTTP: a separate ASGI application that bypasses FastAPI, because FastAPI resolves a route's dependencies for each
-request (ADR 0048). The FastAPI route exists only for the OpenAPI document.
+request (ADR 0019). The FastAPI route exists only for the OpenAPI document.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Delivers completion webhooks, in a loop of its own beside the relay's (ADR 0029).
+"""Delivers completion webhooks, in a loop of its own beside the relay's (ADR 0021).
 
 Any number of processes may run it. A round takes due webhooks with SKIP LOCKED, up to CONCURRENT posts at a time and PER_HOST to
 one host: a slow receiver delays only its own webhooks. A post that fails is due again after a backoff with full

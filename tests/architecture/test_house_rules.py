@@ -74,7 +74,7 @@ def find_environment(tree: ast.AST) -> list[int]:
 
 
 def find_bare_folders(tree: ast.AST) -> list[int]:
-    """Imports of a process by its folder's name, which would load a second copy of it (ADR 0065)."""
+    """Imports of a process by its folder's name, which would load a second copy of it (ADR 0031)."""
     return [
         node.lineno
         for node in ast.walk(tree)

@@ -4,7 +4,7 @@ SQS counts messages, which differ from work. A session's hundred turns are a hun
 wake-up sent twice counts twice; and a turn in a drain has no message any more. Scaling needs the sessions that another worker
 could start now, and those that are running: `ready` and `running`.
 
-Logged beside every relay, one line per minute and queue (ADR 0034). Several relays log the same values: aggregate them by
+Logged beside every relay, one line per minute and queue (ADR 0025). Several relays log the same values: aggregate them by
 maximum, never by sum.
 """
 

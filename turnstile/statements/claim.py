@@ -80,7 +80,7 @@ WITH want AS MATERIALIZED (
                               THEN clock_timestamp() + make_interval(secs => %(lease)s) END,
            started_at = CASE WHEN due.verdict = 'RUNNING' THEN clock_timestamp() ELSE t.started_at END,
            finished_at = CASE WHEN due.verdict <> 'RUNNING' THEN clock_timestamp() END,
-           -- A lost attempt costs the turn no time: not its run, and not the recovery (ADR 0011).
+           -- A lost attempt costs the turn no time: not its run, and not the recovery (ADR 0003).
            expires_at = t.expires_at
                + CASE WHEN due.was = 'RUNNING' THEN clock_timestamp() - due.lost_start ELSE interval '0' END,
            send_at = CASE WHEN due.verdict = 'FAILED' AND NOT %(halt)s THEN clock_timestamp() END,

@@ -1,7 +1,7 @@
 """The messages of a session, and the versions of its history. Pure.
 
 A history is always read at a version, because at a given version it never changes: a session's turns settle in `seq` order
-(see docs/adr/0021), so the answered turns up to the last answered one are complete and final.
+(see docs/adr/0016), so the answered turns up to the last answered one are complete and final.
 """
 
 from collections.abc import Sequence

@@ -191,7 +191,7 @@ class TurnContext:
 
 
 def _own(content: Any) -> Any:
-    # After the settle the turn's messages are written into the session's history as they are then (ADR 0021). If a handler could
+    # After the settle the turn's messages are written into the session's history as they are then (ADR 0016). If a handler could
     # pop a key of the original input, every later prompt and every client would see a changed message.
     #
     # Not deepcopy: its bookkeeping for shared references, which JSON does not have, blocked the event loop two to three times as

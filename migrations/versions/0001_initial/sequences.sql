@@ -1,4 +1,4 @@
--- Fences and memory versions are never drawn twice, also after the database was restored to an earlier moment (ADR 0060).
+-- Fences and memory versions are never drawn twice, also after the database was restored to an earlier moment (ADR 0004).
 
 -- Each connection of a worker calls it first (turnstile/statements/advance_fences.py). The worker's role may draw from the sequences
 -- but not set them: hence SECURITY DEFINER. The lock serialises the calls: otherwise one that reads first and sets last would set

@@ -1,4 +1,4 @@
--- Sessions and turns: the status table. There are no foreign keys (ADR 0015): they would lock the parent row on every insert.
+-- Sessions and turns: the status table. There are no foreign keys (ADR 0011): they would lock the parent row on every insert.
 
 -- One sequence for all turns: fences only need to rise.
 CREATE SEQUENCE fence_seq AS bigint;

@@ -1,4 +1,4 @@
-"""Each hot statement reaches its rows by key, whatever the planner's statistics are (ADR 0057).
+"""Each hot statement reaches its rows by key, whatever the planner's statistics are (ADR 0011).
 
 A connection pins the plan of a statement at its first use, mostly while the tables are at rest. So each statement runs in a burst
 with the plan that was made before the burst, with one that is made in it, and with one that is made for its parameters. The test
