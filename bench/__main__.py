@@ -3,7 +3,7 @@
 make bench                                   everything, which takes an hour or two
 make bench ARGS='--only drain,start'         some of it
 make bench ARGS='--quick'                    whether it works: figures that say nothing, in under a minute
-make bench ARGS='--render .bench/results/x'  writes a run's tables, plots and plans to docs/performance.md
+make bench ARGS='--render .bench/results/x'  writes a run's tables and plots to docs/performance.md
 """
 
 import argparse

@@ -5,27 +5,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bench.experiment import Experiment, Finding, Samples
-from bench.plans import read_plans
 from bench.results import Surroundings, read_results, read_surroundings
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
-PLANS_PAGE = "plans.md"
 VERDICTS = {True: "met", False: "**missed**", None: "open"}
 
 
 def render(folder: Path, page: Path, plots: Path) -> None:
-    """Writes a run's tables into the page, its plots and the plans of Postgres into the folder beside it."""
+    """Writes a run's tables into the page, and its plots into the folder beside it."""
     found = list(read_results(folder))
     drawn = [plot for experiment, samples in found for plot in experiment.draw(samples).items()]
     pictures = "\n".join(f"![{name.removesuffix('.svg')}]({plots.name}/{name})" for name, _ in drawn)
-    surroundings, plans = read_surroundings(folder), read_plans(folder)
-    blocks = [tell(surroundings, found), pictures]
-    if plans:
-        blocks.append(f"What Postgres did in the scans of `growth` is in [its plans]({plots.name}/{PLANS_PAGE}).")
+    blocks = [tell(read_surroundings(folder), found), pictures]
     write_between(page, BEGIN, END, "\n\n".join(block for block in blocks if block))
     plots.mkdir(parents=True, exist_ok=True)
-    if plans:
-        (plots / PLANS_PAGE).write_text(tell_plans(surroundings, plans))
     for name, svg in drawn:
         (plots / name).write_text(svg)
 
@@ -68,14 +61,6 @@ def tell_findings(findings: Iterable[Finding]) -> str:
     """The targets, and what was found."""
     rows = [f"| {one.what} | {one.found} | {one.target} | {VERDICTS[one.met]} |" for one in findings]
     return "\n".join(["| what | found | target | |", "|---|---|---|---|", *rows])
-
-
-def tell_plans(surroundings: Surroundings, plans: Mapping[str, str]) -> str:
-    """Plans of Postgres by what they are of, as they came, as a page of their own: hundreds of lines."""
-    head = (
-        f"# The plans of the scans\n\n{surroundings.date}, revision {surroundings.revision}, `{surroundings.command}`."
-    )
-    return "\n\n".join([head, *(f"{name}:\n\n```\n{plan}\n```" for name, plan in plans.items())]) + "\n"
 
 
 def tell_samples(experiment: Experiment, samples: Samples) -> str:

@@ -1,4 +1,4 @@
-"""How migrations wait for locks without blocking claims and submits (ADR 0043).
+"""How migrations wait for locks without blocking claims and submits (ADR 0022).
 
 Imports nothing of the product, so that versions may use it.
 """

@@ -12,7 +12,7 @@ from fastapi import Depends, FastAPI
 from starlette.types import Receive, Scope, Send
 
 from turnstile.backends.postgres.database import STATEMENT_TIMEOUT_SECONDS, Database
-from turnstile.backends.sqs.endpoint import SqsOptions, find_region
+from turnstile.backends.sqs.endpoint import find_region
 from turnstile.config import logs
 from turnstile.config.gc_tuning import spare_collector
 from turnstile.config.redis_clients import RedisClients
@@ -20,7 +20,7 @@ from turnstile.config.settings import Settings
 from turnstile.config.startup_tls_check import check_certificates
 from turnstile.memory.history import History
 from turnstile.message_queue import MessageQueues
-from turnstile.producer.cancel import cancelling
+from turnstile.producer import session_gate
 from turnstile.producer.cancel.cancelling import Cancelling
 from turnstile.producer.http import problems
 from turnstile.producer.http.auth import ApiKeys
@@ -33,8 +33,10 @@ from turnstile.producer.routes import cancel as cancel_routes
 from turnstile.producer.routes import error_handlers, openapi, stream
 from turnstile.producer.routes import submit as submit_routes
 from turnstile.producer.routes import turns as api
-from turnstile.producer.routes.readiness import DatabaseProbe, report_queues
+from turnstile.producer.routes.readiness import probe_of
 from turnstile.producer.server import Server, listen
+from turnstile.producer.session_gate import SessionGate
+from turnstile.producer.submit import intake
 from turnstile.producer.submit.intake import Intake
 from turnstile.producer.watch.places import WatchPlaces
 from turnstile.producer.watch.turn_watch import TurnWatch
@@ -42,8 +44,8 @@ from turnstile.streaming.cancel_signals import CancelHints
 from turnstile.submit.submitting import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 
-HOT_CONNECTIONS = 4
-"""Database connections for submits only."""
+WRITE_CONNECTIONS = intake.LANES + session_gate.LANES + 1
+"""One for each call that writes, and one for the sessions of turns to cancel. So no writer waits for a connection."""
 READ_CONNECTIONS = 8
 LIST_CONNECTIONS = 2
 LIST_TIMEOUT_SECONDS = 2
@@ -92,16 +94,15 @@ def create_app(settings: Settings) -> FastAPI:
             stack.callback(history.close)
             sending = WakeUpSending(queues, list(settings.queues_by_name))
             hints = CancelHints(settings, redis)
-            intake = Intake(settings, Submitting(settings, databases.submits, sending), hints)
-            stack.push_async_callback(intake.close)
+            gate = SessionGate()
             watch = TurnWatch(settings, databases.reads, redis.memory)
             stack.push_async_callback(watch.close)
             app.state.backend = api.Backend(
                 settings=settings,
                 api_keys=ApiKeys(settings.api_keys),
-                intake=intake,
+                intake=Intake(settings, Submitting(settings, databases.writes, sending), hints, gate),
                 sending=sending,
-                cancelling=Cancelling(databases.cancels, hints, sending),
+                cancelling=Cancelling(databases.writes, hints, sending, gate),
                 queues=queues,
                 history=history,
                 reads=databases.reads,
@@ -109,11 +110,8 @@ def create_app(settings: Settings) -> FastAPI:
                 watch=watch,
                 places=WatchPlaces(bounds.watches, shared=len({tenant for tenant, _ in settings.api_keys}) > 1),
                 unauthorized=Tally("api.unauthorized"),
-                probe=DatabaseProbe(databases.reads),
+                probe=probe_of(databases.reads),
             )
-            # Not awaited: an SQS that does not respond must not delay the start.
-            report = asyncio.create_task(report_queues(queues, sending, list(settings.queues_by_name)))
-            stack.callback(report.cancel)
             yield
 
     # No redirect to the path without a slash: the client would send a POST twice.
@@ -144,7 +142,7 @@ def serve(settings: Settings) -> None:
     """
     logs.configure(settings)
     # Checked here, because an error during the application's start would be a stack trace in the log.
-    find_region(SqsOptions(settings.aws_region, settings.sqs_endpoint_url))
+    find_region(settings.aws_region)
     asyncio.run(check_certificates(settings))
     app = create_app(settings)
     sockets = listen(settings.api_host, settings.api_port)
@@ -175,10 +173,9 @@ def server_config(settings: Settings, app: FastAPI, connections: Connections) ->
 
 @dataclass(frozen=True, slots=True)
 class _Databases:
-    """Separate connection pools: a row lock or a slow statement in one pool does not delay the others."""
+    """Separate connection pools: slow reads do not delay writes."""
 
-    submits: Database
-    cancels: Database
+    writes: Database
     reads: Database
     lists: Database
 
@@ -196,12 +193,11 @@ async def _open_databases(settings: Settings, stack: AsyncExitStack) -> _Databas
         )
 
     opened = _Databases(
-        submits=database("turnstile-api", HOT_CONNECTIONS, pinned=True),
-        cancels=database("turnstile-api-cancels", cancelling.CONNECTIONS, pinned=True),
+        writes=database("turnstile-api", WRITE_CONNECTIONS, pinned=True),
         reads=database("turnstile-api-reads", READ_CONNECTIONS, pinned=True),
         lists=database("turnstile-api-lists", LIST_CONNECTIONS, seconds=LIST_TIMEOUT_SECONDS),
     )
-    for each in (opened.submits, opened.cancels, opened.reads, opened.lists):
+    for each in (opened.writes, opened.reads, opened.lists):
         await stack.enter_async_context(each)
     return opened
 

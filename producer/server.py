@@ -4,9 +4,9 @@ import asyncio
 import errno
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from socket import AF_INET6, AI_PASSIVE, IPPROTO_TCP, SOCK_STREAM, create_server, getaddrinfo, socket
+from socket import AI_PASSIVE, IPPROTO_TCP, SOCK_STREAM, create_server, getaddrinfo, socket
 from typing import Any, cast
 
 import structlog
@@ -14,7 +14,10 @@ import uvicorn
 
 from turnstile.errors import AddressUnusableError
 from turnstile.producer.http.accept import accept_connections
-from turnstile.producer.routes import stream
+
+READER_SECONDS = 60.0
+"""After so long without progress, the kernel drops a connection whose client does not read, or has vanished without closing it.
+The heartbeats of event streams make a vanished client noticeable."""
 
 log = structlog.get_logger("turnstile.api")
 
@@ -24,36 +27,38 @@ def listen(host: str, port: int) -> list[socket]:
 
     Raises AddressUnusableError.
     """
-    sockets: list[socket] = []
-    refused: OSError | None = None
     try:
-        found = getaddrinfo(host, port, type=SOCK_STREAM, flags=AI_PASSIVE)
+        sockets = _listen_on_each(getaddrinfo(host, port, type=SOCK_STREAM, flags=AI_PASSIVE))
     except OSError as error:
         raise AddressUnusableError(host, port, error) from error
-    for family, address in dict.fromkeys((one[0], one[4]) for one in found):
-        try:
-            listening = create_server(address[:2] if family != AF_INET6 else address, family=family)
-            _give_up_stuck_readers(listening)
-            sockets.append(listening)
-        except OSError as error:
-            refused = error
-            # `localhost` may resolve to ::1 on a host without IPv6: ignored. A port that is in use is an error.
-            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
-                break
-    if refused is not None and (not sockets or refused.errno in {errno.EADDRINUSE, errno.EACCES}):
-        for listening in sockets:
-            listening.close()
-        raise AddressUnusableError(host, port, refused) from refused
+    for listening in sockets:
+        _drop_stuck_readers(listening)
     return sockets
 
 
-def _give_up_stuck_readers(listening: socket) -> None:
-    # A server that closes a connection sends its buffered data first. Without this timeout, a client that reads nothing would
-    # keep connection and response for ever, and block every shutdown. Accepted connections inherit the option. Linux only.
+def _listen_on_each(found: Iterable[tuple[Any, ...]]) -> list[socket]:
+    sockets: list[socket] = []
+    absent: OSError | None = None
+    for family, address in dict.fromkeys((one[0], one[4]) for one in found):
+        try:
+            sockets.append(create_server(address, family=family))
+        except OSError as error:
+            if error.errno not in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
+                raise
+            # `localhost` may resolve to ::1 on a host without IPv6.
+            absent = error
+    if absent is not None and not sockets:
+        raise absent
+    return sockets
+
+
+def _drop_stuck_readers(listening: socket) -> None:
+    # Without this timeout, a client that reads nothing would keep its connection, and an event stream its place, for ever.
+    # Accepted connections inherit the option; the application is notified of a disconnect. Linux only.
     if sys.platform == "linux":
         from socket import TCP_USER_TIMEOUT
 
-        listening.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, int(stream.PATIENCE_SECONDS * 1000))
+        listening.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, int(READER_SECONDS * 1000))
 
 
 class Server(uvicorn.Server):

@@ -1,28 +1,42 @@
-"""Limits calls that may wait for a locked session: few at a time, one per session, each for a limited time."""
+"""Limits the calls that may wait for a locked session: few at a time, one per session, each for a limited time.
+
+Cancels, submits with an `on_busy` policy, and submits to a session that another transaction has locked go through the gate. So a
+locked session occupies one lane and one database connection, and calls for other sessions continue.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakValueDictionary
 
-from turnstile.errors import DatabaseUnavailableError
+import structlog
+
+from turnstile.errors import DatabaseUnavailableError, RowLockedError
+
+LANES = 4
+PATIENCE_SECONDS = 5.0
+"""Longest wait of a call. Fifty concurrent submits to one session take one or two seconds; later, clients give up."""
+
+log = structlog.get_logger("turnstile.api")
 
 Session = tuple[str, str]
 """Tenant and session."""
 
 
 class SessionGate:
-    """Admits `lanes` calls at a time, and one per session, so that a locked session occupies one lane and not all.
+    """Admits `lanes` calls at a time, and one per session.
 
     A call that has waited for `patience_seconds` is refused. Without this limit, a call could take effect long after its client
     has given up, and interrupt, cancel or merge into later turns.
     """
 
-    def __init__(self, lanes: int, patience_seconds: float) -> None:
+    def __init__(self, lanes: int = LANES, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._lanes = asyncio.Semaphore(lanes)
         self._patience_seconds = patience_seconds
         # An entry lives as long as a call of the session runs or waits.
         self._sessions: WeakValueDictionary[Session, asyncio.Lock] = WeakValueDictionary()
+        self.suspects: set[Session] = set()
+        """Sessions that may be locked: no call has succeeded since one met a lock."""
 
     @asynccontextmanager
     async def enter(self, session: Session) -> AsyncIterator[None]:
@@ -35,4 +49,10 @@ class SessionGate:
                     await inside.enter_async_context(self._lanes)
             except TimeoutError:
                 raise DatabaseUnavailableError("too many requests wait for their sessions") from None
-            yield
+            try:
+                yield
+            except RowLockedError:
+                self.suspects.add(session)
+                log.warning("api.session_locked", tenant_id=session[0], session_id=session[1])
+                raise
+            self.suspects.discard(session)

@@ -1,4 +1,4 @@
-"""The metric of what needs an operator: one log line per minute and queue, beside every relay (ADR 0063)."""
+"""The metric of what needs an operator: one log line per minute and queue, beside every relay (ADR 0024)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ async def report_attention(
         # The line must cover the whole time since the last one, however long Postgres was away.
         lately = FIRST_SECONDS if reported_at is None else max(LATELY_SECONDS, asked_at - reported_at + EVERY_SECONDS)
         for one in await read_attention(database, queues, lately_seconds=lately):
-            line = log.warning if one.needs_somebody else log.info
+            line = log.warning if one.needs_operator else log.info
             line("queue.attention", **{**asdict(one), "halted_seconds": round(one.halted_seconds, 1)})
         reported_at = asked_at
 

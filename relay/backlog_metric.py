@@ -1,4 +1,4 @@
-"""The metric of the backlog: one log line per minute and queue, beside every relay (ADR 0034).
+"""The metric of the backlog: one log line per minute and queue, beside every relay (ADR 0025).
 
 Several relays report the same backlog. A reader of the lines takes the maximum, never the sum.
 """

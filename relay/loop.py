@@ -13,11 +13,6 @@ import math
 import random
 import time
 from collections.abc import Sequence
-from typing import Any, LiteralString
-from uuid import UUID
-
-import psycopg
-from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -26,7 +21,7 @@ from turnstile.relay.lost_workers import LostWorkers
 from turnstile.relay.queues import BATCH, Ask, Line, RelayQueues, tick_seconds
 from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.relay.sends import Load, RelaySends, Sender
-from turnstile.relay.steps import LeftOut, alone, step_around
+from turnstile.relay.steps import LeftOut, alone, fetch_around
 from turnstile.statements.cancel_before_submit import forget_chosen_ids
 from turnstile.statements.join import wake_joined
 from turnstile.statements.send_due import FIND_DUE, FIND_UNPLACED, PLACE_SCHEDULED, TAKE_DUE, DueRow
@@ -102,7 +97,8 @@ class Relay:
 
     async def _place(self) -> bool:
         asked = {"queues": list(self._settings.queues_by_name), "limit": BATCH}
-        return len(await self._ask("place", PLACE_SCHEDULED, FIND_UNPLACED, asked)) >= BATCH
+        placed = await fetch_around("place", self._left_out, self._database, PLACE_SCHEDULED, FIND_UNPLACED, asked)
+        return len(placed) >= BATCH
 
     async def _wake_joined(self) -> None:
         if time.monotonic() - self._woke_joined_at > self._settings.takeover_resend_seconds:
@@ -122,7 +118,8 @@ class Relay:
             "stamp": self._settings.relay_stamp_seconds,
             "resend": self._settings.takeover_resend_seconds,
         }
-        rows = [DueRow.of(row) for row in await self._ask("take", TAKE_DUE, FIND_DUE, asked)]
+        due = await fetch_around("take", self._left_out, self._database, TAKE_DUE, FIND_DUE, asked)
+        rows = [DueRow.of(row) for row in due]
         filled = [self._begin_sending(ask, rows, now) for ask in asks]
         return any(filled)
 
@@ -147,21 +144,6 @@ class Relay:
             self._queues.sent(load.line)
             if filled:
                 self.nudge()
-
-    async def _ask(
-        self, step: str, statement: LiteralString, find: LiteralString, asked: dict[str, Any]
-    ) -> list[DictRow]:
-        """The statement's rows. If Postgres refuses it, it runs again without the rows that cause the error."""
-        asked = {**asked, "left_out": self._left_out.at(time.monotonic())}
-        try:
-            return await self._database.fetch(statement, {**asked, "only": None})
-        except psycopg.Error:
-            found = [row["id"] for row in await self._database.fetch(find, asked)]
-
-            async def ask_for(some: Sequence[UUID]) -> list[DictRow]:
-                return await self._database.fetch(statement, {**asked, "only": list(some)})
-
-            return await step_around(step, self._left_out, found, ask_for)
 
     async def _forget(self) -> None:
         if time.monotonic() - self._forgot_at <= FORGET_EVERY_SECONDS:

@@ -28,16 +28,16 @@ class LostWorkers:
         # A worker's heartbeat writes the evidence. A relay alone has no leases, so it runs an empty renewal before each look.
         self._renews = evidence is None
         self._evidence = evidence or RenewalEvidence(settings.lease_seconds, settings.heartbeat)
-        self._said_forbidden = False
+        self._reported_forbidden = False
 
     async def mark(self) -> None:
         """Marks turns whose lease ran out, if the evidence allows it. Raises DatabaseUnavailableError."""
         if self._renews:
             await self._renew_nothing()
         if not self._evidence.allows_takeover(time.monotonic()):
-            await self._say_forbidden()
+            await self._report_forbidden()
             return
-        self._said_forbidden = False
+        self._reported_forbidden = False
         parameters = {"limit": BATCH, "lease": self._settings.lease_seconds}
         for row in await self._database.fetch(MARK_LOST, parameters):
             if not row["alive"]:
@@ -51,10 +51,10 @@ class LostWorkers:
             raise
         self._evidence.worked(time.monotonic())
 
-    async def _say_forbidden(self) -> None:
-        if self._said_forbidden:
+    async def _report_forbidden(self) -> None:
+        if self._reported_forbidden:
             return
         [row] = await self._database.fetch(ANY_LOST, {})
         if row["found"]:
             log.warning("takeover.forbidden", reason="renewals have not worked for a whole lease in this process")
-            self._said_forbidden = True
+            self._reported_forbidden = True

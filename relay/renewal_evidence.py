@@ -2,7 +2,7 @@
 
 An expired lease means a lost worker only if a living worker could have renewed it. A stall of Postgres, a lock on the table or a
 broken network stops all renewals, and then every lease runs out while every worker lives. So a process marks turns as lost only
-after its own renewals have worked for a while (ADR 0064).
+after its own renewals have worked for a while (ADR 0003).
 """
 
 UPPER_BOUND_LEASES = 5

@@ -8,12 +8,14 @@ the error. That row is left out for a while; the others are served.
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, LiteralString, TypeVar
 from uuid import UUID
 
 import psycopg
 import structlog
+from psycopg.rows import DictRow
 
+from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 
 LEFT_OUT_SECONDS = 60.0
@@ -52,17 +54,7 @@ class LeftOut:
         return [row for row, pause in self._pauses.items() if pause.until > now]
 
 
-def tell_failed(step: str, error: Exception, turn_id: UUID | None = None) -> None:
-    """Logs the line that pages. Of a Postgres error only the code and the violated constraint: the rest may have row values."""
-    about: dict[str, object] = {} if turn_id is None else {"turn_id": str(turn_id)}
-    if isinstance(error, psycopg.Error):
-        about |= {"code": error.sqlstate, "violated": error.diag.constraint_name}
-    else:
-        about["exc_info"] = error
-    log.error("relay.step_failed", step=step, error_class=type(error).__name__, **about)
-
-
-async def alone(step: str, work: Awaitable[Result]) -> Result | None:
+async def alone(step: str, work: Awaitable[Result], turn_id: UUID | None = None) -> Result | None:
     """The step's result; None if it fails. Raises QueueUnavailableError and UnknownQueueError, which the sender handles."""
     try:
         return await work
@@ -71,8 +63,32 @@ async def alone(step: str, work: Awaitable[Result]) -> Result | None:
     except DatabaseUnavailableError as error:
         log.warning("relay.round_failed", step=step, error=str(error))
     except Exception as error:
-        tell_failed(step, error)
+        _report_failed(step, error, turn_id)
     return None
+
+
+async def fetch_around(
+    step: str,
+    left_out: LeftOut,
+    database: Database,
+    statement: LiteralString,
+    find: LiteralString,
+    parameters: dict[str, Any],
+) -> list[DictRow]:
+    """The statement's rows. If Postgres refuses it, it runs again for the ids of `find`, without the rows that cause the error.
+
+    Both get `left_out`, and `only`: the ids of the rows that they may take, or None. Raises DatabaseUnavailableError.
+    """
+    parameters = {**parameters, "left_out": left_out.at(time.monotonic()), "only": None}
+    try:
+        return await database.fetch(statement, parameters)
+    except psycopg.Error:
+        found = [row["id"] for row in await database.fetch(find, parameters)]
+
+        async def fetch(some: Sequence[UUID]) -> list[DictRow]:
+            return await database.fetch(statement, {**parameters, "only": list(some)})
+
+        return await step_around(step, left_out, found, fetch)
 
 
 async def step_around(
@@ -96,5 +112,15 @@ async def step_around(
                 waiting += [some[half:], some[:half]]
             else:
                 left_out.add(some[0], time.monotonic())
-                tell_failed(step, error, some[0])
+                _report_failed(step, error, some[0])
     return written
+
+
+def _report_failed(step: str, error: Exception, turn_id: UUID | None) -> None:
+    # This line pages. Of a Postgres error only the code and the violated constraint: the rest may have row values.
+    about: dict[str, object] = {} if turn_id is None else {"turn_id": str(turn_id)}
+    if isinstance(error, psycopg.Error):
+        about |= {"code": error.sqlstate, "violated": error.diag.constraint_name}
+    else:
+        about["exc_info"] = error
+    log.error("relay.step_failed", step=step, error_class=type(error).__name__, **about)

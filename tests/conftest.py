@@ -1,7 +1,10 @@
-"""Fixtures only: one stack per run, and a database, a Redis prefix and queues per test."""
+"""Fixtures only: one stack per test process; a database, a Redis prefix and queues per test."""
 
+import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -50,7 +53,14 @@ PATIENCE_SECONDS = 20.0
 hypothesis.settings.register_profile("shared", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("shared")
 
+# Where bytecode is not written, each test process and each process that it starts compiles everything again: half of its start.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 ROOT = Path(__file__).parent.parent
+
+WITHOUT_SQS = frozenset({"archive", "doctor", "memory", "migrations", "queries", "statements", "streaming"})
+"""Folders whose tests use SQS only by the fixture `queues`. For the others each `queue` exists."""
 
 
 @pytest.fixture(scope="session")
@@ -127,7 +137,9 @@ def visibility_seconds() -> float:
 
 
 @pytest.fixture
-def queue(stack: Stack, fifo: bool, visibility_seconds: float) -> Iterator[QueueSettings]:
+def queue(
+    request: pytest.FixtureRequest, stack: Stack, fifo: bool, visibility_seconds: float
+) -> Iterator[QueueSettings]:
     """A queue and its DLQ of the test's own; or those that the run was given, emptied."""
     if given := find_given_queues():
         declared = QueueSettings.model_validate(
@@ -150,14 +162,12 @@ def queue(stack: Stack, fifo: bool, visibility_seconds: float) -> Iterator[Queue
             "timeout_seconds": 20.0,
         }
     )
-    client = sqs_client(stack)
-    attributes: Any = {"FifoQueue": "true"} if fifo else {}
-    urls = [
-        client.create_queue(QueueName=each, Attributes=attributes)["QueueUrl"] for each in (declared.sqs, declared.dlq)
-    ]
+    if "queues" in request.fixturenames or request.path.relative_to(ROOT / "tests").parts[0] not in WITHOUT_SQS:
+        attributes: Any = {"FifoQueue": "true"} if fifo else {}
+        # They end with the stack.
+        for each in (declared.sqs, declared.dlq):
+            sqs_client(stack).create_queue(QueueName=each, Attributes=attributes)
     yield declared
-    for url in urls:
-        client.delete_queue(QueueUrl=url)
 
 
 def environment_of(stack: Stack) -> dict[str, str]:
@@ -167,19 +177,36 @@ def environment_of(stack: Stack) -> dict[str, str]:
 
 
 def sqs_client(stack: Stack) -> Any:
-    """A plain boto3 client of the stack's SQS API, for looking from outside."""
+    """A plain boto3 client of the stack's SQS API, for looking from outside. One for all tests of a process."""
     environment = environment_of(stack)
+    names = (
+        "AWS_ENDPOINT_URL_SQS", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE",
+    )  # fmt: skip
+    return _make_sqs_client(*map(environment.get, names), protected=isinstance(stack, AwsStack))
+
+
+@cache
+def _make_sqs_client(
+    url: str | None,
+    region: str | None,
+    key: str | None,
+    secret: str | None,
+    token: str | None,
+    authorities: str | None,
+    *,
+    protected: bool,
+) -> Any:
     client = boto3.client(
         "sqs",
-        endpoint_url=environment.get("AWS_ENDPOINT_URL_SQS"),
-        region_name=environment.get("AWS_REGION"),
+        endpoint_url=url,
+        region_name=region,
         # Without a pair here the SDK looks for credentials in its own ways.
-        aws_access_key_id=environment.get("AWS_ACCESS_KEY_ID"),
-        aws_secret_access_key=environment.get("AWS_SECRET_ACCESS_KEY"),
-        aws_session_token=environment.get("AWS_SESSION_TOKEN"),
-        verify=environment.get("AWS_CA_BUNDLE"),
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+        aws_session_token=token,
+        verify=authorities,
     )
-    if isinstance(stack, AwsStack):
+    if protected:
         protect(client)
     return client
 

@@ -60,7 +60,7 @@ def test_every_wake_up_fits_the_schema(tenant_id: str, session_id: str, turn_id:
     "change",
     [{"v": 2}, {"v": None}, {"tenant_id": ""}, {"session_id": "a b"}, {"session_id": "x" * 129}, {"turn_id": "1"}],
 )
-def test_what_the_schema_refuses_the_worker_refuses_too(change: dict[str, Any]) -> None:
+def test_the_worker_refuses_what_the_schema_refuses(change: dict[str, Any]) -> None:
     body = json.loads(WakeUp("acme", "alice", UUID(int=7)).encode()) | change
 
     assert not PAYLOAD.is_valid(body)
@@ -88,7 +88,7 @@ def test_the_attributes_that_are_sent_fit_the_headers(
     assert list(letter.attributes) == DOCUMENT["components"]["messages"]["deadLetter"]["headers"]["required"]
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_resolves() -> None:
     def follow(node: Any) -> None:
         if isinstance(node, dict):
             if "$ref" in node:

@@ -91,6 +91,10 @@ class QueueUnavailableError(TurnstileError):
     """SQS could not be reached, or refused the call. No wake-up is lost: `send_at` on the row makes the relay send it again."""
 
 
+class MessageStaysError(TurnstileError):
+    """A worker can't process the message now, and has changed nothing: SQS must deliver it again some seconds later."""
+
+
 class SubmissionRefusedError(TurnstileError):
     """The submit can't be accepted as it is; the status table is unchanged."""
 

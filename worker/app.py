@@ -3,13 +3,9 @@
 import asyncio
 import logging
 import os
-import secrets
-import socket
 import sys
-import time
 import traceback
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 
@@ -18,44 +14,33 @@ import structlog
 from turnstile.backends.postgres.database import Database
 from turnstile.config import logs
 from turnstile.config.gc_tuning import spare_collector
-from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
 from turnstile.config.startup_tls_check import check_certificates
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, TurnstileError
 from turnstile.handlers.handler import Handler
-from turnstile.memory.history import History
-from turnstile.memory.item_cache import ItemCache
-from turnstile.memory.watch import MemoryWatch
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.attention_metric import report_attention
 from turnstile.relay.backlog_metric import report_backlog
 from turnstile.relay.loop import Relay
 from turnstile.relay.webhooks.delivery import WebhookDelivery
 from turnstile.statements.advance_fences import ADVANCE
-from turnstile.statements.worker_registry import WorkerRecord
-from turnstile.streaming.cancel_signals import listen
-from turnstile.streaming.stream import EventWriter
 from turnstile.turn.envelope import QueueAddress
-from turnstile.worker.attempt.emitters import Emitters
-from turnstile.worker.attempt.run_blocking import in_own_thread
 from turnstile.worker.attempt.system_exit_guard import EXITS, outlive_exits
 from turnstile.worker.consumer import Consumer
-from turnstile.worker.dependencies import WorkerDeps
-from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.process.event_loop import new_event_loop
 from turnstile.worker.process.handler_loading import load
 from turnstile.worker.process.health import Health, serve_health
 from turnstile.worker.process.scale_in_protection import Terms, protect_while_busy
 from turnstile.worker.process.shutdown import Shutdown, drain
-from turnstile.worker.process.watchdog import Watchdog
-from turnstile.worker.processor import Processor
 from turnstile.worker.recovery import Recovery
-from turnstile.worker.session_lock import SessionLock
-from turnstile.worker.slots.slots import Slots
+from turnstile.worker.resources import Resources, name_worker
+from turnstile.worker.turn_work import TurnWork
 
 DATABASE_CONNECTIONS = 6
 """Connections of the pool. Few, whatever the number of slots: claims and settles of all slots share statements (G20: caps protect
 the database)."""
+
+HEARTBEAT_END_SECONDS = 2.0
 
 EXIT_LOOP_ENDED = 1
 """Exit code: the same as when a part of the worker ended by itself."""
@@ -108,7 +93,10 @@ async def _run(settings: Settings, handler: Handler) -> int:
         address = await _find_queue(queues, settings.queue, shutdown.stopping)
         if address is None:
             return 0
-        return await _Worker(settings, handler, database, queues, address, shutdown).run(stack)
+        worker_id = name_worker()
+        logs.identify(worker_id=worker_id)
+        resources = Resources.open(stack, settings, handler, worker_id, database, queues, address)
+        return await _Worker(resources, shutdown).run(stack)
 
 
 async def _find_queue(queues: MessageQueues, queue: str, stopping: asyncio.Event) -> QueueAddress | None:
@@ -126,100 +114,65 @@ async def _find_queue(queues: MessageQueues, queue: str, stopping: asyncio.Event
 class _Worker:
     """The parts of one worker process, and their connections to one another."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        handler: Handler,
-        database: Database,
-        queues: MessageQueues,
-        address: QueueAddress,
-        shutdown: Shutdown,
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        # Random at every start: a restarted pod keeps its host name, and its crash would go unnoticed.
-        self.worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        logs.identify(worker_id=self.worker_id)
+    def __init__(self, resources: Resources, shutdown: Shutdown) -> None:
+        settings = resources.settings
         self.settings = settings
-        self.database = database
+        self.resources = resources
         self.shutdown = shutdown
-        self.watchdog = Watchdog(loop, settings.watchdog_seconds)
-        self.redis = RedisClients.open(settings)
-        self.history = History(settings, database, self.redis.memory)
-        self.emitters = Emitters(settings, EventWriter(settings, self.redis.memory))
-        self.heartbeat = Heartbeat(
-            settings, queues, address, loop.call_soon_threadsafe, self._describe, self.watchdog.look
+        self.work = TurnWork(
+            resources,
+            shutdown,
+            is_full=lambda: self.consumer.full,
+            nudge_relay=lambda: self.relay.nudge(),
+            recovers=True,
         )
-        self.memory_watch = MemoryWatch(self.redis.memory)
-        self.relay = Relay(database, queues, settings, self.heartbeat.evidence)
-        self.threads = ThreadPoolExecutor(settings.concurrency, "handler")
-        self.slots = Slots(settings.concurrency)
-        self.processor = Processor(
-            settings,
-            WorkerDeps(
-                database=database,
-                queues=queues,
-                lock=SessionLock(settings, self.redis.lock),
-                history=self.history,
-                memory=ItemCache(settings, self.redis.memory, lambda: self.memory_watch.pressure),
-                heartbeat=self.heartbeat,
-                emitters=self.emitters,
-                handler=handler,
-                worker_id=self.worker_id,
-                fifo=address.fifo,
-                threads=self.threads,
-                slots=self.slots,
-                is_full=lambda: self.consumer.full,
-                nudge_relay=self.relay.nudge,
-                stopping=shutdown.stopping,
-                given_up=shutdown.given_up,
-                recovers=True,
-            ),
-        )
+        self.relay = Relay(resources.database, resources.queues, settings, self.work.heartbeat.evidence)
         self.consumer = Consumer(
-            queues, settings.queue, self.slots, self.processor.process, shutdown.stopping, pollers=settings.pollers
+            resources.queues,
+            settings.queue,
+            self.work.slots,
+            self.work.in_hand,
+            self.work.processor.process,
+            shutdown.stopping,
+            pollers=settings.pollers,
         )
-        self.recovery = Recovery(settings, database, self.consumer, self.processor)
+        self.recovery = Recovery(settings, resources.database, self.consumer, self.work.processor)
 
     async def run(self, stack: AsyncExitStack) -> int:
         """Works until a shutdown; returns the exit code: 1 if a part of the worker ended by itself, which none should."""
-        stack.push_async_callback(self.redis.close)
-        stack.callback(self.history.close)
-        stack.push_async_callback(self.emitters.close)
-        stack.callback(self.threads.shutdown, wait=False, cancel_futures=True)
-        self.heartbeat.start()
-        hints = asyncio.create_task(listen(self.settings, self.redis.lock, self.heartbeat.nudge), name="hints")
-        stack.push_async_callback(in_own_thread, self.heartbeat.stop, 2.0)
+        signals = self.work.start()
+        stack.push_async_callback(self.work.end, HEARTBEAT_END_SECONDS)
         if self.settings.health_port is not None:
             server = await serve_health(Health(self._live, self._ready), self.settings.health_port)
-            stack.callback(server.close)
+            stack.push_async_callback(server.cleanup)
         relay_stop = asyncio.Event()
         polling = asyncio.create_task(self.consumer.run(), name="consumer")
         stopped = asyncio.create_task(self.shutdown.stopping.wait(), name="stopping")
-        watching = asyncio.create_task(self.memory_watch.run(relay_stop), name="memory watch")
+        watching = asyncio.create_task(self.resources.memory_watch.run(relay_stop), name="memory watch")
         recovering = asyncio.create_task(self.recovery.run(self.shutdown.stopping), name="recovery")
         # Wait for all of them: a part that ends by itself ends the worker with a log line. Otherwise its absence could go
         # unnoticed for weeks.
-        tasks = {polling, stopped, watching, hints, recovering}
+        tasks = {polling, stopped, watching, signals, recovering}
         if self.settings.ecs_agent_uri is not None:
             tasks.add(asyncio.create_task(self._protect(self.settings.ecs_agent_uri), name="protection"))
         if self.settings.relay:
             tasks.add(asyncio.create_task(self.relay.run(relay_stop), name="relay"))
             for name, report in (("backlog", report_backlog), ("attention", report_attention)):
-                reporting = report(self.database, list(self.settings.queues_by_name), relay_stop)
+                reporting = report(self.resources.database, list(self.settings.queues_by_name), relay_stop)
                 tasks.add(asyncio.create_task(reporting, name=name))
             if self.settings.webhook_hosts:
-                delivery = WebhookDelivery(self.database, self.settings)
+                delivery = WebhookDelivery(self.resources.database, self.settings)
                 tasks.add(asyncio.create_task(delivery.run(relay_stop), name="webhooks"))
         spare_collector()
-        log.info("worker.started", queue=self.settings.queue, slots=self.slots.count)
+        log.info("worker.started", queue=self.settings.queue, slots=self.work.slots.count)
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         broken = [task for task in done if task is not stopped and task.exception() is not None]
         for task in broken:
             log.critical("worker.part_ended", part=task.get_name(), exc_info=task.exception())
         self.shutdown.stopping.set()
-        await drain(self.shutdown, self.consumer, polling, self.processor, self.settings.grace_seconds)
+        await drain(self.shutdown, self.work.in_hand, polling, self.work.processor, self.settings.grace_seconds)
         relay_stop.set()
-        hints.cancel()
+        signals.cancel()
         await asyncio.wait(tasks, timeout=0.5)
         for task in tasks:
             task.cancel()
@@ -227,34 +180,21 @@ class _Worker:
         return 1 if broken else 0
 
     async def _protect(self, agent_uri: str) -> None:
-        # A stretch lasts at least as long as the queue's timeout for a turn.
         usual = Terms()
         timeout = self.settings.find_queue(self.settings.queue).timeout_seconds
-        terms = replace(usual, stretch_seconds=max(usual.stretch_seconds, timeout))
-        await protect_while_busy(agent_uri, lambda: self.consumer.busy > 0, terms, self.shutdown.stopping)
-
-    def _describe(self) -> WorkerRecord:
-        return WorkerRecord(
-            worker_id=self.worker_id,
-            queue=self.settings.queue,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            slots=self.slots.count,
-            busy=self.consumer.busy_slots,
-            queue_latency_seconds=self.processor.queue_latency.seconds(time.monotonic()),
-            draining=self.shutdown.stopping.is_set(),
-        )
+        terms = replace(usual, protected_seconds=max(usual.protected_seconds, timeout))
+        await protect_while_busy(agent_uri, lambda: len(self.work.in_hand) > 0, terms, self.shutdown.stopping)
 
     def _live(self) -> Mapping[str, bool]:
         return {
-            "loop": self.watchdog.stuck_for() < self.settings.watchdog_seconds,
+            "loop": self.work.watchdog.stuck_for() < self.settings.watchdog_seconds,
             "receiving": self.shutdown.stopping.is_set() or self.consumer.deaf_for() < self.settings.deaf_seconds,
         }
 
     async def _ready(self) -> Mapping[str, bool]:
         try:
-            await self.database.ping()
+            await self.resources.database.ping()
             postgres = True
         except DatabaseUnavailableError:
             postgres = False
-        return {"postgres": postgres, "redis": await self.redis.lock.ping()}
+        return {"postgres": postgres, "redis": await self.resources.redis.lock.ping()}

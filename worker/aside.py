@@ -15,22 +15,13 @@ class Aside:
     def __init__(self, name: str) -> None:
         self._name = name
         self._task: asyncio.Task[None] | None = None
-        self._is_late = False
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a call is under way. Thread-safe."""
-        return self._task is not None and not self._task.done()
 
     def begin(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Begins the call, unless the previous one still runs; the first such skip is logged. The next beat tries again."""
-        if self.is_busy:
-            if not self._is_late:
-                log.info("heartbeat.extension_late", of=self._name)
-            self._is_late = True
-            return
-        self._is_late = False
-        self._task = asyncio.create_task(self._run(call))
+        """Begins the call, unless the previous one is still under way: then the next beat tries again."""
+        if self._task is not None and not self._task.done():
+            log.info("heartbeat.extension_late", of=self._name)
+        else:
+            self._task = asyncio.create_task(self._run(call))
 
     async def finish(self, seconds: float) -> None:
         """Returns when no call is under way, or after `seconds`."""

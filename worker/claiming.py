@@ -1,7 +1,10 @@
-"""Claim: a session run claims its session's head, and retries while another transaction has locked the head's row."""
+"""Claim: a session run claims its session's head. If another transaction has locked the row, it looks again for a moment.
+
+A row that stays locked can neither be claimed nor made due. Waiting would tie up a pool connection for as long as that
+transaction stays open; a handful of such sessions would exhaust the pool. So the run ends, and its wake-up stays in the queue.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Iterator
 from functools import partial
 from typing import assert_never
 from uuid import uuid4
@@ -10,17 +13,22 @@ import structlog
 
 from turnstile.backends.batcher import Batcher
 from turnstile.statements.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, LeftToRecovery, NoClaim, claim
+from turnstile.statements.head import WAKE_UNLOCKED_HEAD
+from turnstile.statements.locked_rows import stays_locked
 from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.message import WakeUp
 from turnstile.worker.database_retry import Outlast
 from turnstile.worker.dependencies import WorkerDeps
 from turnstile.worker.quarantine import Quarantine
-from turnstile.worker.session_release import SessionRelease
 from turnstile.worker.session_run import SessionRun
 from turnstile.worker.turn_log import report_ended, report_takeover
 
 CLAIM_BATCH = 50
-MAX_LOOKS = 20
+MAX_LOOKS = 8
 LOOK_AGAIN_SECONDS = 0.002
+"""The first pause; each is twice the previous one: half a second in all."""
+
+HEAD_LOCKED = "another transaction has locked the row of the session's head"
 
 log = structlog.get_logger("turnstile.worker")
 
@@ -28,34 +36,38 @@ log = structlog.get_logger("turnstile.worker")
 class Claiming:
     """The claims of one worker; claims of the same moment share a statement."""
 
-    def __init__(self, deps: WorkerDeps, terms: ClaimTerms, session_release: SessionRelease, outlast: Outlast) -> None:
+    def __init__(self, deps: WorkerDeps, terms: ClaimTerms, outlast: Outlast) -> None:
         self._deps = deps
         self._terms = terms
-        self._session_release = session_release
         self._outlast = outlast
-        ask = partial(claim, deps.database, terms)
+        ask = partial(claim, deps.resources.database, terms)
         self._claims: Batcher[ClaimRequest, Claim] = Batcher(ask, limit=CLAIM_BATCH)
         self.quarantine = Quarantine(terms.max_crashes)
 
     async def claim(self, run: SessionRun) -> Claim:
         """Claims the session's head, or says why there is nothing to claim. Raises DatabaseUnavailableError after `given_up`."""
-        run.head_locked = run.unmarked = False
-        for look in range(MAX_LOOKS):
+        run.stays = None
+        looks = 0
+        while True:
             request = ClaimRequest(
                 tenant_id=run.wake_up.tenant_id,
                 session_id=run.wake_up.session_id,
                 claim_id=uuid4(),
                 most_crashes=run.most_crashes,
             )
-            found: Claim = await self._outlast(partial(self._ask, request.asked()))
+            found: Claim = await self._outlast(partial(self._claims, request))
             match found:
                 case EndedAtClaim():
                     report_ended(found, halts=self._terms.halt)
                     self._deps.nudge_relay()
                 case NoClaim.LOOK_AGAIN:
-                    await asyncio.sleep(min(0.1, LOOK_AGAIN_SECONDS * 2**look))
+                    if looks == MAX_LOOKS:
+                        run.stays = HEAD_LOCKED
+                        return NoClaim.IDLE
+                    await asyncio.sleep(LOOK_AGAIN_SECONDS * 2**looks)
+                    looks += 1
                 case NoClaim.FOREIGN:
-                    await self._session_release.leave_to_others(run)
+                    await self.leave_to_others(run)
                     return found
                 case NoClaim.UNKNOWN:
                     # A row is committed before its message is sent, so no producer of ours sent this message (G4).
@@ -63,8 +75,9 @@ class Claiming:
                     return found
                 case NoClaim.IDLE | NoClaim.RUNNING:
                     # Done, not due yet, or running elsewhere. That is normal, and the message can go (G2), unless this run left
-                    # no waiting mark.
-                    run.unmarked = found is NoClaim.RUNNING and run.kept.lock is None
+                    # no waiting mark: the other worker may not know of the message's turn, which was committed during its settle.
+                    if found is NoClaim.RUNNING and run.kept.lock is None and not run.turns:
+                        run.stays = "another worker runs the session, and Redis took no waiting mark"
                     log.info("session.idle", turns=run.turns)
                     return found
                 case LeftToRecovery(crashes):
@@ -72,16 +85,21 @@ class Claiming:
                     run.seat = self.quarantine.enter(crashes)
                     if run.seat is None:
                         # It may not run beside the turns in quarantine here. Recovery here retries, or the message stays.
-                        run.head_locked = not self._deps.recovers
+                        run.stays = None if self._deps.recovers else "a turn with as many crashes runs alone"
                         return NoClaim.IDLE
                 case ClaimedTurn():
                     report_takeover(found)
                     return found
                 case _:
                     assert_never(found)
-        # Another transaction keeps the row locked: leave the session with a wake-up.
-        await self._session_release.leave_to_others(run)
-        return NoClaim.IDLE
 
-    def _ask(self, asked: Iterator[ClaimRequest]) -> Awaitable[Claim]:
-        return self._claims(next(asked))
+    async def leave_to_others(self, run: SessionRun) -> None:
+        """Makes the session's head due, and nudges the relay to send its wake-up now: this run must end, and a client waits."""
+        if await stays_locked(lambda: self._outlast(partial(self._wake_head, run.wake_up))):
+            run.stays = HEAD_LOCKED
+        self._deps.nudge_relay()
+
+    async def _wake_head(self, wake_up: WakeUp) -> bool:
+        session = {"tenant": wake_up.tenant_id, "session": wake_up.session_id}
+        [head] = await self._deps.resources.database.fetch(WAKE_UNLOCKED_HEAD, session)
+        return bool(head["locked"])

@@ -1,6 +1,6 @@
 """The consumer: a long poll for as many turns as there is room for, and a task for each message.
 
-A poll that returns ten messages shows a backlog. During a backlog, two more polls run beside the long ones (ADR 0054): a single
+A poll that returns ten messages shows a backlog. During a backlog, two more polls run beside the long ones (ADR 0006): a single
 poll brings only ten messages a round trip, and the batches of later steps would stay small.
 
 No message and no handler may end the poll: a worker that looks healthy and receives nothing is the failure that operators of
@@ -14,7 +14,7 @@ the wrong permissions fails and is rolled back.
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -22,15 +22,20 @@ from typing import Any
 import structlog
 
 from turnstile.backends.backoff import full_jitter
-from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
+from turnstile.worker.in_hand import InHand
 from turnstile.worker.slots.slots import Slots
 
 BESIDE = 2
-"""Extra polls beside the long ones during a backlog (ADR 0054)."""
+"""Extra polls beside the long ones during a backlog (ADR 0006)."""
 BACKOFF_BASE_SECONDS = 0.25
 BACKOFF_CAP_SECONDS = 5.0
+STAYS_BASE_SECONDS = 2.0
+STAYS_CAP_SECONDS = 30.0
+"""When a message is delivered again that stays in the queue: at most this much later, and twice as long with each receive up to
+the cap. Each visit takes a slot for half a second, and after a thousand receives SQS moves the message to the DLQ."""
 
 ALONE_SECONDS = 1.0
 """No extra poll begins for this long after one that returned fewer than ten messages: SQS charges by the call."""
@@ -38,6 +43,7 @@ ALONE_SECONDS = 1.0
 log = structlog.get_logger("turnstile.consumer")
 
 Process = Callable[[ReceivedMessage], Awaitable["asyncio.Future[Any] | None"]]
+Run = Callable[[], Awaitable["asyncio.Future[Any] | None"]]
 
 
 class Consumer:
@@ -48,6 +54,7 @@ class Consumer:
         queues: MessageQueues,
         queue: str,
         slots: Slots,
+        in_hand: InHand,
         process: Process,
         stopping: asyncio.Event,
         *,
@@ -65,7 +72,7 @@ class Consumer:
         self._kept_free = 0
         self._waiting: dict[asyncio.Future[None], int] = {}
         """Polls that wait for room, with the room that each needs."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.in_hand = in_hand
         self._left_behind: set[asyncio.Future[Any]] = set()
         self._beside = 0
         self._alone_until = 0.0
@@ -74,29 +81,19 @@ class Consumer:
         slots.tell(self._look_for_room)
 
     @property
-    def busy(self) -> int:
-        """Messages being worked on."""
-        return len(self._tasks)
-
-    @property
-    def busy_slots(self) -> int:
-        """The slots in use. Prefetched messages have no slot yet."""
-        return min(self._slots.count, len(self._tasks))
-
-    @property
     def room(self) -> int:
         """Free slots, without the messages that polls under way may bring. Negative while turns are prefetched."""
-        return self._slots.count - len(self._tasks) - len(self._left_behind)
+        return self._slots.count - len(self.in_hand) - len(self._left_behind)
 
     @property
     def full(self) -> bool:
         """Whether all slots are taken, so that another turn may have to wait."""
         return self.room <= 0
 
-    def serve(self, run: Callable[[], Awaitable["asyncio.Future[Any] | None"]]) -> None:
+    def serve(self, run: Run) -> None:
         """Starts the takeover of a lost turn, for which there is no message."""
         self._room_left -= 1
-        self._start(self._serve(run, None))
+        self.in_hand.begin(self._serve(run, None))
 
     def keep_free(self, slots: int) -> None:
         """Reserves slots for `serve`: polls leave them free until this is called with fewer."""
@@ -162,18 +159,8 @@ class Consumer:
             await self._give_back(received)
         else:
             for message in received:
-                self._begin(message)
+                self.in_hand.begin(self._serve(partial(self._process, message), message))
         return len(received)
-
-    async def finished(self) -> None:
-        """Returns when nothing is being worked on."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-
-    def abandon(self) -> None:
-        """Cancels what is still being worked on: the last step of a shutdown."""
-        for task in self._tasks:
-            task.cancel()
 
     async def _reserve(self, least: int = 1) -> int:
         """Takes room for one poll, for `least` to ten turns; 0 when stopping."""
@@ -210,18 +197,11 @@ class Consumer:
         await self._stopping.wait()
         self._wake(BATCH)
 
-    def _begin(self, message: ReceivedMessage) -> None:
-        self._start(self._serve(partial(self._process, message), message.message_id))
-
-    def _start(self, serving: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(serving)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, run: Callable[[], Awaitable["asyncio.Future[Any] | None"]], message_id: str | None) -> None:
+    async def _serve(self, run: Run, message: ReceivedMessage | None) -> None:
         left_behind: asyncio.Future[Any] | None = None
+        message_id = message and message.message_id
         try:
-            left_behind = await run()
+            left_behind = await self._run_or_give_back(run, message)
         except (DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError) as error:
             log.warning("consumer.not_processed", message_id=message_id, error=str(error))
         except Exception:
@@ -237,16 +217,25 @@ class Consumer:
     def _release(self, left_behind: "asyncio.Future[Any] | None") -> None:
         if left_behind is not None:
             self._left_behind.discard(left_behind)
-            if not left_behind.cancelled():
-                left_behind.exception()  # retrieved, so that asyncio does not log it
         self._room_left += 1
         self._look_for_room()
 
-    async def _give_back(self, messages: list[ReceivedMessage]) -> None:
+    async def _run_or_give_back(self, run: Run, message: ReceivedMessage | None) -> "asyncio.Future[Any] | None":
+        try:
+            return await run()
+        except MessageStaysError as error:
+            if message is not None:
+                jitter = random.uniform(0.5, 1)  # noqa: S311 - not a secret
+                seconds = full_jitter(message.receive_count, jitter, STAYS_BASE_SECONDS, STAYS_CAP_SECONDS)
+                log.warning("consumer.message_stays", reason=str(error), again_in_seconds=round(seconds, 1))
+                await self._give_back([message], seconds)
+            return None
+
+    async def _give_back(self, messages: list[ReceivedMessage], after_seconds: float = 0) -> None:
         if not messages:
             return
         try:
-            await self._queues.give_back(self._queue, messages)
+            await self._queues.give_back(self._queue, messages, after_seconds=after_seconds)
         except (QueueUnavailableError, UnknownQueueError) as error:
             log.info("consumer.not_given_back", messages=len(messages), error=str(error))
 

@@ -16,7 +16,13 @@ from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.errors import MalformedMessageError, QueueUnavailableError, RowLockedError, UnknownQueueError
+from turnstile.errors import (
+    MalformedMessageError,
+    MessageStaysError,
+    QueueUnavailableError,
+    RowLockedError,
+    UnknownQueueError,
+)
 from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.statements.redrive import Revived, is_of_another, revive
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
@@ -52,7 +58,7 @@ class Delivery:
         """The wake-up in the message; None if the message was malformed, and is on the DLQ now.
 
         Raises QueueUnavailableError or UnknownQueueError if it could not be sent to the DLQ: then SQS delivers it again.
-        Raises RowLockedError for a dead letter if another transaction has locked its turn's row: the message must stay.
+        Raises MessageStaysError for a dead letter if another transaction has locked its turn's row.
         """
         try:
             wake_up = decode(message.body)
@@ -69,15 +75,9 @@ class Delivery:
         """Starts the deletion; best effort. A message that is not deleted is delivered again, and there is nothing to do then."""
         return self._deletes(message)
 
-    async def give_back(self, message: ReceivedMessage, after_seconds: float) -> None:
-        """Makes SQS deliver it again after so many seconds; best effort: else it comes again after its visibility timeout."""
-        try:
-            await self._queues.give_back(self._queue.name, [message], after_seconds=after_seconds)
-        except (QueueUnavailableError, UnknownQueueError) as error:
-            log.info("message.not_given_back", error=str(error))
-
     async def send_anew(self, wake_up: WakeUp, message: ReceivedMessage) -> None:
         """Sends a wake-up in place of a deleted message; best effort: else the relay sends it at the row's `send_at`."""
+        log.info("message.sent_anew", session_id=wake_up.session_id)
         try:
             traceparent = message.attributes.get(TRACEPARENT, "")
             await self._queues.send(self._queue.name, [OutgoingMessage(wake_up, traceparent)])
@@ -105,7 +105,7 @@ class Delivery:
 
         revived = await self._outlast(ask)
         if isinstance(revived, RowLockedError):
-            raise revived
+            raise MessageStaysError("another transaction has locked the turn that its dead letter names") from revived
         log.info("turn.redriven_by_move", turn_id=str(wake_up.turn_id), generation=generation, revived=bool(revived))
 
     async def _delete_many(self, messages: Sequence[ReceivedMessage]) -> list[None]:

@@ -10,7 +10,6 @@ import structlog
 
 from turnstile.config import logs
 from turnstile.config.queue_settings import QueueSettings
-from turnstile.config.settings import Settings
 from turnstile.memory.working import WorkingMemory
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.attempt.attempt import Attempt
@@ -46,12 +45,14 @@ class Handled:
 class Handling:
     """Runs the attempts of one worker."""
 
-    def __init__(self, settings: Settings, queue: QueueSettings, deps: WorkerDeps, outlast: Outlast) -> None:
-        self._settings = settings
+    def __init__(self, queue: QueueSettings, deps: WorkerDeps, outlast: Outlast) -> None:
+        resources = deps.resources
+        self._settings = resources.settings
+        self._resources = resources
         self._queue = queue
         self._deps = deps
         self._outlast = outlast
-        self._child_intake = ChildIntake(settings, deps.database, deps.queues)
+        self._child_intake = ChildIntake(resources.settings, resources.database, resources.queues)
         # A dict used as an ordered set: the iteration order of a set would depend on memory addresses.
         self._attempts: dict[Attempt, None] = {}
         self._handing_back = False
@@ -65,20 +66,21 @@ class Handling:
 
     async def handle(self, run: SessionRun, turn: ClaimedTurn) -> Handled:
         """Runs the handler to an outcome."""
-        handler = self._deps.handler.for_kind(turn.kind)
+        resources = self._resources
+        handler = resources.handler.for_kind(turn.kind)
         asked = turn.timeout_seconds or handler.timeout or self._queue.timeout_seconds
         timeout = min(asked, self._deps.longest_attempt_seconds)
         grace = self._settings.cancel_grace_seconds
-        run.emitter = self._deps.emitters.begin(turn)
+        run.emitter = resources.emitters.begin(turn)
         context = TurnContext(
             turn,
             timeout,
             self._outlast,
-            history=self._deps.history,
-            memory=WorkingMemory(self._deps.memory, self._deps.database, turn, self._outlast),
+            history=resources.history,
+            memory=WorkingMemory(resources.memory, resources.database, turn, self._outlast),
             emitter=run.emitter,
-            values=RecordedValues(turn, self._deps.database, self._outlast),
-            children=Children(turn, self._deps.database, self._outlast, self._child_intake),
+            values=RecordedValues(turn, resources.database, self._outlast),
+            children=Children(turn, resources.database, self._outlast, self._child_intake),
         )
         attempt = Attempt(handler, turn_for_handler(turn), context, self._deps.threads)
         logs.bind(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)

@@ -114,13 +114,6 @@ class Heartbeat:
         with self._guard:
             self._holds.pop(id(kept), None)
 
-    async def finish_extension(self) -> None:
-        """Returns when no call is under way that may still extend a dropped message. Waits LATE_SECONDS at most."""
-        # A call that has not begun yet reads the kept messages first, and no longer finds the dropped one.
-        if self._messages.is_busy and self._loop is not None:
-            waiting = asyncio.run_coroutine_threadsafe(self._messages.finish(LATE_SECONDS), self._loop)
-            await asyncio.wait({asyncio.wrap_future(waiting)}, timeout=LATE_SECONDS)
-
     def nudge(self, turn_id: UUID) -> None:
         """Renews this turn's row now, if the turn runs in this process: the row may have a cancel request."""
         with self._guard:

@@ -16,8 +16,7 @@ from uuid import uuid4
 import structlog
 
 from turnstile.config import logs
-from turnstile.config.settings import Settings
-from turnstile.errors import RowLockedError
+from turnstile.errors import MessageStaysError
 from turnstile.statements.claim import Claim, ClaimTerms, NoClaim
 from turnstile.statements.lost_turns import LostTurn
 from turnstile.statements.settle import Settled, Superseded
@@ -33,11 +32,10 @@ from turnstile.worker.dependencies import WorkerDeps
 from turnstile.worker.handling import Handled, Handling
 from turnstile.worker.quarantine import Quarantine, Seat
 from turnstile.worker.session_lock import Guard, Release, name_lock
-from turnstile.worker.session_release import SessionRelease
 from turnstile.worker.session_run import SessionRun, SessionRuns
 from turnstile.worker.settling import Settling
 from turnstile.worker.slots.queue_latency import QueueLatency
-from turnstile.worker.slots.tenant_cap import Entry, TenantCap
+from turnstile.worker.slots.tenant_cap import TenantCap
 from turnstile.worker.slots.tenant_slots import TenantSlots
 from turnstile.worker.turn_log import report_settled
 
@@ -47,43 +45,42 @@ log = structlog.get_logger("turnstile.worker")
 class Processor:
     """Processes the turns of one queue. Up to twice as many calls of `process` run at a time as the worker has slots."""
 
-    def __init__(self, settings: Settings, deps: WorkerDeps) -> None:
+    def __init__(self, deps: WorkerDeps) -> None:
+        resources = deps.resources
+        settings, database = resources.settings, resources.database
         self._settings = settings
+        self._resources = resources
         self._queue = settings.find_queue(settings.queue)
         self._deps = deps
         self._outlast: Outlast = partial(outlast, given_up=deps.given_up)
         self._terms = ClaimTerms(
             queue=self._queue.name,
-            worker_id=deps.worker_id,
+            worker_id=resources.worker_id,
             lease_seconds=settings.lease_seconds,
             max_crashes=self._queue.max_crashes,
             halt=self._queue.halts,
-            compensates=deps.handler.on_failed is not None,
+            compensates=resources.handler.on_failed is not None,
             compensation_expires_seconds=self._queue.expires_in_seconds,
         )
-        self._settling = Settling(settings, deps.handler, deps.database, self._terms, self._outlast)
-        self._delivery = Delivery(settings, self._queue, deps.database, deps.queues, self._outlast)
-        self._session_release = SessionRelease(deps, self._delivery, self._outlast)
-        self._claiming = Claiming(deps, self._terms, self._session_release, self._outlast)
-        self._handling = Handling(settings, self._queue, deps, self._outlast)
+        self._settling = Settling(settings, resources.handler, database, self._terms, self._outlast)
+        self._delivery = Delivery(settings, self._queue, database, resources.queues, self._outlast)
+        self._claiming = Claiming(deps, self._terms, self._outlast)
+        self._handling = Handling(self._queue, deps, self._outlast)
         shares = TenantSlots(settings.tenant_slots, deps.slots.count)
-        self._cap = TenantCap(shares, self._queue.name, deps.database, deps.nudge_relay, self._outlast)
-        self._parents = ParentWaking(deps.database, deps.nudge_relay)
+        self._cap = TenantCap(shares, self._queue.name, database, deps.nudge_relay, self._outlast)
+        self._parents = ParentWaking(database, deps.nudge_relay)
         self._runs = SessionRuns()
         # A token is used by one session run only, also across restarts of a worker with the same id.
-        life = f"{deps.worker_id}:{uuid4().hex}"
+        life = f"{resources.worker_id}:{uuid4().hex}"
         self._tokens = (f"{life}-{run}" for run in count(1))
 
     async def process(self, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
         """Runs the due turns of the message's session. Returns a handler that ignored its cancellation and still runs, if any.
 
-        Raises DatabaseUnavailableError only after `given_up`; SQS then delivers the message again.
+        Raises DatabaseUnavailableError only after `given_up`; SQS then delivers the message again. Raises MessageStaysError for a
+        message that the caller must give back to SQS.
         """
-        try:
-            if (wake_up := await self._delivery.read(message)) is None:
-                return None
-        except RowLockedError:
-            await self._session_release.keep(message)
+        if (wake_up := await self._delivery.read(message)) is None:
             return None
         # Bound to every log line of this run; `Handling.handle` binds the ids of each further turn.
         logs.bind(turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id)
@@ -92,21 +89,11 @@ class Processor:
             log.info("session.lock", result=Guard.BUSY.result, seconds=0.0)
             await self._delivery.delete(message)
             return None
-        match await self._cap.enter(wake_up):
-            case Entry.LET_IN:
-                left_behind: asyncio.Future[Any] | None = None
-                try:
-                    left_behind = await self._run_session(wake_up, message)
-                finally:
-                    self._cap.leave(wake_up.tenant_id, left_behind)
-                return left_behind
-            case Entry.DEFERRED:
-                self._deps.slots.turn_away()
-                await self._delivery.delete(message)
-            case Entry.ROW_LOCKED:
-                self._deps.slots.turn_away()
-                await self._session_release.keep(message)
-        return None
+        if not await self._cap.enter(wake_up):
+            self._deps.slots.turn_away()
+            await self._delivery.delete(message)
+            return None
+        return await self._run_in_cap(wake_up, message)
 
     def full_tenants(self) -> list[str]:
         """The tenants that may take no more slots now."""
@@ -119,21 +106,22 @@ class Processor:
         """
         wake_up = WakeUp(lost.tenant_id, lost.session_id, lost.turn_id)
         logs.bind(turn_id=str(lost.turn_id), session_id=lost.session_id, trace_id=lost.trace_id)
-        left_behind: asyncio.Future[Any] | None = None
         try:
-            if (
-                self._runs.visit(wake_up)
-                or self._cap.is_full(lost.tenant_id)
-                or await self._cap.enter(wake_up) is not Entry.LET_IN
-            ):
+            if self._runs.visit(wake_up) or self._cap.is_full(lost.tenant_id) or not await self._cap.enter(wake_up):
                 return None
-            try:
-                left_behind = await self._run_session(wake_up, None, seat)
-            finally:
-                self._cap.leave(wake_up.tenant_id, left_behind)
+            return await self._run_in_cap(wake_up, None, seat)
         finally:
             # Usually the session run has left the seat already; this covers a turn that was never claimed.
             seat.leave()
+
+    async def _run_in_cap(
+        self, wake_up: WakeUp, message: ReceivedMessage | None, seat: Seat | None = None
+    ) -> "asyncio.Future[Any] | None":
+        left_behind: asyncio.Future[Any] | None = None
+        try:
+            left_behind = await self._run_session(wake_up, message, seat)
+        finally:
+            self._cap.leave(wake_up.tenant_id, left_behind)
         return left_behind
 
     async def _run_session(
@@ -154,15 +142,17 @@ class Processor:
             run.leave_quarantine()
             self._deps.heartbeat.drop(run.kept)
             # Only after an error in the run. A lock that is not ours any more is not changed (R3).
-            if run.lock is not None and not run.unlocked:
-                await self._deps.lock.give_up(run.lock)
+            if run.lock is not None:
+                await self._resources.lock.give_up(run.lock)
+        if message is None:
+            # Recovery finds the turn again if need be.
+            return left_behind
+        if run.stays is not None and not run.turns:
+            raise MessageStaysError(run.stays)
         # The run waits for the deletion: otherwise deletions would pile up while SQS is away.
-        if run.head_locked:
-            await self._session_release.leave_message(run)
-        elif run.unmarked and run.deletion is None:
-            await self._session_release.come_again(run)
-        elif (deletion := self._begin_deletion(run)) is not None:
-            await deletion
+        await self._begin_deletion(run, message)
+        if run.stays is not None:
+            await self._delivery.send_anew(wake_up, message)
         return left_behind
 
     def hand_back(self) -> None:
@@ -184,7 +174,7 @@ class Processor:
     async def _lock(self, wake_up: WakeUp, message: ReceivedMessage | None) -> SessionRun | None:
         lock = name_lock(self._settings, wake_up.tenant_id, wake_up.session_id, next(self._tokens))
         began = time.monotonic()
-        guard = Guard.BUSY if self._runs.visit(wake_up) else await self._deps.lock.acquire(lock)
+        guard = Guard.BUSY if self._runs.visit(wake_up) else await self._resources.lock.acquire(lock)
         log.info("session.lock", result=guard.result, seconds=round(time.monotonic() - began, 4))
         return SessionRun.under(guard, lock, wake_up, message)
 
@@ -194,10 +184,10 @@ class Processor:
         left_behind: asyncio.Future[Any] | None = None
         while True:
             claimed = await self._claiming.claim(run)
-            if self._deps.fifo and isinstance(claimed, ClaimedTurn):
+            if self._resources.address.fifo and isinstance(claimed, ClaimedTurn) and run.message is not None:
                 # The lease protects the turn now. A message that stayed in flight would block its group, and so the
                 # recovery of the session, for a whole visibility timeout after a crash.
-                self._begin_deletion(run)
+                self._begin_deletion(run, run.message)
             while isinstance(claimed, ClaimedTurn):
                 handled = await self._handling.handle(run, claimed)
                 left_behind = handled.left_behind
@@ -206,7 +196,7 @@ class Processor:
                 # Another transaction had locked the due head during the settle, so the settle could not schedule its wake-up.
                 if self._may_go_on(run):
                     continue
-                await self._session_release.leave_to_others(run)
+                await self._claiming.leave_to_others(run)
             if not await self._unlock(run):
                 return left_behind
 
@@ -230,12 +220,13 @@ class Processor:
                     self._deps.nudge_relay()
                 # Not awaited here: SQS may not respond before the next turn's lease, which is not renewed yet, or the session's
                 # lock runs out.
-                self._begin_deletion(run)
+                if run.message is not None:
+                    self._begin_deletion(run, run.message)
                 if isinstance(following, ClaimedTurn):
                     # The next turn awaits this only when its handler reads the history.
-                    self._deps.history.begin_append(turn, reply)
+                    self._resources.history.begin_append(turn, reply)
                 else:
-                    await self._deps.history.append(turn, reply)
+                    await self._resources.history.append(turn, reply)
                 return following
             case _:
                 assert_never(settled)
@@ -255,21 +246,21 @@ class Processor:
                 again = again or run.worked_since_look
             run.worked_since_look = run.kept.mark_lost = run.visited = False
             if not again:
-                run.unlocked = True
+                run.lock = None
                 return False
             if self._may_go_on(run):
                 run.kept.keeps_lock = True
                 self._runs.keep(run)
                 return True
             self._runs.drop(run)
-            await self._session_release.leave_to_others(run)
+            await self._claiming.leave_to_others(run)
 
     async def _release(self, run: SessionRun) -> Release:
         self._runs.drop(run)
         if run.lock is None:
             return Release.LOST
         run.kept.keeps_lock = False
-        released = await self._deps.lock.release(run.lock)
+        released = await self._resources.lock.release(run.lock)
         held_seconds = round(time.monotonic() - run.started_at, 4)
         log.info("session.unlock", result=released.value, held_seconds=held_seconds, turns=run.turns)
         return released
@@ -281,10 +272,10 @@ class Processor:
 
     # --- delete
 
-    def _begin_deletion(self, run: SessionRun) -> "asyncio.Future[None] | None":
-        if run.deletion is None and run.message is not None:
+    def _begin_deletion(self, run: SessionRun, message: ReceivedMessage) -> "asyncio.Future[None]":
+        if run.deletion is None:
             run.kept.message = None
-            run.deletion = self._delivery.delete(run.message)
+            run.deletion = self._delivery.delete(message)
         return run.deletion
 
 

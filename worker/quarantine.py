@@ -2,7 +2,7 @@
 
 When a process dies, each of its turns is charged a crash, because it is unknown which of them killed the process. A turn that one
 more crash would end runs alone: no other turn with a crash on its record runs in its process. So a turn that kills its worker
-ends at its crash budget, and the other turns do not (ADR 0064).
+ends at its crash budget, and the other turns do not (ADR 0003).
 """
 
 from collections.abc import Callable, Iterable

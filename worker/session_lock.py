@@ -3,7 +3,7 @@
     SET lock:session:{<tenant>/<session>} <token> NX PX <lease>
 
 It saves duplicate work and nothing depends on it: Postgres guarantees order, exclusion and one settlement per claim (see
-`statements.claim`). So Redlock would add nothing (ADR 0007), and while Redis is away a session run goes on without a lock.
+`statements.claim`). So Redlock would add nothing (ADR 0004), and while Redis is away a session run goes on without a lock.
 
 A worker does not wait for a busy session (L5). In the same script it leaves a *waiting* mark beside the lock, and moves on. The
 lock's holder finds the mark at its unlock, and looks at the session once more before it releases the lock. Lock and mark share a

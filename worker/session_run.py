@@ -22,8 +22,8 @@ class SessionRun:
     message: ReceivedMessage | None
     """None: recovery started the run, for a lost turn."""
     lock: LockedSession | None
-    """None: Redis is away, and the claim decides alone. If only `kept` has no lock, the claim decides too, but this lock may be
-    ours."""
+    """None: Redis is away, and the claim decides alone; or the lock is released. If only `kept` has no lock, the claim decides
+    alone, too, but this lock may be ours."""
     kept: KeptAlive
     seat: Seat | None = None
     """Its seat in quarantine, if it has one, until the attempt for which it was taken is over."""
@@ -36,12 +36,8 @@ class SessionRun:
     """The deletion of its message, once it has begun."""
     visited: bool = False
     """Another wake-up of the session has reached this worker since the last claim."""
-    unlocked: bool = False
-    head_locked: bool = False
-    """Another transaction has locked the session's head, so its row could not be made due."""
-    unmarked: bool = False
-    """This run had no lock and left no waiting mark, and another worker runs the head. That worker may not know of the message's
-    turn, which was committed during its settle."""
+    stays: str | None = None
+    """Why a wake-up of the session must be in the queue after this run, if it must: the row could not be made due."""
     exhausted: bool = False
     """The run must end: superseded, a handler that ignored its cancellation, or no slot for its turn."""
 
@@ -68,7 +64,7 @@ class SessionRun:
         """Whether it may claim another turn. `wanted`: the next wake-up would find no free slot.
 
         Turns are limited only if `wanted`, so that one long session does not starve others; with a free slot, ending the run
-        would only cost a trip through the queue (ADR 0041). Time is always limited: a longer lock means that something is wrong
+        would only cost a trip through the queue (ADR 0005). Time is always limited: a longer lock means that something is wrong
         (L6).
         """
         if self.exhausted or now - self.started_at >= settings.session_run_seconds:
@@ -97,7 +93,7 @@ class SessionRun:
 class SessionRuns:
     """The sessions that this worker runs now, each until the release of its lock begins.
 
-    A wake-up for one of them needs no call to Redis: it sets `visited` instead of the waiting mark beside the lock (ADR 0049). A
+    A wake-up for one of them needs no call to Redis: it sets `visited` instead of the waiting mark beside the lock (ADR 0005). A
     session with many turns in the queue has a wake-up for each, and they all arrive during one run.
     """
 

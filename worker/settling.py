@@ -18,7 +18,6 @@ from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.settle import RowLocked, Settled, SettleRequest, Superseded, settle
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import Settlement
-from turnstile.turn.stored_json import encode
 from turnstile.worker.attempt.outcome import Failed, Outcome
 from turnstile.worker.attempt.reply import clean_partial
 from turnstile.worker.database_retry import Outlast
@@ -40,7 +39,7 @@ class Settling:
         self._handler = handler
         self._outlast = outlast
         self._settles: Batcher[SettleRequest, Settled | Superseded | RowLocked] = Batcher(
-            lambda requests: settle(database, terms, requests, encode), limit=SETTLE_BATCH
+            lambda requests: settle(database, terms, requests), limit=SETTLE_BATCH
         )
 
     def decide(

@@ -16,10 +16,9 @@ from bench.drains import figures
 from bench.emulated_sqs import Entry
 from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_most
 from bench.fillings import fill_turns
-from bench.plans import write_plan
 from bench.running import attempt
 from bench.running import run as start
-from bench.scans import SCANS, explain_scans, milliseconds
+from bench.scans import SCANS, time_scans
 from bench.stage import Room, Stage
 
 MEASURED = 3000
@@ -104,9 +103,7 @@ def _measure(stage: Stage, case: Case) -> dict[str, float]:
             goal = enough(case, passed, len(entries))
             running.require("through", lambda: running.handled() >= goal, WAIT_SECONDS)
             after, heavier = running.look(), weigh(room)
-            plans = explain_scans(room)
-    for name, plan in plans.items():
-        write_plan(stage.folder, f"{name}, {case.name}", plan)
+            scans = time_scans(room)
     found = figures(before, after)
     return found | {
         "both_cpu_ms": found["worker_cpu_ms"] + found["postgres_cpu_ms"],
@@ -115,7 +112,7 @@ def _measure(stage: Stage, case: Case) -> dict[str, float]:
         "turns_mb": heavier.turns / 1e6,
         "indexes_mb": heavier.indexes / 1e6,
         "dead": float(heavier.dead),
-        **{name: milliseconds(plan) for name, plan in plans.items()},
+        **scans,
     }
 
 
@@ -134,7 +131,7 @@ def judge(samples: Samples) -> list[Finding]:
 
 EXPERIMENT = Experiment(
     name="growth",
-    measures="what a turn costs when there is much already; milliseconds of the relay's and the reaper's scans then",
+    measures="what a turn costs when there is much already; milliseconds of the relay's scans then",
     target="≤ 1.25 x the cost when empty; the scans stay flat",
     columns=(
         Column("passed", "turns before"),

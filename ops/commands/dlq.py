@@ -7,7 +7,7 @@ from uuid import UUID
 import typer
 
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
-from turnstile.ops.commands.turns import ShownTurn, describe_error, print_shown, read_shown
+from turnstile.ops.commands.turns import ShownTurn, as_document, describe_error, print_shown, read_shown
 from turnstile.ops.dead_letters.dlq_pass import DeadLetterPass
 from turnstile.ops.dead_letters.left_alone import why_left_alone
 from turnstile.ops.dead_letters.letter import Letter, LetterKind
@@ -25,7 +25,8 @@ from turnstile.ops.terminal.options import (
     make_typer,
 )
 from turnstile.ops.terminal.output import Columns, harmless, print_json, print_table, say
-from turnstile.queries.failed_turns import FailedFilter, FailedTurn
+from turnstile.queries.failed_turns import FailedFilter
+from turnstile.queries.turns import TurnRecord
 from turnstile.turn.message import DEAD_LETTER_REASON
 
 BODY_CHARACTERS = 200
@@ -67,7 +68,7 @@ def list_dead(
     if as_json:
         shown = {"messages": letters} if messages else {}
         queues = [{"queue": name, "messages": count} for name, count in counts.items()]
-        print_json({"turns": failed, "queues": queues, **shown})
+        print_json({"turns": [as_document(turn) for turn in failed], "queues": queues, **shown})
         return
     columns: Columns = {
         "turn": "id",
@@ -100,7 +101,7 @@ def show(turn: TurnId, show_text: ShowText = False, as_json: AsJson = False) -> 
 
 async def _look(
     operator: Operator, wanted: FailedFilter, names: list[str], limit: int, *, messages: bool, show_text: bool
-) -> tuple[list[FailedTurn], dict[str, int | None], list[QueuedLetter]]:
+) -> tuple[list[TurnRecord], dict[str, int | None], list[QueuedLetter]]:
     failed = await read_failed(operator.database, wanted, limit)
     counts: dict[str, int | None] = dict.fromkeys(names)
     letters: list[QueuedLetter] = []

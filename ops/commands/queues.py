@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 
 from turnstile.backends.sqs.client import CallRefusedError, SqsClient
-from turnstile.backends.sqs.endpoint import SqsOptions
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.ops.terminal.operator_access import load_settings
@@ -42,7 +41,7 @@ def create_declared(settings: Settings) -> list[DeclaredQueue]:
 
 
 async def _create_declared(settings: Settings) -> list[DeclaredQueue]:
-    client = SqsClient.open(SqsOptions(settings.aws_region, settings.sqs_endpoint_url))
+    client = SqsClient.open(settings.aws_region, settings.sqs_endpoint_url)
     try:
         return [await _create_pair(client, queue) for queue in settings.queues]
     finally:

@@ -19,7 +19,6 @@ from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, WaitSeconds
 from turnstile.ops.terminal.output import print_json, print_text, progress, say
-from turnstile.producer.http.strict_json import NotJsonError, RefusedJsonError, parse
 from turnstile.statements.submit import Submission
 from turnstile.submit.submitting import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
@@ -83,7 +82,7 @@ def submit(
         "execute_at": execute_at,
         "webhook_url": webhook,
     }
-    body = _clean({name: value for name, value in body.items() if value is not None})
+    body = {name: value for name, value in body.items() if value is not None}
     if direct:
         submission = prepare(settings, whose, session, body, idempotency_key)
         _submit_directly(settings, [submission], as_json=as_json)
@@ -103,15 +102,6 @@ def _decode(text: bytes) -> str:
         return text.decode()
     except UnicodeDecodeError:
         raise CommandError("standard input is not UTF-8", ExitCode.USAGE) from None
-
-
-def _clean(body: dict[str, Any]) -> dict[str, Any]:
-    # The same parser as in the API: Postgres would refuse bad input later and with a less clear error.
-    try:
-        parsed: dict[str, Any] = parse(json.dumps(body, ensure_ascii=True).encode())
-    except (NotJsonError, RefusedJsonError) as error:
-        raise CommandError(str(error), ExitCode.USAGE) from error
-    return parsed
 
 
 async def _submit_over_http(

@@ -4,6 +4,7 @@ It has the same rules and fingerprints as the API, so both recognise a repeat of
 other, so the turns of a session keep their order.
 """
 
+import json
 import re
 import secrets
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
+from pydantic_core import from_json
 
 from turnstile.config.settings import Settings
 from turnstile.errors import (
@@ -23,7 +25,6 @@ from turnstile.errors import (
 )
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.output import Report, no_report
-from turnstile.producer.http.strict_json import NotJsonError, RefusedJsonError, parse
 from turnstile.producer.submit.turn_request import (
     IDEMPOTENCY_KEY_PATTERN,
     MAX_IDEMPOTENCY_KEY_CHARACTERS,
@@ -64,9 +65,7 @@ def read_lines(
         if not line.strip():
             continue
         try:
-            document = parse(line)
-            if not isinstance(document, dict):
-                raise NotJsonError("not a JSON object")
+            document = _read_object(line)
             session_id = document.pop("session_id", None)
             key = document.pop("idempotency_key", None)
             if key is None and key_prefix is not None:
@@ -74,10 +73,17 @@ def read_lines(
             if queue is not None and document.get("queue") is None:
                 document["queue"] = queue
             submissions.append(prepare(settings, tenant_id, session_id, document, key))
-        except (CommandError, NotJsonError, RefusedJsonError) as error:
+        except (CommandError, ValueError) as error:
             code = error.code if isinstance(error, CommandError) else ExitCode.USAGE
             raise CommandError(f"line {number}: {error}; nothing was submitted", code) from error
     return submissions
+
+
+def _read_object(line: bytes) -> dict[str, Any]:
+    document = from_json(line)
+    if isinstance(document, dict):
+        return document
+    raise CommandError("not a JSON object", ExitCode.USAGE)
 
 
 def check_session(session_id: Any) -> None:
@@ -112,7 +118,7 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
             settings,
             tenant_id,
             session_id,
-            body,
+            json.dumps(body).encode(),
             key=key,
             now=datetime.now(UTC),
             random_bits=secrets.randbits(RANDOM_BITS),

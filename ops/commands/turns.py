@@ -9,7 +9,7 @@ import typer
 
 from turnstile.ops.commands.turn_waiting import wait_until_ended
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.operator_access import Operator, load_settings, operate, read_pages
+from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import (
     AsJson,
     Limit,
@@ -30,8 +30,8 @@ from turnstile.ops.terminal.output import (
     short_time,
     shortened,
 )
-from turnstile.queries.attempts import Attempt, read_attempts
-from turnstile.queries.operator_turns import OperatorFilter, Said, find_tenants, list_turns_of_all, read_said
+from turnstile.queries.attempts import EndedAttempt, read_attempts
+from turnstile.queries.operator_turns import OperatorFilter, TurnMessage, find_tenants, list_turns_of_all, read_messages
 from turnstile.queries.turns import TurnRecord, read_turn
 from turnstile.turn.status import TurnStatus
 
@@ -41,8 +41,8 @@ class ShownTurn:
     """All that an operator can see of a turn."""
 
     turn: TurnRecord
-    attempts: list[Attempt]
-    said: list[Said]
+    attempts: list[EndedAttempt]
+    said: list[TurnMessage]
 
 
 def list_turns(
@@ -89,10 +89,7 @@ def _due(turn: TurnRecord) -> str | None:
 
 
 async def _list(operator: Operator, wanted: OperatorFilter, limit: int) -> list[TurnRecord]:
-    return await read_pages(
-        lambda room, last: list_turns_of_all(operator.database, wanted, limit=room, before=last.id if last else None),
-        limit,
-    )
+    return [turn async for turn in list_turns_of_all(operator.database, wanted, limit)]
 
 
 def show_turn(
@@ -127,7 +124,9 @@ async def read_shown(
         return record
 
     record = await wait_until_ended(read, lambda turn: turn.status, wait_seconds or 0.0)
-    return ShownTurn(record, await read_attempts(database, whose, turn_id), await read_said(database, whose, turn_id))
+    return ShownTurn(
+        record, await read_attempts(database, whose, turn_id), await read_messages(database, whose, turn_id)
+    )
 
 
 def print_shown(shown: ShownTurn, *, show_text: bool, as_json: bool) -> None:

@@ -24,9 +24,9 @@ from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.sweep import sweep
-from turnstile.ops.terminal.operator_access import read_pages
 from turnstile.ops.terminal.output import Report, no_report
-from turnstile.queries.failed_turns import FailedFilter, FailedTurn, list_failed
+from turnstile.queries.failed_turns import FailedFilter, list_failed
+from turnstile.queries.turns import TurnRecord
 from turnstile.statements.redrive import Revived, find_compensated, revive
 from turnstile.statements.redrive_audit import RedriveRecord, begin
 from turnstile.turn.identifiers import start_trace
@@ -79,17 +79,15 @@ class RedriveResult:
     unswept_queues: list[str] = field(default_factory=list)
 
 
-async def read_failed(database: Database, wanted: FailedFilter, limit: int | None) -> list[FailedTurn]:
+async def read_failed(database: Database, wanted: FailedFilter, limit: int | None) -> list[TurnRecord]:
     """Matching FAILED turns, oldest first, at most `limit`."""
-    return await read_pages(
-        lambda room, last: list_failed(database, wanted, limit=room, after=last.id if last else None), limit
-    )
+    return [turn async for turn in list_failed(database, wanted, limit)]
 
 
 async def find_candidates(database: Database, wanted: FailedFilter, *, limit: int | None = None) -> Survey:
     """Finds matching turns, oldest first, at most `limit`. Changes nothing."""
     turns = await read_failed(database, wanted, limit)
-    ends = [turn.finished_at for turn in turns]
+    ends = [turn.finished_at or turn.created_at for turn in turns]
     return Survey(
         candidates=[Candidate(turn.id, turn.generation, turn.queue, turn.kind) for turn in turns],
         by_error_class=Counter(turn.error_class or "unknown" for turn in turns),

@@ -23,8 +23,8 @@ SETTINGS = """# Settings
 Generated from `turnstile/config/settings.py` by `python -m turnstile.ops.dev.reference`.
 
 A process reads its settings once, when it starts, and refuses to start if one is wrong. The AWS SDK's own variables apply
-as well. A variable `TURNSTILE_…` that is no setting is named in one line on standard error, with the setting that was
-probably meant. It refuses nothing: after a rollback the environment still has the variables of the newer release.
+as well. A variable `TURNSTILE_…` that is no setting is named in one line on standard error. It refuses
+nothing: after a rollback the environment still has the variables of the newer release.
 
 Every option of a command is a variable, too: `TURNSTILE_REDRIVE_LIMIT` is `turnstile redrive --limit`. With
 `TURNSTILE_DEBUG=1` an error is a stack trace in place of a line.

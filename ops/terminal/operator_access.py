@@ -6,7 +6,7 @@ The clients of SQS and Redis are imported where a command first uses them: their
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -27,12 +27,9 @@ if TYPE_CHECKING:
     from turnstile.streaming.cancel_signals import CancelHints
 
 APPLICATION = "turnstile-cli"
-PAGE = 500
-"""Most rows of one read."""
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
-Row = TypeVar("Row")
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -122,14 +119,3 @@ def database_away(settings: Settings, error: Exception) -> DatabaseUnavailableEr
     if "database_url" not in settings.model_fields_set:
         reason += f"; DATABASE_URL is not set: {SET_BY_LOCAL_ENV}"
     return DatabaseUnavailableError(reason)
-
-
-async def read_pages(read: Callable[[int, Row | None], Awaitable[list[Row]]], limit: int | None) -> list[Row]:
-    """The first `limit` rows (None: all). `read` gets the size of a page and the last row of the page before."""
-    found: list[Row] = []
-    while (room := PAGE if limit is None else min(PAGE, limit - len(found))) > 0:
-        page = await read(room, found[-1] if found else None)
-        found += page
-        if len(page) < room:
-            break
-    return found

@@ -9,8 +9,7 @@ from fastapi.routing import APIRoute
 from turnstile.producer.http.problems import Fault, invalid_parameters
 
 MOST_NAMED = 10
-MOST_CHARACTERS = 100
-"""Limits for the response: up to MOST_NAMED parameters, each name cut to MOST_CHARACTERS, however many the client sends."""
+"""Parameters that the response names, however many the client sends."""
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
@@ -25,6 +24,4 @@ def refuse_unknown(request: Request, *, known: Collection[str]) -> None:
     if unknown:
         takes = f"one of {', '.join(sorted(known))}" if known else "there are none here"
         names = list(dict.fromkeys(unknown))[:MOST_NAMED]
-        raise invalid_parameters(
-            *(Fault(detail=f"no such parameter: {takes}", parameter=name[:MOST_CHARACTERS]) for name in names)
-        )
+        raise invalid_parameters(*(Fault(detail=f"no such parameter: {takes}", parameter=name) for name in names))

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 MEDIA_TYPE = "application/problem+json"
-RETRY_AFTER_SECONDS = 2
+LATER = {"Retry-After": "2"}
 
 
 class Kind(Enum):
@@ -19,7 +19,7 @@ class Kind(Enum):
     BAD_REQUEST = ("bad-request", 400, "The request cannot be read")
     INVALID_JSON = ("invalid-json", 400, "The body is not JSON")
     UNAUTHORIZED = ("unauthorized", 401, "A valid API key is needed")
-    NOT_FOUND = ("not-found", 404, "There is no such thing")
+    NOT_FOUND = ("not-found", 404, "Not found")
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "The method is not allowed here")
     REQUEST_TOO_SLOW = ("request-too-slow", 408, "The request did not arrive in time")
     BODY_TOO_SLOW = ("body-too-slow", 408, "The body did not arrive in time")
@@ -29,13 +29,13 @@ class Kind(Enum):
     UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The body must be application/json")
     INVALID_BODY = ("invalid-body", 422, "The body is not a valid request")
     INVALID_PARAMETER = ("invalid-parameter", 422, "A parameter or header is not valid")
-    LIST_TOO_BROAD = ("list-too-broad", 422, "Too many turns would have to be looked through")
+    LIST_TOO_BROAD = ("list-too-broad", 422, "The list would have to read too many turns")
     UNKNOWN_QUEUE = ("unknown-queue", 422, "The queue is not declared")
-    WEBHOOK_NOT_ALLOWED = ("webhook-not-allowed", 422, "The webhook cannot go there")
-    IDEMPOTENCY_MISMATCH = ("idempotency-mismatch", 422, "The same key came before with another request")
-    TOO_MANY_STREAMS = ("too-many-streams", 429, "The tenant follows too many turns at a time")
-    INTERNAL = ("internal-error", 500, "Something went wrong on our side")
-    UNAVAILABLE = ("unavailable", 503, "The service is not available just now")
+    WEBHOOK_NOT_ALLOWED = ("webhook-not-allowed", 422, "The webhook may not be sent to this host")
+    IDEMPOTENCY_MISMATCH = ("idempotency-mismatch", 422, "The key was used before, with another request")
+    TOO_MANY_STREAMS = ("too-many-streams", 429, "The tenant follows too many turns")
+    INTERNAL = ("internal-error", 500, "Internal error")
+    UNAVAILABLE = ("unavailable", 503, "The service is not available")
 
     def __init__(self, slug: str, status: int, title: str) -> None:
         self.type = f"/problems/{slug}"
@@ -52,7 +52,7 @@ class Fault(BaseModel):
 
 
 class ProblemBody(BaseModel):
-    """The body of every answer of 400 or more."""
+    """The body of every error response."""
 
     type: str
     title: str
@@ -90,7 +90,8 @@ def refuse_unauthorized() -> NoReturn:
 
 def invalid_parameters(*faults: Fault) -> ProblemError:
     """The 422 that lists the faults."""
-    return ProblemError(Kind.INVALID_PARAMETER, listing(faults), errors=faults)
+    listed = "; ".join(f"{fault.parameter}: {fault.detail}" for fault in faults)
+    return ProblemError(Kind.INVALID_PARAMETER, listed, errors=faults)
 
 
 def respond(error: ProblemError) -> JSONResponse:
@@ -107,13 +108,11 @@ def respond(error: ProblemError) -> JSONResponse:
     return JSONResponse(content, error.kind.status, dict(error.headers or {}), MEDIA_TYPE)
 
 
+def unavailable(detail: str) -> ProblemError:
+    """The 503 that asks the client to try again."""
+    return ProblemError(Kind.UNAVAILABLE, detail, headers=LATER)
+
+
 async def refuse_overload(scope: Scope, receive: Receive, send: Send) -> None:
     """Responds with 503 to any request above the limit of concurrent requests."""
-    later = {"Retry-After": str(RETRY_AFTER_SECONDS)}
-    problem = ProblemError(Kind.UNAVAILABLE, "too many requests are under way; try again", headers=later)
-    await respond(problem)(scope, receive, send)
-
-
-def listing(faults: Sequence[Fault]) -> str:
-    """All faults in one line."""
-    return "; ".join(f"{fault.pointer or fault.parameter or 'body'}: {fault.detail}" for fault in faults)
+    await respond(unavailable("too many requests are in progress; try again"))(scope, receive, send)

@@ -27,15 +27,14 @@ from turnstile.errors import (
     WebhookNotAllowedError,
 )
 from turnstile.producer.http.problems import (
-    RETRY_AFTER_SECONDS,
     Fault,
     Kind,
     ProblemError,
     invalid_parameters,
-    listing,
     respond,
+    unavailable,
 )
-from turnstile.producer.submit.turn_request import InvalidRequestError
+from turnstile.producer.submit.turn_request import InvalidRequestError, NotJsonError
 from turnstile.turn.message import ID_PATTERN, ID_RULE
 
 log = structlog.get_logger("turnstile.api")
@@ -86,7 +85,7 @@ def _rule(fault: Mapping[str, Any]) -> str:
 
 def _of_body(error: InvalidRequestError) -> ProblemError:
     faults = [Fault(detail=detail, pointer=pointer) for pointer, detail in error.faults]
-    return ProblemError(Kind.INVALID_BODY, listing(faults), errors=faults)
+    return ProblemError(Kind.INVALID_BODY, str(error), errors=faults)
 
 
 def _of_queue(error: UnknownQueueError) -> ProblemError:
@@ -108,27 +107,13 @@ def _of_busy_session(error: SessionBusyError) -> ProblemError:
     )
 
 
-def _of_outage(_: DatabaseUnavailableError) -> ProblemError:
-    return ProblemError(
-        Kind.UNAVAILABLE,
-        "the database cannot be reached; try again, with the same Idempotency-Key where one was given",
-        headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
-    )
-
-
-def _of_held_row(_: RowLockedError) -> ProblemError:
-    return ProblemError(
-        Kind.UNAVAILABLE,
-        "another transaction holds a lock on the session; try again, with the same Idempotency-Key where one was given",
-        headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
-    )
-
-
+_AGAIN = "try again, with the same Idempotency-Key if the request had one"
 _TRANSLATIONS: dict[type[Exception], Any] = {
     ProblemError: lambda error: error,
     HTTPException: _of_http,
     RequestValidationError: _of_parameters,
     InvalidRequestError: _of_body,
+    NotJsonError: lambda error: ProblemError(Kind.INVALID_JSON, error.faults[0][1]),
     UnknownQueueError: _of_queue,
     WebhookNotAllowedError: _of_webhook,
     IdempotencyMismatchError: lambda _: ProblemError(
@@ -137,12 +122,10 @@ _TRANSLATIONS: dict[type[Exception], Any] = {
     SessionBusyError: _of_busy_session,
     TurnIdTakenError: lambda _: ProblemError(Kind.TURN_ID_TAKEN, "leave turn_id out, or choose another"),
     UnstorableContentError: lambda error: ProblemError(Kind.INVALID_BODY, str(error)),
-    DatabaseUnavailableError: _of_outage,
-    RowLockedError: _of_held_row,
-    ListTooBroadError: lambda _: ProblemError(
-        Kind.LIST_TOO_BROAD, "narrow the list to a session, or ask with another filter or none"
-    ),
-    ClientDisconnect: lambda _: ProblemError(Kind.BAD_REQUEST, "the body broke off"),
+    DatabaseUnavailableError: lambda _: unavailable(f"the database does not respond; {_AGAIN}"),
+    RowLockedError: lambda _: unavailable(f"another transaction has locked the session; {_AGAIN}"),
+    ListTooBroadError: lambda _: ProblemError(Kind.LIST_TOO_BROAD, "list one session, or use another filter, or none"),
+    ClientDisconnect: lambda _: ProblemError(Kind.BAD_REQUEST, "the body is incomplete"),
 }
 
 

@@ -11,7 +11,6 @@ The server reads at most one page ahead of the client. A client that disconnects
 with `on_disconnect=cancel`.
 """
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -21,22 +20,19 @@ from typing import Annotated, Literal
 import structlog
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.producer.http.problems import Fault, Kind, ProblemError, invalid_parameters
+from turnstile.producer.http.disconnect import while_connected
 from turnstile.producer.routes.openapi import problems
-from turnstile.producer.routes.turns import Backend, Behind, Tenant, TurnIdText
-from turnstile.producer.submit.turn_request import parse_uuid
+from turnstile.producer.routes.turns import Backend, Behind, Tenant, TurnIdText, no_turn, read_turn_id
 from turnstile.producer.watch.turn_watch import Told
 from turnstile.queries.turns import Standing
-from turnstile.streaming.event import EventId, EventKind, MalformedEventIdError
+from turnstile.streaming.event import EventId, EventKind
 
 FROM_THE_START = "-1"
-PLACE_PATTERN = r"^(-1|[0-9]{1,19}-[0-9]{1,19})$"
-
-PATIENCE_SECONDS = 60.0
-"""Longest wait for a client that reads nothing. Heartbeats detect clients that vanished without closing the connection."""
+PLACE_PATTERN = r"^(-1|[0-9]{1,18}-[0-9]{1,18})$"
+"""No id has more digits, and Redis accepts all with as many."""
 
 log = structlog.get_logger("turnstile.api")
 
@@ -76,58 +72,23 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._place:
-            gone = await self._follow(receive, send)
-        if gone and self._on_disconnect is not None:
+            ended = await while_connected(receive, self._tell(send))
+        if not ended and self._on_disconnect is not None:
             await self._on_disconnect()
 
-    async def _follow(self, receive: Receive, send: Send) -> bool:
-        """Whether the client left before the end."""
-        telling = asyncio.create_task(self._tell(send))
-        leaving = asyncio.create_task(_until_gone(receive))
-        try:
-            await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            gone = not telling.done()
-        finally:
-            for task in (telling, leaving):
-                task.cancel()
-            await asyncio.wait({telling, leaving})
-        if not gone and not telling.cancelled():
-            gone = not telling.result()
-        return gone
-
     async def _tell(self, send: Send) -> bool:
-        """Whether the client read everything. A client that stops reading, such as a machine that vanished, counts as gone."""
+        """True, when everything has been sent."""
         sent_at = time.monotonic()
         async with aclosing(self._telling) as telling:
-            # The send may block, because the previous response on this connection may still fill the buffers.
-            start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-            if not await _was_taken(send, start):
-                return False
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             async for told in telling:
                 now = time.monotonic()
                 if told is None and now - sent_at < self._heartbeat_seconds:
                     continue
-                if not await _was_taken(send, _body(encode(told), more=True)):
-                    return False
+                await send({"type": "http.response.body", "body": encode(told), "more_body": True})
                 sent_at = now
-        # Each send waits until the earlier data has drained; a long reply is one event.
-        return await _was_taken(send, _body(b"", more=False))
-
-
-def _body(body: bytes, *, more: bool) -> Message:
-    return {"type": "http.response.body", "body": body, "more_body": more}
-
-
-async def _was_taken(send: Send, message: Message) -> bool:
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await send(message)
-    except TimeoutError:
-        # The response stays incomplete: the server closes the connection, the kernel drops unsent data (see
-        # `producer/server.py`), and the client may resume.
-        log.info("stream.reader_stuck")
-        return False
-    return True
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return True
 
 
 @v1.get(
@@ -155,19 +116,19 @@ async def get_events(
 
     After a break go on with `Last-Event-ID`. A `status` RUNNING begins the text anew, a `reset` replaces it.
     """
-    turn_id = parse_uuid(text)
-    turn = None if turn_id is None else await behind.watch.find(tenant, turn_id)
+    turn = await behind.watch.find(tenant, read_turn_id(text))
     if turn is None:
-        raise ProblemError(Kind.NOT_FOUND, "no such turn")
-    after = _place("Last-Event-ID", last_event_id) if last_event_id else _place("starting_after", starting_after)
+        raise no_turn()
+    place = last_event_id or starting_after or FROM_THE_START
+    after = None if place == FROM_THE_START else EventId.parse(place)
     if after is not None and after.fence > turn.fence:
         # The database does not know this claim: it was restored to an earlier time. The client gets all events again.
         after = None
     if after is not None and turn.status.is_terminal and await behind.watch.was_told(turn, after):
         return Response(status_code=204)
     cancelling = None if on_disconnect == "continue" else _canceller(behind, turn)
-    heartbeat, place = behind.settings.stream_heartbeat_seconds, behind.places.take(tenant)
-    return EventStream(_from_metadata(behind, turn, after), heartbeat, cancelling, place)
+    heartbeat_seconds = behind.settings.stream_heartbeat_seconds
+    return EventStream(_from_metadata(behind, turn, after), heartbeat_seconds, cancelling, behind.places.take(tenant))
 
 
 async def _from_metadata(behind: Backend, turn: Standing, after: EventId | None) -> AsyncGenerator[Told | None, None]:
@@ -196,17 +157,3 @@ def encode(told: Told | None) -> bytes:
     # Compact JSON text has no line breaks.
     place = "" if told.id is None else f"id: {told.id}\n"
     return f"{place}event: {told.kind}\ndata: {told.data}\n\n".encode()
-
-
-def _place(parameter: str, text: str | None) -> EventId | None:
-    if text is None or text == FROM_THE_START:
-        return None
-    try:
-        return EventId.parse(text)
-    except MalformedEventIdError:
-        raise invalid_parameters(Fault(detail="is no event id", parameter=parameter)) from None
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -1,5 +1,5 @@
 """Submit over HTTP: a separate ASGI application that bypasses FastAPI, because FastAPI resolves a route's dependencies for each
-request (ADR 0048). The FastAPI route exists only for the OpenAPI document.
+request (ADR 0019). The FastAPI route exists only for the OpenAPI document.
 """
 
 import re
@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from turnstile.producer.http.parameters import refuse_unknown
 from turnstile.producer.http.problems import Fault, invalid_parameters, respond
-from turnstile.producer.http.request_body import read_json
+from turnstile.producer.http.request_body import read_json_body
 from turnstile.producer.routes.error_handlers import translate
 from turnstile.producer.routes.openapi import SUBMIT_BODY, problems
 from turnstile.producer.routes.turn_responses import SubmittedTurn, TurnDetail, detail, submitted
@@ -116,7 +116,7 @@ class SubmitTurn:
             backend.settings,
             tenant,
             session_id,
-            await read_json(request, backend.settings.max_body_bytes),
+            await read_json_body(request, backend.settings.max_body_bytes),
             key=key,
             traceparent=headers.get(b"traceparent"),
             now=datetime.now(UTC),

@@ -19,7 +19,7 @@ MAX_POLL_SECONDS = 60
 
 
 class TurnLinks(BaseModel):
-    """Where to go from a turn."""
+    """The URLs that belong to a turn."""
 
     self: str
     events: str
@@ -29,9 +29,9 @@ class TurnLinks(BaseModel):
 
 
 class SubmittedTurn(BaseModel):
-    """A turn as it was accepted; a repeat of the request gets the same again, whatever became of the turn since.
+    """A turn as it was accepted. A repeat of the request gets the same response, whatever has happened to the turn since.
 
-    `merged`: the input was added to this turn, which was still waiting; all else is as the turn was submitted first.
+    `merged`: the input was added to this turn, which was still waiting. The other fields are those of its first submit.
     """
 
     id: UUID
@@ -46,14 +46,14 @@ class SubmittedTurn(BaseModel):
 
 
 class TurnError(BaseModel):
-    """Why a turn failed, or why its last attempt did: a class to act on, and words for people."""
+    """Why a turn, or its last attempt, failed: a class for programs, a message for people."""
 
     class_: Annotated[str, Field(alias="class")]
     message: str | None
 
 
 class TurnSummary(BaseModel):
-    """A turn without its reply, as it stands in a list."""
+    """A turn in a list, without its input and its reply."""
 
     id: UUID
     session_id: str
@@ -85,13 +85,13 @@ class TurnSummary(BaseModel):
     finished_at: datetime | None
     halted_by: Annotated[
         UUID | None,
-        Field(description="The FAILED turn, perhaps this one, because of which nothing of the session is begun."),
+        Field(description="The FAILED turn, perhaps this one, that halts the session: no turn of the session starts."),
     ]
     links: TurnLinks
 
 
 class WebhookState(BaseModel):
-    """How far the completion webhook is. Both times null: it was given up, for the reason in `error`."""
+    """The state of the completion webhook. Both times null: it was given up, for the reason in `error`."""
 
     tries: int
     delivered_at: datetime | None
@@ -100,8 +100,8 @@ class WebhookState(BaseModel):
 
 
 class TurnDetail(TurnSummary):
-    """A turn with its input and its reply. `output` is null until the turn SUCCEEDED, `webhook` until it has ended or if none is
-    owed.
+    """A turn with its input and its reply. `output` is null unless the turn has SUCCEEDED; `webhook` is null until the turn has
+    ended, and if it has none.
     """
 
     input: Annotated[
@@ -113,16 +113,16 @@ class TurnDetail(TurnSummary):
 
 
 class TurnPage(BaseModel):
-    """Some turns, newest first. `next_cursor` is null on the last page, and on no other, however few turns that has."""
+    """Turns, newest first. `next_cursor` is null on the last page only. Any page may have few turns, or none."""
 
     turns: list[TurnSummary]
     next_cursor: str | None
 
 
 class CancelAnswer(BaseModel):
-    """What a cancel met. `cancel_requested` false: the turn had ended before, and stays as it is.
+    """The result of a cancel. `cancel_requested` false: the turn had ended before, and nothing was changed.
 
-    `status` null: no such turn yet. One that is submitted under this id is CANCELED from the start.
+    `status` null: there is no such turn yet. A turn that is submitted with this id will be CANCELED at once.
     """
 
     id: UUID
@@ -131,7 +131,7 @@ class CancelAnswer(BaseModel):
 
 
 class SessionCancelAnswer(BaseModel):
-    """How many of a session's turns were CANCELED at once, and how many run and were asked to stop."""
+    """How many turns were CANCELED at once (`canceled`), and how many run and were asked to stop (`stopping`)."""
 
     session_id: str
     canceled: int
@@ -139,7 +139,7 @@ class SessionCancelAnswer(BaseModel):
 
 
 class SessionMessage(BaseModel):
-    """One thing that was said in a session."""
+    """One message of a session."""
 
     turn_id: UUID
     seq: int
@@ -149,7 +149,7 @@ class SessionMessage(BaseModel):
 
 
 class MessagePage(BaseModel):
-    """The last messages of a session's answered turns, oldest first. `next_cursor` is that of the page before them, or null."""
+    """The last messages of a session's answered turns, oldest first. `next_cursor` leads to the messages before them."""
 
     messages: list[SessionMessage]
     next_cursor: str | None
@@ -193,7 +193,7 @@ def detail(record: TurnRecord) -> TurnDetail:
 
 def said(message: Message) -> SessionMessage:
     """One message of the history."""
-    return SessionMessage.model_validate({name: getattr(message, name) for name in SessionMessage.model_fields})
+    return SessionMessage.model_validate(message, from_attributes=True)
 
 
 def poll_after_seconds(record: TurnRecord, now: datetime) -> int | None:

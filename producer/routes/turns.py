@@ -1,14 +1,14 @@
 """The routes that read turns, sessions and health, and the dependencies that all routes share."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, TypeVar, cast
+from typing import Annotated, cast
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.memory.history import History
@@ -19,7 +19,7 @@ from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import Fault, Kind, ProblemError, invalid_parameters, refuse_unauthorized
 from turnstile.producer.routes import page_cursor
 from turnstile.producer.routes.openapi import problems
-from turnstile.producer.routes.readiness import DatabaseProbe, Readiness, check_queues
+from turnstile.producer.routes.readiness import Readiness, check_queues
 from turnstile.producer.routes.turn_responses import (
     MessagePage,
     TurnDetail,
@@ -34,13 +34,12 @@ from turnstile.producer.submit.turn_request import parse_uuid
 from turnstile.producer.watch.places import WatchPlaces
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.producer.watch.waiting import wait_for_end
-from turnstile.queries.history import read_version, session_exists
+from turnstile.queries.history import read_version
 from turnstile.queries.turns import TurnFilter, list_page, read_turn
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.turn.message import ID_PATTERN
 from turnstile.turn.status import TurnStatus
 
-Place = TypeVar("Place")
 STATUS_SPELLINGS = [*TurnStatus, "CANCELLED"]
 
 
@@ -62,7 +61,7 @@ class Backend:
     watch: TurnWatch
     places: WatchPlaces
     unauthorized: Tally
-    probe: DatabaseProbe
+    probe: Batcher[None, None]
 
 
 # Coroutines although they await nothing: FastAPI would run plain functions on a thread for each request.
@@ -96,11 +95,10 @@ SessionId = Annotated[str, Path(pattern=rf"^{ID_PATTERN}$", description="The con
 TurnIdText = Annotated[str, Path(alias="turn_id", json_schema_extra={"format": "uuid"})]
 Limit = Annotated[int, Query(ge=1, le=100, description="How many at most.")]
 Cursor = Annotated[
-    str | None,
-    Query(pattern=page_cursor.PATTERN, description="`next_cursor` of the page before.", max_length=page_cursor.LENGTH),
+    str | None, Query(pattern=page_cursor.TURN_PATTERN, description="`next_cursor` of the previous page.")
 ]
 MessageCursor = Annotated[
-    str | None, Query(pattern=page_cursor.MESSAGE_PATTERN, description="`next_cursor` of the page behind.")
+    str | None, Query(pattern=page_cursor.MESSAGE_PATTERN, description="`next_cursor` of the previous page.")
 ]
 QueueName = Annotated[str | None, Query(pattern=rf"^{ID_PATTERN}$", description="Only turns of this queue.")]
 StatusText = Annotated[
@@ -128,7 +126,7 @@ async def get_turn(
     """
     record = await read_turn(behind.reads, tenant, read_turn_id(text))
     if record is None:
-        raise _no_turn()
+        raise no_turn()
     if wait and not record.status.is_terminal:
         seconds = min(wait, behind.settings.max_wait_seconds)
         ended = await wait_for_end(behind.watch, behind.places, request, tenant, record.id, seconds)
@@ -169,7 +167,7 @@ async def get_session_turns(
     """The session's turns, newest first, without their replies."""
     wanted = TurnFilter(tenant_id=tenant, session_id=session_id, status=_status(status))
     page = await _page(behind, wanted, limit, cursor)
-    if not page.turns and not await session_exists(behind.reads, tenant, session_id):
+    if not page.turns and await read_version(behind.reads, tenant, session_id) is None:
         raise no_session()
     return page
 
@@ -179,7 +177,7 @@ async def get_session_messages(
     behind: Behind, tenant: Tenant, session_id: SessionId, limit: Limit = 20, cursor: MessageCursor = None
 ) -> MessagePage:
     """What was said in the session's answered turns: the last messages, oldest first. Large ones make a page shorter."""
-    before = None if cursor is None else _place(page_cursor.decode_message, cursor)
+    before = None if cursor is None else page_cursor.decode_message(cursor)
     version = await read_version(behind.reads, tenant, session_id)
     if version is None:
         raise no_session()
@@ -197,23 +195,16 @@ async def get_liveness() -> dict[str, str]:
 @health.get("/readyz", summary="Can it accept turns?", responses=problems(503))
 async def get_readiness(behind: Behind) -> Readiness:
     """200 if the database answers. How the queues look is told, but decides nothing."""
-    await behind.probe.check()
+    await behind.probe(None)
     names = list(behind.settings.queues_by_name)
     return Readiness(queues=await check_queues(behind.queues, behind.sending, names))
 
 
 async def _page(behind: Backend, wanted: TurnFilter, limit: int, cursor: str | None) -> TurnPage:
-    before = None if cursor is None else _place(page_cursor.decode, cursor)
+    before = None if cursor is None else page_cursor.decode_turn(cursor)
     shown, following = await list_page(behind.lists, wanted, limit=limit, before=before)
-    cursor = None if following is None else page_cursor.encode(*following)
+    cursor = None if following is None else page_cursor.encode_turn(*following)
     return TurnPage(turns=[summary(record) for record in shown], next_cursor=cursor)
-
-
-def _place(decode: Callable[[str], Place], cursor: str) -> Place:
-    try:
-        return decode(cursor)
-    except ValueError as error:
-        raise invalid_parameters(Fault(detail=str(error), parameter="cursor")) from None
 
 
 def read_turn_id(text: str) -> UUID:
@@ -221,7 +212,7 @@ def read_turn_id(text: str) -> UUID:
     turn_id = parse_uuid(text)
     if turn_id is None:
         # The same 404 as for a turn of another tenant.
-        raise _no_turn()
+        raise no_turn()
     return turn_id
 
 
@@ -234,7 +225,8 @@ def _status(text: str | None) -> TurnStatus | None:
     return TurnStatus.CANCELED if wanted == "CANCELLED" else TurnStatus(wanted)
 
 
-def _no_turn() -> ProblemError:
+def no_turn() -> ProblemError:
+    """The 404 of a turn that the tenant does not have."""
     return ProblemError(Kind.NOT_FOUND, "no such turn")
 
 

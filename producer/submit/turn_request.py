@@ -15,8 +15,8 @@ from uuid import UUID
 
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -26,7 +26,6 @@ from pydantic import (
 
 from turnstile.config.settings import Settings
 from turnstile.errors import WebhookNotAllowedError
-from turnstile.producer.http.strict_json import escape_pointer
 from turnstile.statements.submit import Submission, idempotency_key, turn_id_key
 from turnstile.turn.identifiers import continue_trace, uuid7
 from turnstile.turn.limits import MAX_ATTEMPTS, MAX_SECONDS
@@ -46,8 +45,9 @@ RANDOM_BITS = _TRACE_BITS + 74
 """Random bits for a submission's trace and id. Drawn with one system call for both: each call releases the GIL, and may wait long
 to get it back."""
 
-_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
-_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+# An escape: an even number of backslashes before it are themselves escaped.
+_NULL_CHARACTER = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
@@ -61,11 +61,12 @@ def _check_input(value: Any) -> Any:
                 raise ValueError("must have a member")
         case _:
             raise ValueError("must be a string or an object")
+    _canonical(value)
     return value
 
 
 def _check_metadata(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    if value is not None and len(_canonical(value)) > MAX_METADATA_BYTES:
+    if value is not None and len(_canonical(value).encode()) > MAX_METADATA_BYTES:
         raise ValueError(f"must not be longer than {MAX_METADATA_BYTES} bytes as JSON")
     return value
 
@@ -74,33 +75,6 @@ def _check_webhook_url(value: str | None) -> str | None:
     if value is not None:
         parse_webhook_url(value)
     return value
-
-
-def _parse_time(value: Any) -> Any:
-    if value is None:
-        return None
-    if not isinstance(value, str) or _RFC_3339.fullmatch(value) is None:
-        raise ValueError("must be a date and time with its zone: YYYY-MM-DDThh:mm:ssZ")
-    try:
-        return datetime.fromisoformat(value.upper())
-    except ValueError:
-        raise ValueError("is no time of any calendar") from None
-
-
-def _parse_uuid(value: Any) -> Any:
-    if value is None:
-        return None
-    if not isinstance(value, str) or (parsed := parse_uuid(value)) is None:
-        raise ValueError("must be a UUID in its usual form of 36 characters")
-    return parsed
-
-
-def _parse_on_busy(value: Any) -> Any:
-    if value is None:
-        return OnBusy.ENQUEUE
-    if value not in [*OnBusy]:
-        raise ValueError(f"must be one of {', '.join(OnBusy)}")
-    return OnBusy(value)
 
 
 def _as_utc(value: datetime | None) -> str | None:
@@ -129,10 +103,8 @@ class TurnRequest(BaseModel):
     ]
     queue: Annotated[str | None, Field(description="One of the declared queues; the usual one when left out.")] = None
     execute_at: Annotated[
-        datetime | None,
-        BeforeValidator(_parse_time),
+        AwareDatetime | None,
         PlainSerializer(_as_utc),
-        WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
         Field(description="Not before this time, with its zone, 366 days ahead at most. In the past: at once."),
     ] = None
     max_attempts: Annotated[int | None, Field(ge=1, le=MAX_ATTEMPTS, description="The queue's own when left out.")] = (
@@ -163,14 +135,10 @@ class TurnRequest(BaseModel):
     ] = None
     turn_id: Annotated[
         UUID | None,
-        BeforeValidator(_parse_uuid),
-        WithJsonSchema({"anyOf": [{"type": "string", "format": "uuid"}, {"type": "null"}]}),
         Field(description="The id the turn shall have, chosen by the client: a repeat finds the same turn."),
     ] = None
     on_busy: Annotated[
         OnBusy,
-        BeforeValidator(_parse_on_busy),
-        WithJsonSchema({"type": "string", "enum": [*OnBusy], "default": OnBusy.ENQUEUE}),
         Field(
             description="If a turn of the session is open: wait in line, be refused, cancel what is open and go"
             " first, or be added to the turn that is still waiting. Scheduled turns make no session busy."
@@ -179,19 +147,26 @@ class TurnRequest(BaseModel):
 
 
 class InvalidRequestError(ValueError):
-    """The body is JSON but not a valid request. `faults` are pairs of JSON pointer and error text."""
+    """Not a valid request. `faults` are pairs of JSON pointer (RFC 6901) and error text."""
 
     def __init__(self, faults: list[tuple[str, str]]) -> None:
-        super().__init__("; ".join(f"{pointer}: {fault}" for pointer, fault in faults))
+        super().__init__("; ".join(f"{pointer or 'body'}: {fault}" for pointer, fault in faults))
         self.faults = faults
 
 
-def read_turn_request(body: Any, now: datetime) -> TurnRequest:
-    """Validates a parsed body. Raises InvalidRequestError, which names every invalid field but quotes no value."""
+class NotJsonError(InvalidRequestError):
+    """Not JSON by RFC 8259, not UTF-8, or nested more than 200 levels deep."""
+
+
+def read_turn_request(body: bytes, now: datetime) -> TurnRequest:
+    """Validates a JSON text. Raises InvalidRequestError, which names every invalid field but quotes no value."""
     try:
-        request = TurnRequest.model_validate(body)
+        request = TurnRequest.model_validate_json(body)
     except ValidationError as error:
-        raise InvalidRequestError([_fault(detail) for detail in error.errors(include_input=False)]) from None
+        details = error.errors(include_url=False, include_input=False)
+        if details[0]["type"] == "json_invalid":
+            raise NotJsonError([_fault(details[0])]) from None
+        raise InvalidRequestError([_fault(detail) for detail in details]) from None
     if request.execute_at is not None and not EARLIEST <= request.execute_at <= now + MAX_AHEAD:
         fault = f"must lie between {EARLIEST:%Y-%m-%d} and {MAX_AHEAD.days} days from now"
         raise InvalidRequestError([("/execute_at", fault)])
@@ -211,14 +186,14 @@ def read_submission(
     settings: Settings,
     tenant_id: str,
     session_id: str,
-    body: Any,
+    body: bytes,
     *,
     key: str | None,
     now: datetime,
     random_bits: int,
     traceparent: str | None = None,
 ) -> Submission:
-    """The submission for a parsed body. `key` is the client's idempotency key; `random_bits` has RANDOM_BITS random bits.
+    """The submission for a JSON text. `key` is the client's idempotency key; `random_bits` has RANDOM_BITS random bits.
 
     Raises InvalidRequestError, UnknownQueueError, WebhookNotAllowedError.
     """
@@ -265,16 +240,29 @@ def fingerprint(session_id: str, request: TurnRequest) -> bytes:
     if request.on_busy is OnBusy.ENQUEUE:
         # The default must give the same fingerprint as an omitted field.
         del said["on_busy"]
-    return hashlib.sha256(_canonical([session_id, said])).digest()
+    return hashlib.sha256(_canonical([session_id, said]).encode()).digest()
 
 
-def _canonical(value: Any) -> bytes:
-    return _CANONICAL.encode(value).encode()
+def _canonical(value: Any) -> str:
+    """One text for equal values. Raises ValueError for a value that can't be stored and read back unchanged."""
+    try:
+        text = _CANONICAL.encode(value)
+    except ValueError:
+        raise ValueError("contains NaN, or a number too large for a double, which ends at 1.8e308") from None
+    # The plain search is far quicker.
+    if "\\u0000" in text and _NULL_CHARACTER.search(text):
+        raise ValueError("contains U+0000")
+    return text
 
 
 def _fault(detail: Any) -> tuple[str, str]:
-    pointer = "".join(f"/{escape_pointer(str(step))}" for step in detail["loc"])
-    if detail["type"] == "model_type":
-        # pydantic's message names an internal class.
-        return pointer, "must be an object"
-    return pointer, str(detail["msg"]).removeprefix("Value error, ")
+    pointer = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in detail["loc"])
+    match detail["type"]:
+        case "model_type":
+            # pydantic's message names an internal class.
+            return pointer, "must be an object"
+        case "uuid_parsing":
+            # pydantic's message quotes a character.
+            return pointer, "must be a UUID"
+        case _:
+            return pointer, str(detail["msg"]).removeprefix("Value error, ").removeprefix("Invalid JSON: ")

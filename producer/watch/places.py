@@ -8,14 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from turnstile.producer.http.log_throttle import Tally
-from turnstile.producer.http.problems import RETRY_AFTER_SECONDS, Kind, ProblemError
+from turnstile.producer.http.problems import LATER, Kind, ProblemError
 
 
 class NoPlaceError(ProblemError):
     """429 if the tenant has used up its share of the places, 503 if no place is free."""
-
-
-_LATER = {"Retry-After": str(RETRY_AFTER_SECONDS)}
 
 
 class WatchPlaces:
@@ -50,8 +47,8 @@ class WatchPlaces:
     def _refusal(self, own: int) -> NoPlaceError:
         if self._shared and own:
             return NoPlaceError(
-                Kind.TOO_MANY_STREAMS, f"{own} streams and waits are open; end one, or ask for the turn", headers=_LATER
+                Kind.TOO_MANY_STREAMS, f"{own} streams and waits are open; end one, or read the turn", headers=LATER
             )
         return NoPlaceError(
-            Kind.UNAVAILABLE, "too many streams and waits are open; try again, or ask for the turn", headers=_LATER
+            Kind.UNAVAILABLE, "too many streams and waits are open; try again, or read the turn", headers=LATER
         )

@@ -10,6 +10,7 @@ from uuid import UUID
 from starlette.requests import Request
 
 from turnstile.errors import DatabaseUnavailableError
+from turnstile.producer.http.disconnect import while_connected
 from turnstile.producer.watch.places import NoPlaceError, WatchPlaces
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.queries.turns import TurnRecord
@@ -35,31 +36,15 @@ async def wait_for_end(
     watch: TurnWatch, places: WatchPlaces, request: Request, tenant_id: str, turn_id: UUID, seconds: float
 ) -> TurnRecord | None:
     """The turn, if it ends in time. Stops waiting when the client disconnects, and does not wait without a free place."""
-    try:
-        with places.take(tenant_id):
-            return await _wait(watch, request, tenant_id, turn_id, seconds)
-    except NoPlaceError:
-        return None
 
-
-async def _wait(watch: TurnWatch, request: Request, tenant_id: str, turn_id: UUID, seconds: float) -> TurnRecord | None:
-    try:
+    async def wait() -> TurnRecord | None:
         async with asyncio.timeout(LOOK_SECONDS):
             turn = await watch.find(tenant_id, turn_id)
-    except (DatabaseUnavailableError, TimeoutError):
-        return None
-    if turn is None:
-        return None
-    watching = asyncio.create_task(watch.until_ended(turn, seconds))
-    leaving = asyncio.create_task(_until_gone(request))
+        return None if turn is None else await watch.until_ended(turn, seconds)
+
     try:
-        await asyncio.wait({watching, leaving}, timeout=seconds + LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        return watching.result() if watching.done() else None
-    finally:
-        for task in (watching, leaving):
-            task.cancel()
-
-
-async def _until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+        with places.take(tenant_id):
+            async with asyncio.timeout(seconds + LOOK_SECONDS):
+                return await while_connected(request.receive, wait())
+    except (NoPlaceError, DatabaseUnavailableError, TimeoutError):
+        return None

@@ -1,4 +1,4 @@
-"""Delivers completion webhooks, in a loop of its own beside the relay's (ADR 0029).
+"""Delivers completion webhooks, in a loop of its own beside the relay's (ADR 0021).
 
 Any number of processes may run it. A round takes due webhooks with SKIP LOCKED, up to CONCURRENT posts at a time and PER_HOST to
 one host: a slow receiver delays only its own webhooks. A post that fails is due again after a backoff with full
@@ -10,18 +10,14 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from uuid import UUID
+from collections.abc import Mapping
 
-import psycopg
 import structlog
-from psycopg.rows import DictRow
 
 from turnstile.backends.backoff import full_jitter
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.errors import DatabaseUnavailableError
-from turnstile.relay.steps import LeftOut, alone, step_around, tell_failed
+from turnstile.relay.steps import LeftOut, alone, fetch_around
 from turnstile.relay.webhooks.post import CONCURRENT, TOTAL_SECONDS, NotPostedError, WebhookPost
 from turnstile.statements import webhooks
 from turnstile.statements.webhooks import OwedWebhook
@@ -96,54 +92,30 @@ class WebhookDelivery:
             "posts": json.dumps(posts),
             "per_host": PER_HOST,
             "stamp": STAMP_SECONDS,
-            "left_out": self._left_out.at(time.monotonic()),
         }
-
-        async def take(only: Sequence[UUID] | None) -> list[DictRow]:
-            return await self._database.fetch(webhooks.TAKE, {**asked, "only": only})
-
-        try:
-            rows = await take(None)
-        except psycopg.Error:
-            found = [row["turn_id"] for row in await self._database.fetch(webhooks.FIND, {**asked, "only": None})]
-            rows = await step_around("take_webhooks", self._left_out, found, take)
+        rows = await fetch_around("take_webhooks", self._left_out, self._database, webhooks.TAKE, webhooks.FIND, asked)
         for row in rows:
             webhook = OwedWebhook(**row)
-            task = asyncio.create_task(self._deliver(webhook))
+            # If the result is not noted, the webhook is due again after its stamp. The receiver recognises a repeat by its id.
+            task = asyncio.create_task(alone("deliver_webhook", self._deliver(webhook), webhook.turn_id))
             self._under_way[task] = webhook.host
-            task.add_done_callback(self._forget)
+            task.add_done_callback(self._under_way.pop)
         return len(rows)
-
-    def _forget(self, task: asyncio.Task[None]) -> None:
-        del self._under_way[task]
-        if not task.cancelled() and (error := task.exception()) is not None:
-            # The try is counted and the stamp stands, so the webhook is due again, up to MAX_TRIES.
-            log.error("webhook.failed", exc_info=error)
 
     async def _deliver(self, webhook: OwedWebhook) -> None:
         about = {"turn_id": str(webhook.turn_id), "generation": webhook.generation, "tries": webhook.tries}
         error = await self._try(webhook)
-        again = None
-        if error != f"status {GONE}" and webhook.tries < MAX_TRIES:
+        if error is None:
+            await webhooks.note_delivered(self._database, webhook)
+            log.info("webhook.delivered", **about)
+        elif error == f"status {GONE}" or webhook.tries >= MAX_TRIES:
+            await webhooks.note_failed(self._database, webhook, error, again_in_seconds=None)
+            log.error("webhook.given_up", reason=error, **about)
+        else:
             jitter = random.random()  # noqa: S311 - not a secret
             again = full_jitter(webhook.tries, jitter, BACKOFF_BASE_SECONDS, BACKOFF_CAP_SECONDS)
-        try:
-            if error is None:
-                await webhooks.note_delivered(self._database, webhook)
-            else:
-                await webhooks.note_failed(self._database, webhook, error, again_in_seconds=again)
-        except DatabaseUnavailableError as away:
-            # Due again after its stamp; the receiver recognises a repeat by its id.
-            log.warning("webhook.not_noted", error=str(away), **about)
-        except psycopg.Error as refused:
-            tell_failed("note_webhook", refused, webhook.turn_id)
-        else:
-            if error is None:
-                log.info("webhook.delivered", **about)
-            elif again is None:
-                log.error("webhook.given_up", reason=error, **about)
-            else:
-                log.info("webhook.not_delivered", reason=error, again_in_seconds=round(again, 1), **about)
+            await webhooks.note_failed(self._database, webhook, error, again_in_seconds=again)
+            log.info("webhook.not_delivered", reason=error, again_in_seconds=round(again, 1), **about)
 
     async def _try(self, webhook: OwedWebhook) -> str | None:
         """None if the webhook is delivered, else the reason."""

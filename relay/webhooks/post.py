@@ -1,4 +1,4 @@
-"""One POST of a webhook, to an address that a client chose (ADR 0029).
+"""One POST of a webhook, to an address that a client chose (ADR 0021).
 
 The name is resolved once, and aiohttp connects to the addresses that were checked, never to the name again: a resolver that
 gives other addresses a moment later gains nothing. The certificate is checked for the name. No redirect is followed, no proxy is

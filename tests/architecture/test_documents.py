@@ -16,7 +16,7 @@ from turnstile.producer.app import server_config
 from turnstile.producer.http.client_connections import Connections
 from turnstile.relay.webhooks.delivery import PER_HOST
 from turnstile.relay.webhooks.post import CONCURRENT
-from turnstile.turn.status import mermaid
+from turnstile.turn.status import TRANSITIONS, TurnStatus
 
 ROOT = Path(__file__).parents[2]
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
@@ -42,6 +42,16 @@ MACHINE_PATH = re.compile(r"(?<![\w.}$-])/(?:wor[k]|roo[t]|hom[e]|User[s]|far[m]
 every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 every_decision = pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
+
+
+def mermaid() -> str:
+    """The state diagram, from TRANSITIONS."""
+    lines = ["stateDiagram-v2"]
+    for before, follows in TRANSITIONS.items():
+        for after, verb in follows.items():
+            lines.append(f"    {'[*]' if before is None else before} --> {after}: {verb}")
+    lines += [f"    {status} --> [*]" for status in TurnStatus if status.is_terminal]
+    return "\n".join(lines)
 
 
 def test_the_state_diagram_is_that_of_the_code() -> None:

@@ -31,9 +31,6 @@ HANDS_THE_ENVIRONMENT_ON = {
     "ops/terminal/operator_access.py": "asks only whether a log level was chosen",
 }
 
-LONG_TEST_FILES = {"tests/producer/api/test_streaming_under_faults.py"}
-"""To be split; no file is added here."""
-
 MAY_SLEEP = {
     "tests/support/probes.py": "the one place that waits",
     "tests/e2e/handlers.py": "handlers under test, which are slow on purpose",
@@ -77,7 +74,7 @@ def find_environment(tree: ast.AST) -> list[int]:
 
 
 def find_bare_folders(tree: ast.AST) -> list[int]:
-    """Imports of a process by its folder's name, which would load a second copy of it (ADR 0065)."""
+    """Imports of a process by its folder's name, which would load a second copy of it (ADR 0031)."""
     return [
         node.lineno
         for node in ast.walk(tree)
@@ -162,9 +159,8 @@ def test_no_file_is_too_long_to_be_one_thing() -> None:
 
 def test_no_test_file_is_too_long_to_be_one_behaviour() -> None:
     lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in python_files("tests")}
-    too_long = {name: lines for name, lines in lengths.items() if lines > MAX_TEST_LINES}
 
-    assert {name: lines for name, lines in too_long.items() if name not in LONG_TEST_FILES} == {}
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_TEST_LINES} == {}
 
 
 def test_no_test_module_is_imported() -> None:

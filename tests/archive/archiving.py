@@ -1,6 +1,5 @@
-"""Turns that ended long ago, and a look at where they are by now."""
+"""Makes turns that ended long ago, archives them, and reads where they are."""
 
-import json
 from dataclasses import replace
 from typing import Any, LiteralString
 from uuid import UUID, uuid4
@@ -29,7 +28,7 @@ AGE: tuple[LiteralString, ...] = (
 
 
 async def age(database: Database, days: int = 100) -> None:
-    """All that there is has happened so much earlier."""
+    """Moves all times into the past by `days`."""
     async with database.connection() as connection:
         for statement in AGE:
             await connection.execute(statement, {"by": days})
@@ -45,7 +44,7 @@ async def end_turn(
     halt: bool = False,
     **fields: Any,
 ) -> UUID:
-    """A turn that was submitted, claimed and settled; FAILED without a dead letter."""
+    """Submits, claims and settles a turn; FAILED without a dead letter."""
     submission = make_submission(settings.queue, session_id, tenant_id=tenant_id, **fields)
     await submit(database, [submission], net_seconds=60)
     turn = await claim_head(database, settings, session_id, tenant_id=tenant_id)
@@ -54,7 +53,7 @@ async def end_turn(
 
 
 async def claim_head(database: Database, settings: Settings, session_id: str, *, tenant_id: str = "t") -> ClaimedTurn:
-    """The session's head, RUNNING."""
+    """Claims the session's head."""
     (turn,) = await claim(database, make_terms(settings), [make_claim(session_id, tenant_id)])
     assert isinstance(turn, ClaimedTurn)
     return turn
@@ -71,7 +70,7 @@ async def settle_as(
     }[status]
     settlement = Settlement(status=status, outcome=outcome, reply=f"re {turn.inputs[0]}")
     request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
-    await settle(database, make_terms(settings, halt=halt), [request], json.dumps)
+    await settle(database, make_terms(settings, halt=halt), [request])
 
 
 async def start_child(
@@ -91,7 +90,7 @@ async def start_child(
 
 
 async def redrive(database: Database, turn_id: UUID) -> int:
-    """How many turns went back to work."""
+    """Redrives the turn; returns how many turns were revived."""
     revived = await revive(database, [(turn_id, 1)], [start_trace(1)], expires_in_seconds=[900.0], net_seconds=60)
     return len(revived)
 
@@ -99,7 +98,7 @@ async def redrive(database: Database, turn_id: UUID) -> int:
 async def archive(
     database: Database, *, days: float = 90, failed: bool = False, batch: int = 100, dry_run: bool = False
 ) -> Archived:
-    """One run over all that is older."""
+    """Archives the sessions at rest for `days`."""
     cutoff = await read_cutoff(database, days * DAY_SECONDS)
     steps = archive_sessions(database, cutoff, failed=failed, batch=batch, pause_seconds=0, dry_run=dry_run)
     return sum([step async for step in steps], Archived())
@@ -111,11 +110,11 @@ async def in_table(database: Database) -> list[UUID]:
 
 
 async def in_archive(database: Database) -> list[UUID]:
-    """Those in the archive, as often as they are there."""
+    """The ids of the turns in the archive, with repetitions."""
     return [row["id"] for row in await database.fetch("SELECT id FROM archived_turns ORDER BY id", {})]
 
 
 async def everywhere(database: Database) -> list[UUID]:
-    """The ids of the turns in both, as of one moment: a killed process may still have a commit under way."""
+    """The ids of the turns in both, from one snapshot: a killed process may still have a commit under way."""
     both = "SELECT id FROM turns UNION ALL SELECT id FROM archived_turns ORDER BY id"
     return [row["id"] for row in await database.fetch(both, {})]

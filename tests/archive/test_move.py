@@ -1,9 +1,8 @@
-"""What the archive takes, and that a turn is always in exactly one place."""
+"""The archive takes old ended turns, and each turn is always in exactly one place."""
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import LiteralString
 from uuid import uuid4
 
 import psycopg
@@ -35,11 +34,11 @@ from turnstile.turn.status import TurnStatus
 HOOK = "https://client.example/hook"
 
 
-# --- what goes
+# --- what is archived
 
 
 @pytest.mark.parametrize("status", [TurnStatus.SUCCEEDED, TurnStatus.CANCELED])
-async def test_an_old_ended_turn_goes(database: Database, settings: Settings, status: TurnStatus) -> None:
+async def test_an_old_ended_turn_is_archived(database: Database, settings: Settings, status: TurnStatus) -> None:
     turn_id = await end_turn(database, settings, status=status)
     await age(database)
 
@@ -47,7 +46,7 @@ async def test_an_old_ended_turn_goes(database: Database, settings: Settings, st
     assert (await in_table(database), await in_archive(database)) == ([], [turn_id])
 
 
-async def test_all_that_belonged_to_it_goes_with_it(database: Database, settings: Settings) -> None:
+async def test_the_rows_of_a_turn_in_other_tables_are_archived_with_it(database: Database, settings: Settings) -> None:
     turn_id = await end_turn(database, settings, content="hi", metadata={"none": None, "b": 1e308}, webhook_url=HOOK)
     await database.fetch("UPDATE webhooks SET due_at = NULL", {})
     await database.fetch(
@@ -68,7 +67,7 @@ async def test_all_that_belonged_to_it_goes_with_it(database: Database, settings
     assert [webhook["url"] for webhook in row["webhooks"]] == [HOOK]
 
 
-async def test_a_turn_that_was_cancelled_before_its_submit_goes_too(database: Database, settings: Settings) -> None:
+async def test_a_turn_that_was_cancelled_before_its_submit_is_archived(database: Database, settings: Settings) -> None:
     submission = make_submission(settings.queue, chosen=True, key="turn:x")
     await cancel_ahead(database, "t", submission.turn_id, CancelReason.USER)
     await submit(database, [submission], net_seconds=60)
@@ -91,7 +90,7 @@ async def test_a_run_visits_every_session_of_every_tenant(
     assert await in_archive(database) == ([] if dry_run else sorted(ids))
 
 
-async def test_a_failed_turn_goes_where_that_was_said(database: Database, settings: Settings) -> None:
+async def test_a_failed_turn_is_archived_on_request(database: Database, settings: Settings) -> None:
     failed = await end_turn(database, settings, status=TurnStatus.FAILED)
     await age(database)
     await database.fetch("UPDATE turns SET dead_lettered_at = now() - interval '16 days'", {})
@@ -101,7 +100,7 @@ async def test_a_failed_turn_goes_where_that_was_said(database: Database, settin
     assert await in_archive(database) == [failed]
 
 
-async def test_a_child_goes_before_its_answered_parent(database: Database, settings: Settings) -> None:
+async def test_a_child_of_an_answered_parent_may_be_archived_before_it(database: Database, settings: Settings) -> None:
     parent, child = await start_child(database, settings)
     await age(database)
     await settle_as(database, settings, parent, TurnStatus.SUCCEEDED)
@@ -111,10 +110,10 @@ async def test_a_child_goes_before_its_answered_parent(database: Database, setti
     assert (await in_table(database), await in_archive(database)) == ([parent.id], [child])
 
 
-# --- what a session is afterwards
+# --- the session afterwards
 
 
-async def test_the_next_turn_goes_on_in_the_numbering_before_an_empty_history(
+async def test_the_next_turn_continues_the_numbering_with_an_empty_history(
     database: Database, settings: Settings
 ) -> None:
     await end_turn(database, settings)
@@ -135,7 +134,7 @@ async def sessions_left(database: Database) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["child", "compensation"])
-async def test_a_session_that_is_named_after_its_turn_goes_with_it(
+async def test_a_session_that_is_named_after_its_turn_is_deleted(
     database: Database, settings: Settings, kind: str
 ) -> None:
     parent, child = await start_child(database, settings)
@@ -152,7 +151,7 @@ async def test_a_session_that_is_named_after_its_turn_goes_with_it(
     assert await sessions_left(database) == ["parent"]
 
 
-async def test_a_clients_session_stays_though_it_is_called_like_a_childs(
+async def test_a_session_of_a_client_stays_also_if_it_is_named_like_that_of_a_child(
     database: Database, settings: Settings
 ) -> None:
     await end_turn(database, settings, f"child:{uuid4()}")
@@ -165,23 +164,23 @@ async def test_a_clients_session_stays_though_it_is_called_like_a_childs(
     assert await sessions_left(database) == before
 
 
-# --- beside others
+# --- at the same moment as other calls
 
 
 async def test_two_archives_at_once_move_each_turn_once(database: Database, settings: Settings) -> None:
-    ids = [await end_turn(database, settings, f"s{number % 20}") for number in range(60)]
+    ids = [await end_turn(database, settings, f"s{number % 10}") for number in range(30)]
     await age(database)
 
     runs = await asyncio.gather(*(archive(database, batch=3) for _ in range(3)))
 
-    assert sum(run.turns for run in runs) == 60
+    assert sum(run.turns for run in runs) == 30
     assert (await in_table(database), await in_archive(database)) == ([], sorted(ids))
 
 
-async def test_a_redrive_and_an_archive_of_the_same_turn_end_in_one_place(
+async def test_after_a_redrive_and_an_archive_of_the_same_turn_it_is_in_one_place(
     database: Database, settings: Settings
 ) -> None:
-    ids = [await end_turn(database, settings, f"s{number}", TurnStatus.FAILED) for number in range(30)]
+    ids = [await end_turn(database, settings, f"s{number}", TurnStatus.FAILED) for number in range(15)]
     await age(database)
 
     _, *revived = await asyncio.gather(
@@ -211,10 +210,10 @@ async def waits_for_a_lock(database: Database) -> bool:
     return bool(await database.fetch("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'", {}))
 
 
-async def test_a_session_that_is_used_after_the_snapshot_of_its_move_stays(
+async def test_a_session_that_is_used_after_the_snapshot_of_the_move_stays(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The statement waits here between its snapshot and the lock of the session.
+    # The statement waits for this lock between its snapshot and the lock of the session.
     monkeypatch.setattr(
         move, "MOVE", move.MOVE.replace("count(*) AS turns", "count(*) + count(pg_advisory_xact_lock(7)) AS turns")
     )
@@ -232,23 +231,21 @@ async def test_a_session_that_is_used_after_the_snapshot_of_its_move_stays(
     assert sorted(await in_table(database)) == sorted([ended, submission.turn_id])
 
 
-async def test_a_submit_to_a_session_that_is_being_moved_waits_and_is_not_refused(
-    database: Database, settings: Settings
-) -> None:
+async def test_a_submit_to_a_session_that_is_being_moved_waits(database: Database, settings: Settings) -> None:
     assert move.STATEMENT_TIMEOUT_SECONDS < LOCK_TIMEOUT_SECONDS
     await end_turn(database, settings)
     async with database.connection() as going, going.transaction():
         await going.execute("SELECT 1 FROM sessions FOR NO KEY UPDATE")
-        speaking = asyncio.create_task(submit(database, [make_submission(settings.queue)], net_seconds=60))
+        submitting = asyncio.create_task(submit(database, [make_submission(settings.queue)], net_seconds=60))
         await until(lambda: waits_for_a_lock(database))
-        assert not speaking.done()
+        assert not submitting.done()
 
-    [accepted] = await speaking
+    [accepted] = await submitting
     assert isinstance(accepted, Accepted)
 
 
 async def left_alone(database: Database, settings: Settings, run: Callable[[], Awaitable[Archived]]) -> None:
-    """Of seven sessions only `slow` is left, with all that it had."""
+    """Of seven sessions only `slow` stays, with all its rows."""
     ids = {name: await end_turn(database, settings, name) for name in ("a", "b", "c", "slow", "x", "y", "z")}
     await age(database)
 
@@ -259,17 +256,17 @@ async def left_alone(database: Database, settings: Settings, run: Callable[[], A
     assert len(await database.fetch("SELECT 1 FROM messages", {})) == 2
 
 
-async def test_a_session_that_takes_too_long_is_skipped_and_the_others_go(
+async def test_a_session_that_takes_too_long_is_skipped_and_the_others_are_archived(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = "count(*) + count(CASE WHEN t.session_id = 'slow' THEN pg_sleep(60) END) AS turns"
     monkeypatch.setattr(move, "MOVE", move.MOVE.replace("count(*) AS turns", slow))
-    monkeypatch.setattr(move, "BOUNDS", move.BOUNDS.replace("4s", "1s"))
+    monkeypatch.setattr(move, "BOUNDS", move.BOUNDS.replace("4s", "700ms"))
 
     await left_alone(database, settings, lambda: archive(database, batch=4))
 
 
-async def test_a_session_of_which_a_turn_is_locked_is_skipped_and_the_others_go(
+async def test_a_session_with_a_locked_turn_is_skipped_and_the_others_are_archived(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(move, "BOUNDS", move.BOUNDS.replace("1s", "50ms"))
@@ -282,30 +279,31 @@ async def test_a_session_of_which_a_turn_is_locked_is_skipped_and_the_others_go(
     await left_alone(database, settings, run)
 
 
-@pytest.mark.parametrize("filled", [False, True], ids=["on empty tables", "on full ones"])
-@pytest.mark.parametrize("statement", [move.MOVE, move.SURVEY], ids=["move", "survey"])
-def test_a_batch_is_read_by_index_however_many_turns_there_are(
-    settings: Settings, filled: bool, statement: LiteralString
-) -> None:
+@pytest.mark.parametrize("filled", [False, True], ids=["empty tables", "full tables"])
+def test_a_batch_is_read_by_index(settings: Settings, filled: bool) -> None:
     fill = """INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, created_at, finished_at, expires_at, trace_id,
                                  span_id)
               SELECT gen_random_uuid(), 't', 's' || g, 1, 'q', 'SUCCEEDED', now() - g * interval '1 minute', now(), now(),
                      't', 's'
-                FROM generate_series(1, 20000) g"""
+                FROM generate_series(1, 10000) g"""
     with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
         if filled:
             connection.execute(fill)
             connection.execute(
-                "INSERT INTO sessions (tenant_id, session_id) SELECT 't', 's' || g FROM generate_series(1, 20000) g"
+                "INSERT INTO sessions (tenant_id, session_id) SELECT 't', 's' || g FROM generate_series(1, 10000) g"
             )
             connection.execute("ANALYZE turns, sessions")
-        # As it is pinned: for parameters that are not known yet, the size of the batch among them.
-        explained = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(statement)[0]}")
-        plan = "\n".join(line for (line,) in explained.fetchall())
+        # As it is pinned: for unknown parameters, the size of the batch among them.
+        plans = [
+            connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(statement)[0]}").fetchall()
+            for statement in (move.MOVE, move.SURVEY)
+        ]
 
-    assert re.search(r"Limit\n +-> +Index (Only )?Scan using sessions_pkey on sessions s", plan), plan
-    assert "Seq Scan" not in plan
-    # Small when the plan is made, and all the table's past a year later.
-    assert not re.search("turns_(failed|running|open|send_at|joining)", plan), plan
-    assert not re.search(r"Hash (Anti |Semi |)Join|Merge (Anti |Semi |)Join|hashed SubPlan", plan), plan
+    for explained in plans:
+        plan = "\n".join(line for (line,) in explained)
+        assert re.search(r"Limit\n +-> +Index (Only )?Scan using sessions_pkey on sessions s", plan), plan
+        assert "Seq Scan" not in plan
+        # These indexes are small when the plan is made, and have all past turns a year later.
+        assert not re.search("turns_(failed|running|open|send_at|joining)", plan), plan
+        assert not re.search(r"Hash (Anti |Semi |)Join|Merge (Anti |Semi |)Join|hashed SubPlan", plan), plan

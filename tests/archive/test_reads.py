@@ -1,4 +1,4 @@
-"""What is answered for an archived turn, and that no other tenant's turn under its id gets in its way."""
+"""Reads of archived turns, also if another tenant has a turn with the same id."""
 
 from dataclasses import asdict
 from typing import LiteralString
@@ -12,7 +12,7 @@ from turnstile.archive.reads import TurnKey
 from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.config.settings import Settings
 from turnstile.queries.attempts import read_attempts
-from turnstile.queries.operator_turns import read_said, read_turn_of_any
+from turnstile.queries.operator_turns import read_messages, read_turn_of_any
 from turnstile.queries.trace_tree import find_trace, read_trace
 from turnstile.queries.turns import read_standings, read_turn, read_turns
 from turnstile.statements.cancel import CanceledTurn, cancel_ahead
@@ -21,7 +21,7 @@ from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.status import TurnStatus
 
 
-async def test_a_turn_reads_the_same_before_and_after(database: Database, settings: Settings) -> None:
+async def test_a_turn_reads_the_same_before_and_after_it_is_archived(database: Database, settings: Settings) -> None:
     turn_id = await end_turn(
         database, settings, content={"deep": [1, None]}, metadata={"a": None}, webhook_url="https://client.example/hook"
     )
@@ -35,7 +35,7 @@ async def test_a_turn_reads_the_same_before_and_after(database: Database, settin
             await read_standings(database, [TurnKey("t", turn_id)]),
             await read_turn_of_any(database, turn_id),
             await read_attempts(database, "t", turn_id),
-            await read_said(database, "t", turn_id),
+            await read_messages(database, "t", turn_id),
         ]
 
     before = await read()
@@ -46,7 +46,7 @@ async def test_a_turn_reads_the_same_before_and_after(database: Database, settin
     assert await read() == before
 
 
-async def test_how_it_stands_is_read_without_what_was_said_in_it(
+async def test_the_state_of_an_archived_turn_is_read_without_its_messages(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turn_id = await end_turn(database, settings)
@@ -54,18 +54,18 @@ async def test_how_it_stands_is_read_without_what_was_said_in_it(
     await archive(database)
     fetch, rows = database.fetch, list[DictRow]()
 
-    async def overheard(statement: LiteralString, parameters: Parameters) -> list[DictRow]:
+    async def recorded(statement: LiteralString, parameters: Parameters) -> list[DictRow]:
         rows.extend(found := await fetch(statement, parameters))
         return found
 
-    monkeypatch.setattr(database, "fetch", overheard)
+    monkeypatch.setattr(database, "fetch", recorded)
     [standing] = await read_standings(database, [TurnKey("t", turn_id)])
 
     assert standing is not None
     assert rows == [asdict(standing)]
 
 
-async def test_a_cancel_finds_it_ended(database: Database, settings: Settings) -> None:
+async def test_a_cancel_of_an_archived_turn_finds_it_ended(database: Database, settings: Settings) -> None:
     turn_id = await end_turn(database, settings)
     await age(database)
     await archive(database)
@@ -76,7 +76,7 @@ async def test_a_cancel_finds_it_ended(database: Database, settings: Settings) -
     assert await database.fetch("SELECT 1 FROM chosen_ids", {}) == []
 
 
-async def test_a_trace_is_whole_whatever_of_it_is_archived(database: Database, settings: Settings) -> None:
+async def test_a_trace_includes_archived_turns(database: Database, settings: Settings) -> None:
     parent, child = await start_child(database, settings)
     await settle_as(database, settings, parent, TurnStatus.SUCCEEDED)
     await age(database)
@@ -95,7 +95,7 @@ async def test_a_trace_is_whole_whatever_of_it_is_archived(database: Database, s
     assert await find_trace(database, child) == parent.trace_id
 
 
-async def test_a_trace_is_without_another_tenants_turn_under_an_archived_id(
+async def test_a_trace_excludes_the_turn_of_another_tenant_with_an_archived_id(
     database: Database, settings: Settings
 ) -> None:
     parent, _ = await start_child(database, settings)

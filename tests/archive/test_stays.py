@@ -1,4 +1,4 @@
-"""What keeps a turn in the table, and its session with it."""
+"""The reasons for which a turn stays in the table, and its session with it."""
 
 from datetime import UTC, datetime, timedelta
 from typing import LiteralString
@@ -26,7 +26,7 @@ from turnstile.turn.status import TurnStatus
 
 
 async def stays(database: Database, *, failed: bool = False) -> bool:
-    """Whether all stays. A survey must count nothing either."""
+    """Whether all turns stay. A dry run must count none either."""
     before = await in_table(database)
     assert await archive(database, failed=failed, dry_run=True) == Archived()
     assert await archive(database, failed=failed) == Archived()
@@ -36,7 +36,7 @@ async def stays(database: Database, *, failed: bool = False) -> bool:
 @pytest.mark.parametrize(
     "change",
     [
-        # It ended after the cut-off, or its session was used since, whatever is left of that.
+        # It ended after the cut-off, or its session was used since.
         "UPDATE turns SET finished_at = now() - interval '89 days'",
         "UPDATE sessions SET updated_at = clock_timestamp()",
         # Its dead letter is owed, or may be on the queue.
@@ -44,7 +44,7 @@ async def stays(database: Database, *, failed: bool = False) -> bool:
         "UPDATE turns SET dead_lettered_at = now() - interval '14 days'",
     ],
 )
-async def test_a_turn_that_something_may_ask_for_stays(
+async def test_a_recent_turn_or_one_with_a_dead_letter_stays(
     database: Database, settings: Settings, change: LiteralString
 ) -> None:
     await end_turn(database, settings, status=TurnStatus.FAILED)
@@ -54,7 +54,7 @@ async def test_a_turn_that_something_may_ask_for_stays(
     assert await stays(database, failed=True)
 
 
-async def test_a_session_that_is_still_used_keeps_all_its_turns(database: Database, settings: Settings) -> None:
+async def test_a_session_in_use_keeps_all_its_turns(database: Database, settings: Settings) -> None:
     await end_turn(database, settings)
     await age(database)
     await end_turn(database, settings)
@@ -97,7 +97,7 @@ async def test_one_failed_turn_keeps_all_of_its_session(database: Database, sett
     assert await stays(database)
 
 
-async def test_an_answered_turn_stays_while_the_letter_of_an_earlier_generation_may_be_on_the_queue(
+async def test_an_answered_turn_stays_while_a_letter_of_an_earlier_generation_may_be_on_the_queue(
     database: Database, settings: Settings
 ) -> None:
     failed = await end_turn(database, settings, status=TurnStatus.FAILED)
@@ -117,7 +117,7 @@ async def test_a_turn_stays_until_its_webhook_is_delivered(database: Database, s
 
 
 @pytest.mark.parametrize("status", [None, TurnStatus.FAILED], ids=["open", "failed"])
-async def test_a_child_stays_while_its_parent_may_ask_for_it(
+async def test_a_child_stays_while_its_parent_is_open_or_failed(
     database: Database, settings: Settings, status: TurnStatus | None
 ) -> None:
     parent, _ = await start_child(database, settings)
@@ -128,7 +128,7 @@ async def test_a_child_stays_while_its_parent_may_ask_for_it(
     assert await stays(database)
 
 
-async def test_another_tenants_open_turn_under_its_parents_id_keeps_no_child(
+async def test_an_open_turn_of_another_tenant_with_the_parents_id_keeps_no_child(
     database: Database, settings: Settings
 ) -> None:
     parent, child = await start_child(database, settings)
@@ -153,26 +153,26 @@ async def replace_child(
     await settle_as(database, settings, parent, TurnStatus.FAILED)
     await redrive(database, parent.id)
     again = await claim_head(database, settings, "parent")
-    anew = make_submission(settings.queue, session_id, parent=ParentClaim(again.id, again.fence, "dig"))
-    await submit(database, [anew], net_seconds=60)
+    successor = make_submission(settings.queue, session_id, parent=ParentClaim(again.id, again.fence, "dig"))
+    await submit(database, [successor], net_seconds=60)
     await settle_as(database, settings, await claim_head(database, settings, session_id), status)
     await settle_as(database, settings, again, TurnStatus.SUCCEEDED)
     await age(database)
-    return replaced, anew.turn_id
+    return replaced, successor.turn_id
 
 
 @pytest.mark.parametrize("status", [TurnStatus.SUCCEEDED, TurnStatus.FAILED])
 async def test_a_child_that_replaces_another_stays_as_long_as_that_one(
     database: Database, settings: Settings, status: TurnStatus
 ) -> None:
-    replaced, anew = await replace_child(database, settings, "anew", status)
+    replaced, successor = await replace_child(database, settings, "successor", status)
 
     await archive(database)
 
-    assert await in_table(database) == sorted([replaced, anew])
+    assert await in_table(database) == sorted([replaced, successor])
     assert await redrive(database, replaced) == 0
     await archive(database, failed=True)
-    assert await in_table(database) == [anew]
+    assert await in_table(database) == [successor]
     await archive(database, failed=True)
     assert await in_table(database) == []
 

@@ -13,12 +13,6 @@ fractions = st.floats(0, 1)
 
 
 @settings(deadline=None)
-@given(attempts, fractions, bases, caps)
-def test_a_wait_lies_between_nothing_and_the_ceiling(attempt: int, fraction: float, base: float, cap: float) -> None:
-    assert 0 <= full_jitter(attempt, fraction, base, cap) <= ceiling(attempt, base, cap)
-
-
-@settings(deadline=None)
 @given(attempts, bases, caps)
 def test_no_ceiling_is_above_the_cap(attempt: int, base: float, cap: float) -> None:
     assert ceiling(attempt, base, cap) <= cap
@@ -28,12 +22,6 @@ def test_no_ceiling_is_above_the_cap(attempt: int, base: float, cap: float) -> N
 @given(st.integers(1, 100), bases, caps)
 def test_the_ceiling_doubles_until_the_cap(attempt: int, base: float, cap: float) -> None:
     assert ceiling(attempt + 1, base, cap) == min(cap, 2 * ceiling(attempt, base, cap))
-
-
-@settings(deadline=None)
-@given(bases, caps)
-def test_the_first_ceiling_is_the_base(base: float, cap: float) -> None:
-    assert ceiling(1, base, cap) == min(base, cap)
 
 
 @settings(deadline=None)

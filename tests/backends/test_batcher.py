@@ -1,4 +1,4 @@
-"""Coalescing: what goes out together, in which order, and what one bad item does to the others."""
+"""Batches: which calls share one, in which order, and what a failed item does to the others."""
 
 import asyncio
 import gc
@@ -40,7 +40,7 @@ async def all_of(*calls: Awaitable[int]) -> list[Any]:
     return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 20)
 
 
-async def test_calls_of_the_same_moment_go_out_as_one() -> None:
+async def test_calls_of_one_loop_iteration_are_one_batch() -> None:
     flush = Recorder()
     call = Batcher(flush, limit=10)
 
@@ -49,7 +49,7 @@ async def test_calls_of_the_same_moment_go_out_as_one() -> None:
     assert flush.batches == [[0, 1, 2, 3, 4]]
 
 
-async def test_calls_made_while_a_flush_is_under_way_go_out_together_after_it() -> None:
+async def test_calls_during_a_flush_form_the_next_batch() -> None:
     flush = Recorder()
     call = Batcher(flush, limit=10)
     flush.gate.clear()
@@ -64,13 +64,13 @@ async def test_calls_made_while_a_flush_is_under_way_go_out_together_after_it() 
     assert flush.batches == [[0], [1, 2, 3]]
 
 
-async def test_each_caller_gets_the_answer_for_its_own_item() -> None:
+async def test_each_caller_gets_the_result_for_its_own_item() -> None:
     call = Batcher(Recorder(), limit=3)
 
     assert await all_of(*(call(item) for item in range(10))) == [item * 2 for item in range(10)]
 
 
-async def test_no_batch_is_longer_than_the_limit_and_none_overtakes_another() -> None:
+async def test_batches_keep_the_limit_and_the_order() -> None:
     flush = Recorder()
     call = Batcher(flush, limit=4)
 
@@ -80,7 +80,7 @@ async def test_no_batch_is_longer_than_the_limit_and_none_overtakes_another() ->
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
-async def test_as_many_flushes_run_at_a_time_as_there_are_lanes(lanes: int) -> None:
+async def test_one_flush_runs_per_lane(lanes: int) -> None:
     flush = Recorder()
     call = Batcher(flush, limit=1, lanes=lanes)
     flush.gate.clear()
@@ -92,7 +92,7 @@ async def test_as_many_flushes_run_at_a_time_as_there_are_lanes(lanes: int) -> N
     assert flush.most_running == lanes
 
 
-async def test_a_few_calls_wait_for_company_while_a_flush_is_under_way() -> None:
+async def test_with_patience_few_calls_wait_for_the_running_flush() -> None:
     flush = Recorder()
     call = Batcher(flush, limit=4, lanes=3, patience_seconds=60.0)
     flush.gate.clear()
@@ -107,7 +107,7 @@ async def test_a_few_calls_wait_for_company_while_a_flush_is_under_way() -> None
     assert flush.batches == [[0], [1, 2, 3]]
 
 
-async def test_a_full_batch_waits_for_nobody() -> None:
+async def test_with_patience_a_full_batch_starts_at_once() -> None:
     flush = Recorder()
     call = Batcher(flush, limit=4, lanes=3, patience_seconds=60.0)
     flush.gate.clear()
@@ -120,7 +120,7 @@ async def test_a_full_batch_waits_for_nobody() -> None:
     assert flush.batches[2:] == [[8, 9]]
 
 
-async def test_beside_a_flush_that_takes_long_the_next_call_begins_one() -> None:
+async def test_with_patience_a_call_starts_beside_a_flush_that_takes_long() -> None:
     flush = Recorder()
     call = Batcher(flush, limit=4, lanes=2, patience_seconds=1e-9)
     flush.gate.clear()
@@ -147,7 +147,7 @@ async def test_one_bad_item_fails_alone() -> None:
     assert [str(answer) for answer in answers] == ["0", "1", "2", "three", "4"]
 
 
-async def test_an_outage_fails_the_batch_and_is_not_tried_again_one_by_one() -> None:
+async def test_an_outage_fails_the_whole_batch_at_once() -> None:
     tries: list[int] = []
 
     async def flush(items: Sequence[int]) -> list[int]:
@@ -162,22 +162,7 @@ async def test_an_outage_fails_the_batch_and_is_not_tried_again_one_by_one() -> 
     assert tries == [5]
 
 
-async def test_after_an_outage_the_next_call_is_served() -> None:
-    away = True
-
-    async def flush(items: Sequence[int]) -> list[int]:
-        if away:
-            raise TurnstileError("away")
-        return list(items)
-
-    call = Batcher(flush, limit=10)
-    await all_of(call(1))
-    away = False
-
-    assert await all_of(call(2)) == [2]
-
-
-async def test_the_effect_for_a_caller_that_is_cancelled_still_happens() -> None:
+async def test_the_item_of_a_cancelled_caller_is_still_flushed() -> None:
     flush = Recorder()
     call = Batcher(flush, limit=10)
     flush.gate.clear()
@@ -196,7 +181,7 @@ async def test_the_effect_for_a_caller_that_is_cancelled_still_happens() -> None
     assert impatient.cancelled()
 
 
-async def test_a_bad_batch_serves_the_others_though_a_caller_has_gone() -> None:
+async def test_a_cancelled_caller_does_not_disturb_the_retry_of_single_items() -> None:
     flush_began = asyncio.Event()
     gate = asyncio.Event()
 
@@ -216,8 +201,7 @@ async def test_a_bad_batch_serves_the_others_though_a_caller_has_gone() -> None:
     assert await all_of(stays) == [2]
 
 
-async def test_no_item_is_stuck_whenever_it_comes() -> None:
-    """The narrow moment: a call that comes in the very step of the loop in which the last flush ends."""
+async def test_an_item_that_arrives_as_the_last_flush_ends_is_served() -> None:
     for steps in range(12):
         flush = Recorder()
         call = Batcher(flush, limit=1)
@@ -225,15 +209,6 @@ async def test_no_item_is_stuck_whenever_it_comes() -> None:
         await turn_loop(steps)
 
         assert await all_of(call(2), first) == [4, 2]
-
-
-async def test_a_call_made_by_the_answer_of_the_last_one_is_served() -> None:
-    call = Batcher(Recorder(), limit=1)
-
-    async def follow(item: int) -> int:
-        return await call(item) if item > 100 else await follow(await call(item))
-
-    assert await asyncio.wait_for(follow(1), 10) == 256
 
 
 @pytest.mark.parametrize("patience_seconds", [0.0, 60.0])
@@ -249,7 +224,7 @@ async def test_many_callers_at_random_moments_are_all_served(patience_seconds: f
     assert answers == [number * 2 for number in range(300)]
 
 
-async def test_a_flush_under_way_is_not_lost_to_the_garbage_collector() -> None:
+async def test_a_running_flush_is_not_garbage_collected() -> None:
     flush = Recorder()
     call = Batcher(flush, limit=10)
     flush.gate.clear()
@@ -261,7 +236,7 @@ async def test_a_flush_under_way_is_not_lost_to_the_garbage_collector() -> None:
     assert await all_of(waiting) == [2]
 
 
-async def test_a_flush_that_answers_too_little_fails_its_callers_instead_of_leaving_them_waiting() -> None:
+async def test_a_flush_with_too_few_results_fails_its_callers() -> None:
     async def flush(items: Sequence[int]) -> list[int]:
         return []
 

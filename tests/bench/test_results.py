@@ -8,7 +8,6 @@ import pytest
 from bench.__main__ import main
 from bench.drains import middle_rate
 from bench.experiment import Column, Experiment, Sample, Samples, at_least, at_most, percentile
-from bench.plans import write_plan
 from bench.profiling import of_the_product, parse_stack, part, tell
 from bench.rendering import BEGIN, END, render, tell_samples
 from bench.rendering import tell as tell_run
@@ -88,22 +87,6 @@ def test_where_experiments_have_had_more_or_fewer_rounds_it_is_said() -> None:
     assert "`c`, one round." in tell_run(surroundings, [(ALL[0], rounds(1))])
     assert "`c`, medians of 2 rounds." in tell_run(surroundings, [(ALL[0], rounds(2)), (ALL[1], rounds(2))])
     assert "`c`, medians of 2 to 5 rounds." in tell_run(surroundings, [(ALL[0], rounds(2)), (ALL[1], rounds(5))])
-
-
-def test_the_plans_of_a_run_have_a_page_beside_its_plots_in_their_order(tmp_path: Path) -> None:
-    write_surroundings(tmp_path, Surroundings(command="c", date="d", machine="m", python="p", revision="r"))
-    write_plan(tmp_path, "take due, empty", "Update on turns t")
-    write_plan(tmp_path, "a scan, 500 ended turns", "Limit\n  ->  Index Scan")
-    page = tmp_path / "page.md"
-    page.write_text(f"{BEGIN}\n{END}\n")
-
-    render(tmp_path, page, tmp_path / "plots")
-
-    assert "(plots/plans.md)" in page.read_text()
-    plans = (tmp_path / "plots" / "plans.md").read_text()
-    assert plans.endswith(
-        "take due, empty:\n\n```\nUpdate on turns t\n```\n\na scan, 500 ended turns:\n\n```\nLimit\n  ->  Index Scan\n```\n"
-    )
 
 
 def test_a_run_can_have_a_page_of_its_own(tmp_path: Path) -> None:

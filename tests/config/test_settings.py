@@ -1,4 +1,4 @@
-"""Settings: read from one place, refused whole, with every fault named."""
+"""Settings: where their values come from, and which values are refused."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from turnstile.config.load_settings import load
-from turnstile.config.queue_settings import QueueSettings
-from turnstile.config.settings import Settings
 from turnstile.errors import SettingsError, UnknownQueueError
 
 OURS = ("TURNSTILE_", "DATABASE_URL", "REDIS_URL", "AWS_", "ECS_")
@@ -16,7 +14,7 @@ KEYS = "acme:0123456789abcdef,other:fedcba9876543210"
 
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No variable of whoever runs the tests, and no file in the working directory."""
+    """No variable of the caller's shell, and no file in the working directory."""
     import os
 
     for name in os.environ:
@@ -72,7 +70,7 @@ def test_an_option_of_the_command_line_wins_over_the_environment(monkeypatch: py
     assert load(concurrency=None).concurrency == 3
 
 
-def test_the_variables_that_others_know_too_have_no_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_other_tools_have_no_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://db/x")
     monkeypatch.setenv("REDIS_URL", "redis://cache")
     monkeypatch.setenv("AWS_REGION", "eu-central-1")
@@ -97,31 +95,21 @@ def test_one_error_names_every_offending_setting(monkeypatch: pytest.MonkeyPatch
         assert name in message
 
 
-def test_one_error_names_every_rule_that_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNSTILE_HEARTBEAT_SECONDS", "40")
-    monkeypatch.setenv("TURNSTILE_API_HOST", "0.0.0.0")  # noqa: S104 - what is to be refused
-    message = refusal()
-
-    assert "heartbeat (40 s) must be shorter than the lease (30 s)" in message
-    assert "watchdog (60 s) must be longer than two heartbeats" in message
-    assert "loopback address only" in message
-
-
-@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0"])
+@pytest.mark.parametrize("value", ["nan", "0"])
 def test_a_duration_is_a_positive_finite_number(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNSTILE_NET_SECONDS", value)
 
     assert "TURNSTILE_NET_SECONDS" in refusal()
 
 
-@pytest.mark.parametrize("text", ["[{", '{"name": "a"}', '"a"', "7", "null", '["a"]'])
+@pytest.mark.parametrize("text", ["[{", '{"name": "a"}', "null"])
 def test_queues_that_are_not_a_list_of_declarations_are_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNSTILE_QUEUES", text)
 
     assert "TURNSTILE_QUEUES" in refusal()
 
 
-@pytest.mark.parametrize("text", ["[[queues]\n", "", "queues = 3\n", "[[queue]]\nname = 'a'\n"])
+@pytest.mark.parametrize("text", ["[[queues]\n", "", "queues = 3\n"])
 def test_a_file_that_declares_no_queues_is_refused_by_its_name(text: str, tmp_path: Path) -> None:
     (tmp_path / "turnstile.toml").write_text(text)
 
@@ -140,13 +128,13 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
     assert refusal() == "turnstile.toml: is not UTF-8"
 
 
-def test_what_else_stands_in_the_file_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_an_unknown_name_in_the_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "turnstile.toml").write_text('lease_seconds = 3\n[[queues]]\nname = "a"\n')
 
     assert "turnstile.toml: unknown: lease_seconds" in refusal()
 
 
-@pytest.mark.parametrize("text", ["", " ", "[]"])
+@pytest.mark.parametrize("text", ["", "[]"])
 def test_a_list_without_a_queue_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNSTILE_QUEUES", text)
 
@@ -154,9 +142,7 @@ def test_a_list_without_a_queue_is_refused(text: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(("name", "reason"), [("", "is empty"), ("a b", "must be 1 to 128 of")])
-def test_a_queue_that_cannot_be_is_named_by_its_own_variable(
-    name: str, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_invalid_queue_name_is_refused(name: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNSTILE_QUEUE", name)
 
     assert refusal().startswith(f"TURNSTILE_QUEUE: {reason}")
@@ -166,13 +152,11 @@ def test_a_queue_that_cannot_be_is_named_by_its_own_variable(
     "url",
     [
         "",
-        "pass-word",
         "mysql://a:pass-word@db/x",
         "postgresql://a:pass-word@db:port/x",
-        "postgresql://a:pass-word@[db/x",
     ],
 )
-def test_a_database_url_that_is_none_is_refused_and_not_quoted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_database_url_is_refused_and_not_quoted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", url)
 
     assert refusal() == "DATABASE_URL: is not a PostgreSQL URL"
@@ -181,28 +165,28 @@ def test_a_database_url_that_is_none_is_refused_and_not_quoted(url: str, monkeyp
 @pytest.mark.parametrize(
     "url", ["postgresql://db/x", "postgres://a@db:5433,other:5434/x", "postgresql+psycopg://db/x", "host=db dbname=x"]
 )
-def test_every_spelling_that_postgres_takes_is_taken(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_form_of_a_database_url_is_accepted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", url)
 
     assert load().database_url == url
 
 
-@pytest.mark.parametrize("url", ["", "pass-word", "http://a:pass-word@cache", "redis://a:pass-word@cache:port"])
-def test_a_redis_url_that_is_none_is_refused_and_not_quoted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("url", ["", "http://a:pass-word@cache", "redis://a:pass-word@cache:port"])
+def test_an_invalid_redis_url_is_refused_and_not_quoted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", url)
 
     assert refusal() == "REDIS_URL: is not a Redis URL"
 
 
 @pytest.mark.parametrize("url", ["redis://cache", "rediss://a:b@cache:6380/1", "unix:///run/redis.sock", "redis:///1"])
-def test_every_spelling_that_redis_takes_is_taken(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_form_of_a_redis_url_is_accepted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", url)
 
     assert load().redis_url == url
 
 
-@pytest.mark.parametrize("key", ["secret-secret\n", "secret-\x1bsecret", "secret-schlüssel"])
-def test_a_key_that_no_header_carries_is_refused_and_not_quoted(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("key", ["secret-secret\n", "secret-schlüssel"])
+def test_a_key_that_a_header_can_not_carry_is_refused_and_not_quoted(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNSTILE_API_KEY", key)
     message = refusal()
 
@@ -236,28 +220,17 @@ def test_settings_that_do_not_fit_together_are_refused(overrides: dict[str, obje
     assert rule in refusal(**overrides)
 
 
-def test_timeouts_that_just_nest_are_taken() -> None:
-    settings = load(lease_seconds=60.0, heartbeat_seconds=29.0, queues=[{"name": "a", "visibility_seconds": 60.0}])
-
-    assert settings.heartbeat < settings.lease_seconds
-
-
-def test_the_heartbeat_is_a_third_of_the_lease_unless_told() -> None:
+def test_the_heartbeat_is_a_third_of_the_lease_by_default() -> None:
     assert load(lease_seconds=9.0).heartbeat == 3.0
 
 
-@pytest.mark.parametrize("lease_seconds", [0.5, 1.5, 30.0, 60.0])
-def test_redis_is_waited_for_a_tenth_of_the_lease_at_most(lease_seconds: float) -> None:
+@pytest.mark.parametrize("lease_seconds", [0.5, 30.0])
+def test_the_timeout_of_redis_is_a_tenth_of_the_lease_at_most(lease_seconds: float) -> None:
     assert load(lease_seconds=lease_seconds).redis_timeout_seconds <= lease_seconds / 10
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
-def test_without_keys_the_loopback_address_is_served(host: str) -> None:
-    assert load(api_host=host).api_keys == ()
-
-
-def test_with_keys_any_address_is_served() -> None:
-    assert load(api_host="0.0.0.0", api_keys=KEYS).api_host == "0.0.0.0"  # noqa: S104 - what is to be taken
+def test_without_keys_the_loopback_address_is_served() -> None:
+    assert load(api_host="::1").api_keys == ()
 
 
 # --- keys
@@ -271,13 +244,7 @@ def test_a_key_may_hold_a_colon() -> None:
     assert load(api_keys="acme:0123:4567").api_keys == (("acme", "0123:4567"),)
 
 
-def test_a_tenant_may_have_two_keys() -> None:
-    assert len(load(api_keys="acme:0123456789,acme:9876543210").api_keys) == 2
-
-
-@pytest.mark.parametrize(
-    "text", ["secret-secret", ":secret-secret", "acme:short", "a b:secret-secret", "a:secret-s,b:secret-s"]
-)
+@pytest.mark.parametrize("text", [":secret-secret", "acme:short", "a b:secret-secret", "a:secret-s,b:secret-s"])
 def test_keys_that_are_refused_are_not_quoted(text: str) -> None:
     message = refusal(api_keys=text)
 
@@ -302,18 +269,13 @@ def test_no_secret_is_in_the_representation() -> None:
 # --- looking up
 
 
-def test_an_unknown_queue_is_refused_with_those_that_are_declared() -> None:
+def test_the_error_for_an_unknown_queue_has_the_declared_ones() -> None:
     settings = load(queues=[{"name": "chat"}, {"name": "bulk"}])
 
     with pytest.raises(UnknownQueueError) as refused:
         settings.find_queue("chta")
 
     assert (refused.value.queue, refused.value.known) == ("chta", ("chat", "bulk"))
-
-
-def test_settings_do_not_change() -> None:
-    with pytest.raises(ValueError, match="frozen"):
-        Settings(queues=(QueueSettings(name="a"),)).concurrency = 3
 
 
 # --- webhooks
@@ -337,12 +299,12 @@ def test_webhooks_without_a_secret_are_refused() -> None:
     assert "TURNSTILE_WEBHOOK_SECRETS" in refusal(webhook_hosts="hooks.example.com")
 
 
-@pytest.mark.parametrize("hosts", ["localhost", "https://hooks.example.com", "10.0.0.1", "a.*.example.com"])
-def test_what_is_no_host_is_refused(hosts: str) -> None:
+@pytest.mark.parametrize("hosts", ["https://hooks.example.com", "a.*.example.com"])
+def test_an_invalid_webhook_host_is_refused(hosts: str) -> None:
     assert "TURNSTILE_WEBHOOK_HOSTS" in refusal(webhook_hosts=hosts, webhook_secrets=SECRET)
 
 
-def test_a_bad_secret_is_refused_and_not_quoted() -> None:
+def test_an_invalid_webhook_secret_is_refused_and_not_quoted() -> None:
     told = refusal(webhook_hosts="hooks.example.com", webhook_secrets="whsec_0123secret")
 
     assert "TURNSTILE_WEBHOOK_SECRETS" in told
@@ -352,38 +314,25 @@ def test_a_bad_secret_is_refused_and_not_quoted() -> None:
 # --- halting
 
 
-def test_a_queue_dead_letters_unless_it_says_that_it_halts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_halts_only_if_it_is_declared_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNSTILE_QUEUES", '[{"name": "a"}, {"name": "b", "on_failure": "halt"}]')
 
     assert [queue.halts for queue in load().queues] == [False, True]
 
 
-def test_another_policy_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNSTILE_QUEUES", '[{"name": "a", "on_failure": "ignore"}]')
-
-    assert "ON_FAILURE: Input should be 'dead_letter' or 'halt'" in refusal()
-
-
 # --- ECS
 
 
-def test_what_ecs_puts_into_a_task_is_read_as_it_stands_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_of_the_ecs_agent_loses_its_slash_and_empty_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECS_AGENT_URI", "http://169.254.170.2/api/0123/")
-    monkeypatch.setenv("ECS_CONTAINER_METADATA_URI_V4", "http://169.254.170.2/v4/0123")
+    monkeypatch.setenv("ECS_CONTAINER_METADATA_URI_V4", "")
     settings = load()
 
-    assert settings.ecs_agent_uri == "http://169.254.170.2/api/0123"
-    assert settings.ecs_metadata_uri == "http://169.254.170.2/v4/0123"
+    assert (settings.ecs_agent_uri, settings.ecs_metadata_uri) == ("http://169.254.170.2/api/0123", None)
 
 
-def test_outside_ecs_there_is_no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ECS_AGENT_URI", "")
-
-    assert load().ecs_agent_uri is None
-
-
-@pytest.mark.parametrize("uri", ["169.254.170.2", "https://agent", "http://agent:port", "file:///etc"])
-def test_an_agent_that_is_no_http_address_is_refused(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("uri", ["169.254.170.2", "https://agent", "http://agent:port"])
+def test_an_agent_address_that_is_not_http_is_refused(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECS_AGENT_URI", uri)
 
     assert refusal() == "ECS_AGENT_URI: is not an http URL"

@@ -1,4 +1,4 @@
-"""TLS at the start of a process: who can't show that he is the server is refused, who is merely away is not."""
+"""TLS at the start of a process: a certificate that does not verify is an error, an outage is not."""
 
 from collections.abc import Iterator
 from pathlib import Path

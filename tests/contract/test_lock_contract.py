@@ -1,4 +1,4 @@
-"""What the session lock needs of Redis, asked of the real one and of the simulation's stand-in alike."""
+"""The session lock gives the same results on Redis and on the simulation's fake."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -22,7 +22,7 @@ LEASE_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Locks:
-    """The product's two hands on one Redis, and a look at it from outside."""
+    """The session lock on one Redis, and calls that read and change its keys."""
 
     lock: SessionLock
     get: Callable[[str], str | None]
@@ -47,7 +47,7 @@ def _settings(url: str) -> Settings:
 
 @pytest.fixture(params=[pytest.param("real", marks=pytest.mark.stack), "fake"])
 async def locks(request: pytest.FixtureRequest) -> AsyncIterator[Locks]:
-    """The same hands, on either."""
+    """The same lock, on Redis and on the fake."""
     if request.param == "real":
         settings = _settings(request.getfixturevalue("stack").redis.url)
         guarded = connect_lock(settings)
@@ -85,13 +85,13 @@ async def test_a_free_session_is_locked_under_the_token_for_a_lease(locks: Locks
     assert 0 < locks.pttl(ours.key) <= LEASE_SECONDS * 1000
 
 
-async def test_of_many_who_come_at_once_one_gets_the_lock(locks: Locks) -> None:
+async def test_of_sixty_workers_at_once_one_gets_the_lock(locks: Locks) -> None:
     guards = await asyncio.gather(*(locks.lock.acquire(locks.name(f"w-{n}")) for n in range(60)))
 
     assert sorted(guards) == [Guard.BUSY] * 59 + [Guard.LOCKED]
 
 
-async def test_a_busy_session_keeps_its_holder_and_gets_a_mark_that_ends_by_itself(locks: Locks) -> None:
+async def test_a_second_worker_leaves_a_waiting_mark_that_expires(locks: Locks) -> None:
     theirs = locks.name("theirs")
     await locks.lock.acquire(theirs)
 
@@ -100,7 +100,7 @@ async def test_a_busy_session_keeps_its_holder_and_gets_a_mark_that_ends_by_itse
     assert 0 < locks.pttl(theirs.waiting_key) <= LEASE_SECONDS * 1000
 
 
-async def test_a_lock_whose_answer_was_lost_is_taken_by_asking_again_and_leaves_no_mark(locks: Locks) -> None:
+async def test_a_repeated_acquire_after_a_lost_response_gets_the_lock_and_leaves_no_mark(locks: Locks) -> None:
     ours = locks.name("ours")
     await locks.lock.acquire(ours)
     locks.expire(ours.key, 10_000)
@@ -110,7 +110,7 @@ async def test_a_lock_whose_answer_was_lost_is_taken_by_asking_again_and_leaves_
     assert locks.get(ours.waiting_key) is None
 
 
-async def test_whoever_waits_is_heard_once_and_the_lock_stays_meanwhile(locks: Locks) -> None:
+async def test_a_waiting_mark_is_reported_once_and_the_lock_stays_meanwhile(locks: Locks) -> None:
     ours = locks.name("ours")
     await locks.lock.acquire(ours)
     await locks.lock.acquire(locks.name("theirs"))
@@ -121,7 +121,7 @@ async def test_whoever_waits_is_heard_once_and_the_lock_stays_meanwhile(locks: L
     assert locks.get(ours.key) is None
 
 
-async def test_nobody_gives_back_the_lock_of_another(locks: Locks) -> None:
+async def test_the_lock_of_another_worker_is_not_released(locks: Locks) -> None:
     theirs = locks.name("theirs")
     await locks.lock.acquire(theirs)
 
@@ -129,7 +129,7 @@ async def test_nobody_gives_back_the_lock_of_another(locks: Locks) -> None:
     assert locks.get(theirs.key) == "theirs"
 
 
-async def test_a_lock_that_was_flushed_is_lost_and_can_be_taken_by_another(locks: Locks) -> None:
+async def test_a_flushed_lock_is_lost_and_can_be_acquired_by_another_worker(locks: Locks) -> None:
     ours, theirs = locks.name("ours"), locks.name("theirs")
     await locks.lock.acquire(ours)
     locks.flush()
@@ -139,7 +139,7 @@ async def test_a_lock_that_was_flushed_is_lost_and_can_be_taken_by_another(locks
     assert locks.get(ours.key) == "theirs"
 
 
-async def test_a_lock_that_nobody_extends_is_free_after_its_time(locks: Locks) -> None:
+async def test_a_lock_that_is_not_extended_expires(locks: Locks) -> None:
     theirs = locks.name("theirs")
     await locks.lock.acquire(theirs)
     locks.expire(theirs.key, 50)
@@ -150,7 +150,7 @@ async def test_a_lock_that_nobody_extends_is_free_after_its_time(locks: Locks) -
     await until(free)
 
 
-async def test_many_locks_are_extended_at_once_and_each_is_told_its_own(locks: Locks) -> None:
+async def test_several_locks_are_extended_at_once_with_a_result_for_each(locks: Locks) -> None:
     held = [locks.name("ours", f"s-{number}") for number in range(3)]
     await locks.lock.acquire(held[0])
     await locks.lock.acquire(locks.name("theirs", "s-1"))

@@ -1,6 +1,7 @@
 """Real worker processes, started and ended by the tests."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -8,7 +9,6 @@ import pytest
 
 from tests.e2e.forks import ForkServer
 from tests.e2e.rig import Product, WorkerProcess
-from tests.support.databases import Databases
 from turnstile.config.settings import Settings
 
 EVIDENCE = """
@@ -19,18 +19,15 @@ CREATE TABLE evidence (
 
 
 @pytest.fixture
-def database_url(databases: Databases) -> Iterator[str]:
-    """One that nobody had before and nobody gets after: a worker that is slow to die must write into nobody else's."""
-    name = databases.make()
-    yield databases.url(name)
-    databases.drop(name)
-
-
-@pytest.fixture
-def evidence(settings: Settings) -> None:
-    """A table in which the test's handler says what it did."""
+def evidence(settings: Settings) -> Iterator[None]:
+    """A table in which the test's handler records what it did."""
     with psycopg.connect(settings.database_url, autocommit=True) as connection:
         connection.execute(EVIDENCE)
+    yield
+    # A database that still has the table is not used again.
+    with suppress(psycopg.Error), psycopg.connect(settings.database_url, autocommit=True) as connection:
+        connection.execute("SET lock_timeout = '2s'")
+        connection.execute("DROP TABLE evidence")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The archive at work under the feet of real workers, with a cut-off that no operator could give: half a second."""
+"""The archive runs while workers answer, with a cut-off of half a second, shorter than any operator could set."""
 
 import asyncio
 from collections import Counter
@@ -10,41 +10,41 @@ from tests.support.probes import until
 from turnstile.archive.move import Archived, archive_sessions, read_cutoff
 from turnstile.backends.postgres.database import Database
 
-SESSIONS = 40
-ROUNDS = 3
+SESSIONS = 12
+ROUNDS = 2
 TURNS = 3
 """In each round of a session."""
 
 
-async def test_what_is_archived_while_workers_answer_is_lost_to_nobody(
+async def test_turns_that_are_archived_while_workers_answer_are_kept_once_and_in_order(
     product: Product, start_worker: StartWorker
 ) -> None:
     for _ in range(3):
         start_worker(TURNSTILE_CONCURRENCY="8")
     submitted: list[UUID] = []
     moved: list[Archived] = []
-    talking = asyncio.Event()
-    talking.set()
+    submitting = asyncio.Event()
+    submitting.set()
 
-    async def archive_on_and_on() -> None:
+    async def archive_repeatedly() -> None:
         # A pool of its own, as the command has it.
         async with Database(product.settings.database_url, "archive", size=2, pinned=True) as database:
-            while talking.is_set():
+            while submitting.is_set():
                 cutoff = await read_cutoff(database, 0.5)
                 moved.extend([step async for step in archive_sessions(database, cutoff, batch=10, pause_seconds=0)])
 
     async def gone(session: str) -> bool:
         return not await product.rows(f"session_id = '{session}'")
 
-    async def talk(session: str) -> None:
+    async def submit_rounds(session: str) -> None:
         for _ in range(ROUNDS):
             submitted.extend(await product.submit(*[{"do": "echo"}] * TURNS, session=session))
-            # Whoever comes back does so to a session whose turns have just gone, or are going this moment.
-            await until(lambda: gone(session), within=120, every=0.5)
+            # The next round meets a session whose turns have just been moved, or are being moved.
+            await until(lambda: gone(session), within=120, every=0.1)
 
-    archives = [asyncio.create_task(archive_on_and_on()) for _ in range(2)]
-    await asyncio.gather(*(talk(f"s{number}") for number in range(SESSIONS)))
-    talking.clear()
+    archives = [asyncio.create_task(archive_repeatedly()) for _ in range(2)]
+    await asyncio.gather(*(submit_rounds(f"s{number}") for number in range(SESSIONS)))
+    submitting.clear()
     await asyncio.gather(*archives)
 
     assert await product.rows() == []

@@ -1,4 +1,4 @@
-"""The roles of the database that infra/README.md has its readers make: one owns the tables, the other does all the work."""
+"""The database roles of infra/README.md: one owns the tables, the other is for the application."""
 
 import json
 import re
@@ -25,8 +25,8 @@ from turnstile.queries.turns import read_turn
 
 @pytest.fixture
 def database_url(stack: Stack) -> Iterator[str]:
-    """The application's way into a database of somebody who is no superuser, as on RDS, who has run what the page says; migrated
-    by its owner."""
+    """The application's URL of a database whose master is no superuser, as on RDS. The master has run the statements of the page,
+    and the owner has migrated it."""
     suffix = uuid4().hex[:12]
     name, master = f"test_{suffix}", f"master_{suffix}"
     passwords = dict(re.findall(r"ROLE (\w+) LOGIN PASSWORD '([^']+)'", ROLES))
@@ -59,7 +59,7 @@ def evidence() -> None:
     """Made with the other tables, by their owner."""
 
 
-async def test_the_application_does_all_its_work_and_owns_nothing(product: Product, start_worker: StartWorker) -> None:
+async def test_the_application_role_is_enough_for_a_worker(product: Product, start_worker: StartWorker) -> None:
     worker = start_worker()
 
     await product.submit({"do": "echo"}, {"do": "flaky", "times": 1}, {"do": "bug"}, session="a")
@@ -71,20 +71,20 @@ async def test_the_application_does_all_its_work_and_owns_nothing(product: Produ
     assert "permission denied" not in json.dumps(worker.lines())
 
 
-async def test_the_application_makes_no_tables(product: Product) -> None:
+async def test_the_application_role_can_not_change_the_schema(product: Product) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         await product.fetch_nothing("CREATE TABLE more (id int)")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         await product.fetch_nothing("ALTER TABLE turns DISABLE TRIGGER turns_legal_transition")
 
 
-async def test_the_application_is_enough_for_the_doctor(product: Product) -> None:
+async def test_the_application_role_is_enough_for_the_doctor(product: Product) -> None:
     await product.submit({"do": "echo"})
 
     assert await look(product.settings, dlq=False) == []
 
 
-async def test_the_application_archives(product: Product, start_worker: StartWorker) -> None:
+async def test_the_application_role_is_enough_for_the_archive(product: Product, start_worker: StartWorker) -> None:
     start_worker()
     [turn] = await product.submit({"do": "echo"})
     await product.ended()

@@ -1,13 +1,12 @@
-"""The primary of Redis dies in mid-run and another takes over: nothing lost, nothing doubled, order kept."""
+"""A primary of a Redis cluster is killed under load, and its replica takes over. Sentinels: tests/backends/redis."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
-from tests.support.fleet.fleets import Fleet, cluster, sentinel_trio
+from tests.support.fleet.fleets import Fleet, cluster
 from tests.support.fleet.servers import program_of
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
@@ -15,15 +14,11 @@ from turnstile.config.settings import Settings
 from turnstile.worker.session_lock import Guard
 
 SESSIONS = [f"s{number}" for number in range(8)]
-MAKE: dict[str, Callable[[str], AbstractContextManager[Fleet]]] = {
-    "sentinels": sentinel_trio,
-    "cluster": lambda program: cluster(program, replicas=1),
-}
 
 
-@pytest.fixture(params=MAKE)
-def fleet(request: pytest.FixtureRequest, stack: Stack) -> Iterator[Fleet]:
-    with MAKE[request.param](program_of(stack)) as running:
+@pytest.fixture
+def fleet(stack: Stack) -> Iterator[Fleet]:
+    with cluster(program_of(stack), replicas=1) as running:
         yield running
 
 
@@ -35,7 +30,7 @@ def visibility_seconds() -> float:
 
 @pytest.fixture
 def settings(settings: Settings, fleet: Fleet) -> Settings:
-    """The stack's, with that Redis in place of its own."""
+    """With the cluster in place of the stack's Redis."""
     return settings.model_copy(update={"redis_url": fleet.url, "lease_seconds": 6.0})
 
 

@@ -1,7 +1,8 @@
-"""Redis, SQS and Postgres go away, forget or come back: turns go on or wait, none is lost."""
+"""Outages of Redis, SQS and Postgres: turns go on or wait, and none is lost."""
 
 import asyncio
 
+import pytest
 import redis
 
 from tests.conftest import LEASE_SECONDS, sqs_client
@@ -9,6 +10,13 @@ from tests.e2e.conftest import StartWorker
 from tests.e2e.rig import Product
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
+from turnstile.config.settings import Settings
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """A lost wake-up is sent again soon."""
+    return settings.model_copy(update={"net_seconds": 2.0})
 
 
 async def test_turns_go_on_while_redis_is_stopped(product: Product, start_worker: StartWorker, stack: Stack) -> None:
@@ -26,7 +34,7 @@ async def test_turns_go_on_while_redis_is_stopped(product: Product, start_worker
                 await product.submit(*[{"do": "sleep", "seconds": 0.05}] * 2, session=f"s{n}")
             await product.ended(within=60)
             [now] = await product.fetch("SELECT clock_timestamp() AS at")
-            return bool((now["at"] - stopped["at"]).total_seconds() > 4 * LEASE_SECONDS)
+            return bool((now["at"] - stopped["at"]).total_seconds() > 2 * LEASE_SECONDS)
 
         await until(several_leases_later)
     finally:
@@ -37,9 +45,7 @@ async def test_turns_go_on_while_redis_is_stopped(product: Product, start_worker
     await product.check_sessions()
 
 
-async def test_a_flushed_redis_costs_nothing_but_work(
-    product: Product, start_worker: StartWorker, stack: Stack
-) -> None:
+async def test_a_flush_of_redis_loses_no_turn(product: Product, start_worker: StartWorker, stack: Stack) -> None:
     start_worker()
     start_worker()
     await product.submit(*[{"do": "sleep", "seconds": 0.2}] * 6)
@@ -60,7 +66,7 @@ async def test_a_flushed_redis_costs_nothing_but_work(
     client.close()
 
 
-async def test_every_turn_ends_although_the_queue_is_purged(
+async def test_every_turn_ends_although_the_queue_was_purged(
     product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     for n in range(10):
@@ -74,17 +80,7 @@ async def test_every_turn_ends_although_the_queue_is_purged(
     assert {row["status"] for row in await product.rows()} == {"SUCCEEDED"}
 
 
-async def test_a_turn_whose_send_was_lost_is_sent_by_the_relay(product: Product, start_worker: StartWorker) -> None:
-    start_worker()
-
-    [turn] = await product.submit({"do": "echo"}, send=False)
-
-    await product.status_is(turn, "SUCCEEDED")
-
-
-async def test_nothing_is_lost_when_postgres_restarts(
-    product: Product, start_worker: StartWorker, stack: Stack
-) -> None:
+async def test_a_crash_of_postgres_loses_no_turn(product: Product, start_worker: StartWorker, stack: Stack) -> None:
     start_worker()
     start_worker()
     for n in range(6):
@@ -107,7 +103,7 @@ async def _answers(product: Product) -> bool:
     return True
 
 
-async def test_turns_wait_for_an_sqs_that_is_away(product: Product, start_worker: StartWorker, stack: Stack) -> None:
+async def test_turns_wait_while_sqs_is_away(product: Product, start_worker: StartWorker, stack: Stack) -> None:
     worker = start_worker()
     await product.submit({"do": "echo"}, session="before")
     await product.ended()

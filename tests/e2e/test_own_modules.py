@@ -1,5 +1,6 @@
-"""A user's own modules beside the handler may have any name, also that of a folder of the product (ADR 0065)."""
+"""A user's own modules beside the handler may have any name, also that of a folder of the product (ADR 0031)."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -68,9 +69,15 @@ async def test_a_worker_answers_with_a_handler_called_worker(product: Product) -
     assert row["content"] == ["memory", "ops", "producer", "relay", "migrations"]
 
 
-@pytest.mark.parametrize("command", [["-c", "import worker; worker.respond"], ["-m", "pytest", "-q", "test_worker.py"]])
+@pytest.mark.parametrize(
+    "command",
+    [["-c", "import worker; worker.respond"], ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_worker.py"]],
+)
 def test_plain_python_and_pytest_find_the_user_s_own_modules(folder: Path, command: list[str]) -> None:
-    ran = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ran = subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
 

@@ -1,4 +1,4 @@
-"""The processes that serve, started where a service can't show who it is."""
+"""Processes that do not start because a server's certificate does not verify."""
 
 from collections.abc import Iterator
 

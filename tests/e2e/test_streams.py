@@ -1,4 +1,4 @@
-"""What a reader hears while real workers are killed: each attempt is marked, and the end comes once."""
+"""The events of a turn whose worker is killed: each attempt is marked, and the end comes once."""
 
 import asyncio
 from collections.abc import AsyncIterator

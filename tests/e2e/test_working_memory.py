@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
 import redis
 
 from tests.e2e.conftest import StartWorker
@@ -26,12 +25,9 @@ async def answers(product: Product, session: str = "s") -> list[Any]:
     return [row["content"] for row in rows]
 
 
-@pytest.mark.parametrize("handler", ["act", "remember_in_thread"])
-async def test_what_one_turn_keeps_the_next_ones_find(
-    product: Product, start_worker: StartWorker, handler: str
-) -> None:
+async def test_later_turns_find_what_one_turn_keeps(product: Product, start_worker: StartWorker) -> None:
     for _ in range(2):
-        start_worker(TURNSTILE_HANDLER=f"tests.e2e.handlers:{handler}")
+        start_worker(TURNSTILE_HANDLER="tests.e2e.handlers:remember_in_thread")
 
     await product.submit(*[{"do": "remember", "say": n} for n in range(4)])
     await product.submit({"do": "remember"}, session="other")
@@ -41,7 +37,7 @@ async def test_what_one_turn_keeps_the_next_ones_find(
     assert await answers(product, "other") == [{"calls": 1, "kept": True, "draft": None}]
 
 
-async def test_a_worker_that_runs_no_relay_sees_that_redis_fills_up(start_worker: StartWorker, stack: Stack) -> None:
+async def test_a_worker_without_a_relay_notices_that_redis_fills_up(start_worker: StartWorker, stack: Stack) -> None:
     client = redis.Redis.from_url(stack.redis.url)
     used = client.info("memory")["used_memory"]
     client.config_set("maxmemory", int(used / 0.85))
@@ -53,7 +49,7 @@ async def test_a_worker_that_runs_no_relay_sees_that_redis_fills_up(start_worker
         client.close()
 
 
-async def test_durable_items_survive_a_flush_and_a_stop_of_redis_and_others_do_not(
+async def test_only_durable_items_survive_a_flush_and_a_stop_of_redis(
     product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     start_worker()
@@ -82,26 +78,7 @@ async def test_durable_items_survive_a_flush_and_a_stop_of_redis_and_others_do_n
     assert {row["status"] for row in await product.rows()} == {"SUCCEEDED"}
 
 
-async def test_what_an_attempt_has_kept_stays_though_its_worker_dies(
-    product: Product, start_worker: StartWorker
-) -> None:
-    """A fact is committed when it is written, not with the turn; the next attempt finds it and may write under its own fence."""
-    start_worker()
-    await product.submit({"do": "remember", "die": True})
-
-    async def died() -> bool:
-        return bool(await product.fetch("SELECT FROM memory_items"))
-
-    await until(died)
-    start_worker()
-    await product.ended()
-
-    assert [one["calls"] for one in await answers(product)] == [2]
-    [row] = await product.fetch("SELECT m.fence, t.fence AS last FROM memory_items m, turns t")
-    assert row["fence"] == row["last"]
-
-
-async def test_the_bundled_handler_answers_as_its_golden_transcripts_while_redis_forgets(
+async def test_the_bundled_handler_gives_its_golden_transcripts_while_redis_is_flushed(
     product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     start_worker(TURNSTILE_HANDLER="turnstile.examples.eliza:respond")

@@ -1,4 +1,4 @@
-"""What a user of Turnstile writes: options, the turn's input, and how the handler is found."""
+"""Handlers: their options, the input of a turn, and how a worker finds the handler."""
 
 import math
 import sys
@@ -49,14 +49,14 @@ def test_a_plain_function_needs_no_decorator(module: str) -> None:
     assert (found.timeout, found.max_attempts, found.retry_on, found.is_async) == (None, None, (), False)
 
 
-@pytest.mark.parametrize("name", ["module", "module:", ":function"])
+@pytest.mark.parametrize("name", ["module", ":function"])
 def test_a_name_that_is_not_module_and_function_is_refused(name: str | None) -> None:
     with pytest.raises(SettingsError, match="TURNSTILE_HANDLER: expected module:function"):
         load(name)
 
 
 @pytest.mark.parametrize("name", [None, ""])
-def test_a_handler_that_nobody_named_is_asked_for(name: str | None) -> None:
+def test_a_missing_handler_is_a_settings_error(name: str | None) -> None:
     with pytest.raises(SettingsError, match=r"^TURNSTILE_HANDLER: is not set; name a module:function$"):
         load(name)
 
@@ -65,12 +65,11 @@ def test_a_handler_that_nobody_named_is_asked_for(name: str | None) -> None:
     ("body", "reason"),
     [
         ("raise RuntimeError('at import')", "RuntimeError: at import"),
-        ("raise ValueError('at import')", "ValueError: at import"),
         ("import sys; sys.exit('at import')", "SystemExit: at import"),
         ("def f(:", "SyntaxError: "),
     ],
 )
-def test_whatever_the_module_raises_at_import_is_told(
+def test_an_exception_at_import_is_in_the_error(
     body: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bad_import.py").write_text(body)
@@ -97,7 +96,7 @@ def test_a_relative_name_is_refused() -> None:
         ("_broken:plain", "No module named 'a_module_that_is_not_installed'"),
     ],
 )
-def test_a_handler_that_cannot_be_had_is_refused_with_the_reason(module: str, attribute: str, reason: str) -> None:
+def test_a_handler_that_can_not_be_loaded_is_refused_with_the_reason(module: str, attribute: str, reason: str) -> None:
     with pytest.raises(SettingsError, match=reason) as refused:
         load(f"{module}{attribute}")
 
@@ -107,12 +106,11 @@ def test_a_handler_that_cannot_be_had_is_refused_with_the_reason(module: str, at
 @pytest.mark.parametrize(
     "options",
     [
-        {"timeout": 0}, {"timeout": -1.5}, {"timeout": math.inf}, {"timeout": math.nan}, {"timeout": MAX_SECONDS + 1},
-        {"max_attempts": 0}, {"max_attempts": 101}, {"max_attempts": math.nan}, {"max_attempts": 2.0}, {"max_attempts": True},
-        {"max_attempts": "3"}, {"retry_on": ("ValueError",)}, {"retry_on": int},
+        {"timeout": 0}, {"timeout": math.nan}, {"timeout": MAX_SECONDS + 1}, {"max_attempts": 0}, {"max_attempts": 101},
+        {"max_attempts": 2.0}, {"max_attempts": True}, {"retry_on": ("ValueError",)}, {"retry_on": int},
     ],
 )  # fmt: skip
-def test_options_that_make_no_sense_are_refused_where_they_stand(options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused_by_the_decorator(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         handler(**options)
 
@@ -121,11 +119,7 @@ def test_a_handler_may_take_as_long_as_any_setting_allows() -> None:
     assert handler(timeout=MAX_SECONDS)(str.join).timeout == MAX_SECONDS
 
 
-def test_a_handler_may_have_as_many_attempts_as_a_submit() -> None:
-    assert handler(max_attempts=100)(str.join).max_attempts == 100
-
-
-def test_one_exception_that_may_heal_needs_no_tuple() -> None:
+def test_retry_on_may_be_one_exception() -> None:
     assert handler(retry_on=KeyError)(str.join).retry_on == (KeyError,)
 
 
@@ -147,7 +141,7 @@ def test_a_decorated_handler_can_still_be_called() -> None:
         (("one", {"text": "two"}), ["one", {"text": "two"}]),
     ],
 )
-def test_the_input_is_what_the_user_said(inputs: tuple[Any, ...], seen: Any) -> None:
+def test_the_input_is_one_value_or_the_joined_texts_or_a_list(inputs: tuple[Any, ...], seen: Any) -> None:
     turn = Turn(
         id=UUID(int=1), tenant_id="t", session_id="s", seq=1, queue="q", inputs=inputs, metadata={},
         created_at=datetime(2026, 1, 1, tzinfo=UTC), trace_id="1" * 32, traceparent="",
@@ -209,11 +203,6 @@ MISMATCH = "and a handler is called with (turn, ctx)"
             f"Bot.say takes (turn), {MISMATCH} (FILE.py, line 5)",
         ),
         (
-            "class Bot:\n    def __init__(self, turn, ctx): ...",
-            "Bot",
-            "Bot is a class, not a function (turn, ctx) (FILE.py, line 4)",
-        ),
-        (
             "def pieces(turn, ctx):\n    yield 'a'",
             "pieces",
             "pieces is a generator: write `async def`, which may yield (FILE.py, line 4)",
@@ -222,7 +211,7 @@ MISMATCH = "and a handler is called with (turn, ctx)"
         ("waiting = handler(timeout=3)", "waiting", f"handler.<locals>.decorate takes (function), {MISMATCH}"),
     ],
 )
-def test_what_cannot_be_called_as_a_handler_is_refused_with_its_place(
+def test_a_function_with_other_parameters_is_refused_with_its_file_and_line(
     code: str, named: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert refusal(code, named, tmp_path, monkeypatch).startswith(said)
@@ -237,7 +226,7 @@ def test_what_cannot_be_called_as_a_handler_is_refused_with_its_place(
         ("raise RuntimeError('two\\nlines')", "RuntimeError: two"),
     ],
 )
-def test_a_faulty_handler_beside_the_one_that_is_wanted_is_named_by_its_line(
+def test_a_fault_elsewhere_in_the_module_is_refused_with_its_line(
     code: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = refusal(f"def fine(turn, ctx): ...\n\n{code}", "fine", tmp_path, monkeypatch)
@@ -246,7 +235,7 @@ def test_a_faulty_handler_beside_the_one_that_is_wanted_is_named_by_its_line(
     assert told.endswith("(FILE.py, line 6)")
 
 
-def test_a_fault_in_a_module_of_ones_own_further_down_is_named_there(
+def test_a_fault_in_an_imported_module_is_refused_with_that_file_and_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "model_of_the_bot.py").write_text("import json\n\nPRICES = json.loads('{')\n")
@@ -267,7 +256,9 @@ def test_a_fault_in_a_module_of_ones_own_further_down_is_named_there(
         "wanted = max",
     ],
 )
-def test_whatever_takes_the_two_is_a_handler(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_that_accepts_two_arguments_is_a_handler(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = f"taken_{abs(hash(code))}"
     (tmp_path / f"{module}.py").write_text(f"import functools\n{code}")
     monkeypatch.chdir(tmp_path)

@@ -13,12 +13,13 @@ from turnstile.config.settings import Settings
 from turnstile.memory.working import WorkingMemory
 from turnstile.turn.claimed_turn import ClaimedTurn
 
-# Time passes by moving what is written down: the server's clock can't be set.
+# Time passes by moving the stored times: the server's clock can't be set. Heads and contexts begin with their end.
 SHIFT = """
-for place = 1, 2 do
-    local scored = redis.call('ZRANGE', KEYS[place], 0, -1, 'WITHSCORES')
-    for n = 1, #scored, 2 do
-        redis.call('ZADD', KEYS[place], string.format('%.0f', scored[n + 1] - ARGV[1]), scored[n])
+for _, key in ipairs({KEYS[1], KEYS[3]}) do
+    local stored = redis.call('HGETALL', key)
+    for n = 1, #stored, 2 do
+        local ends, rest = string.match(stored[n + 1], '^(%d+)( .*)$')
+        if ends then redis.call('HSET', key, stored[n], string.format('%.0f', ends - ARGV[1]) .. rest) end
     end
 end
 for place = 1, #KEYS do
@@ -65,7 +66,7 @@ class Room:
         """Whatever turn is due, claimed: a first time, or taken over."""
 
         async def claimed() -> ClaimedTurn | None:
-            # Nobody's, while a write has the row.
+            # There is none while a write has the row locked.
             found = await claim_one(self.database, self.settings, worker, max_crashes=100)
             return found if isinstance(found, ClaimedTurn) else None
 
@@ -74,7 +75,7 @@ class Room:
         return await self.adopt(turn)
 
     async def adopt(self, turn: ClaimedTurn) -> WorkingMemory:
-        """A turn that somebody has claimed."""
+        """A claimed turn."""
         self.turn = turn
         self.memory = WorkingMemory(self.cache, self.database, self.turn, at_once)
         return self.memory
@@ -110,9 +111,7 @@ class Room:
 
     async def pass_time(self, seconds: float) -> None:
         """For all that is remembered, in Redis and in Postgres."""
-        await self.keys.eval(SHIFT, len(self.names), self.name("expiry"), self.name("contexts"),
-                             *(name for name in self.names if not name.endswith((":expiry", ":contexts"))),
-                             str(int(seconds * 1000)))  # fmt: skip
+        await self.keys.eval(SHIFT, len(self.names), *self.names, str(int(seconds * 1000)))
         await self.database.fetch(
             "UPDATE memory_items SET expires_at = expires_at - make_interval(secs => %(seconds)s)", {"seconds": seconds}
         )
@@ -125,18 +124,7 @@ class Room:
         """The durable items, deleted ones too."""
         return await self.database.fetch("SELECT * FROM memory_items ORDER BY kind, key", {})
 
-    async def index_errors(self) -> list[str]:
-        """Where index, expiries and values differ from what the items say."""
-        heads = await self.keys.hgetall(self.name("items"))
-        heads.pop("", None)
-        expected = {
-            f"{label}\x1f{field}" for field, head in heads.items() for label in head.split(" ", 3)[3].split("\x1f")
-        }
-        index = set(await self.keys.zrange(self.name("index"), 0, -1))
-        expiry = set(await self.keys.zrange(self.name("expiry"), 0, -1))
-        values = set(await self.keys.hkeys(self.name("values")))
-        return [
-            *(f"index: {one!r}" for one in sorted(index ^ expected)),
-            *(f"expiry: {one!r}" for one in sorted(expiry ^ set(heads))),
-            *(f"values: {one!r}" for one in sorted(values ^ set(heads))),
-        ]
+    async def half_items(self) -> set[str]:
+        """The items of which Redis has only the head or only the value."""
+        heads = {field for field in await self.keys.hkeys(self.name("heads")) if field}
+        return heads ^ set(await self.keys.hkeys(self.name("values")))

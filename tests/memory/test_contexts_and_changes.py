@@ -1,7 +1,7 @@
-"""Contexts that live while they are used (H3), and what is told of changes (H4)."""
+"""Contexts that live while they are used (H3), and published changes (H4)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import pytest
@@ -36,7 +36,7 @@ async def test_a_write_opens_its_context(memory: WorkingMemory) -> None:
     assert (name, HOUR - 60 < left <= HOUR) == ("letter", True)
 
 
-async def test_a_context_lives_on_while_it_is_read_or_written(room: Room, memory: WorkingMemory) -> None:
+async def test_a_read_or_a_write_extends_a_context(room: Room, memory: WorkingMemory) -> None:
     await memory.set("a", 1, context="read", ttl=DAY)
     await memory.set("b", 1, context="found", ttl=DAY)
     await memory.set("c", 1, context="written", ttl=DAY)
@@ -51,7 +51,7 @@ async def test_a_context_lives_on_while_it_is_read_or_written(room: Room, memory
     assert sorted(await memory.contexts()) == ["found", "read", "written"]
 
 
-async def test_a_context_has_the_time_to_live_it_was_opened_with(room: Room, memory: WorkingMemory) -> None:
+async def test_a_context_keeps_the_time_to_live_it_was_opened_with(room: Room, memory: WorkingMemory) -> None:
     await memory.open_context("long", ttl=2 * DAY)
     await memory.open_context("short", ttl=1)
     await memory.set("a", 1, context="long", ttl=DAY)
@@ -65,10 +65,7 @@ async def test_a_context_has_the_time_to_live_it_was_opened_with(room: Room, mem
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["Redis has it all", "facts are read from Postgres"])
-@pytest.mark.parametrize("end", [lambda memory: memory.end_context("letter"), lambda memory: memory.invalidate()])
-async def test_the_fullest_memory_is_emptied(
-    room: Room, memory: WorkingMemory, end: Callable[[WorkingMemory], Awaitable[int]], whole: bool
-) -> None:
+async def test_the_fullest_memory_is_emptied(room: Room, memory: WorkingMemory, whole: bool) -> None:
     for start in range(0, MAX_ITEMS, MAX_BATCH):
         several = range(start, start + MAX_BATCH)
         await memory.set_many([Write(key=f"item {n}", value=n, context="letter", priority=6) for n in several])
@@ -81,13 +78,13 @@ async def test_the_fullest_memory_is_emptied(
 
     # A version that Redis does not have is known from the claim.
     memory = memory if whole else await room.take_over()
-    assert await end(memory) == MAX_ITEMS + MAX_DURABLE_ITEMS
+    assert await memory.end_context("letter") == MAX_ITEMS + MAX_DURABLE_ITEMS
 
     assert not await memory.find()
     assert not [row for row in await room.rows() if row["content"] is not None]
 
 
-async def test_a_context_that_is_ended_takes_its_items_along(memory: WorkingMemory) -> None:
+async def test_the_end_of_a_context_deletes_its_items(memory: WorkingMemory) -> None:
     await memory.set("a", 1, context="letter")
     await memory.set("b", 1, context="letter", kind="fact")
     await memory.set("c", 1)
@@ -97,7 +94,7 @@ async def test_a_context_that_is_ended_takes_its_items_along(memory: WorkingMemo
     assert [item.key for item in await memory.find()] == ["c"]
 
 
-async def test_an_item_outlives_a_context_that_nobody_used(room: Room, memory: WorkingMemory) -> None:
+async def test_an_item_outlives_its_unused_context(room: Room, memory: WorkingMemory) -> None:
     await memory.set("a", 1, context="letter", ttl=DAY)
 
     await room.pass_time(2 * HOUR)
@@ -109,18 +106,18 @@ async def test_an_item_outlives_a_context_that_nobody_used(room: Room, memory: W
 # --- changes
 
 
-async def test_changes_are_told_to_whoever_listens(room: Room, memory: WorkingMemory) -> None:
+async def test_changes_are_published_to_subscribers(room: Room, memory: WorkingMemory) -> None:
     async with memory.changes() as changes:
         first = await memory.set("a", 1, context="letter")
         await memory.set("a", 2)
         await memory.set("f", 1, kind="fact")
         await memory.delete("a")
         await memory.end_context("letter")
-        told = [await anext(changes) for _ in range(2)]
+        heard = [await anext(changes) for _ in range(2)]
         rest = await take(changes, 4)
 
-    assert told[1] == MemoryChange("item", "created", "item", "a", first.version)
-    assert [(told[0].of, told[0].event, told[0].name), *rest] == [
+    assert heard[1] == MemoryChange("item", "created", "item", "a", first.version)
+    assert [(heard[0].of, heard[0].event, heard[0].name), *rest] == [
         ("context", "created", "letter"),
         ("item", "updated", "a"),
         ("item", "created", "f"),
@@ -129,80 +126,68 @@ async def test_changes_are_told_to_whoever_listens(room: Room, memory: WorkingMe
     ]
 
 
-async def test_an_end_is_told_by_whoever_notices(room: Room, memory: WorkingMemory) -> None:
+async def test_an_expiry_is_published_by_the_next_call(room: Room, memory: WorkingMemory) -> None:
     await memory.set("a", 1, context="letter")
     async with memory.changes() as changes:
         await room.pass_time(2 * HOUR)
         await memory.set("b", 1)
-        # Past its keys' own end nothing is left to be told.
+        # After the end of the keys themselves nothing is left to publish.
         await memory.set("c", 1, context="x", ttl=60)
         await memory.set("long", 1, ttl=DAY)
         await room.pass_time(90)
         await memory.get("long")
-        told = await take(changes, 5)
+        heard = await take(changes, 5)
 
-    assert told[-1] == ("item", "expired", "c")
+    assert heard[-1] == ("item", "expired", "c")
 
 
-async def test_a_listener_elsewhere_hears_nothing_of_this_session(
+async def test_a_publication_that_is_no_change_is_passed_over(
     room: Room, memory: WorkingMemory, keys: redis.asyncio.Redis
 ) -> None:
     async with memory.changes() as changes:
-        await keys.publish(f"{room.settings.redis_prefix}memory:{{t/other}}:changes", "not ours")
-        await memory.set("a", 1)
-        assert await take(changes, 1) == [("item", "created", "a")]
+        for published in (
+            "nonsense",
+            b"\xff\xfe\x00",
+            "[]",
+            "null",
+            "[" * 100_000,
+            '{"of": "item"}',
+            '{"of": "item", "event": "created", "name": "no kind", "version": 1}',
+            '{"of": "item", "event": "created", "name": 7, "version": 1}',
+            '{"of": "item", "event": "created", "name": "item:a", "version": "x"}',
+            '{"of": "item", "event": "created", "name": "item:a", "version": NaN}',
+            '{"of": ["item"], "event": {}, "name": "item:a"}',
+        ):
+            await keys.publish(f"{room.settings.redis_prefix}memory:{{t/s}}:changes", published)
+        await memory.set("b", 1)
+
+        assert await take(changes, 1) == [("item", "created", "b")]
 
 
-@pytest.mark.parametrize(
-    "published",
-    [
-        "nonsense",
-        b"\xff\xfe\x00",
-        "[]",
-        "null",
-        "[" * 100_000,
-        '{"of": "item"}',
-        '{"of": "item", "event": "created", "name": "no kind", "version": 1}',
-        '{"of": "item", "event": "created", "name": 7, "version": 1}',
-        '{"of": "item", "event": "created", "name": "item:a", "version": "x"}',
-        '{"of": "item", "event": "created", "name": "item:a", "version": NaN}',
-        '{"of": ["item"], "event": {}, "name": "item:a"}',
-    ],
-    ids=lambda published: str(published[:60]),
-)
-async def test_what_is_no_change_is_passed_over(
-    room: Room, memory: WorkingMemory, keys: redis.asyncio.Redis, published: str | bytes
-) -> None:
-    async with memory.changes() as changes:
-        await keys.publish(f"{room.settings.redis_prefix}memory:{{t/s}}:changes", published)
-        await memory.set("a", 1)
-        assert await take(changes, 1) == [("item", "created", "a")]
-
-
-async def test_a_listener_goes_on_while_it_is_quiet_and_ends_when_redis_falls_silent(
+async def test_a_subscription_lasts_while_it_is_quiet_and_ends_when_redis_does_not_respond(
     room: Room, memory: WorkingMemory, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnstile.backends.redis.subscribe.QUIET_SECONDS", 0.2)
     address = urlsplit(stack.redis.url)
-    told: list[str] = []
+    heard: list[str] = []
 
     async def listen(port: int) -> None:
         cache = OwnItemCache(room.settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{port}"}))
         async with WorkingMemory(cache, room.database, room.turn, at_once).changes() as changes:
-            told.append("listening")
+            heard.append("listening")
             async for change in changes:
-                told.append(change.name)
+                heard.append(change.name)
         await cache.close()
 
     async with cable_to(address.hostname or "", address.port or 0) as cable, asyncio.timeout(60):
         listening = asyncio.create_task(listen(cable.port))
-        await until(lambda: told)
-        # Each sign of life that is asked for. It is given, and nobody takes it for a change.
+        await until(lambda: heard)
+        # Redis answers each ping, and no answer is taken for a change.
         asked = cable.pieces
         await until(lambda: cable.pieces > asked + 2)
         await memory.set("a", 1)
-        await until(lambda: len(told) == 2)
+        await until(lambda: len(heard) == 2)
 
         cable.silent = True
         await listening
-    assert told == ["listening", "a"]
+    assert heard == ["listening", "a"]

@@ -47,7 +47,7 @@ def test_no_time_to_live_is_out_of_bounds(kind: str, priority: int, wanted: floa
 
 
 @given(kinds)
-def test_the_more_important_lives_longer(kind: str) -> None:
+def test_a_higher_priority_lives_longer(kind: str) -> None:
     times = [time_to_live(find_kind(kind), None, priority, NONE) for priority in range(1, 11)]
 
     assert times == sorted(times)
@@ -69,7 +69,7 @@ def test_only_volatile_items_of_low_priority_feel_the_pressure(kind: str, priori
 
 
 @pytest.mark.parametrize("wanted", [0, -1, float("inf"), float("nan")])
-def test_what_is_no_duration_is_refused(wanted: float) -> None:
+def test_an_invalid_time_to_live_is_refused(wanted: float) -> None:
     with pytest.raises(ValueError, match="ttl"):
         time_to_live(find_kind("item"), wanted, 5, NONE)
 

@@ -79,26 +79,19 @@ async def test_a_wake_up_travels_with_its_trace_and_nothing_else(queues: Message
     assert (received.receive_count, received.dead_letter_generation, received.moved_by_sqs) == (1, None, False)
 
 
-@both_kinds
-async def test_more_messages_than_a_call_takes_are_all_sent(queues: MessageQueues, queue: QueueSettings) -> None:
-    messages = [wake_up(f"s-{number}") for number in range(25)]
+async def test_more_messages_than_fit_in_a_call_are_sent_and_deleted(
+    queues: MessageQueues, queue: QueueSettings
+) -> None:
+    messages = [wake_up(f"s-{number}") for number in range(12)]
 
     assert await queues.send(queue.name, messages) == messages
 
-    received = await receive(queues, queue, 25)
+    received = await receive(queues, queue, 12)
     assert {decode(one.body) for one in received} == {message.wake_up for message in messages}
-
-
-@both_kinds
-async def test_messages_that_are_deleted_are_gone(queues: MessageQueues, queue: QueueSettings) -> None:
-    await queues.send(queue.name, [wake_up(f"s-{number}") for number in range(12)])
-
-    await queues.delete(queue.name, await receive(queues, queue, 12))
-
+    await queues.delete(queue.name, received)
     assert await is_empty(queues, queue)
 
 
-@both_kinds
 async def test_a_message_that_is_given_back_can_be_received_at_once(
     queues: MessageQueues, queue: QueueSettings
 ) -> None:
@@ -112,7 +105,7 @@ async def test_a_message_that_is_given_back_can_be_received_at_once(
     assert again.receive_count == 2
 
 
-async def test_a_message_that_is_extended_stays_away_as_long_as_its_queue_says(
+async def test_an_extension_lasts_for_the_visibility_timeout_of_the_queue(
     queues: MessageQueues, queue: QueueSettings
 ) -> None:
     await queues.send(queue.name, [wake_up()])
@@ -124,10 +117,7 @@ async def test_a_message_that_is_extended_stays_away_as_long_as_its_queue_says(
     assert (await receive(queues, queue))[0].receive_count == 2
 
 
-@both_kinds
-async def test_what_is_asked_of_a_message_that_is_gone_is_asked_in_vain_and_raises_nothing(
-    queues: MessageQueues, queue: QueueSettings
-) -> None:
+async def test_calls_about_a_deleted_message_raise_nothing(queues: MessageQueues, queue: QueueSettings) -> None:
     await queues.send(queue.name, [wake_up()])
     gone = await receive(queues, queue)
     await queues.delete(queue.name, gone)
@@ -152,7 +142,7 @@ async def test_an_extension_when_sqs_is_away_raises_nothing(
 
 
 @pytest.mark.parametrize("fifo", [True], ids=["fifo"])
-async def test_a_wake_up_that_is_sent_again_is_not_swallowed(queues: MessageQueues, queue: QueueSettings) -> None:
+async def test_a_wake_up_that_is_sent_again_is_delivered_again(queues: MessageQueues, queue: QueueSettings) -> None:
     message = wake_up()
     for _ in range(2):
         await queues.send(queue.name, [message])
@@ -162,7 +152,7 @@ async def test_a_wake_up_that_is_sent_again_is_not_swallowed(queues: MessageQueu
 
 
 @pytest.mark.parametrize("fifo", [True], ids=["fifo"])
-async def test_a_session_in_flight_holds_up_no_other_session(queues: MessageQueues, queue: QueueSettings) -> None:
+async def test_a_session_in_flight_does_not_block_other_sessions(queues: MessageQueues, queue: QueueSettings) -> None:
     await queues.send(queue.name, [wake_up("a"), wake_up("a"), wake_up("b")])
     first = (await queues.receive(queue.name, 1))[0]
 
@@ -175,10 +165,7 @@ async def test_a_session_in_flight_holds_up_no_other_session(queues: MessageQueu
 # --- dead letters
 
 
-@both_kinds
-async def test_a_dead_letter_carries_what_a_redrive_and_a_person_need(
-    queues: MessageQueues, queue: QueueSettings
-) -> None:
+async def test_a_dead_letter_has_the_reason_and_the_counts(queues: MessageQueues, queue: QueueSettings) -> None:
     letter = dead_letter(wake_up())
 
     assert await queues.send_dead_letters(queue.name, [letter]) == [letter]
@@ -197,9 +184,7 @@ async def test_a_dead_letter_carries_what_a_redrive_and_a_person_need(
     assert await is_empty(queues, queue)
 
 
-async def test_a_dead_letter_of_an_endless_class_is_sent_all_the_same(
-    queues: MessageQueues, queue: QueueSettings
-) -> None:
+async def test_a_long_error_class_is_cut(queues: MessageQueues, queue: QueueSettings) -> None:
     await queues.send_dead_letters(queue.name, [dead_letter(wake_up(), "X" * 10_000)])
 
     (received,) = await receive(queues, queue, dead=True)
@@ -219,8 +204,8 @@ async def test_dead_letters_are_deleted_and_given_back_on_their_own_queue(
 
 
 @both_kinds
-@pytest.mark.parametrize("body", ["not json", '{"v": 2}', "ü" * 3000, " "], ids=["text", "version", "long", "blank"])
-async def test_a_malformed_message_is_dead_lettered_as_it_came(
+@pytest.mark.parametrize("body", ["not json", "ü" * 3000], ids=["text", "long"])
+async def test_a_malformed_message_is_dead_lettered_unchanged(
     stack: Stack, queues: MessageQueues, queue: QueueSettings, fifo: bool, body: str
 ) -> None:
     extra: Any = {"MessageGroupId": "g", "MessageDeduplicationId": uuid4().hex} if fifo else {}
@@ -239,7 +224,7 @@ async def test_a_malformed_message_is_dead_lettered_as_it_came(
     assert dead.dead_letter_generation is None
 
 
-async def test_a_message_that_sqs_itself_dead_lettered_says_so(
+async def test_a_message_that_sqs_moved_to_the_dlq_is_marked(
     stack: Stack, queues: MessageQueues, queue: QueueSettings
 ) -> None:
     client = sqs_client(stack)
@@ -269,7 +254,7 @@ async def test_a_queue_that_is_not_declared_is_unknown(queues: MessageQueues) ->
 
 @pytest.fixture
 async def fleeting(settings: Settings) -> AsyncIterator[MessageQueues]:
-    """Knows one queue, `fleeting`, which is declared and not (yet) there."""
+    """One declared queue, `fleeting`, that SQS does not have."""
     declared = QueueSettings(name="fleeting")
     opened = MessageQueues(
         settings.model_copy(update={"queues": (declared,), "queues_by_name": {"fleeting": declared}})
@@ -318,10 +303,8 @@ async def test_an_sqs_that_is_away_is_unavailable_for_every_call(
     assert [type(answer) for answer in answers] == [QueueUnavailableError] * 7
 
 
-@pytest.mark.not_on("aws", "its queues are given by their URLs, which nobody looks up")
-async def test_looking_a_queue_up_when_sqs_is_away_is_tried_again_the_next_time(
-    nowhere: MessageQueues, queue: QueueSettings
-) -> None:
+@pytest.mark.not_on("aws", "its queues are given by their URLs, so there is no look-up")
+async def test_a_failed_look_up_of_a_queue_is_not_cached(nowhere: MessageQueues, queue: QueueSettings) -> None:
     for _ in range(2):
         with pytest.raises(QueueUnavailableError):
             await nowhere.find(queue.name)
@@ -332,18 +315,16 @@ async def test_looking_a_queue_up_when_sqs_is_away_is_tried_again_the_next_time(
 
 @pytest.mark.parametrize(
     ("held_seconds", "left"),
-    [(0, 60), (11 * 3600, 60), (MAX_VISIBILITY_SECONDS - 80, 20), (MAX_VISIBILITY_SECONDS, 0), (10**6, 0)],
+    [(11 * 3600, 60), (MAX_VISIBILITY_SECONDS - 80, 20), (10**6, 0)],
 )
-def test_a_message_is_never_kept_invisible_for_more_than_twelve_hours_in_all(held_seconds: float, left: int) -> None:
+def test_a_message_stays_invisible_for_twelve_hours_at_most(held_seconds: float, left: int) -> None:
     message = ReceivedMessage("id", "body", "handle", 1, {}, moved_by_sqs=False, received_at=1000.0)
 
     assert message.visibility_left(60.0, 1000.0 + held_seconds) == left
 
 
-@pytest.mark.parametrize(
-    ("text", "generation"), [("1", 1), ("12", 12), ("", None), ("-1", None), ("x", None), ("9" * 30, None)]
-)
-def test_a_generation_that_makes_no_sense_is_none(text: str, generation: int | None) -> None:
+@pytest.mark.parametrize(("text", "generation"), [("12", 12), ("", None), ("-1", None), ("9" * 30, None)])
+def test_an_invalid_generation_is_none(text: str, generation: int | None) -> None:
     attributes = {"turnstile.generation": text}
 
     message = ReceivedMessage("id", "body", "handle", 1, attributes, moved_by_sqs=False)

@@ -74,7 +74,7 @@ class FaultyRedis(RedisClient):
         return [self.run]
 
     def pubsub(self) -> Any:
-        raise AssertionError("nobody listens here")
+        raise AssertionError("no subscription is expected here")
 
     def leave(self) -> None:
         """There is no other server."""

@@ -81,12 +81,12 @@ class StoreMachine(WorkerRules):
     def submit_with_a_policy(self, want: dict[str, Any], on_busy: OnBusy, twice: bool) -> None:
         submission = self._submission({**want, "after": None})
         # As the API makes it: the same words with another policy are another request.
-        submission = replace(submission, fingerprint=submission.fingerprint + on_busy.encode())
+        submission = replace(submission, fingerprint=submission.fingerprint + on_busy.encode(), on_busy=on_busy)
 
         async def send(stand: Stand) -> list[Any]:
             # A list, whose refusals are compared by what they say.
             try:
-                texted = await submit_on_busy(stand.database, submission, on_busy, net_seconds=NET_SECONDS)
+                texted = await submit_on_busy(stand.database, submission, net_seconds=NET_SECONDS)
             except SubmissionRefusedError as error:
                 return [error]
             return [texted.answer, sorted(texted.asked)]

@@ -20,7 +20,7 @@ from turnstile.backends.postgres.database import Database
 EXAMPLES = int(os.environ.get("TURNSTILE_MODEL_EXAMPLES", "0"))
 
 SHORT = settings(
-    max_examples=30,
+    max_examples=20,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,

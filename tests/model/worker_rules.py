@@ -1,6 +1,5 @@
 """Rules of the store machine: what workers and handlers call."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -85,7 +84,7 @@ class WorkerRules(StoreState):
     @rule(which=RECENT)
     def claim_again_for_a_lost_answer(self, which: int) -> None:
         given, requests = recent(self._asked, which)
-        self._claim(given, [replace(request, again=True) for request in requests])
+        self._claim(given, requests)
 
     def _claim(self, given: ClaimTerms, requests: list[ClaimRequest]) -> None:
         fake, real = self.pair.ask(lambda stand: claim(stand.database, given, requests))
@@ -121,7 +120,6 @@ class WorkerRules(StoreState):
                 stand.database,
                 replace(given, compensates=True),
                 [one.of(stand) for one in asked],
-                json.dumps,
             )
         )
         self._hold(
@@ -167,7 +165,7 @@ class WorkerRules(StoreState):
         def of(turn: ClaimedTurn) -> SettleRequest:
             return SettleRequest(turn=turn, settlement=joins, more=False, next_claim_id=claim_id)
 
-        self.pair.ask(lambda stand: settle(stand.database, terms(), [of(parent.of(stand))], json.dumps))
+        self.pair.ask(lambda stand: settle(stand.database, terms(), [of(parent.of(stand))]))
 
     @precondition(lambda self: self._held)
     @rule(which=RECENT, key=st.sampled_from(["k1", "k2"]), value=st.sampled_from(["1", '{"b": [null]}']))

@@ -1,18 +1,18 @@
-"""The gate of submits that wait for their session: few at a time, one of a session, and none for long."""
+"""The gate of calls that wait for their session: few at a time, one per session, each for a limited time."""
 
 import asyncio
 
 import pytest
 
 from tests.support.probes import until
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.errors import DatabaseUnavailableError, RowLockedError
 from turnstile.producer.session_gate import SessionGate
 
 A, B, C = ("t", "a"), ("t", "b"), ("t", "c")
 
 
-class Visit:
-    """Somebody who goes in, and stays until he is told to leave."""
+class Call:
+    """Enters the gate, and leaves it when the test says so."""
 
     def __init__(self, gate: SessionGate, session: tuple[str, str]) -> None:
         self.inside = False
@@ -30,9 +30,9 @@ class Visit:
         await self.task
 
 
-async def test_two_sessions_are_let_in_at_a_time() -> None:
+async def test_as_many_sessions_are_admitted_as_there_are_lanes() -> None:
     gate = SessionGate(2, 60.0)
-    first, second, third = Visit(gate, A), Visit(gate, B), Visit(gate, C)
+    first, second, third = Call(gate, A), Call(gate, B), Call(gate, C)
     await until(lambda: first.inside and second.inside)
     assert not third.inside
 
@@ -43,22 +43,22 @@ async def test_two_sessions_are_let_in_at_a_time() -> None:
     await third.leave()
 
 
-async def test_a_session_takes_one_lane_however_many_come() -> None:
+async def test_a_session_occupies_one_lane_however_many_calls_it_has() -> None:
     gate = SessionGate(2, 60.0)
-    visits = [Visit(gate, A) for _ in range(5)]
-    await until(lambda: any(visit.inside for visit in visits))
+    calls = [Call(gate, A) for _ in range(5)]
+    await until(lambda: any(call.inside for call in calls))
 
-    other = Visit(gate, B)
+    other = Call(gate, B)
 
     await until(lambda: other.inside)
-    assert [visit.inside for visit in visits].count(True) == 1
-    for visit in [*visits, other]:
-        await visit.leave()
+    assert [call.inside for call in calls].count(True) == 1
+    for call in [*calls, other]:
+        await call.leave()
 
 
-async def test_who_has_waited_long_enough_is_refused_and_never_let_in() -> None:
+async def test_a_call_that_has_waited_too_long_is_refused_and_never_admitted() -> None:
     gate = SessionGate(1, 0.05)
-    first, late, same = Visit(gate, A), Visit(gate, B), Visit(gate, A)
+    first, late, same = Call(gate, A), Call(gate, B), Call(gate, A)
     await until(lambda: late.task.done() and same.task.done())
 
     await first.leave()
@@ -70,9 +70,9 @@ async def test_who_has_waited_long_enough_is_refused_and_never_let_in() -> None:
         pass
 
 
-async def test_who_is_cancelled_while_he_waits_takes_no_lane() -> None:
+async def test_a_waiting_call_that_is_cancelled_occupies_no_lane() -> None:
     gate = SessionGate(1, 60.0)
-    first, gone = Visit(gate, A), Visit(gate, B)
+    first, gone = Call(gate, A), Call(gate, B)
     await until(lambda: first.inside)
     gone.task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -81,3 +81,17 @@ async def test_who_is_cancelled_while_he_waits_takes_no_lane() -> None:
 
     async with asyncio.timeout(10), gate.enter(B):
         pass
+
+
+async def test_a_session_is_a_suspect_from_a_lock_to_the_next_success() -> None:
+    gate = SessionGate()
+
+    for error in (RowLockedError("locked"), DatabaseUnavailableError("away")):
+        with pytest.raises(type(error)):
+            async with gate.enter(A):
+                raise error
+        assert gate.suspects == {A}
+
+    async with gate.enter(A):
+        pass
+    assert gate.suspects == set()

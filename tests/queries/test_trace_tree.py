@@ -34,7 +34,7 @@ async def submit_span(database: Database, settings: Settings, span: str, parent:
     return wanted
 
 
-async def test_children_stand_under_their_parents(database: Database, settings: Settings) -> None:
+async def test_children_follow_their_parents(database: Database, settings: Settings) -> None:
     for span, parent in (("1", "e"), ("2", "1"), ("3", "1"), ("4", "2"), ("5", None)):
         await submit_span(database, settings, span, parent)
 
@@ -43,7 +43,7 @@ async def test_children_stand_under_their_parents(database: Database, settings: 
     assert [(span.span_id[0], span.depth) for span in spans] == [("1", 0), ("2", 1), ("4", 2), ("3", 1), ("5", 0)]
 
 
-async def test_a_trace_is_found_by_any_of_its_turns(database: Database, settings: Settings) -> None:
+async def test_a_trace_is_found_by_a_turn(database: Database, settings: Settings) -> None:
     turn = await submit_span(database, settings, "1", None)
 
     assert await find_trace(database, turn.turn_id) == TRACE
@@ -74,9 +74,7 @@ async def start_child(database: Database, settings: Settings, parent: Submission
     return child
 
 
-async def test_a_parent_says_what_it_waits_for_and_a_child_by_which_call_it_came(
-    database: Database, settings: Settings
-) -> None:
+async def test_a_parent_shows_its_join_and_a_child_its_call(database: Database, settings: Settings) -> None:
     parent = await submit_span(database, settings, "1", None)
     child = await start_child(database, settings, parent, "2")
 
@@ -86,7 +84,7 @@ async def test_a_parent_says_what_it_waits_for_and_a_child_by_which_call_it_came
     assert (started.id, started.child_key, started.kind, started.depth) == (child.turn_id, "dig", "turn", 1)
 
 
-async def test_a_child_stands_under_its_parent_also_when_that_has_begun_another_trace(
+async def test_a_child_follows_its_parent_also_in_the_trace_of_a_redrive(
     database: Database, settings: Settings
 ) -> None:
     parent = await submit_span(database, settings, "1", None)
@@ -101,7 +99,7 @@ async def test_a_child_stands_under_its_parent_also_when_that_has_begun_another_
     assert [(span.id, span.depth) for span in await read_trace(database, TRACE)] == [(child.turn_id, 0)]
 
 
-# --- a redrive begins another trace, and keeps the one before
+# --- a redrive starts another trace, and the earlier one is kept
 
 REDRIVEN = "b" * 32
 AGAIN = "c" * 32
@@ -135,7 +133,7 @@ async def test_a_redriven_turn_is_found_by_the_trace_of_each_of_its_runs(
     assert [span.other_traces for span in (first, second, third)] == [
         [REDRIVEN, AGAIN], [TRACE, AGAIN], [TRACE, REDRIVEN],
     ]  # fmt: skip
-    # What became of it is said in each: there is one turn.
+    # Each shows the present state: there is one turn.
     assert {(span.status, span.generation) for span in (first, second, third)} == {(TurnStatus.PENDING, 3)}
     assert await find_trace(database, submission.turn_id) == AGAIN
 
@@ -157,7 +155,7 @@ async def test_a_halted_turn_that_is_retried_keeps_its_earlier_trace(database: D
     assert (span.id, span.span_id, span.other_traces) == (submission.turn_id, "1" * 16, [REDRIVEN])
 
 
-async def test_a_redriven_child_stands_once_under_its_parent(database: Database, settings: Settings) -> None:
+async def test_a_redriven_child_is_listed_once(database: Database, settings: Settings) -> None:
     parent = await submit_span(database, settings, "1", None)
     child = await start_child(database, settings, parent, "2")
     await redrive(database, await fail(database, settings, child.session_id), REDRIVEN)
@@ -167,9 +165,7 @@ async def test_a_redriven_child_stands_once_under_its_parent(database: Database,
     assert found == [(parent.turn_id, 0, "1", []), (child.turn_id, 1, "2", [REDRIVEN])]
 
 
-async def test_a_redriven_parent_stands_above_its_child_in_the_earlier_trace(
-    database: Database, settings: Settings
-) -> None:
+async def test_a_redriven_parent_precedes_its_child_in_both_traces(database: Database, settings: Settings) -> None:
     parent = await submit_span(database, settings, "1", None)
     child = await start_child(database, settings, parent, "2")
     await database.fetch("UPDATE turns SET execute_at = now() WHERE id = %(id)s", {"id": parent.turn_id})
@@ -185,7 +181,7 @@ async def test_an_archived_turn_is_found_by_its_earlier_trace(database: Database
     await redrive(database, await fail(database, settings, submission.session_id), REDRIVEN)
     await fail(database, settings, submission.session_id)
     await age(database)
-    # As if it had been made so long ago: what is on record of its earlier run names that moment.
+    # The record of the earlier run has the creation time, which `age` has changed in the turn.
     await database.fetch("UPDATE turn_traces SET turn_created_at = (SELECT created_at FROM turns)", {})
 
     await archive(database, failed=True)
@@ -195,10 +191,10 @@ async def test_an_archived_turn_is_found_by_its_earlier_trace(database: Database
     assert (span.id, span.span_id, span.other_traces) == (submission.turn_id, "1" * 16, [REDRIVEN])
 
 
-async def test_another_turn_under_the_id_of_an_archived_one_has_nothing_of_its_traces(
+async def test_another_turn_with_the_id_of_an_archived_one_does_not_get_its_traces(
     database: Database, settings: Settings
 ) -> None:
-    """Clients choose ids, and one in the archive is free again."""
+    """Clients choose ids, and an id in the archive is free again."""
     submission = await submit_span(database, settings, "1", None)
     await redrive(database, await fail(database, settings, submission.session_id), REDRIVEN)
     await database.fetch("UPDATE turns SET created_at = created_at + interval '1 hour'", {})
@@ -207,7 +203,7 @@ async def test_another_turn_under_the_id_of_an_archived_one_has_nothing_of_its_t
     assert [span.other_traces for span in await read_trace(database, REDRIVEN)] == [[]]
 
 
-async def test_a_redrive_that_is_refused_keeps_nothing(database: Database, settings: Settings) -> None:
+async def test_a_refused_redrive_records_no_trace(database: Database, settings: Settings) -> None:
     submission = await submit_span(database, settings, "1", None)
     turn = await fail(database, settings, submission.session_id)
     await redrive(database, turn, REDRIVEN)

@@ -1,10 +1,9 @@
-"""The relay's loop: it outlasts outages, sends what a round leaves over in the next, and forgets old idempotency keys."""
+"""The relay's loop: it outlasts outages, is started early by a nudge, and sends in the next round what a round leaves over."""
 
 import asyncio
 
 from tests.statements.calls import FAILURE
 from tests.support.claiming import claim_one, settle_one, submit_turns
-from tests.support.factories import make_submission
 from tests.support.probes import until
 from tests.support.relaying import Sender, make_due, rows, take
 from turnstile.backends.postgres.database import Database
@@ -13,7 +12,6 @@ from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.loop import Relay
 from turnstile.relay.sends import A_CALL, SIDE_BY_SIDE
-from turnstile.statements.submit import submit
 
 
 async def test_with_sqs_away_rows_stay_owed_and_due(
@@ -28,7 +26,7 @@ async def test_with_sqs_away_rows_stay_owed_and_due(
 
     await nowhere.close()
     failed, waiting = await rows(database)
-    # What it can't send it leaves to other relays at once.
+    # Given back at once, for other relays.
     assert waiting["send_in"] < 0
     assert failed["send_in"] < 0
     assert (waiting["sends"], failed["dead_lettered_at"]) == (0, None)
@@ -39,22 +37,7 @@ async def test_with_sqs_away_rows_stay_owed_and_due(
     await take(queues, settings, dead=True)
 
 
-async def test_a_queue_that_nobody_declared_holds_up_no_other(
-    database: Database, settings: Settings, queues: MessageQueues, relay: Relay
-) -> None:
-    await submit(
-        database, [make_submission("aaa-undeclared", "s-1"), make_submission(settings.queue)], net_seconds=60.0
-    )
-    await make_due(database)
-
-    await relay.round()
-
-    await take(queues, settings)
-    undeclared = [row for row in await rows(database) if row["queue"] == "aaa-undeclared"]
-    assert undeclared[0]["send_in"] < 0, "it is left as it is, to a relay that knows its queue"
-
-
-async def test_what_the_stamp_no_longer_covers_is_left_to_the_next_round(
+async def test_no_call_begins_after_the_stamp_has_expired(
     database: Database, settings: Settings, queues: MessageQueues, relay: Relay
 ) -> None:
     async def too_long() -> None:
@@ -78,7 +61,9 @@ async def test_what_the_stamp_no_longer_covers_is_left_to_the_next_round(
     assert {row["sends"] for row in await rows(database)} == {1}
 
 
-async def test_the_loop_outlasts_an_outage(database: Database, settings: Settings, queues: MessageQueues) -> None:
+async def test_the_loop_goes_on_after_an_outage_of_sqs(
+    database: Database, settings: Settings, queues: MessageQueues
+) -> None:
     tries = 0
 
     async def away_at_first() -> None:
@@ -100,7 +85,9 @@ async def test_the_loop_outlasts_an_outage(database: Database, settings: Setting
     assert tries == 3
 
 
-async def test_a_nudge_is_heeded_before_the_tick(database: Database, settings: Settings, queues: MessageQueues) -> None:
+async def test_a_nudge_starts_a_round_before_the_tick(
+    database: Database, settings: Settings, queues: MessageQueues
+) -> None:
     stopping = asyncio.Event()
     relay = Relay(database, queues, settings.model_copy(update={"relay_tick_seconds": 3600.0}))
     running = asyncio.create_task(relay.run(stopping))
@@ -113,12 +100,3 @@ async def test_a_nudge_is_heeded_before_the_tick(database: Database, settings: S
     await take(queues, settings)
     stopping.set()
     await asyncio.wait_for(running, 10)
-
-
-async def test_old_idempotency_keys_are_forgotten(database: Database, settings: Settings, relay: Relay) -> None:
-    await submit(database, [make_submission(settings.queue, key=f"key:{name}") for name in "ab"], net_seconds=60.0)
-    await database.fetch("UPDATE submissions SET created_at = now() - interval '2 days' WHERE key = 'key:a'", {})
-
-    await relay.round()
-
-    assert [row["key"] for row in await database.fetch("SELECT key FROM submissions", {})] == ["key:b"]

@@ -38,11 +38,11 @@ def test_every_queue_is_asked_for_its_wake_ups_and_for_its_dead_letters(queues: 
     assert {ask.limit for ask in asks} == {BATCH}
 
 
-def test_what_is_still_being_sent_is_not_asked_for(queues: RelayQueues) -> None:
+def test_a_line_with_sends_under_way_is_not_asked_for(queues: RelayQueues) -> None:
     assert lines(queues.choose(0.0, {A})) == {B, DEAD_A, DEAD_B}
 
 
-def test_a_line_that_refused_is_left_to_others_and_then_tried_with_a_few(queues: RelayQueues) -> None:
+def test_a_refused_line_is_left_alone_and_then_tried_with_a_few_rows(queues: RelayQueues) -> None:
     queues.failed(A, 100.0, chance=1.0)
 
     assert lines(queues.choose(101.9, ())) == {B, DEAD_A, DEAD_B}

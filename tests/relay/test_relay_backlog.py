@@ -1,76 +1,52 @@
-"""The relay under trouble: a backlog from long ago is worked off at once, and one queue's refusal is its own affair."""
+"""A relay works off a backlog of any age, and deletes old rows without delaying what is due."""
 
 import re
-from collections.abc import Sequence
-from typing import Any, LiteralString, NoReturn
-from uuid import uuid4
+from typing import LiteralString, NoReturn
 
 import psycopg
 import pytest
 from psycopg.rows import DictRow
 
 from tests.support.claiming import submit_turns
-from tests.support.factories import make_submission
-from tests.support.relaying import declaring
+from tests.support.relaying import Sqs
 from turnstile.backends.postgres.database import Database, Parameters, conninfo, number_placeholders
 from turnstile.config.settings import Settings
-from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError
+from turnstile.errors import DatabaseUnavailableError
 from turnstile.memory.durable_items import PRUNE_ITEMS
-from turnstile.message_queue import MessageQueues
 from turnstile.relay import loop as relay_module
 from turnstile.relay import queues as relay_queues
 from turnstile.relay.loop import Relay
-from turnstile.relay.queues import BATCH
 from turnstile.statements.cancel_before_submit import FORGET_CHOSEN_IDS
-from turnstile.statements.submit import FORGET_SUBMISSIONS, submit
-from turnstile.turn.envelope import DeadLetter, OutgoingMessage
-from turnstile.turn.message import WakeUp
-
-
-class Sender:
-    """Takes all that it is given, except for the queues that refuse."""
-
-    def __init__(self, *refusing: str) -> None:
-        self._refusing = refusing
-        self.sent: list[OutgoingMessage] = []
-
-    async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
-        if queue in self._refusing:
-            raise QueueUnavailableError("AccessDenied")
-        self.sent += messages
-        return list(messages)
-
-    async def send_dead_letters(self, queue: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-        raise AssertionError(f"{queue}: {letters}")
+from turnstile.statements.submit import FORGET_SUBMISSIONS
 
 
 async def make_due(database: Database, seconds_ago: float) -> None:
     await database.fetch("UPDATE turns SET send_at = now() - make_interval(secs => %(ago)s)", {"ago": seconds_ago})
 
 
-@pytest.mark.parametrize("seconds_ago", [1.0, 300.0, 86_400.0])
+@pytest.mark.parametrize("seconds_ago", [1.0, 300.0], ids=["young", "older than the usual reach"])
 async def test_a_backlog_of_any_age_is_worked_off_round_by_round(
     database: Database, settings: Settings, seconds_ago: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay_queues, "BATCH", 200)
-    many = 500
+    monkeypatch.setattr(relay_queues, "BATCH", 20)
+    many = 50
     await submit_turns(database, settings, *map(str, range(many)))
     await make_due(database, seconds_ago)
-    sender = Sender()
-    relay = Relay(database, sender, settings)
+    sqs = Sqs()
+    relay = Relay(database, sqs, settings)
 
     assert [await relay.round() for _ in range(3)] == [True, True, False]
 
-    assert len({message.wake_up.turn_id for message in sender.sent}) == many
+    assert len(sqs.sent) == many
 
 
-async def test_a_backlog_that_was_left_behind_by_a_full_round_is_not_forgotten(
-    database: Database, settings: Settings
+async def test_old_rows_are_looked_for_until_a_round_has_found_the_last_of_them(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old end counts as empty only once a round has found it so."""
-    sender = Sender()
-    relay = Relay(database, sender, settings)
-    await submit_turns(database, settings, *map(str, range(BATCH)))
+    monkeypatch.setattr(relay_queues, "BATCH", 20)
+    sqs = Sqs()
+    relay = Relay(database, sqs, settings)
+    await submit_turns(database, settings, *map(str, range(20)))
     await make_due(database, 300.0)
     assert await relay.round() is True
     await submit_turns(database, settings, "one more", session_id="other")
@@ -78,66 +54,10 @@ async def test_a_backlog_that_was_left_behind_by_a_full_round_is_not_forgotten(
 
     await relay.round()
 
-    assert len(sender.sent) == BATCH + 1
+    assert len(sqs.sent) == 21
 
 
-@pytest.mark.parametrize("refusing", ["aaa", "zzz"])
-async def test_a_queue_that_refuses_holds_up_no_other(database: Database, settings: Settings, refusing: str) -> None:
-    settings = declaring(settings, refusing)
-    await submit(
-        database,
-        [make_submission(refusing, "refused"), *(make_submission(settings.queue, f"s-{n}") for n in range(5))],
-        net_seconds=60.0,
-    )
-    await make_due(database, 1.0)
-    sender = Sender(refusing)
-
-    await Relay(database, sender, settings).round()
-
-    assert {message.wake_up.session_id for message in sender.sent} == {f"s-{number}" for number in range(5)}
-    [refused] = await database.fetch(
-        "SELECT sends, send_at > now() AS later FROM turns WHERE queue <> %(q)s", {"q": settings.queue}
-    )
-    assert refused == {"sends": 0, "later": False}, "it is left to a relay that can send it"
-
-
-def break_sends(monkeypatch: pytest.MonkeyPatch, queues: MessageQueues, good: int) -> None:
-    """The real calls, which find no SQS after some good sends."""
-    call, sends = queues._client.call, 0
-
-    async def asked(operation: str, parameters: Any) -> Any:
-        nonlocal sends
-        sends += operation == "SendMessageBatch"
-        if sends > good:
-            raise QueueUnavailableError("gone")
-        return await call(operation, parameters)
-
-    monkeypatch.setattr(queues._client, "call", asked)
-
-
-async def test_what_was_sent_before_sqs_went_away_counts_as_sent(
-    settings: Settings, queues: MessageQueues, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    messages = [OutgoingMessage(WakeUp("t", f"s-{number}", uuid4()), "") for number in range(25)]
-    break_sends(monkeypatch, queues, 1)
-
-    assert await queues.send(settings.queue, messages) == messages[:10]
-
-    monkeypatch.undo()
-    assert await queues.count(settings.queue) == 10
-
-
-async def test_a_send_of_which_nothing_was_taken_says_that_sqs_is_away(
-    settings: Settings, queues: MessageQueues, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    messages = [OutgoingMessage(WakeUp("t", f"s-{number}", uuid4()), "") for number in range(25)]
-    break_sends(monkeypatch, queues, 0)
-
-    with pytest.raises(QueueUnavailableError):
-        await queues.send(settings.queue, messages)
-
-
-# --- what is old is forgotten
+# --- old rows are deleted
 
 
 FILL_OLD: tuple[LiteralString, ...] = (
@@ -156,7 +76,7 @@ FORGOTTEN: tuple[LiteralString, ...] = ("submissions", "chosen_ids", "memory_ite
 
 
 async def left(database: Database) -> list[int]:
-    """How many rows each of the tables has that are forgotten in."""
+    """How many rows each of the tables has."""
     return [(await database.fetch(f"SELECT count(*) AS many FROM {table}", {}))[0]["many"] for table in FORGOTTEN]
 
 
@@ -173,12 +93,10 @@ class Asked(Database):
         return await super().fetch(statement, parameters)
 
 
-async def test_more_than_one_statement_forgets_is_forgotten_round_by_round(
-    database: Database, settings: Settings
-) -> None:
+async def test_old_rows_are_deleted_round_by_round(database: Database, settings: Settings) -> None:
     for fill in FILL_OLD:
         await database.fetch(fill, {"many": 2_500})
-    relay = Relay(database, Sender(), settings)
+    relay = Relay(database, Sqs(), settings)
 
     counts = []
     for _ in range(3):
@@ -188,12 +106,9 @@ async def test_more_than_one_statement_forgets_is_forgotten_round_by_round(
     assert counts == [[1_500] * 3, [500] * 3, [0] * 3]
 
 
-@pytest.mark.parametrize("place", range(3), ids=FORGOTTEN)
-async def test_a_table_that_has_more_to_forget_does_not_wait_for_the_others(
-    database: Database, settings: Settings, place: int
-) -> None:
-    await database.fetch(FILL_OLD[place], {"many": 1_001})
-    relay = Relay(database, Sender(), settings)
+async def test_a_table_with_more_old_rows_does_not_wait_for_the_others(database: Database, settings: Settings) -> None:
+    await database.fetch(FILL_OLD[1], {"many": 1_001})
+    relay = Relay(database, Sqs(), settings)
 
     await relay.round()
     await relay.round()
@@ -201,10 +116,10 @@ async def test_a_table_that_has_more_to_forget_does_not_wait_for_the_others(
     assert await left(database) == [0, 0, 0]
 
 
-async def test_with_nothing_more_to_forget_nobody_is_asked_before_the_minute_is_over(settings: Settings) -> None:
+async def test_without_more_old_rows_the_next_delete_is_a_minute_later(settings: Settings) -> None:
     async with Asked(settings.database_url) as database:
         await database.fetch(FILL_OLD[0], {"many": 999})
-        relay = Relay(database, Sender(), settings)
+        relay = Relay(database, Sqs(), settings)
 
         for _ in range(3):
             await relay.round()
@@ -212,13 +127,13 @@ async def test_with_nothing_more_to_forget_nobody_is_asked_before_the_minute_is_
         assert database.deletes == [FORGET_SUBMISSIONS, FORGET_CHOSEN_IDS, PRUNE_ITEMS]
 
 
-async def test_a_backlog_that_postgres_does_not_forget_in_time_is_not_tried_each_round(
+async def test_a_delete_that_times_out_is_not_repeated_in_each_round(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each try would keep what is due waiting for as long as a statement may take."""
+    """Each try would delay what is due for as long as a statement may take."""
     async with Asked(settings.database_url) as database:
         await database.fetch(FILL_OLD[0], {"many": 2_500})
-        relay = Relay(database, Sender(), settings)
+        relay = Relay(database, Sqs(), settings)
         monkeypatch.setattr(relay_module, "forget_chosen_ids", breaks_off)
 
         for _ in range(2):
@@ -231,23 +146,19 @@ async def breaks_off(*_: object) -> NoReturn:
     raise DatabaseUnavailableError("canceling statement due to statement timeout")
 
 
-@pytest.mark.parametrize(
-    ("statement", "index"),
-    [
-        (FORGET_SUBMISSIONS, "submissions_created_at"),
-        (FORGET_CHOSEN_IDS, "chosen_ids_created_at"),
-        (PRUNE_ITEMS, "memory_items_expires_at"),
-    ],
-    ids=FORGOTTEN,
-)
-def test_what_is_forgotten_is_found_by_its_age_and_read_no_further(
-    settings: Settings, statement: LiteralString, index: str
-) -> None:
+def test_old_rows_are_found_by_their_age_and_no_others_are_read(settings: Settings) -> None:
+    indexes = {
+        FORGET_SUBMISSIONS: "submissions_created_at",
+        FORGET_CHOSEN_IDS: "chosen_ids_created_at",
+        PRUNE_ITEMS: "memory_items_expires_at",
+    }
     with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
         for fill, table in zip(FILL_OLD, FORGOTTEN, strict=True):
-            connection.execute(fill, {"many": 20_000})
+            connection.execute(fill, {"many": 10_000})
             connection.execute(f"ANALYZE {table}")
-        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(statement)[0]}").fetchall()
-
-    text = "\n".join(line for (line,) in plan)
-    assert re.search(rf"Limit\n +-> +LockRows\n +-> +Index Scan using {index}", text), text
+        for statement, index in indexes.items():
+            plan = connection.execute(
+                f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(statement)[0]}"
+            ).fetchall()
+            text = "\n".join(line for (line,) in plan)
+            assert re.search(rf"Limit\n +-> +LockRows\n +-> +Index Scan using {index}", text), text

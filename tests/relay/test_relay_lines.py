@@ -1,10 +1,12 @@
-"""Each queue is a line of its own to a relay: one that is long, silent or refused to it holds up nobody else's turns."""
+"""Each queue is a line of its own to a relay: a long, silent or refused queue delays no other queue."""
 
 import asyncio
 
 import pytest
 from structlog.testing import capture_logs
 
+import turnstile.relay.loop
+import turnstile.relay.queues
 from tests.statements.calls import FAILURE
 from tests.support.claiming import claim_one, settle_one, submit_turns
 from tests.support.probes import until
@@ -12,27 +14,28 @@ from tests.support.relaying import Sqs, declaring, make_due, rows, submit_due
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.relay.loop import Relay
-from turnstile.relay.queues import BATCH
 from turnstile.relay.sends import SIDE_BY_SIDE
 
 
-async def test_what_is_due_in_one_queue_does_not_wait_for_the_backlog_of_another(
-    database: Database, settings: Settings
+async def test_due_turns_of_one_queue_do_not_wait_for_the_backlog_of_another(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await submit_due(database, settings.queue, BATCH + 1, since_seconds=100.0)
+    monkeypatch.setattr(turnstile.relay.queues, "BATCH", 20)
+    await submit_due(database, settings.queue, 21, since_seconds=100.0)
     await submit_due(database, "few", 3)
     sqs = Sqs()
 
     await Relay(database, sqs, declaring(settings, "few")).round()
 
     assert sqs.sent.count("few") == 3
-    assert sqs.sent.count(settings.queue) == BATCH
+    assert sqs.sent.count(settings.queue) == 20
 
 
-async def test_scheduled_turns_do_not_wait_for_the_places_of_another_queues(
-    database: Database, settings: Settings
+async def test_scheduled_turns_of_one_queue_do_not_wait_for_those_of_another(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await submit_due(database, settings.queue, BATCH + 1, since_seconds=100.0)
+    monkeypatch.setattr(turnstile.relay.loop, "BATCH", 20)
+    await submit_due(database, settings.queue, 21, since_seconds=100.0)
     await submit_due(database, "few", 3)
     await database.fetch("UPDATE turns SET seq = NULL, execute_at = send_at", {})
 
@@ -41,7 +44,7 @@ async def test_scheduled_turns_do_not_wait_for_the_places_of_another_queues(
     assert [row["seq"] for row in await rows(database) if row["queue"] == "few"] == [2, 2, 2]
 
 
-async def test_a_queue_that_does_not_answer_holds_up_no_other(database: Database, settings: Settings) -> None:
+async def test_a_silent_queue_delays_no_other(database: Database, settings: Settings) -> None:
     await submit_due(database, "silent", 3)
     sqs, stopping = Sqs(silent=["silent"]), asyncio.Event()
     relay = Relay(database, sqs, declaring(settings, "silent"))
@@ -58,7 +61,7 @@ async def test_a_queue_that_does_not_answer_holds_up_no_other(database: Database
         running.cancel()
 
 
-async def test_a_relay_takes_nothing_of_a_queue_that_it_does_not_know(database: Database, settings: Settings) -> None:
+async def test_a_relay_takes_no_rows_of_an_undeclared_queue(database: Database, settings: Settings) -> None:
     await submit_due(database, "elsewhere", 3)
     before = [row["send_at"] for row in await rows(database)]
 
@@ -67,7 +70,9 @@ async def test_a_relay_takes_nothing_of_a_queue_that_it_does_not_know(database: 
     assert [row["send_at"] for row in await rows(database)] == before
 
 
-async def test_what_one_relay_may_not_send_another_sends_at_once(database: Database, settings: Settings) -> None:
+async def test_rows_that_one_relay_may_not_send_are_sent_by_another_at_once(
+    database: Database, settings: Settings
+) -> None:
     await submit_due(database, settings.queue, 25)
     before = [row["send_at"] for row in await rows(database)]
     may_not, may = Sqs(refused=[settings.queue]), Sqs()
@@ -82,9 +87,7 @@ async def test_what_one_relay_may_not_send_another_sends_at_once(database: Datab
     assert may.sent == [settings.queue] * 25
 
 
-async def test_a_relay_that_was_refused_leaves_the_queue_to_others_for_a_while(
-    database: Database, settings: Settings
-) -> None:
+async def test_a_refused_relay_leaves_the_queue_alone_for_a_while(database: Database, settings: Settings) -> None:
     await submit_due(database, settings.queue, 1)
     sqs = Sqs(refused=[settings.queue])
     relay = Relay(database, sqs, settings)
@@ -95,7 +98,7 @@ async def test_a_relay_that_was_refused_leaves_the_queue_to_others_for_a_while(
     assert sqs.calls == [settings.queue]
 
 
-async def test_a_dlq_that_is_missing_holds_up_no_wake_up(database: Database, settings: Settings) -> None:
+async def test_a_missing_dlq_delays_no_wake_up(database: Database, settings: Settings) -> None:
     await submit_turns(database, settings, "fails")
     await settle_one(database, settings, await claim_one(database, settings), FAILURE)
     await submit_due(database, settings.queue, 2)
@@ -111,9 +114,8 @@ async def test_a_dlq_that_is_missing_holds_up_no_wake_up(database: Database, set
     assert sqs.calls.count(f"{settings.queue}-dlq") == 1
 
 
-@pytest.mark.parametrize(("many", "calls"), [(1, 1), (230, SIDE_BY_SIDE)])
-async def test_calls_of_a_queue_go_side_by_side(database: Database, settings: Settings, many: int, calls: int) -> None:
-    await submit_due(database, settings.queue, many)
+async def test_calls_of_a_queue_go_side_by_side(database: Database, settings: Settings) -> None:
+    await submit_due(database, settings.queue, 80)
     together = asyncio.Event()
 
     class Counting(Sqs):
@@ -122,7 +124,7 @@ async def test_calls_of_a_queue_go_side_by_side(database: Database, settings: Se
         async def _take(self, queue: str, many: int) -> None:
             self.under_way += 1
             self.most = max(self.most, self.under_way)
-            if self.under_way == calls:
+            if self.under_way == SIDE_BY_SIDE:
                 together.set()
             await together.wait()
             await super()._take(queue, many)
@@ -131,5 +133,5 @@ async def test_calls_of_a_queue_go_side_by_side(database: Database, settings: Se
     sqs = Counting()
     await asyncio.wait_for(Relay(database, sqs, settings).round(), 60)
 
-    assert sqs.most == calls
+    assert sqs.most == SIDE_BY_SIDE
     assert {row["sends"] for row in await rows(database)} == {1}

@@ -17,18 +17,18 @@ def beaten(*beats: float, failed: tuple[float, ...] = ()) -> RenewalEvidence:
     return evidence
 
 
-def test_a_process_that_has_renewed_nothing_yet_takes_nothing_over() -> None:
+def test_without_a_renewal_no_takeover_is_allowed() -> None:
     assert not RenewalEvidence(LEASE, HEARTBEAT).allows_takeover(1000.0)
 
 
-def test_a_lease_of_renewals_that_worked_allows_it() -> None:
+def test_a_lease_of_working_renewals_allows_takeovers() -> None:
     evidence = beaten(0.0, 10.0, 20.0, 30.0)
 
     assert not evidence.allows_takeover(29.9)
     assert evidence.allows_takeover(30.0)
 
 
-def test_a_failure_begins_the_lease_anew() -> None:
+def test_a_failed_renewal_starts_the_lease_again() -> None:
     evidence = beaten(0.0, 10.0, 20.0, 30.0, 41.0, 50.0, 60.0, 70.0, failed=(40.0,))
 
     assert not evidence.allows_takeover(70.9)
@@ -43,14 +43,14 @@ def test_the_last_renewal_must_be_recent() -> None:
     assert not evidence.allows_takeover(50.1)
 
 
-def test_a_gap_without_a_renewal_begins_the_lease_anew() -> None:
+def test_a_gap_between_renewals_starts_the_lease_again() -> None:
     evidence = beaten(0.0, 10.0, 20.0, 45.0, 55.0, 65.0)
 
     assert not evidence.allows_takeover(74.9)
     assert evidence.allows_takeover(75.0)
 
 
-def test_failures_now_and_then_forbid_it_for_some_leases_only() -> None:
+def test_occasional_failures_forbid_takeovers_for_some_leases_only() -> None:
     """Idle connections that are cut again and again fail every other renewal. Dead workers' turns must not hang for ever."""
     bound = UPPER_BOUND_LEASES * LEASE
     beats = [at for at in range(0, 400, 10) if at % 20 == 0]
@@ -67,7 +67,7 @@ def test_failures_now_and_then_forbid_it_for_some_leases_only() -> None:
     assert [at for at, may in allowed if not may and at > bound] == []
 
 
-def test_a_stall_longer_than_a_lease_begins_the_bound_anew() -> None:
+def test_a_stall_longer_than_a_lease_starts_the_bound_again() -> None:
     evidence = beaten(*range(0, 1000, 10), 2000.0)
 
     assert not evidence.allows_takeover(2000.0)

@@ -19,7 +19,7 @@ ROWS = [UUID(int=number) for number in range(100)]
 
 
 @pytest.mark.parametrize("bad", [[], [0], [99], [7, 8, 50], list(range(0, 100, 2))])
-async def test_all_rows_are_written_but_the_bad_ones(bad: list[int]) -> None:
+async def test_all_rows_are_written_except_the_refused_ones(bad: list[int]) -> None:
     refused = {ROWS[number] for number in bad}
     left_out = LeftOut()
 
@@ -34,7 +34,7 @@ async def test_all_rows_are_written_but_the_bad_ones(bad: list[int]) -> None:
     assert set(left_out.at(float("-inf"))) == refused
 
 
-async def test_a_statement_that_is_itself_to_blame_is_not_tried_for_ever() -> None:
+async def test_a_statement_that_fails_for_all_rows_is_not_repeated_for_ever() -> None:
     tries = 0
 
     async def write(some: Sequence[UUID]) -> Sequence[UUID]:

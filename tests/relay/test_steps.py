@@ -61,9 +61,7 @@ def failures(lines: list[Any]) -> list[tuple[str, str, str | None]]:
     ]
 
 
-async def test_a_session_whose_last_seq_lags_keeps_no_other_turn_from_its_place(
-    database: Database, settings: Settings
-) -> None:
+async def test_a_session_whose_last_seq_lags_delays_no_other_session(database: Database, settings: Settings) -> None:
     """As after a restore, or a DELETE by hand."""
     await submit_turns(database, settings, "one", session_id="restored")
     await database.fetch("UPDATE sessions SET last_seq = 0", {})
@@ -87,9 +85,7 @@ async def test_a_session_whose_last_seq_lags_keeps_no_other_turn_from_its_place(
     assert failures(lines) == [], "it is left out for a while"
 
 
-async def test_a_row_that_can_not_be_stamped_keeps_no_other_from_being_sent(
-    database: Database, settings: Settings
-) -> None:
+async def test_a_row_that_can_not_be_stamped_delays_no_other(database: Database, settings: Settings) -> None:
     await submit_due(database, settings.queue, 30)
     refused = (await rows(database))[7]["id"]
     await refuse(database, refused, "send_at <= '2020-01-01'")
@@ -104,7 +100,7 @@ async def test_a_row_that_can_not_be_stamped_keeps_no_other_from_being_sent(
     assert failures(lines) == [("take", "CheckViolation", str(refused))]
 
 
-async def test_a_row_whose_net_is_refused_keeps_no_other_from_its_net(database: Database, settings: Settings) -> None:
+async def test_a_refused_resend_deadline_affects_no_other_row(database: Database, settings: Settings) -> None:
     await submit_due(database, settings.queue, 30)
     refused = (await rows(database))[7]["id"]
     await refuse(database, refused, "sends = 0")
@@ -118,9 +114,7 @@ async def test_a_row_whose_net_is_refused_keeps_no_other_from_its_net(database: 
     assert failures(lines) == [("put_net", "CheckViolation", str(refused))]
 
 
-async def test_a_dead_letter_that_can_not_be_noted_keeps_no_other_from_it(
-    database: Database, settings: Settings
-) -> None:
+async def test_a_dead_letter_that_can_not_be_noted_delays_no_other(database: Database, settings: Settings) -> None:
     await submit_turns(database, settings, "one", "two", "three")
     for _ in range(3):
         await settle_one(database, settings, await claim_one(database, settings), FAILURE)
@@ -162,7 +156,7 @@ class Refusing(Database):
     ],
     ids=["place", "mark_lost", "wake_joined", "prune_items", "put_net"],
 )
-async def test_a_statement_that_always_fails_keeps_no_other_step_from_its_work(
+async def test_a_step_that_always_fails_does_not_stop_the_others(
     settings: Settings, statement: LiteralString, step: str
 ) -> None:
     async with Refusing(settings.database_url, statement) as database:

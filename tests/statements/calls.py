@@ -1,6 +1,5 @@
-"""The product's calls on a store, with what a test does not care about filled in."""
+"""The product's calls on a store, with defaults for the arguments that a test does not need."""
 
-import json
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -27,7 +26,7 @@ STAMP_SECONDS = 15.0
 RESEND_SECONDS = 5.0
 
 ALL: dict[str, Any] = {"left_out": [], "only": None}
-"""No turn is left out, and none is taken alone."""
+"""Parameters of a normal round: no turn is left out or taken alone."""
 
 SUCCESS = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply={"say": "hi"})
 FAILURE = Settlement(
@@ -98,7 +97,7 @@ async def claim_one(
     tenant_id: str = "t",
     halt: bool = False,
 ) -> Claim:
-    """Whatever a session's claim gives."""
+    """The result of a claim of the session."""
     (answer,) = await claim(
         store.database, terms(worker_id, queue, halt=halt), [make_claim(session_id, tenant_id=tenant_id)]
     )
@@ -106,7 +105,7 @@ async def claim_one(
 
 
 async def claimed(store: Stand, worker_id: str = "worker-a", session_id: str = "s") -> ClaimedTurn:
-    """A session's head, which can be claimed."""
+    """Claims the session's head."""
     turn = await claim_one(store, worker_id, session_id)
     assert isinstance(turn, ClaimedTurn)
     return turn
@@ -123,29 +122,29 @@ async def settle_one(
 ) -> Settled | Superseded | RowLocked:
     """Ends a claim."""
     request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=next_claim_id or uuid4())
-    (answer,) = await settle(store.database, terms(halt=halt), [request], json.dumps)
+    (answer,) = await settle(store.database, terms(halt=halt), [request])
     return answer
 
 
 async def wake_head(store: Stand, session_id: str = "s") -> list[UUID]:
-    """Owes a session's head a wake-up; the ids of the turns that are owed one now."""
+    """Owes the session's head a wake-up; returns the ids of the turns that are owed one now."""
     rows = await store.database.fetch(WAKE_HEAD, {"tenant": "t", "session": session_id})
     return [row["id"] for row in rows]
 
 
 async def wake_unlocked_head(store: Stand, session_id: str = "s") -> bool:
-    """The same as a worker does; whether somebody sits on its row."""
+    """The same as a worker does it; returns whether the head's row is locked."""
     [row] = await store.database.fetch(WAKE_UNLOCKED_HEAD, {"tenant": "t", "session": session_id})
     return bool(row["locked"])
 
 
-async def put_off_session(store: Stand, seconds: float, session_id: str = "s") -> None:
-    """Owes a session a wake-up in so many seconds."""
+async def defer_session(store: Stand, seconds: float, session_id: str = "s") -> None:
+    """Owes a session a wake-up after `seconds`."""
     await defer(store.database, [Defer("t", session_id, seconds)])
 
 
 async def row_of(store: Stand, turn_id: UUID) -> dict[str, Any]:
-    """A turn's row."""
+    """The row of a turn."""
     (row,) = [row for row in (await store.snapshot())["turns"] if row["id"] == turn_id]
     return row
 
@@ -169,18 +168,18 @@ async def said(store: Stand, turn_id: UUID) -> list[tuple[str, Any]]:
 
 
 async def mark_lost(store: Stand) -> None:
-    """As a relay whose evidence allows it."""
+    """Marks turns with an expired lease as lost, as a relay does."""
     await store.database.fetch(MARK_LOST, {"limit": 200, "lease": LEASE_SECONDS})
 
 
 async def pass_lease(store: Stand) -> None:
-    """Every worker is lost: its lease is over, and its turn is marked."""
+    """Lets all leases expire, and marks their turns as lost."""
     await store.pass_time(LEASE_SECONDS + 1)
     await mark_lost(store)
 
 
 def lines(queue: str = QUEUE, *, limit: int = 200, reach: float = 1e9) -> dict[str, Any]:
-    """Wake-ups and dead letters of one queue."""
+    """The relay's lines of one queue: wake-ups and dead letters."""
     return {"queues": [queue, queue], "deads": [False, True], "limits": [limit, limit], "reaches": [reach, reach]}
 
 
@@ -192,7 +191,7 @@ async def take_due(store: Stand, **asked: Any) -> list[dict[str, Any]]:
 
 
 async def put_net(store: Stand, *rows: dict[str, Any]) -> None:
-    """As a relay does that has sent the wake-ups of these rows."""
+    """Sets the next resend deadline of these rows, as a relay does after it has sent their wake-ups."""
     parameters = {
         "ids": [row["id"] for row in rows],
         "stamps": [row["send_at"] for row in rows],
@@ -203,7 +202,7 @@ async def put_net(store: Stand, *rows: dict[str, Any]) -> None:
 
 
 async def lose(store: Stand, times: int) -> ClaimedTurn:
-    """Claims the head so often, and loses it each time; the last claim."""
+    """Claims and loses the head `times` times; returns the last claim."""
     for _ in range(times):
         turn = await claimed(store)
         await pass_lease(store)

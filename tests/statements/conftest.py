@@ -1,4 +1,4 @@
-"""Both stores for each test: the fake and the real Postgres, on a clock that stands still until it is told to move."""
+"""Runs each test on the fake store and on Postgres, with a clock that only the test moves."""
 
 from collections.abc import AsyncIterator, Iterator
 

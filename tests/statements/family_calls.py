@@ -1,6 +1,5 @@
-"""A parent, its children and its compensation, on either store."""
+"""Calls for a parent, its children and its compensation, on either store."""
 
-import json
 from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -35,7 +34,7 @@ async def child_of(store: Stand, parent: ClaimedTurn, key: str) -> Accepted:
 
 async def end(store: Stand, turn: ClaimedTurn, settlement: Settlement, by: Any = None) -> None:
     request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
-    await settle(store.database, by or terms(), [request], json.dumps)
+    await settle(store.database, by or terms(), [request])
 
 
 async def compensation_of(store: Stand, failed: UUID) -> list[dict[str, Any]]:

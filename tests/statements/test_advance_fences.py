@@ -1,4 +1,4 @@
-"""What a worker draws lies beyond everything that was drawn before it connected, in whatever past of the database."""
+"""A worker's fences and versions are above all that were drawn before it connected, also after a restore."""
 
 import asyncio
 import time
@@ -14,13 +14,13 @@ from turnstile.errors import DatabaseUnavailableError
 from turnstile.statements.advance_fences import ADVANCE, read_last_fence
 
 ADVANCE_TO: LiteralString = "SELECT advance_sequences(%(fence)s::bigint)"
-"""What `turnstile doctor` says to run where the clock has gone back."""
+"""What `turnstile doctor` says to run if the clock has gone back."""
 
 DRAW = "SELECT nextval('fence_seq') AS fence, nextval('memory_version_seq') AS version"
 
 
 def as_worker(settings: Settings, **how: float) -> Database:
-    """Connections as workers open them."""
+    """A pool as workers open it."""
     return Database(settings.database_url, "worker", size=1, pinned=True, first=ADVANCE, **how)
 
 
@@ -29,10 +29,10 @@ async def draw(database: Database) -> tuple[int, int]:
     return row["fence"], row["version"]
 
 
-async def test_what_was_drawn_before_the_sequences_went_back_never_comes_again(
+async def test_numbers_drawn_before_the_sequences_went_back_are_never_drawn_again(
     settings: Settings, database: Database
 ) -> None:
-    """As in a restore, and as with a replica that is promoted without the last commits."""
+    """As after a restore, or with a replica that was promoted without the last commits."""
     async with as_worker(settings) as worker:
         lost = [await draw(worker) for _ in range(100)][-1]
     await database.fetch("SELECT setval('fence_seq', 7), setval('memory_version_seq', 7)", {})
@@ -44,8 +44,8 @@ async def test_what_was_drawn_before_the_sequences_went_back_never_comes_again(
     assert version > lost[1]
 
 
-async def test_numbers_stay_behind_the_clock_and_within_what_redis_counts_exactly(settings: Settings) -> None:
-    """Else those of a lost time could lie before those of the time after it."""
+async def test_numbers_are_below_the_clock_and_exact_in_redis(settings: Settings) -> None:
+    """Otherwise numbers of the lost time could be above later ones."""
     async with as_worker(settings) as worker:
         numbers = await draw(worker)
 
@@ -53,8 +53,8 @@ async def test_numbers_stay_behind_the_clock_and_within_what_redis_counts_exactl
     assert all(number <= time.time_ns() // 1000 < 2**53 for number in numbers)
 
 
-async def test_no_number_comes_twice_while_connections_open(settings: Settings, database: Database) -> None:
-    """The one who draws sees rising numbers, whatever others set meanwhile."""
+async def test_no_number_is_drawn_twice_while_connections_open(settings: Settings, database: Database) -> None:
+    """Numbers only rise, whatever other connections set meanwhile."""
     drawn: list[tuple[int, int]] = []
     opening = True
 
@@ -78,7 +78,7 @@ async def open_one(settings: Settings) -> None:
 
 
 async def test_sequences_never_go_back_to_the_clock(settings: Settings, database: Database) -> None:
-    """As where the clock of the server before this one was fast."""
+    """As after a server whose clock was fast."""
     ahead = time.time_ns() // 1000 + 10**12
     await database.fetch(ADVANCE_TO, {"fence": ahead})
 
@@ -89,7 +89,7 @@ async def test_sequences_never_go_back_to_the_clock(settings: Settings, database
     assert await read_last_fence(database) == fence
 
 
-async def test_what_redis_could_not_count_is_refused(database: Database) -> None:
+async def test_a_number_that_redis_cannot_count_exactly_is_refused(database: Database) -> None:
     before = await draw(database)
 
     with pytest.raises(psycopg.errors.InvalidParameterValue):
@@ -98,7 +98,7 @@ async def test_what_redis_could_not_count_is_refused(database: Database) -> None
     assert await draw(database) == (before[0] + 1, before[1] + 1)
 
 
-async def test_nobody_draws_from_tables_of_an_older_version_and_the_log_says_what_to_do(
+async def test_with_tables_of_an_older_version_nothing_is_drawn_and_the_log_says_what_to_do(
     settings: Settings, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     await database.fetch("DROP FUNCTION advance_sequences", {})

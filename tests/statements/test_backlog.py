@@ -1,27 +1,62 @@
-"""The backlog, on both stores: what is due, what of it one more worker could begin with, and what is being answered."""
+"""The backlog, on both stores: due turns, those that one more worker could claim now, and running turns."""
+
+from datetime import timedelta
 
 import pytest
 
-from tests.statements.calls import FAILURE, QUEUE, claimed, settle_one, submit_one
-from tests.support.fakes.store_stands import Stand
+from tests.statements.calls import FAILURE, QUEUE, RETRY, claimed, settle_one, submit_one
+from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
 from turnstile.queries.backlog import Backlog, read_backlog
 
 WAITED_SECONDS = 40.0
+LATER = ORIGIN + timedelta(seconds=START_SECONDS + WAITED_SECONDS)
 
 
-async def test_heads_are_ready_what_stands_behind_them_is_due_and_what_was_claimed_is_running(store: Stand) -> None:
-    for session in ("a", "a", "b", "c"):
+async def test_heads_are_ready_turns_behind_them_are_due_and_claimed_turns_are_running(store: Stand) -> None:
+    for session in ("a", "a", "b", "c", "c"):
         await submit_one(store, session_id=session)
+    await submit_one(store, session_id="d", queue="other")
     await claimed(store, session_id="c")
     await store.pass_time(WAITED_SECONDS)
 
-    [backlog, other] = await read_backlog(store.database, [QUEUE, "unused"])
+    found = await read_backlog(store.database, [QUEUE, "other", "unused"])
 
-    assert backlog == Backlog(QUEUE, due=3, ready=2, oldest_seconds=WAITED_SECONDS, running=1, truncated=False)
-    assert other == Backlog("unused", due=0, ready=0, oldest_seconds=0.0, running=0, truncated=False)
+    assert found == [
+        Backlog("other", due=1, ready=1, oldest_seconds=WAITED_SECONDS, running=0, truncated=False),
+        Backlog(QUEUE, due=4, ready=2, oldest_seconds=WAITED_SECONDS, running=1, truncated=False),
+        Backlog("unused", due=0, ready=0, oldest_seconds=0.0, running=0, truncated=False),
+    ]
 
 
-async def test_halted_sessions_hide_nobody_however_long_they_have_waited(
+async def test_a_turn_that_is_scheduled_or_waits_for_its_retry_counts_from_its_time(store: Stand) -> None:
+    await submit_one(store, session_id="scheduled", execute_at=LATER)
+    await submit_one(store, session_id="retried")
+    await settle_one(store, await claimed(store, session_id="retried"), RETRY)
+    [before] = await read_backlog(store.database, [QUEUE])
+    await store.pass_time(WAITED_SECONDS + 5)
+
+    [after] = await read_backlog(store.database, [QUEUE])
+
+    assert (before.due, before.ready) == (0, 0)
+    assert (after.due, after.ready) == (2, 2)
+    assert after.oldest_seconds == WAITED_SECONDS + 5 - RETRY.after_seconds
+
+
+async def test_the_age_is_that_of_the_oldest_turn_that_could_be_claimed(store: Stand) -> None:
+    """A turn that waits behind its own session says nothing about a lack of workers."""
+    for session in ("a", "a"):
+        await submit_one(store, session_id=session)
+    await claimed(store, session_id="a")
+    await store.pass_time(1_000)
+    await submit_one(store, session_id="b")
+    await store.pass_time(WAITED_SECONDS)
+
+    [backlog] = await read_backlog(store.database, [QUEUE])
+
+    assert (backlog.due, backlog.ready, backlog.oldest_seconds) == (2, 1, WAITED_SECONDS)
+
+
+async def test_halted_sessions_do_not_count_and_hide_no_other_session(
     store: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnstile.queries.backlog.MOST", 3)
@@ -38,7 +73,7 @@ async def test_halted_sessions_hide_nobody_however_long_they_have_waited(
     assert backlog == Backlog(QUEUE, due=2, ready=2, oldest_seconds=WAITED_SECONDS, running=0, truncated=False)
 
 
-async def test_a_backlog_of_which_only_the_oldest_are_counted_says_so(
+async def test_a_backlog_of_which_only_the_oldest_were_read_says_so(
     store: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnstile.queries.backlog.MOST", 3)

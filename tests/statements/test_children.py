@@ -1,4 +1,4 @@
-"""Values, children, joins and compensations: the fake store does what Postgres does."""
+"""Recorded values, children, joins and compensations, on both stores."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,7 +33,7 @@ async def test_a_value_is_written_once(store: Stand) -> None:
     assert await read_values(store.database, turn.id) == {"k": {"a": [1, None]}}
 
 
-async def test_a_claim_that_is_over_writes_none_and_finds_none(store: Stand) -> None:
+async def test_a_claim_that_has_ended_records_no_value(store: Stand) -> None:
     turn = await parent_of(store)
     await record_value(store.database, turn.id, turn.fence, "k", "1")
     await end(store, turn, RETRY)
@@ -46,7 +46,7 @@ async def test_a_claim_that_is_over_writes_none_and_finds_none(store: Stand) -> 
 # --- children
 
 
-async def test_a_child_is_known_by_its_key(store: Stand) -> None:
+async def test_a_child_is_found_by_its_key(store: Stand) -> None:
     parent = await parent_of(store)
     child = await child_of(store, parent, "k")
 
@@ -57,7 +57,7 @@ async def test_a_child_is_known_by_its_key(store: Stand) -> None:
     assert (row["parent_turn_id"], row["child_key"], row["kind"]) == (parent.id, "k", "turn")
 
 
-async def test_a_child_that_is_there_is_found_again(store: Stand) -> None:
+async def test_a_child_that_was_started_before_is_found_again(store: Stand) -> None:
     parent = await parent_of(store)
     child = await child_of(store, parent, "k")
 
@@ -66,7 +66,7 @@ async def test_a_child_that_is_there_is_found_again(store: Stand) -> None:
     assert (again.turn_id, again.replayed) == (child.turn_id, False)
 
 
-async def test_a_parent_whose_claim_is_over_starts_no_child(store: Stand) -> None:
+async def test_a_parent_whose_claim_has_ended_starts_no_child(store: Stand) -> None:
     parent = await parent_of(store)
     await end(store, parent, RETRY)
 
@@ -74,14 +74,14 @@ async def test_a_parent_whose_claim_is_over_starts_no_child(store: Stand) -> Non
     assert await read_children(store.database, parent.id) == {}
 
 
-async def test_a_child_is_claimed_as_its_parents(store: Stand) -> None:
+async def test_the_claim_of_a_child_names_its_parent(store: Stand) -> None:
     parent = await parent_of(store)
     await child_of(store, parent, "k")
 
     assert (await claimed(store, session_id="child-k")).parent_turn_id == parent.id
 
 
-async def test_states_and_outputs_are_those_of_ones_own_children(store: Stand) -> None:
+async def test_a_parent_reads_the_states_and_outputs_of_its_own_children_only(store: Stand) -> None:
     parent = await parent_of(store)
     good, bad = await child_of(store, parent, "good"), await child_of(store, parent, "bad")
     await end(store, await claimed(store, session_id="child-good"), SUCCESS)
@@ -105,7 +105,7 @@ async def wait_for(store: Stand, parent: ClaimedTurn, *children: UUID, policy: J
 @pytest.mark.parametrize("policy", JoinPolicy)
 @pytest.mark.parametrize(
     ("first", "second"),
-    [(SUCCESS, None), (FAILURE, None), (SUCCESS, SUCCESS), (FAILURE, SUCCESS), (FAILURE, FAILURE), (None, None)],
+    [(SUCCESS, None), (FAILURE, None), (SUCCESS, SUCCESS), (FAILURE, FAILURE), (None, None)],
 )
 async def test_a_parent_is_woken_when_its_join_is_over(
     store: Stand, policy: JoinPolicy, first: Settlement | None, second: Settlement | None
@@ -130,7 +130,7 @@ async def test_a_parent_is_woken_when_its_join_is_over(
     assert await wake_joined(store.database) == []
 
 
-async def test_whoever_waits_no_more_is_only_forgotten_as_one_who_waits(store: Stand) -> None:
+async def test_the_join_of_a_cancelled_parent_is_cleared_and_nothing_else_changes(store: Stand) -> None:
     parent = await parent_of(store)
     child = await child_of(store, parent, "k")
     await wait_for(store, parent, child.turn_id)
@@ -141,7 +141,7 @@ async def test_whoever_waits_no_more_is_only_forgotten_as_one_who_waits(store: S
     assert (row["status"], row["joining"], row["join_policy"], row["send_at"]) == ("CANCELED", None, None, None)
 
 
-async def test_an_end_of_another_kind_ends_the_waiting(store: Stand) -> None:
+async def test_a_settle_other_than_a_join_ends_the_join(store: Stand) -> None:
     parent = await parent_of(store)
     child = await child_of(store, parent, "k")
     await wait_for(store, parent, child.turn_id)
@@ -156,7 +156,7 @@ async def test_an_end_of_another_kind_ends_the_waiting(store: Stand) -> None:
 # --- compensations
 
 
-async def test_a_failed_settle_makes_a_compensation(store: Stand) -> None:
+async def test_a_settle_that_fails_creates_a_compensation(store: Stand) -> None:
     turn = await parent_of(store)
     await record_value(store.database, turn.id, turn.fence, "k", '{"b": 1}')
     await store.pass_time(3)
@@ -176,7 +176,7 @@ async def test_a_failed_settle_makes_a_compensation(store: Stand) -> None:
     }  # fmt: skip
 
 
-async def test_a_compensation_is_claimed_as_one_and_has_none(store: Stand) -> None:
+async def test_the_claim_of_a_compensation_names_its_turn_and_it_has_no_compensation_itself(store: Stand) -> None:
     turn = await parent_of(store)
     await end(store, turn, FAILURE, COMPENSATES)
     [row] = await compensation_of(store, turn.id)
@@ -189,7 +189,9 @@ async def test_a_compensation_is_claimed_as_one_and_has_none(store: Stand) -> No
 
 
 @pytest.mark.parametrize(("settlement", "by"), [(FAILURE, terms()), (RETRY, COMPENSATES), (SUCCESS, COMPENSATES)])
-async def test_nothing_else_makes_one(store: Stand, settlement: Settlement, by: Any) -> None:
+async def test_a_settle_that_does_not_fail_or_without_a_hook_creates_none(
+    store: Stand, settlement: Settlement, by: Any
+) -> None:
     turn = await parent_of(store)
 
     await end(store, turn, settlement, by)
@@ -197,7 +199,7 @@ async def test_nothing_else_makes_one(store: Stand, settlement: Settlement, by: 
     assert await compensation_of(store, turn.id) == []
 
 
-async def test_a_cancel_that_wins_over_a_failure_makes_none(store: Stand) -> None:
+async def test_a_cancelled_turn_has_no_compensation(store: Stand) -> None:
     turn = await parent_of(store)
     await cancel(store.database, "t", turn.id, CancelReason.USER)
 
@@ -207,7 +209,7 @@ async def test_a_cancel_that_wins_over_a_failure_makes_none(store: Stand) -> Non
 
 
 @pytest.mark.parametrize("by", [terms(), COMPENSATES])
-async def test_a_crash_loop_makes_one_at_the_claim_that_ends_it(store: Stand, by: Any) -> None:
+async def test_the_claim_that_ends_a_crash_loop_creates_the_compensation(store: Stand, by: Any) -> None:
     turn = await parent_of(store)
     for _ in range(MAX_CRASHES):
         await pass_lease(store)
@@ -222,7 +224,7 @@ async def test_a_crash_loop_makes_one_at_the_claim_that_ends_it(store: Stand, by
         assert (content["error_class"], content["error"]) == ("crash_loop", "its worker was lost in attempt 3")
 
 
-async def test_a_settle_that_is_repeated_after_a_lost_answer_makes_one_compensation(store: Stand) -> None:
+async def test_a_repeated_settle_creates_one_compensation(store: Stand) -> None:
     turn = await parent_of(store)
 
     await end(store, turn, FAILURE, COMPENSATES)
@@ -231,7 +233,7 @@ async def test_a_settle_that_is_repeated_after_a_lost_answer_makes_one_compensat
     assert len(await compensation_of(store, turn.id)) == 1
 
 
-async def test_a_superseded_settle_makes_none(store: Stand) -> None:
+async def test_a_superseded_settle_creates_no_compensation(store: Stand) -> None:
     late = await parent_of(store)
     await pass_lease(store)
     (successor,) = await claim(store.database, COMPENSATES, [make_claim("parent")])

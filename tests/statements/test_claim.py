@@ -1,6 +1,4 @@
-"""Claim, on both stores: the head and nothing else, under a new fence, charged before it is handled."""
-
-from dataclasses import replace
+"""Claim, on both stores: only the head is claimed, under a new fence, and the attempt is counted before it runs."""
 
 from tests.statements.calls import (
     CANCELED,
@@ -24,20 +22,20 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion
 
 
-async def test_the_head_is_claimed_and_charged(store: Stand) -> None:
-    first = await submit_one(store, "one", expires_in_seconds=900, metadata={"a": 1}, timeout_seconds=5)
+async def test_the_head_is_claimed_and_its_attempt_is_counted(store: Stand) -> None:
+    first = await submit_one(store, "one", expires_in_seconds=900, metadata={"a": 1}, timeout_seconds=5, max_attempts=7)
     await submit_one(store, "two")
     await store.pass_time(2)
 
     turn = await claimed(store)
 
     assert (turn.id, turn.seq, turn.attempt, turn.inputs) == (first.turn_id, 1, 1, ("one",))
-    assert (turn.metadata, turn.timeout_seconds, turn.max_attempts) == ({"a": 1}, 5.0, None)
+    assert (turn.metadata, turn.timeout_seconds, turn.max_attempts) == ({"a": 1}, 5.0, 7)
     assert (turn.queue_latency_seconds, turn.expires_in_seconds) == (2.0, 898.0)
     assert await seconds_from_creation(store, turn.id, "lease_until") == 2 + LEASE_SECONDS
 
 
-async def test_a_claim_brings_its_messages_as_the_history_will_have_them(store: Stand) -> None:
+async def test_a_claim_returns_its_messages_as_the_history_will_have_them(store: Stand) -> None:
     await submit_one(store, {"text": "one"})
 
     turn = await claimed(store)
@@ -49,7 +47,7 @@ async def test_a_claim_brings_its_messages_as_the_history_will_have_them(store: 
     assert {one.seq for one in turn.messages} == {turn.seq}
 
 
-async def test_a_claim_brings_the_version_of_the_history_before_it(store: Stand) -> None:
+async def test_a_claim_returns_the_version_of_the_history_before_it(store: Stand) -> None:
     for content in ("answered", "failed", "cancelled", "claimed"):
         await submit_one(store, content)
     first = await claimed(store)
@@ -65,7 +63,7 @@ async def test_a_claim_brings_the_version_of_the_history_before_it(store: Stand)
     assert await read_version(store.database, "t", "nowhere") is None
 
 
-async def test_the_next_of_a_settle_brings_the_version_that_the_settle_made(store: Stand) -> None:
+async def test_the_next_turn_of_a_settle_has_the_version_that_the_settle_made(store: Stand) -> None:
     await submit_one(store)
     await submit_one(store)
     first = await claimed(store)
@@ -95,7 +93,7 @@ async def test_nothing_is_claimed_behind_a_head_that_waits_for_its_retry(store: 
     assert (await claimed(store)).seq == 1
 
 
-async def test_a_session_that_was_never_made_is_unknown(store: Stand) -> None:
+async def test_a_session_without_any_turn_is_unknown(store: Stand) -> None:
     assert await claim_one(store) is NoClaim.UNKNOWN
 
 
@@ -114,7 +112,7 @@ async def test_a_due_head_of_another_queue_is_foreign(store: Stand) -> None:
     assert await claim_one(store) is NoClaim.RUNNING
 
 
-async def test_one_statement_claims_in_many_sessions(store: Stand) -> None:
+async def test_one_statement_claims_turns_of_several_sessions(store: Stand) -> None:
     await submit_one(store, session_id="a")
     await submit_one(store, session_id="b")
 
@@ -123,7 +121,7 @@ async def test_one_statement_claims_in_many_sessions(store: Stand) -> None:
     assert [isinstance(answer, ClaimedTurn) and answer.session_id for answer in answers] == ["b", False, "a"]
 
 
-async def test_of_two_requests_for_one_session_in_a_batch_one_is_served(store: Stand) -> None:
+async def test_of_two_requests_for_one_session_in_a_batch_one_gets_the_turn(store: Stand) -> None:
     await submit_one(store)
 
     answers = await claim(store.database, terms(), [make_claim(), make_claim()])
@@ -132,30 +130,19 @@ async def test_of_two_requests_for_one_session_in_a_batch_one_is_served(store: S
     assert NoClaim.LOOK_AGAIN in answers
 
 
-async def test_a_claim_whose_answer_was_lost_is_found_by_its_id(store: Stand) -> None:
+async def test_a_claim_whose_response_was_lost_is_found_by_its_id(store: Stand) -> None:
     await submit_one(store)
     request = make_claim()
     first = await claim(store.database, terms(), [request])
 
-    again = await claim(store.database, terms(), [replace(request, again=True)])
+    again = await claim(store.database, terms(), [request])
 
     assert isinstance(first[0], ClaimedTurn)
     assert again == first
     assert (await row_of(store, first[0].id))["attempt"] == 1
 
 
-async def test_a_claim_that_was_never_made_is_made_when_it_is_asked_again(store: Stand) -> None:
-    await submit_one(store)
-    await settle_one(store, await claimed(store), FAILURE)
-    await submit_one(store)
-
-    (found,) = await claim(store.database, terms(), [replace(make_claim(), again=True)])
-
-    assert isinstance(found, ClaimedTurn)
-    assert found.seq == 2
-
-
-async def test_a_first_attempt_is_made_however_late(store: Stand) -> None:
+async def test_a_first_attempt_is_made_also_after_the_turn_expired(store: Stand) -> None:
     await submit_one(store, expires_in_seconds=10)
     await store.pass_time(1000)
 

@@ -1,61 +1,112 @@
-"""Claims at the same moment, and claims that are repeated, on the real Postgres."""
+"""Claims and settles at the same moment, and beside locked rows, on the real Postgres."""
 
 import asyncio
-import json
 from uuid import uuid4
 
-from tests.statements.calls import SUCCESS
-from tests.support.claiming import claim_one, expire_leases, submit_turns
-from tests.support.factories import make_claim, make_terms
-from tests.support.probes import until
+import pytest
+
+from tests.statements.calls import FAILURE, RETRY, SUCCESS
+from tests.support.claiming import (
+    claim_one,
+    claim_sessions,
+    claimed,
+    outcomes,
+    replies,
+    settle_one,
+    submit_turns,
+)
+from tests.support.factories import make_terms
 from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.statements.claim import ClaimedTurn, NoClaim, claim
-from turnstile.statements.settle import Settled, SettleRequest, Superseded, settle
+from turnstile.statements.claim import NoClaim
+from turnstile.statements.renew_lease import renew
+from turnstile.statements.settle import Settled, SettleRequest, settle
+from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.status import TurnStatus
 
 
-async def test_many_claims_at_once_make_one_claim(database: Database, settings: Settings) -> None:
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared, but not in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+async def test_of_twenty_claims_at_once_one_gets_the_turn(database: Database, settings: Settings) -> None:
     await submit_turns(database, settings, "one", "two")
 
     claims = await asyncio.gather(*(claim_one(database, settings, f"worker-{n}") for n in range(20)))
 
-    assert sum(isinstance(claimed, ClaimedTurn) for claimed in claims) == 1
+    assert sum(isinstance(one, ClaimedTurn) for one in claims) == 1
 
 
-async def test_a_claim_whose_answer_was_lost_is_found_by_its_id(database: Database, settings: Settings) -> None:
+async def test_of_ten_settles_of_one_claim_at_once_one_is_committed(database: Database, settings: Settings) -> None:
     await submit_turns(database, settings, "one")
-    request = make_claim()
+    turn = await claimed(database, settings)
 
-    first = await claim(database, make_terms(settings), [request])
-    again = await claim(database, make_terms(settings), [request])
+    answers = await asyncio.gather(*(settle_one(database, settings, turn, SUCCESS) for _ in range(10)))
 
-    assert isinstance(first[0], ClaimedTurn)
-    assert isinstance(again[0], ClaimedTurn)
-    assert (again[0].fence, again[0].attempt) == (first[0].fence, 1)
+    assert all(isinstance(answer, Settled) for answer in answers)
+    assert len(await replies(database)) == 1
+    assert await outcomes(database) == [(1, "succeeded")]
 
 
-async def test_a_stale_and_the_present_claim_of_a_turn_may_be_settled_in_one_batch(
+async def test_a_batch_of_settles_returns_results_and_next_turns_in_the_order_of_its_requests(
+    database: Database, settings: Settings
+) -> None:
+    sessions = [f"s-{number}" for number in range(6)]
+    for session in sessions:
+        await submit_turns(database, settings, f"{session} one", f"{session} two", session_id=session)
+    turns = await claim_sessions(database, settings, *reversed(sessions))
+    requests = [
+        SettleRequest(turn=turn, settlement=settlement, more=True, next_claim_id=uuid4())
+        for turn, settlement in zip(turns, [SUCCESS, FAILURE, RETRY] * 2, strict=True)
+    ]
+
+    settled = await settle(database, make_terms(settings), requests)
+
+    found = [
+        (one.status, one.next.inputs if isinstance(one.next, ClaimedTurn) else one.next)
+        for one in settled
+        if isinstance(one, Settled)
+    ]
+    assert found == [
+        (TurnStatus.SUCCEEDED, ("s-5 two",)), (TurnStatus.FAILED, ("s-4 two",)), (TurnStatus.PENDING, NoClaim.IDLE),
+        (TurnStatus.SUCCEEDED, ("s-2 two",)), (TurnStatus.FAILED, ("s-1 two",)), (TurnStatus.PENDING, NoClaim.IDLE),
+    ]  # fmt: skip
+
+
+async def test_a_next_turn_that_is_not_due_is_not_claimed(database: Database, settings: Settings) -> None:
+    await submit_turns(database, settings, "one", "two")
+    turn = await claimed(database, settings)
+    await database.fetch("UPDATE turns SET execute_at = now() + interval '1 hour' WHERE seq = 2", {})
+
+    settled = await settle_one(database, settings, turn, SUCCESS, more=True)
+
+    assert settled == Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)
+
+
+async def test_a_next_turn_whose_row_is_locked_is_reported_as_look_again(
+    database: Database, settings: Settings
+) -> None:
+    await submit_turns(database, settings, "one", "two")
+    turn = await claimed(database, settings)
+    async with database.connection() as other, other.transaction():
+        await other.execute("SELECT 1 FROM turns WHERE seq = 2 FOR NO KEY UPDATE")
+
+        settled = await settle_one(database, settings, turn, SUCCESS, more=True)
+
+    assert settled == Settled(TurnStatus.SUCCEEDED, NoClaim.LOOK_AGAIN)
+
+
+async def test_a_lease_whose_row_is_locked_is_still_ours_but_not_renewed(
     database: Database, settings: Settings
 ) -> None:
     await submit_turns(database, settings, "one")
-    zombie = await claim_one(database, settings)
-    await expire_leases(database)
-    successor = await until(lambda: _claimed(database, settings))
-    assert isinstance(zombie, ClaimedTurn)
-    requests = {
-        turn.fence: SettleRequest(turn=turn, settlement=SUCCESS, more=False, next_claim_id=uuid4())
-        for turn in (zombie, successor)
-    }
+    turn = await claimed(database, settings)
+    async with database.connection() as other, other.transaction():
+        await other.execute("SELECT 1 FROM turns FOR NO KEY UPDATE")
 
-    stale_first = await settle(database, make_terms(settings), list(requests.values()), json.dumps)
-    stale_last = await settle(database, make_terms(settings), list(requests.values())[::-1], json.dumps)
+        (renewal,) = await renew(database, [(turn.id, turn.fence)], 600.0)
 
-    assert stale_first == [Superseded(), Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)]
-    assert stale_last == [Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE), Superseded()]
-    assert len(await database.fetch("SELECT 1 FROM messages WHERE role = 'assistant'", {})) == 1
-
-
-async def _claimed(database: Database, settings: Settings) -> ClaimedTurn | None:
-    found = await claim_one(database, settings, "worker-b")
-    return found if isinstance(found, ClaimedTurn) else None
+    assert (renewal.ours, renewal.renewed) == (True, False)

@@ -1,7 +1,6 @@
 """Halting under concurrency: sessions are locked before turns, and only by what may halt them."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import uuid4
@@ -29,7 +28,7 @@ HANGS_SECONDS = 15.0
 
 @pytest.fixture
 def queue() -> QueueSettings:
-    """Declared and nowhere in SQS: nothing here sends."""
+    """Declared, but not in SQS: nothing here sends."""
     return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
@@ -44,26 +43,26 @@ async def settle_one(
     database: Database, settings: Settings, turn: ClaimedTurn, settlement: Settlement, *, halt: bool
 ) -> TurnStatus:
     request = SettleRequest(turn=turn, settlement=settlement, more=True, next_claim_id=uuid4())
-    (answer,) = await settle(database, make_terms(settings, halt=halt), [request], json.dumps)
+    (answer,) = await settle(database, make_terms(settings, halt=halt), [request])
     assert isinstance(answer, Settled)
     return answer.status
 
 
 @asynccontextmanager
 async def session_locked(settings: Settings) -> AsyncIterator[psycopg.AsyncConnection[tuple[object, ...]]]:
-    """Somebody else's transaction that holds the session's row, as a cancel or a submit does."""
+    """Another transaction that has locked the session's row, as a cancel or a submit does."""
     async with await psycopg.AsyncConnection.connect(settings.database_url) as other:
         await other.execute("SELECT FROM sessions FOR NO KEY UPDATE")
         yield other
 
 
-async def test_a_settle_that_halts_leaves_a_session_that_somebody_has_and_keeps_no_turn_of_it(
+async def test_a_settle_that_halts_skips_a_locked_session_and_locks_no_turn_of_it(
     database: Database, settings: Settings
 ) -> None:
     turn = await claimed(database, settings)
     async with session_locked(settings) as other:
         request = SettleRequest(turn=turn, settlement=FAILURE, more=True, next_claim_id=uuid4())
-        answers = await settle(database, make_terms(settings, halt=True), [request], json.dumps)
+        answers = await settle(database, make_terms(settings, halt=True), [request])
 
         assert answers == [RowLocked()]
         # What a cancel does next.
@@ -83,11 +82,10 @@ async def test_a_settle_that_halts_nothing_locks_no_session(
 ) -> None:
     turn = await claimed(database, settings)
     async with session_locked(settings):
-        # Would be left as it is.
         assert await settle_one(database, settings, turn, settlement, halt=halt) is settlement.status
 
 
-async def test_a_claim_that_would_halt_a_session_that_somebody_sits_on_leaves_it_and_takes_the_others(
+async def test_a_claim_that_would_halt_a_locked_session_skips_it_and_claims_the_others(
     database: Database, settings: Settings
 ) -> None:
     lost = await claimed(database, settings)
@@ -98,12 +96,12 @@ async def test_a_claim_that_would_halt_a_session_that_somebody_sits_on_leaves_it
         Database(
             settings.database_url, "patient", size=1, statement_timeout_seconds=600, lock_timeout_seconds=600
         ) as patient,
-        await psycopg.AsyncConnection.connect(settings.database_url) as somebody,
+        await psycopg.AsyncConnection.connect(settings.database_url) as other,
     ):
-        await somebody.execute("SELECT FROM sessions WHERE session_id = 's' FOR NO KEY UPDATE")
+        await other.execute("SELECT FROM sessions WHERE session_id = 's' FOR NO KEY UPDATE")
         async with asyncio.timeout(HANGS_SECONDS):
             left, taken = await claim(patient, terms, [make_claim("s"), make_claim("other")])
-        await somebody.rollback()
+        await other.rollback()
 
         assert (left, isinstance(taken, ClaimedTurn)) == (NoClaim.IDLE, True)
         [ended] = await claim(patient, terms, [make_claim("s")])
@@ -112,7 +110,9 @@ async def test_a_claim_that_would_halt_a_session_that_somebody_sits_on_leaves_it
     assert row["halted_by"] == lost.id
 
 
-async def test_of_many_decisions_about_one_turn_one_counts(database: Database, settings: Settings) -> None:
+async def test_of_six_retries_and_skips_of_one_turn_at_once_one_is_carried_out(
+    database: Database, settings: Settings
+) -> None:
     turn = await claimed(database, settings)
     await settle_one(database, settings, turn, FAILURE, halt=True)
 
@@ -128,13 +128,3 @@ async def test_of_many_decisions_about_one_turn_one_counts(database: Database, s
     assert len([answer for answer in answers if answer is not None]) == 1
     [record] = await database.fetch("SELECT count(*) AS many FROM redrives", {})
     assert record["many"] == 1
-
-
-async def test_a_submit_to_a_halted_session_is_accepted_and_waits(database: Database, settings: Settings) -> None:
-    turn = await claimed(database, settings)
-    await settle_one(database, settings, turn, FAILURE, halt=True)
-
-    await submit(database, [make_submission("turns")], net_seconds=60)
-
-    (found,) = await claim(database, make_terms(settings), [make_claim()])
-    assert not isinstance(found, ClaimedTurn)

@@ -1,4 +1,4 @@
-"""Halting queues: a FAILED turn halts its session, and a person lets it go on (G9)."""
+"""Halting queues: a FAILED turn halts its session until an operator retries or skips the turn (G9)."""
 
 from datetime import timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from tests.statements.calls import (
     SUCCESS,
     claim_one,
     claimed,
+    lose,
     pass_lease,
     row_of,
     settle_one,
@@ -28,7 +29,6 @@ from turnstile.statements.settle import Settled, Superseded
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
-from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
@@ -66,7 +66,7 @@ async def test_a_failed_turn_halts_its_session_and_owes_no_dead_letter(store: St
     assert await halted_by(store) == first
 
 
-async def test_nothing_of_a_halted_session_is_claimed(store: Stand) -> None:
+async def test_no_turn_of_a_halted_session_is_claimed_also_one_submitted_later(store: Stand) -> None:
     _, second = await halted_session(store)
     await submit_one(store, "later")
 
@@ -75,11 +75,10 @@ async def test_nothing_of_a_halted_session_is_claimed(store: Stand) -> None:
     assert (await row_of(store, second))["status"] == "PENDING"
 
 
-@pytest.mark.parametrize("settlement", [SUCCESS, RETRY], ids=["success", "retry"])
-async def test_what_did_not_fail_halts_nothing(store: Stand, settlement: Settlement) -> None:
+async def test_a_turn_that_did_not_fail_halts_nothing(store: Stand) -> None:
     await submit_one(store)
 
-    await settle_one(store, await claimed(store), settlement, halt=True)
+    await settle_one(store, await claimed(store), RETRY, halt=True)
 
     assert await halted_by(store) is None
 
@@ -108,36 +107,21 @@ async def test_a_superseded_settle_halts_nothing(store: Stand) -> None:
     assert await halted_by(store) is None
 
 
-async def test_a_settle_that_halts_leaves_the_others_of_its_batch_alone(store: Stand) -> None:
-    await halted_session(store)
-    await submit_one(store, session_id="other")
-    await submit_one(store, session_id="other")
-
-    settled = await settle_one(store, await claimed(store, session_id="other"), SUCCESS, more=True, halt=True)
-
-    assert isinstance(settled, Settled)
-    assert isinstance(settled.next, ClaimedTurn)
-
-
-@pytest.mark.parametrize("halt", [True, False], ids=["halting", "dead-lettering"])
-async def test_a_crash_loop_is_judged_by_the_queue(store: Stand, halt: bool) -> None:
+async def test_a_crash_loop_halts_the_session_and_owes_no_dead_letter(store: Stand) -> None:
     turn_id = (await submit_one(store)).turn_id
-    second = (await submit_one(store)).turn_id
-    for _ in range(MAX_CRASHES):
-        assert isinstance(await claim_one(store, halt=halt), ClaimedTurn)
-        await pass_lease(store)
+    await submit_one(store)
+    await lose(store, MAX_CRASHES)
 
-    ended = await claim_one(store, halt=halt)
+    ended = await claim_one(store, halt=True)
 
     row = await row_of(store, turn_id)
     assert isinstance(ended, EndedAtClaim)
-    assert (row["status"], row["error_class"]) == ("FAILED", "crash_loop")
-    assert (row["send_at"] is None, await halted_by(store)) == (halt, turn_id if halt else None)
-    following = await claim_one(store, halt=halt)
-    assert following is NoClaim.IDLE if halt else isinstance(following, ClaimedTurn) and following.id == second
+    assert (row["status"], row["error_class"], row["send_at"]) == ("FAILED", "crash_loop", None)
+    assert await halted_by(store) == turn_id
+    assert await claim_one(store, halt=True) is NoClaim.IDLE
 
 
-async def test_a_cancel_of_what_waits_behind_the_halt_begins_nothing(store: Stand) -> None:
+async def test_a_cancel_behind_the_turn_that_halts_starts_no_other_turn(store: Stand) -> None:
     _, second, third = await halted_session(store, waiting=2)
 
     await cancel(store.database, "t", second, CancelReason.USER)
@@ -146,7 +130,7 @@ async def test_a_cancel_of_what_waits_behind_the_halt_begins_nothing(store: Stan
     assert (await row_of(store, third))["status"] == "PENDING"
 
 
-async def test_a_redrive_leaves_the_turn_that_halts_alone(store: Stand) -> None:
+async def test_a_redrive_does_not_revive_the_turn_that_halts(store: Stand) -> None:
     first, _ = await halted_session(store)
     before = await store.snapshot()
 
@@ -186,7 +170,7 @@ async def test_a_retry_runs_the_turn_again_in_its_old_place(store: Stand) -> Non
     assert settled.next.id == second
 
 
-async def test_a_turn_that_fails_once_more_halts_once_more(store: Stand) -> None:
+async def test_a_retried_turn_that_fails_again_halts_again(store: Stand) -> None:
     first, _ = await halted_session(store)
     await retried(store, first)
 
@@ -196,7 +180,7 @@ async def test_a_turn_that_fails_once_more_halts_once_more(store: Stand) -> None
     assert await claim_one(store) is NoClaim.IDLE
 
 
-async def test_of_two_retries_one_does_something(store: Stand) -> None:
+async def test_a_second_retry_changes_nothing(store: Stand) -> None:
     first, _ = await halted_session(store)
     await retried(store, first)
     before = await store.snapshot()
@@ -208,7 +192,7 @@ async def test_of_two_retries_one_does_something(store: Stand) -> None:
 # --- skip
 
 
-async def test_a_skip_passes_the_turn_over_and_owes_its_dead_letter(store: Stand) -> None:
+async def test_a_skip_leaves_the_turn_failed_owes_its_dead_letter_and_wakes_the_next(store: Stand) -> None:
     first, second = await halted_session(store)
     await store.pass_time(100)
 
@@ -225,14 +209,14 @@ async def test_a_skip_passes_the_turn_over_and_owes_its_dead_letter(store: Stand
     assert (await claimed(store)).id == second
 
 
-async def test_a_skip_where_nothing_waits_wakes_nobody(store: Stand) -> None:
+async def test_a_skip_without_a_waiting_turn_wakes_none(store: Stand) -> None:
     (first,) = await halted_session(store, waiting=0)
 
     assert await skip(store.database, first, requested_by="who") == Resumed(None)
     assert await halted_by(store) is None
 
 
-async def test_a_turn_that_was_skipped_may_be_redriven(store: Stand) -> None:
+async def test_a_skipped_turn_may_be_redriven(store: Stand) -> None:
     first, _ = await halted_session(store)
     await skip(store.database, first, requested_by="who")
 
@@ -244,7 +228,7 @@ async def test_a_turn_that_was_skipped_may_be_redriven(store: Stand) -> None:
 
 
 @pytest.mark.parametrize("way", [retried, lambda store, turn_id: skip(store.database, turn_id, requested_by="who")])
-async def test_what_halts_nothing_is_left_alone(store: Stand, way: Any) -> None:
+async def test_retry_and_skip_of_a_turn_that_halts_nothing_change_nothing(store: Stand, way: Any) -> None:
     waiting = (await submit_one(store)).turn_id
     failed = (await submit_one(store, session_id="failed")).turn_id
     await settle_one(store, await claimed(store, session_id="failed"), FAILURE)
@@ -254,7 +238,7 @@ async def test_what_halts_nothing_is_left_alone(store: Stand, way: Any) -> None:
     assert await store.snapshot() == before
 
 
-async def test_a_halt_is_read_with_what_waits_behind_it(store: Stand) -> None:
+async def test_a_halt_is_read_with_the_number_of_waiting_turns(store: Stand) -> None:
     first, second = await halted_session(store)
 
     halt, other = await read_halt(store.database, first), await read_halt(store.database, second)

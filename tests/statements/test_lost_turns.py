@@ -1,4 +1,4 @@
-"""Lost turns are marked by a process whose own renewals work, and by no other."""
+"""Lost turns are marked only by a process whose own renewals work."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ from turnstile.statements.worker_registry import WorkerRecord, announce
 
 
 async def lapse(database: Database) -> None:
-    """Every lease is over; nobody has marked anything."""
+    """Lets all leases expire, and marks no turn."""
     await database.fetch("UPDATE turns SET lease_until = now() - interval '1 s' WHERE status = 'RUNNING'", {})
 
 
 async def marked(database: Database) -> int:
-    """How many turns are."""
+    """How many turns are marked as lost."""
     return len(await database.fetch("SELECT FROM turns WHERE status = 'RUNNING' AND send_at IS NOT NULL", {}))
 
 
@@ -36,7 +36,7 @@ async def two_lapsed(database: Database, settings: Settings) -> None:
 
 
 @pytest.mark.usefixtures("two_lapsed")
-async def test_they_are_marked_and_their_worker_is_said_to_be_lost(database: Database, settings: Settings) -> None:
+async def test_lost_turns_are_marked_and_their_worker_is_logged_as_lost(database: Database, settings: Settings) -> None:
     with capture_logs() as logs:
         await LostWorkers(database, settings, Proven()).mark()
 
@@ -46,7 +46,7 @@ async def test_they_are_marked_and_their_worker_is_said_to_be_lost(database: Dat
 
 
 @pytest.mark.usefixtures("two_lapsed")
-async def test_they_are_marked_once(database: Database, settings: Settings) -> None:
+async def test_lost_turns_are_marked_once(database: Database, settings: Settings) -> None:
     lost = LostWorkers(database, settings, Proven())
     await lost.mark()
 
@@ -57,10 +57,8 @@ async def test_they_are_marked_once(database: Database, settings: Settings) -> N
 
 
 @pytest.mark.usefixtures("two_lapsed")
-async def test_a_worker_that_lives_is_not_said_to_be_lost(
-    database: Database, settings: Settings, announced: Any
-) -> None:
-    """It has given up these turns: their handlers did not end in their time."""
+async def test_a_living_worker_is_not_logged_as_lost(database: Database, settings: Settings, announced: Any) -> None:
+    """It has given up these turns, because their handlers did not end in time."""
     await announced("worker-a")
 
     with capture_logs() as logs:
@@ -70,7 +68,9 @@ async def test_a_worker_that_lives_is_not_said_to_be_lost(
 
 
 @pytest.mark.usefixtures("two_lapsed")
-async def test_without_evidence_nothing_is_marked_and_one_line_says_so(database: Database, settings: Settings) -> None:
+async def test_without_evidence_nothing_is_marked_and_one_log_line_says_so(
+    database: Database, settings: Settings
+) -> None:
     lost = LostWorkers(database, settings, RenewalEvidence(settings.lease_seconds, settings.heartbeat))
 
     with capture_logs() as logs:
@@ -81,7 +81,9 @@ async def test_without_evidence_nothing_is_marked_and_one_line_says_so(database:
     assert [(line["event"], line["log_level"]) for line in logs] == [("takeover.forbidden", "warning")]
 
 
-async def test_without_evidence_and_without_a_lost_turn_nothing_is_said(database: Database, settings: Settings) -> None:
+async def test_without_evidence_and_without_a_lost_turn_nothing_is_logged(
+    database: Database, settings: Settings
+) -> None:
     with capture_logs() as logs:
         await LostWorkers(database, settings, RenewalEvidence(1.0, 0.3)).mark()
 
@@ -89,7 +91,7 @@ async def test_without_evidence_and_without_a_lost_turn_nothing_is_said(database
 
 
 @pytest.mark.usefixtures("two_lapsed")
-async def test_a_relay_without_a_heartbeat_gathers_evidence_of_its_own(database: Database, settings: Settings) -> None:
+async def test_a_relay_without_a_heartbeat_gathers_its_own_evidence(database: Database, settings: Settings) -> None:
     quick = settings.model_copy(update={"lease_seconds": 0.3, "heartbeat_seconds": 0.2})
     lost = LostWorkers(database, quick)
     await lost.mark()

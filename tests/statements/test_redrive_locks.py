@@ -1,4 +1,4 @@
-"""Redrives under concurrency: of a turn and its compensation one goes back to work, whoever asks for which at what moment."""
+"""Redrives at the same moment as each other, as retries and as submits, on the real Postgres."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from tests.support.claiming import fail_next
+from tests.support.claiming import fail_next, submit_turns
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
@@ -26,7 +26,7 @@ SELECT count(*) AS many FROM pg_stat_activity
 
 @pytest.fixture
 def queue() -> QueueSettings:
-    """Declared and nowhere in SQS: nothing here sends."""
+    """Declared, but not in SQS: nothing here sends."""
     return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
@@ -40,7 +40,7 @@ async def failed_pair(database: Database, settings: Settings, halts: str | None)
 
 
 async def begin(other: psycopg.AsyncConnection[Any], turn_id: UUID, *, halts: bool) -> None:
-    """What a redrive or a retry does, up to its commit."""
+    """Does what a redrive or a retry does, up to its commit."""
     if halts:
         given = {"id": turn_id, "trace": "a" * 32, "span": "b" * 16, "expires": 60.0}
         await other.execute(LOCK_HALTED, given)
@@ -52,7 +52,7 @@ async def begin(other: psycopg.AsyncConnection[Any], turn_id: UUID, *, halts: bo
 
 
 async def ask(database: Database, turn_id: UUID, *, halts: bool) -> bool:
-    """The same of somebody else; whether the turn went back to work."""
+    """A redrive or a retry from another connection; returns whether the turn went back to work."""
     trace = start_trace(1 << 64 | 1)
     if halts:
         return await retry(database, turn_id, trace, expires_in_seconds=60, requested_by="who") is not None
@@ -63,7 +63,7 @@ async def ask(database: Database, turn_id: UUID, *, halts: bool) -> bool:
     "halts", [None, "turn", "compensation"], ids=["redrives", "turn retried", "compensation retried"]
 )
 @pytest.mark.parametrize("first", ["turn", "compensation"])
-async def test_of_a_turn_and_its_compensation_one_goes_back_to_work(
+async def test_a_turn_and_its_compensation_do_not_both_go_back_to_work(
     database: Database, settings: Settings, first: str, halts: str | None
 ) -> None:
     pair = await failed_pair(database, settings, halts)
@@ -82,3 +82,32 @@ async def test_of_a_turn_and_its_compensation_one_goes_back_to_work(
         assert await asking is False
     rows = await database.fetch("SELECT id, status FROM turns", {})
     assert {row["id"]: row["status"] for row in rows} == {pair[first]: "PENDING", pair[second]: "FAILED"}
+
+
+async def redrive_all(database: Database, *turns: UUID) -> int:
+    traces = [start_trace(1 << 64 | number) for number, _ in enumerate(turns, 1)]
+    failed = [(turn_id, 1) for turn_id in turns]
+    return len(await revive(database, failed, traces, expires_in_seconds=[60.0] * len(turns), net_seconds=60.0))
+
+
+async def test_of_ten_redrives_at_once_one_revives_the_turn(database: Database, settings: Settings) -> None:
+    await submit_turns(database, settings, "one")
+    failed = await fail_next(database, settings, "s", halt=False, compensates=False)
+
+    answers = await asyncio.gather(*(redrive_all(database, failed) for _ in range(10)))
+
+    assert sum(answers) == 1
+    assert await database.fetch("SELECT generation, seq FROM turns", {}) == [{"generation": 2, "seq": 2}]
+
+
+async def test_redrives_and_submits_of_one_session_at_once_leave_no_gap(database: Database, settings: Settings) -> None:
+    await submit_turns(database, settings, *(str(number) for number in range(5)))
+    failed = [await fail_next(database, settings, "s", halt=False, compensates=False) for _ in range(5)]
+
+    await asyncio.gather(
+        *(redrive_all(database, turn_id) for turn_id in failed),
+        *(submit_turns(database, settings, "new") for _ in range(10)),
+    )
+
+    rows = await database.fetch("SELECT seq FROM turns ORDER BY seq", {})
+    assert [row["seq"] for row in rows] == list(range(6, 21))

@@ -1,4 +1,4 @@
-"""Redrive and retry of turns that others have come of, or that came of others: on both stores."""
+"""Redrive and retry of children and of turns with a compensation, on both stores."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ from turnstile.statements.submit import ParentClaim, submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
 
-# --- children that a redriven parent has started anew
+# --- children that a redriven parent has started again
 
 
 async def replaced_child(store: Stand, by: Any = None) -> tuple[UUID, UUID]:
@@ -26,7 +26,7 @@ async def replaced_child(store: Stand, by: Any = None) -> tuple[UUID, UUID]:
     await revived(store, parent.id)
     await store.pass_time(1)
     # In a session of its own: the child's may be halted.
-    again = make_submission("turns", "anew", parent=ParentClaim(parent.id, (await claim_parent(store)).fence, "k"))
+    again = make_submission("turns", "again", parent=ParentClaim(parent.id, (await claim_parent(store)).fence, "k"))
     await submit(store.database, [again], net_seconds=NET_SECONDS)
     return child.turn_id, again.turn_id
 
@@ -45,7 +45,7 @@ async def revived(store: Stand, *failed: UUID) -> list[UUID]:
 
 async def test_a_child_with_a_successor_is_not_redriven_and_the_successor_is(store: Stand) -> None:
     child, successor = await replaced_child(store)
-    await end(store, await claimed(store, session_id="anew"), FAILURE)
+    await end(store, await claimed(store, session_id="again"), FAILURE)
 
     assert await revived(store, child, successor) == [successor]
     assert await read_generations(store.database, [child]) == {child: (1, REPLACED)}
@@ -120,7 +120,7 @@ async def failed_pair(store: Stand, by: Any = None) -> tuple[UUID, UUID]:
     return turn.id, compensation["id"]
 
 
-async def test_of_a_turn_and_its_compensation_in_one_batch_the_compensation_goes_back_to_work(store: Stand) -> None:
+async def test_of_a_turn_and_its_compensation_in_one_batch_only_the_compensation_is_redriven(store: Stand) -> None:
     turn, compensation = await failed_pair(store)
 
     assert await find_compensated(store.database, [turn]) == set()
@@ -128,7 +128,7 @@ async def test_of_a_turn_and_its_compensation_in_one_batch_the_compensation_goes
     assert await revived(store, turn, compensation) == [compensation]
 
 
-async def test_a_compensation_goes_back_to_work_only_while_its_turn_is_failed(store: Stand) -> None:
+async def test_a_compensation_is_redriven_only_while_its_turn_is_failed(store: Stand) -> None:
     turn, compensation = await failed_pair(store)
     assert await revived(store, turn) == [turn]
 
@@ -142,7 +142,7 @@ async def test_a_compensation_goes_back_to_work_only_while_its_turn_is_failed(st
     assert await revived(store, compensation) == [compensation]
 
 
-async def test_a_compensation_that_halts_its_session_is_not_retried_once_its_turn_is_at_work(store: Stand) -> None:
+async def test_a_compensation_that_halts_its_session_is_not_retried_after_its_turn_was_redriven(store: Stand) -> None:
     turn, compensation = await failed_pair(store, terms(halt=True))
     given: dict[str, Any] = {"expires_in_seconds": 900, "requested_by": "who"}
     assert await revived(store, turn, compensation) == [turn]

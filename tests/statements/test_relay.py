@@ -1,10 +1,8 @@
-"""The relay's statements, on both stores: what is due is taken once, and owed again until somebody has it."""
+"""The relay's statements, on both stores: a due row is taken by one relay at a time, and owed again until it is sent."""
 
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
-
-import pytest
 
 from tests.statements.calls import (
     ALL,
@@ -24,16 +22,11 @@ from tests.statements.calls import (
     submit_one,
     take_due,
 )
-from tests.support.factories import make_submission
 from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
-from turnstile.memory.durable_items import prune_items
 from turnstile.statements.cancel import cancel
-from turnstile.statements.cancel_before_submit import forget_chosen_ids
-from turnstile.statements.prune import AT_ONCE
 from turnstile.statements.redrive import revive
 from turnstile.statements.renew_lease import renew
 from turnstile.statements.send_due import DEAD_LETTERED, MAX_NET_SECONDS, PLACE_SCHEDULED
-from turnstile.statements.submit import forget_submissions, idempotency_key, submit
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.identifiers import start_trace
 
@@ -49,12 +42,12 @@ async def dead_lettered(store: Stand, turn_id: UUID, generation: int) -> None:
 
 
 async def send_in(store: Stand, turn_id: UUID) -> float | None:
-    """Seconds from the submit of a turn until it is owed a message."""
+    """Seconds from the submit of a turn until it is owed a message; None if it is owed none."""
     row = await row_of(store, turn_id)
     return None if row["send_at"] is None else (row["send_at"] - row["created_at"]).total_seconds()
 
 
-# --- what is due
+# --- due rows
 
 
 async def test_nothing_is_taken_before_its_time(store: Stand) -> None:
@@ -64,7 +57,7 @@ async def test_nothing_is_taken_before_its_time(store: Stand) -> None:
     assert await taken(store) == []
 
 
-async def test_what_is_due_is_stamped_so_that_no_other_relay_takes_it(store: Stand) -> None:
+async def test_a_due_row_is_stamped_so_that_no_other_relay_takes_it(store: Stand) -> None:
     accepted = await submit_one(store)
     await store.pass_time(NET_SECONDS)
 
@@ -89,7 +82,7 @@ async def test_the_earliest_are_taken_first(store: Stand) -> None:
     assert {row["id"] for row in rest} == set(accepted[2:])
 
 
-async def test_what_is_older_than_the_reach_is_left_to_the_full_scan(store: Stand) -> None:
+async def test_a_row_older_than_the_reach_is_left_to_the_full_scan(store: Stand) -> None:
     old = await submit_one(store)
     await store.pass_time(100)
     young = await submit_one(store)
@@ -107,10 +100,10 @@ async def test_a_retry_is_due_when_it_may_run(store: Stand) -> None:
     assert await taken(store) == [accepted.turn_id]
 
 
-# --- the net
+# --- the resend deadline
 
 
-async def test_the_net_doubles_with_each_send_up_to_an_hour(store: Stand) -> None:
+async def test_the_resend_deadline_doubles_with_each_send_up_to_an_hour(store: Stand) -> None:
     accepted = await submit_one(store)
     waits = []
     for _ in range(8):
@@ -124,7 +117,7 @@ async def test_the_net_doubles_with_each_send_up_to_an_hour(store: Stand) -> Non
     assert (await row_of(store, accepted.turn_id))["sends"] == 8
 
 
-async def test_the_net_of_a_turn_begins_anew_when_it_becomes_the_head(store: Stand) -> None:
+async def test_the_resend_deadline_starts_again_when_a_turn_becomes_the_head(store: Stand) -> None:
     first, second = await submit_one(store), await submit_one(store)
     for _ in range(3):
         await store.pass_time(MAX_NET_SECONDS)
@@ -137,7 +130,7 @@ async def test_the_net_of_a_turn_begins_anew_when_it_becomes_the_head(store: Sta
     assert (await row_of(store, second.turn_id))["sends"] == 0
 
 
-async def test_a_turn_that_comes_back_from_a_worker_begins_its_net_anew(store: Stand) -> None:
+async def test_the_resend_deadline_starts_again_after_a_settle(store: Stand) -> None:
     accepted = await submit_one(store)
     await store.pass_time(NET_SECONDS)
     await put_net(store, *await take_due(store))
@@ -148,7 +141,7 @@ async def test_a_turn_that_comes_back_from_a_worker_begins_its_net_anew(store: S
     assert (await row_of(store, accepted.turn_id))["sends"] == 0
 
 
-async def test_a_net_is_not_put_over_another_stamp(store: Stand) -> None:
+async def test_a_resend_deadline_does_not_replace_another_stamp(store: Stand) -> None:
     accepted = await submit_one(store)
     await store.pass_time(NET_SECONDS)
     (row,) = await take_due(store)
@@ -162,7 +155,7 @@ async def test_a_net_is_not_put_over_another_stamp(store: Stand) -> None:
     assert (await row_of(store, accepted.turn_id))["sends"] == 0
 
 
-async def test_a_turn_that_was_claimed_meanwhile_needs_no_net(store: Stand) -> None:
+async def test_a_turn_that_was_claimed_meanwhile_gets_no_resend_deadline(store: Stand) -> None:
     accepted = await submit_one(store)
     await store.pass_time(NET_SECONDS)
     (row,) = await take_due(store)
@@ -176,7 +169,7 @@ async def test_a_turn_that_was_claimed_meanwhile_needs_no_net(store: Stand) -> N
 # --- leases
 
 
-async def test_a_lost_lease_is_owed_a_wake_up_and_then_another_and_another(store: Stand) -> None:
+async def test_a_lost_turn_is_owed_a_wake_up_again_and_again(store: Stand) -> None:
     accepted = await submit_one(store)
     await claimed(store)
     await store.pass_time(LEASE_SECONDS)
@@ -194,7 +187,7 @@ async def test_a_lost_lease_is_owed_a_wake_up_and_then_another_and_another(store
     assert await taken(store) == [accepted.turn_id]
 
 
-async def test_a_lease_that_was_renewed_meanwhile_is_owed_nothing(store: Stand) -> None:
+async def test_a_turn_whose_lease_was_renewed_meanwhile_is_owed_nothing(store: Stand) -> None:
     accepted = await submit_one(store)
     turn = await claimed(store)
     await store.pass_time(LEASE_SECONDS + 1)
@@ -215,7 +208,7 @@ async def place(store: Stand, **asked: Any) -> None:
     await store.database.fetch(PLACE_SCHEDULED, {**ALL, "queues": [QUEUE], "limit": 200, **asked})
 
 
-async def test_a_scheduled_turn_is_placed_behind_all_that_came_before_its_time(store: Stand) -> None:
+async def test_a_scheduled_turn_is_placed_behind_all_turns_submitted_before_its_time(store: Stand) -> None:
     scheduled = await submit_one(store, execute_at=NOW + timedelta(seconds=100))
     await submit_one(store)
     await store.pass_time(99)
@@ -240,7 +233,7 @@ async def test_scheduled_turns_are_placed_in_the_order_of_their_times(store: Sta
     assert [(await row_of(store, turn_id))["seq"] for turn_id in accepted] == [3, 1, 2]
 
 
-async def test_a_scheduled_turn_that_was_placed_once_stays_there(store: Stand) -> None:
+async def test_a_scheduled_turn_is_placed_once(store: Stand) -> None:
     accepted = await submit_one(store, execute_at=NOW + timedelta(seconds=10))
     await store.pass_time(10)
     await place(store)
@@ -268,17 +261,16 @@ async def test_a_dead_letter_is_owed_until_it_is_sent(store: Stand) -> None:
     assert (after["send_at"], (after["dead_lettered_at"] - NOW).total_seconds()) == (None, STAMP_SECONDS)
 
 
-@pytest.mark.parametrize("generation", [0, 2])
-async def test_a_dead_letter_of_another_generation_settles_nothing(store: Stand, generation: int) -> None:
+async def test_a_dead_letter_of_another_generation_records_nothing(store: Stand) -> None:
     accepted = await submit_one(store)
     await settle_one(store, await claimed(store), FAILURE)
 
-    await dead_lettered(store, accepted.turn_id, generation)
+    await dead_lettered(store, accepted.turn_id, 2)
 
     assert (await row_of(store, accepted.turn_id))["dead_lettered_at"] is None
 
 
-async def test_the_dead_letter_of_a_turn_that_was_revived_settles_nothing(store: Stand) -> None:
+async def test_the_dead_letter_of_a_revived_turn_records_nothing(store: Stand) -> None:
     accepted = await submit_one(store)
     await settle_one(store, await claimed(store), FAILURE)
     await revive(
@@ -291,7 +283,7 @@ async def test_the_dead_letter_of_a_turn_that_was_revived_settles_nothing(store:
     assert (row["status"], row["dead_lettered_at"], row["send_at"] is None) == ("PENDING", None, False)
 
 
-async def test_an_end_that_owes_nothing_is_never_taken(store: Stand) -> None:
+async def test_an_ended_turn_that_owes_nothing_is_never_taken(store: Stand) -> None:
     await submit_one(store)
     await settle_one(store, await claimed(store), QUIET_FAILURE)
     await submit_one(store)
@@ -299,21 +291,3 @@ async def test_an_end_that_owes_nothing_is_never_taken(store: Stand) -> None:
     await store.pass_time(10 * MAX_NET_SECONDS)
 
     assert await taken(store) == []
-
-
-# --- what is old is forgotten
-
-
-async def test_forgetting_tells_whether_there_may_be_more(store: Stand) -> None:
-    many = AT_ONCE + 1
-    submissions = [
-        make_submission(QUEUE, f"s{number}", key=idempotency_key(str(number)), chosen=True) for number in range(many)
-    ]
-    await submit(store.database, submissions, net_seconds=NET_SECONDS)
-    await store.pass_time(100)
-
-    assert [await forget_submissions(store.database, 99) for _ in range(2)] == [True, False]
-    assert [await forget_chosen_ids(store.database, 99) for _ in range(2)] == [True, False]
-    assert await prune_items(store.database) is False
-    snapshot = await store.snapshot()
-    assert (snapshot["submissions"], snapshot["chosen_ids"]) == ([], [])

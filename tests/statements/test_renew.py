@@ -1,8 +1,6 @@
-"""Renew, on both stores: whose lease it is, and what comes home with the answer."""
+"""Renew, on both stores: which leases are renewed, and the cancel requests that come back with the result."""
 
 from uuid import uuid4
-
-import pytest
 
 from tests.statements.calls import LEASE_SECONDS, claimed, pass_lease, seconds_from_creation, settle_one, submit_one
 from tests.support.fakes.store_stands import Stand
@@ -11,7 +9,7 @@ from turnstile.statements.renew_lease import Renewal, renew
 from turnstile.turn.cancel_reason import CancelReason
 
 
-async def test_a_lease_is_renewed_from_now_on(store: Stand) -> None:
+async def test_a_renewed_lease_counts_from_now(store: Stand) -> None:
     await submit_one(store)
     turn = await claimed(store)
     await store.pass_time(10)
@@ -22,7 +20,7 @@ async def test_a_lease_is_renewed_from_now_on(store: Stand) -> None:
     assert await seconds_from_creation(store, turn.id, "lease_until") == 10 + LEASE_SECONDS
 
 
-async def test_a_lease_that_is_over_is_renewed_if_nobody_took_the_turn(store: Stand) -> None:
+async def test_an_expired_lease_is_renewed_if_no_other_claim_has_the_turn(store: Stand) -> None:
     await submit_one(store)
     turn = await claimed(store)
     await pass_lease(store)
@@ -32,22 +30,22 @@ async def test_a_lease_that_is_over_is_renewed_if_nobody_took_the_turn(store: St
     assert (renewal.ours, renewal.renewed) == (True, True)
 
 
-async def test_the_lease_of_a_stale_fence_is_lost(store: Stand) -> None:
+async def test_a_stale_fence_renews_nothing(store: Stand) -> None:
     await submit_one(store)
-    zombie = await claimed(store)
+    stale = await claimed(store)
     await pass_lease(store)
     successor = await claimed(store, "worker-b")
     await store.pass_time(1)
 
-    renewals = await renew(store.database, [(zombie.id, zombie.fence), (successor.id, successor.fence)], LEASE_SECONDS)
+    renewals = await renew(store.database, [(stale.id, stale.fence), (successor.id, successor.fence)], LEASE_SECONDS)
 
     assert sorted((one.fence, one.ours, one.renewed) for one in renewals) == [
-        (zombie.fence, False, False),
+        (stale.fence, False, False),
         (successor.fence, True, True),
     ]
 
 
-async def test_an_ended_or_unknown_turn_is_nobodys(store: Stand) -> None:
+async def test_an_ended_or_unknown_turn_renews_nothing(store: Stand) -> None:
     await submit_one(store)
     turn = await claimed(store)
     await settle_one(store, turn)
@@ -61,12 +59,11 @@ async def test_an_ended_or_unknown_turn_is_nobodys(store: Stand) -> None:
     }
 
 
-@pytest.mark.parametrize("reason", [CancelReason.USER, CancelReason.SUPERSEDED])
-async def test_a_cancel_request_comes_home_with_the_answer(store: Stand, reason: CancelReason) -> None:
+async def test_a_cancel_request_comes_back_with_the_renewal(store: Stand) -> None:
     await submit_one(store)
     turn = await claimed(store)
-    await cancel(store.database, "t", turn.id, reason)
+    await cancel(store.database, "t", turn.id, CancelReason.SUPERSEDED)
 
     renewals = await renew(store.database, [(turn.id, turn.fence)], LEASE_SECONDS)
 
-    assert renewals == [Renewal(turn.id, turn.fence, True, True, True, reason.value)]
+    assert renewals == [Renewal(turn.id, turn.fence, True, True, True, "superseded")]

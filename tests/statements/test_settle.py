@@ -1,6 +1,5 @@
-"""Settle, on both stores: one end for each claim, by the newest claim, with everything it owes."""
+"""Settle, on both stores: each claim ends once, by the newest claim, together with everything that it then owes."""
 
-import json
 from dataclasses import replace
 from uuid import uuid4
 
@@ -10,10 +9,10 @@ import pytest
 from tests.statements.calls import (
     CANCELED,
     FAILURE,
+    JOIN,
     QUIET_FAILURE,
     RELEASE,
     RETRY,
-    SETTLEMENTS,
     SNOOZE,
     SUCCESS,
     claimed,
@@ -28,25 +27,36 @@ from tests.statements.calls import (
 )
 from tests.support.fakes.store_stands import Stand
 from turnstile.queries.attempts import read_attempts
-from turnstile.queries.history import read_contents, read_history, read_history_as_text, session_exists
+from turnstile.queries.history import read_contents, read_history, read_history_as_text
 from turnstile.statements.cancel import cancel
 from turnstile.statements.claim import NoClaim
 from turnstile.statements.settle import REREAD_SETTLED, Settled, SettleRequest, Superseded, settle
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import StoredMessage
-from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
 
 
 async def started(store: Stand) -> ClaimedTurn:
-    """A turn that is claimed a second after it was submitted."""
+    """A turn that is claimed a second after its submit."""
     await submit_one(store)
     await store.pass_time(1)
     return await claimed(store)
 
 
-async def test_a_success_writes_the_reply_and_the_attempt_and_owes_nothing(store: Stand) -> None:
+def success(reply: object) -> Settlement:
+    return replace(SUCCESS, reply=reply)
+
+
+def by_outcome(settlement: Settlement) -> str:
+    return settlement.outcome
+
+
+# --- what a settle writes
+
+
+async def test_a_success_stores_the_reply_and_the_attempt_and_owes_nothing(store: Stand) -> None:
     turn = await started(store)
     await store.pass_time(2)
 
@@ -61,8 +71,17 @@ async def test_a_success_writes_the_reply_and_the_attempt_and_owes_nothing(store
     assert (attempt.attempt, attempt.outcome, attempt.worker_id) == (1, "succeeded", "worker-a")
     assert attempt.started_at is not None
     assert (attempt.finished_at - attempt.started_at).total_seconds() == 2
-    (kept,) = (await store.snapshot())["turn_attempts"]
-    assert (kept["fence"], kept["generation"]) == ((await row_of(store, turn.id))["fence"], 1)
+    (stored,) = (await store.snapshot())["turn_attempts"]
+    assert (stored["fence"], stored["generation"]) == (row["fence"], 1)
+
+
+@pytest.mark.parametrize("reply", [None, ""], ids=repr)
+async def test_a_reply_may_be_empty(store: Stand, reply: object) -> None:
+    turn = await started(store)
+
+    await settle_one(store, turn, success(reply))
+
+    assert await said(store, turn.id) == [("user", "hello"), ("assistant", reply)]
 
 
 async def test_a_failure_owes_a_dead_letter_at_once(store: Stand) -> None:
@@ -75,17 +94,16 @@ async def test_a_failure_owes_a_dead_letter_at_once(store: Stand) -> None:
     assert row["send_at"] == row["finished_at"]
 
 
-@pytest.mark.parametrize(("failure", "failures"), [(QUIET_FAILURE, 0), (replace(FAILURE, dead_letter=False), 1)])
-async def test_a_failure_that_is_not_worth_one_owes_none(store: Stand, failure: Settlement, failures: int) -> None:
+async def test_a_failure_without_a_dead_letter_owes_nothing(store: Stand) -> None:
     turn = await started(store)
 
-    await settle_one(store, turn, failure)
+    await settle_one(store, turn, QUIET_FAILURE)
 
     row = await row_of(store, turn.id)
-    assert (row["status"], row["failures"], row["send_at"]) == ("FAILED", failures, None)
+    assert (row["status"], row["failures"], row["send_at"]) == ("FAILED", 0, None)
 
 
-async def test_a_retry_waits_and_is_charged(store: Stand) -> None:
+async def test_a_retry_waits_and_costs_an_attempt(store: Stand) -> None:
     turn = await started(store)
 
     await settle_one(store, turn, RETRY)
@@ -98,7 +116,7 @@ async def test_a_retry_waits_and_is_charged(store: Stand) -> None:
     assert await outcomes(store, turn.id) == [(1, "retried")]
 
 
-async def test_a_snooze_waits_and_is_refunded(store: Stand) -> None:
+async def test_a_snooze_waits_and_costs_no_attempt(store: Stand) -> None:
     turn = await started(store)
 
     await settle_one(store, turn, SNOOZE)
@@ -109,7 +127,7 @@ async def test_a_snooze_waits_and_is_refunded(store: Stand) -> None:
     assert await outcomes(store, turn.id) == [(1, "snoozed")]
 
 
-async def test_a_release_is_due_at_once_and_refunded(store: Stand) -> None:
+async def test_a_release_is_due_at_once_and_costs_no_attempt(store: Stand) -> None:
     turn = await started(store)
 
     await settle_one(store, turn, RELEASE)
@@ -119,10 +137,12 @@ async def test_a_release_is_due_at_once_and_refunded(store: Stand) -> None:
     assert await seconds_from_creation(store, turn.id, "send_at") == 1
     again = await claimed(store)
     assert (again.attempt, again.fence > turn.fence) == (1, True)
+    await settle_one(store, again, RELEASE)
+    assert await outcomes(store, turn.id) == [(1, "released"), (1, "released")]
 
 
-@pytest.mark.parametrize("settlement", SETTLEMENTS.values(), ids=SETTLEMENTS.keys())
-async def test_an_acknowledged_cancel_wins_over_whatever_came_of_it(store: Stand, settlement: Settlement) -> None:
+@pytest.mark.parametrize("settlement", [SUCCESS, FAILURE, JOIN], ids=by_outcome)
+async def test_an_acknowledged_cancel_wins_over_every_outcome(store: Stand, settlement: Settlement) -> None:
     turn = await started(store)
     await cancel(store.database, "t", turn.id, CancelReason.USER)
 
@@ -136,8 +156,23 @@ async def test_an_acknowledged_cancel_wins_over_whatever_came_of_it(store: Stand
     assert await said(store, turn.id) == [("user", "hello")]
 
 
-@pytest.mark.parametrize("settlement", SETTLEMENTS.values(), ids=SETTLEMENTS.keys())
-async def test_it_is_committed_once_however_often_it_is_asked(store: Stand, settlement: Settlement) -> None:
+async def test_a_reply_that_postgres_refuses_fails_the_whole_batch(store: Stand) -> None:
+    turn = await started(store)
+    before = await store.snapshot()
+
+    with pytest.raises(psycopg.DataError):
+        await settle_one(store, turn, success(float("nan")))
+
+    assert await store.snapshot() == before
+
+
+# --- once, and only by the newest claim
+
+
+@pytest.mark.parametrize("settlement", [SUCCESS, FAILURE, RETRY, RELEASE, JOIN, CANCELED], ids=by_outcome)
+async def test_a_second_settle_changes_nothing_and_returns_the_first_result(
+    store: Stand, settlement: Settlement
+) -> None:
     turn = await started(store)
     first = await settle_one(store, turn, settlement)
     before = await store.snapshot()
@@ -148,25 +183,25 @@ async def test_it_is_committed_once_however_often_it_is_asked(store: Stand, sett
     assert await store.snapshot() == before
 
 
-@pytest.mark.parametrize("settlement", [SUCCESS, FAILURE, RETRY, RELEASE], ids=lambda one: one.outcome)
+@pytest.mark.parametrize("settlement", [SUCCESS, RETRY], ids=by_outcome)
 async def test_a_stale_fence_changes_nothing(store: Stand, settlement: Settlement) -> None:
-    zombie = await started(store)
+    stale = await started(store)
     await submit_one(store)
     await pass_lease(store)
     await claimed(store, "worker-b")
     before = await store.snapshot()
 
-    assert await settle_one(store, zombie, settlement, more=True) == Superseded()
+    assert await settle_one(store, stale, settlement, more=True) == Superseded()
     assert await store.snapshot() == before
 
 
-async def test_what_changed_no_row_is_told_as_ours_as_ended_or_as_neither(store: Stand) -> None:
-    zombie = await started(store)
+async def test_a_settle_that_changed_no_row_finds_out_why(store: Stand) -> None:
+    stale = await started(store)
     await pass_lease(store)
     turn = await claimed(store, "worker-b")
 
     async def reread() -> list[tuple[bool, str | None]]:
-        columns = {name: [getattr(one, name[:-1]) for one in (zombie, turn)] for name in ("ids", "fences", "attempts")}
+        columns = {name: [getattr(one, name[:-1]) for one in (stale, turn)] for name in ("ids", "fences", "attempts")}
         return [(row["ours"], row["outcome"]) for row in await store.database.fetch(REREAD_SETTLED, columns)]
 
     before = await reread()
@@ -175,26 +210,31 @@ async def test_what_changed_no_row_is_told_as_ours_as_ended_or_as_neither(store:
     assert (before, await reread()) == ([(False, "lost"), (True, None)], [(False, "lost"), (False, "succeeded")])
 
 
-async def test_a_lease_that_is_over_but_was_not_taken_can_still_be_settled(store: Stand) -> None:
+async def test_a_claim_with_an_expired_lease_can_be_settled_until_it_is_taken_over(store: Stand) -> None:
     turn = await started(store)
     await pass_lease(store)
 
     assert await settle_one(store, turn, SUCCESS) == Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)
 
 
-async def test_a_stale_and_the_present_claim_of_one_turn_in_a_batch_are_told_apart(store: Stand) -> None:
-    zombie = await started(store)
+async def test_a_batch_may_have_a_stale_and_the_present_claim_of_one_turn(store: Stand) -> None:
+    stale = await started(store)
     await pass_lease(store)
-    successor = await claimed(store, "worker-b")
-
+    present = await claimed(store, "worker-b")
     requests = [
         SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
-        for turn, settlement in ((zombie, FAILURE), (successor, SUCCESS))
+        for turn, settlement in ((stale, FAILURE), (present, SUCCESS))
     ]
-    answers = await settle(store.database, terms(), requests, json.dumps)
 
-    assert answers == [Superseded(), Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)]
-    assert (await row_of(store, zombie.id))["status"] == "SUCCEEDED"
+    stale_first = await settle(store.database, terms(), requests)
+    stale_last = await settle(store.database, terms(), requests[::-1])
+
+    succeeded = Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)
+    assert (stale_first, stale_last) == ([Superseded(), succeeded], [succeeded, Superseded()])
+    assert await said(store, stale.id) == [("user", "hello"), ("assistant", {"say": "hi"})]
+
+
+# --- the session's next turn
 
 
 async def test_the_next_turn_is_claimed_in_the_same_round_trip(store: Stand) -> None:
@@ -210,7 +250,21 @@ async def test_the_next_turn_is_claimed_in_the_same_round_trip(store: Stand) -> 
     assert (await row_of(store, second.turn_id))["send_at"] is None
 
 
-async def test_a_next_claim_whose_answer_was_lost_is_found_by_its_id(store: Stand) -> None:
+@pytest.mark.parametrize("canceled", [False, True], ids=["failed", "canceled"])
+async def test_the_turn_behind_a_failed_or_canceled_one_is_claimed(store: Stand, canceled: bool) -> None:
+    turn = await started(store)
+    await submit_one(store)
+    if canceled:
+        await cancel(store.database, "t", turn.id, CancelReason.USER)
+
+    settled = await settle_one(store, turn, RETRY if canceled else FAILURE, more=True)
+
+    assert isinstance(settled, Settled)
+    assert isinstance(settled.next, ClaimedTurn)
+    assert settled.next.seq == 2
+
+
+async def test_a_next_claim_whose_response_was_lost_is_found_by_its_id(store: Stand) -> None:
     turn = await started(store)
     await submit_one(store)
     next_claim_id = uuid4()
@@ -219,22 +273,13 @@ async def test_a_next_claim_whose_answer_was_lost_is_found_by_its_id(store: Stan
     assert await settle_one(store, turn, SUCCESS, more=True, next_claim_id=next_claim_id) == first
 
 
-async def test_without_more_the_next_turn_is_made_due(store: Stand) -> None:
+@pytest.mark.parametrize(("more", "queue"), [(False, "turns"), (True, "other")], ids=["no more", "another queue"])
+async def test_a_next_turn_that_is_not_claimed_is_made_due(store: Stand, more: bool, queue: str) -> None:
     turn = await started(store)
-    second = await submit_one(store)
+    second = await submit_one(store, queue=queue)
     await store.pass_time(3)
 
-    assert await settle_one(store, turn, SUCCESS, more=False) == Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)
-    row = await row_of(store, second.turn_id)
-    assert (row["status"], row["send_at"]) == ("PENDING", (await row_of(store, turn.id))["finished_at"])
-
-
-async def test_a_next_turn_of_another_queue_is_made_due_there(store: Stand) -> None:
-    turn = await started(store)
-    second = await submit_one(store, queue="other")
-    await store.pass_time(3)
-
-    assert await settle_one(store, turn, SUCCESS, more=True) == Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)
+    assert await settle_one(store, turn, SUCCESS, more=more) == Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)
     row = await row_of(store, second.turn_id)
     assert (row["status"], row["send_at"]) == ("PENDING", (await row_of(store, turn.id))["finished_at"])
 
@@ -248,19 +293,10 @@ async def test_a_retry_keeps_its_place_before_the_next_turn(store: Stand) -> Non
     assert settled == Settled(TurnStatus.PENDING, NoClaim.IDLE)
 
 
-async def test_one_reply_that_cannot_be_stored_refuses_the_whole_batch(store: Stand) -> None:
-    turn = await started(store)
-    before = await store.snapshot()
-
-    with pytest.raises(psycopg.DataError):
-        await settle_one(
-            store, turn, Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=float("nan"))
-        )
-
-    assert await store.snapshot() == before
+# --- the history
 
 
-async def test_a_settle_tells_what_the_history_has_of_it_now(store: Stand) -> None:
+async def test_a_settle_returns_the_reply_as_the_history_has_it(store: Stand) -> None:
     turn = await started(store)
 
     settled = await settle_one(store, turn, SUCCESS)
@@ -268,7 +304,7 @@ async def test_a_settle_tells_what_the_history_has_of_it_now(store: Stand) -> No
     assert isinstance(settled, Settled)
     last = (await read_history(store.database, "t", "s", limit=1))[0]
     assert settled.reply == StoredMessage(
-        turn_id=turn.id, seq=turn.seq, ordinal=1, role="assistant", text='{"say": "hi"}', created_at=last.created_at
+        turn_id=turn.id, seq=turn.seq, ordinal=1, role="assistant", text='{"say":"hi"}', created_at=last.created_at
     )
     stored = await read_history_as_text(store.database, "t", "s", limit=2, before_seq=9, max_bytes=10)
     assert (stored[0], stored[1].text) == (replace(settled.reply, text=None), '"hello"')
@@ -276,20 +312,19 @@ async def test_a_settle_tells_what_the_history_has_of_it_now(store: Stand) -> No
     assert contents == {(turn.id, 1): {"say": "hi"}}
 
 
-@pytest.mark.parametrize("settlement", [FAILURE, CANCELED, RETRY], ids=["failure", "canceled", "retry"])
-async def test_the_history_has_nothing_of_a_turn_that_was_not_answered(store: Stand, settlement: Settlement) -> None:
+@pytest.mark.parametrize("settlement", [FAILURE, CANCELED, RETRY], ids=by_outcome)
+async def test_a_turn_that_was_not_answered_has_no_reply(store: Stand, settlement: Settlement) -> None:
     settled = await settle_one(store, await started(store), settlement)
 
     assert isinstance(settled, Settled)
     assert settled.reply is None
 
 
-async def test_the_history_is_what_was_answered(store: Stand) -> None:
+async def test_the_history_has_the_messages_of_answered_turns(store: Stand) -> None:
     await settle_one(store, await started(store), SUCCESS)
-    await submit_one(store, "cancelled")
-    await settle_one(store, await claimed(store), CANCELED)
-    await submit_one(store, "three")
-    await settle_one(store, await claimed(store), SUCCESS)
+    for content, settlement in (("cancelled", replace(CANCELED, partial="half a s")), ("three", SUCCESS)):
+        await submit_one(store, content)
+        await settle_one(store, await claimed(store), settlement)
     await submit_one(store, "waiting")
 
     history = await read_history(store.database, "t", "s", limit=3)
@@ -300,5 +335,6 @@ async def test_the_history_is_what_was_answered(store: Stand) -> None:
         (3, "assistant", {"say": "hi"}),
     ]
     assert [one.seq for one in await read_history(store.database, "t", "s", limit=9, before_seq=3)] == [1, 1]
-    assert await session_exists(store.database, "t", "s")
-    assert not await session_exists(store.database, "other", "s")
+    assert await read_history(store.database, "t", "s", limit=9, before_seq=1) == []
+    for tenant, session in (("t", "another"), ("another", "s")):
+        assert await read_history(store.database, tenant, session, limit=9) == []

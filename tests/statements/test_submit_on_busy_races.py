@@ -1,7 +1,8 @@
-"""Double texting under concurrency: whatever meets, every input is answered exactly once, or superseded, or refused."""
+"""Submits with a policy at the same moment: every input is answered exactly once, superseded or refused."""
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -31,12 +32,12 @@ SUCCESS = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEED
 
 @pytest.fixture
 def queue() -> QueueSettings:
-    """Declared and nowhere in SQS: nothing here sends."""
+    """Declared, but not in SQS: nothing here sends."""
     return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 async def text(database: Database, on_busy: OnBusy, submission: Submission) -> Texted:
-    return await submit_on_busy(database, submission, on_busy, net_seconds=60.0)
+    return await submit_on_busy(database, replace(submission, on_busy=on_busy), net_seconds=60.0)
 
 
 async def rows(database: Database) -> list[dict[str, Any]]:
@@ -44,7 +45,7 @@ async def rows(database: Database) -> list[dict[str, Any]]:
 
 
 async def inputs(database: Database) -> dict[UUID, list[Any]]:
-    """Turn -> what the user said in it."""
+    """The user's inputs by turn."""
     said = await database.fetch(
         "SELECT turn_id, json_agg(content ORDER BY ordinal) AS said FROM messages WHERE role = 'user' GROUP BY 1", {}
     )
@@ -52,7 +53,7 @@ async def inputs(database: Database) -> dict[UUID, list[Any]]:
 
 
 async def work(database: Database, settings: Settings, stop: asyncio.Event) -> dict[UUID, tuple[Any, ...]]:
-    """A worker of one session until `stop`, and then until nothing is left; what each attempt was given."""
+    """A worker of one session until `stop`, then until nothing is left; returns the inputs of each attempt."""
     given: dict[UUID, tuple[Any, ...]] = {}
     terms = make_terms(settings)
     following: object = None
@@ -74,9 +75,8 @@ async def work(database: Database, settings: Settings, stop: asyncio.Event) -> d
             await asyncio.wait({asyncio.ensure_future(stop.wait())}, timeout=0.002)
 
 
-@pytest.mark.parametrize("attempt", range(3))
-async def test_fifty_messages_of_mixed_policies_at_once_lose_and_double_nothing(
-    database: Database, settings: Settings, attempt: int
+async def test_fifty_messages_of_all_policies_at_once_are_neither_lost_nor_doubled(
+    database: Database, settings: Settings
 ) -> None:
     policies = [*OnBusy] * 13
     contents = [f"{policy}-{number}" for number, policy in enumerate(policies[:50])]
@@ -98,7 +98,7 @@ async def test_fifty_messages_of_mixed_policies_at_once_lose_and_double_nothing(
     found = await rows(database)
     said = await inputs(database)
     by_content = {content: turn_id for turn_id, contents in said.items() for content in contents}
-    # Each input stands in exactly one turn, the one that its client was told; a refused one in none.
+    # Each input is in exactly one turn, the one in its client's response; a refused input is in none.
     assert Counter(content for contents in said.values() for content in contents).most_common(1)[0][1] == 1
     for content, answer in zip(contents, answers, strict=True):
         assert by_content.get(content) == (answer.turn_id if isinstance(answer, Accepted) else None)
@@ -113,16 +113,14 @@ async def test_fifty_messages_of_mixed_policies_at_once_lose_and_double_nothing(
     answered = [row for row in found if row["status"] == "SUCCEEDED"]
     assert {row["id"] for row in answered} <= given.keys()
     assert [row["finished_at"] for row in answered] == sorted(row["finished_at"] for row in answered)
-    # A superseded turn stood before an interrupting one, and whoever was refused was told of a turn of this session.
+    # A superseded turn has a lower seq than an interrupting one, and a refusal names a turn of this session.
     interrupts = [row["seq"] for row in found if any(one.startswith("interrupt") for one in said[row["id"]])]
     assert all(row["seq"] < max(interrupts) for row in found if row["status"] == "CANCELED")
     refused = {answer.turn_id for answer in answers if isinstance(answer, SessionBusyError)}
     assert refused <= {row["id"] for row in found}
 
 
-async def test_a_merge_and_a_claim_at_once_agree_on_what_the_handler_is_given(
-    database: Database, settings: Settings
-) -> None:
+async def test_a_merge_and_a_claim_at_once_agree_on_the_inputs(database: Database, settings: Settings) -> None:
     async def both(session: str) -> tuple[Texted, ClaimedTurn]:
         await submit(database, [make_submission(settings.queue, session, "one")], net_seconds=60.0)
         merging = text(database, OnBusy.MERGE, make_submission(settings.queue, session, "two"))
@@ -138,25 +136,21 @@ async def test_a_merge_and_a_claim_at_once_agree_on_what_the_handler_is_given(
     assert outcomes
 
 
-async def test_a_claim_that_comes_while_a_merge_is_under_way_waits_for_its_input(
-    settings: Settings, database: Database
-) -> None:
+async def test_a_claim_during_a_merge_gets_its_input(settings: Settings, database: Database) -> None:
     [first] = await submit(database, [make_submission(settings.queue, content="one")], net_seconds=60.0)
     assert isinstance(first, Accepted)
     session = {"tenant": "t", "session": "s"}
     async with database.connection() as merging, merging.transaction():
         await merging.execute(LOCK_SESSION, session)
         await merging.execute(LOCK_LAST, session)
-        # Nothing that is locked is claimed: whoever claimed it now would miss the input.
+        # A claim skips the locked row: it would miss the input.
         assert await claim(database, make_terms(settings), [make_claim()]) == [NoClaim.LOOK_AGAIN]
         await merging.execute(ADD_INPUT, {"id": first.turn_id, "content": '"two"'})
 
     assert (await claimed(database, settings, "s")).inputs == ("one", "two")
 
 
-async def test_a_merge_that_comes_while_a_claim_is_under_way_becomes_a_turn_of_its_own(
-    settings: Settings, database: Database
-) -> None:
+async def test_a_merge_during_a_claim_becomes_a_turn_of_its_own(settings: Settings, database: Database) -> None:
     [first] = await submit(database, [make_submission(settings.queue, content="one")], net_seconds=60.0)
     assert isinstance(first, Accepted)
     async with await psycopg.AsyncConnection.connect(settings.database_url) as claiming:
@@ -174,10 +168,10 @@ async def test_a_merge_that_comes_while_a_claim_is_under_way_becomes_a_turn_of_i
     assert await inputs(database) == {first.turn_id: ["one"], answer.turn_id: ["two"]}
 
 
-async def test_an_interrupt_that_comes_while_a_claim_is_under_way_asks_the_claimed_turn_to_stop(
+async def test_an_interrupt_during_a_claim_asks_the_claimed_turn_to_stop(
     settings: Settings, database: Database
 ) -> None:
-    """In the interrupt's first look the turn is PENDING; by the time it has the row, it runs."""
+    """The turn is PENDING when the interrupt first reads it, and RUNNING once the interrupt has locked it."""
     [first] = await submit(database, [make_submission(settings.queue, content="one")], net_seconds=60.0)
     assert isinstance(first, Accepted)
     async with await psycopg.AsyncConnection.connect(settings.database_url) as claiming:
@@ -209,10 +203,10 @@ async def test_equal_requests_at_once_are_one(database: Database, settings: Sett
     assert sorted(said.values()) == [["one", "two"], ["two"]]
 
 
-async def test_the_same_key_with_different_policies_at_once_is_nobodys_deadlock(
+async def test_the_same_key_with_different_policies_at_once_makes_no_deadlock(
     database: Database, settings: Settings
 ) -> None:
-    """All take the key first, then the session."""
+    """Each call locks the key first, then the session."""
 
     async def send(number: int) -> object:
         key, session = idempotency_key(f"k{number % 2}"), f"s{number % 3}"
@@ -226,9 +220,7 @@ async def test_the_same_key_with_different_policies_at_once_is_nobodys_deadlock(
     assert [answer for answer in answers if isinstance(answer, DatabaseUnavailableError)] == []
 
 
-async def test_a_cancel_and_its_submit_at_once_meet_whichever_comes_first(
-    database: Database, settings: Settings
-) -> None:
+async def test_a_turn_whose_cancel_comes_with_its_submit_is_cancelled(database: Database, settings: Settings) -> None:
     async def both(number: int) -> UUID:
         submission = make_submission(settings.queue, f"s{number}", turn_id=uuid4(), chosen=True)
         later = submit(database, [submission], net_seconds=60.0)

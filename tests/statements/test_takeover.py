@@ -1,4 +1,4 @@
-"""Takeover, on both stores: a turn whose lease is over is claimed again once it is marked as lost. Its crashes count."""
+"""Takeover, on both stores: a turn with an expired lease is claimed again once it is marked as lost. Its crashes count."""
 
 from dataclasses import replace
 
@@ -22,7 +22,6 @@ from tests.statements.calls import (
 from tests.support.factories import make_claim
 from tests.support.fakes.store_stands import Stand
 from turnstile.statements.claim import LeftToRecovery, NoClaim, claim
-from turnstile.statements.renew_lease import renew
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import Settlement
 
@@ -37,19 +36,20 @@ async def test_a_lease_holds_up_to_its_last_moment(store: Stand) -> None:
     assert await claim_one(store, "worker-b") is NoClaim.RUNNING
 
 
-async def test_a_lease_that_is_over_is_taken_over_under_a_higher_fence(store: Stand) -> None:
+async def test_a_lost_turn_is_taken_over_under_a_higher_fence(store: Stand) -> None:
     await submit_one(store)
-    zombie = await claimed(store)
+    stale = await claimed(store)
     await pass_lease(store)
 
     successor = await claimed(store, "worker-b")
 
-    assert (successor.id, successor.attempt, successor.crashes) == (zombie.id, 2, 1)
-    assert successor.fence > zombie.fence
-    assert await outcomes(store, zombie.id) == [(1, "lost")]
+    assert (successor.id, successor.attempt, successor.crashes) == (stale.id, 2, 1)
+    assert successor.fence > stale.fence
+    assert (stale.lost_worker, successor.lost_worker) == (None, "worker-a")
+    assert await outcomes(store, stale.id) == [(1, "lost")]
 
 
-async def test_a_lease_that_is_over_is_not_taken_over_before_it_is_marked_as_lost(store: Stand) -> None:
+async def test_an_expired_lease_is_not_taken_over_before_the_turn_is_marked_as_lost(store: Stand) -> None:
     await submit_one(store)
     await claimed(store)
     await store.pass_time(OVER)
@@ -57,31 +57,7 @@ async def test_a_lease_that_is_over_is_not_taken_over_before_it_is_marked_as_los
     assert await claim_one(store, "worker-b") is NoClaim.IDLE
 
 
-async def test_a_worker_that_renews_takes_the_mark_away(store: Stand) -> None:
-    await submit_one(store)
-    turn = await claimed(store)
-    await pass_lease(store)
-    await renew(store.database, [(turn.id, turn.fence)], LEASE_SECONDS)
-    await store.pass_time(OVER)
-
-    assert await claim_one(store, "worker-b") is NoClaim.IDLE
-
-
-async def test_a_takeover_names_the_worker_that_was_lost(store: Stand) -> None:
-    await submit_one(store)
-    await claimed(store)
-    await pass_lease(store)
-
-    assert (await claimed(store, "worker-b")).lost_worker == "worker-a"
-
-
-async def test_a_first_claim_names_no_lost_worker(store: Stand) -> None:
-    await submit_one(store)
-
-    assert (await claimed(store)).lost_worker is None
-
-
-async def test_a_turn_with_more_crashes_than_asked_for_is_left(store: Stand) -> None:
+async def test_a_lost_turn_with_more_crashes_than_the_request_allows_is_left(store: Stand) -> None:
     await submit_one(store)
     turn = await lose(store, 2)
 
@@ -89,14 +65,10 @@ async def test_a_turn_with_more_crashes_than_asked_for_is_left(store: Stand) -> 
 
     assert answer == LeftToRecovery(crashes=2)
     row = await row_of(store, turn.id)
-    assert (row["status"], row["fence"], row["crashes"]) == (
-        "RUNNING",
-        (await store.snapshot())["turns"][0]["fence"],
-        1,
-    )
+    assert (row["status"], row["crashes"]) == ("RUNNING", 1)
 
 
-async def test_a_waiting_turn_with_more_crashes_than_asked_for_is_left_too(store: Stand) -> None:
+async def test_a_waiting_turn_with_more_crashes_than_the_request_allows_is_left(store: Stand) -> None:
     await submit_one(store)
     await lose(store, 1)
     await settle_one(store, await claimed(store), RELEASE)
@@ -107,7 +79,7 @@ async def test_a_waiting_turn_with_more_crashes_than_asked_for_is_left_too(store
     assert isinstance(await claim_one(store), ClaimedTurn)
 
 
-async def test_a_turn_is_taken_over_with_as_many_crashes_as_asked_for(store: Stand) -> None:
+async def test_a_lost_turn_with_as_many_crashes_as_the_request_allows_is_taken_over(store: Stand) -> None:
     await submit_one(store)
     await lose(store, 2)
 
@@ -118,7 +90,7 @@ async def test_a_turn_is_taken_over_with_as_many_crashes_as_asked_for(store: Sta
 
 
 @pytest.mark.parametrize("settlement", [RETRY, SNOOZE], ids=["retried", "snoozed"])
-async def test_a_run_that_came_to_its_own_end_clears_the_turns_crashes(store: Stand, settlement: Settlement) -> None:
+async def test_an_attempt_that_the_handler_ended_resets_the_crashes(store: Stand, settlement: Settlement) -> None:
     await submit_one(store)
     await lose(store, 2)
     turn = await claimed(store)
@@ -128,7 +100,7 @@ async def test_a_run_that_came_to_its_own_end_clears_the_turns_crashes(store: St
     assert (await row_of(store, turn.id))["crashes"] == 0
 
 
-async def test_a_turn_that_was_handed_back_keeps_its_crashes(store: Stand) -> None:
+async def test_a_released_turn_keeps_its_crashes(store: Stand) -> None:
     await submit_one(store)
     await lose(store, 1)
     turn = await claimed(store)
@@ -139,7 +111,7 @@ async def test_a_turn_that_was_handed_back_keeps_its_crashes(store: Stand) -> No
 
 
 async def test_a_lost_attempt_costs_the_turn_no_time(store: Stand) -> None:
-    """Neither its run nor the recovery: `expires_at` moves by both."""
+    """`expires_at` moves by the lost run and by the recovery."""
     await submit_one(store, expires_in_seconds=10)
     await store.pass_time(4)
     await lose(store, 1)

@@ -1,4 +1,4 @@
-"""Hints about cancels: heard within moments, and nothing lost without them."""
+"""Hints about cancels: every listener receives them, and no failure ends a listener."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from turnstile.streaming.cancel_signals import CancelHints, listen
 
 
 class Listening:
-    """One listener, and what it heard."""
+    """One listener, and the hints that it has received."""
 
     def __init__(self, settings: Settings, redis: Guarded) -> None:
         self.heard: list[UUID] = []
@@ -53,7 +53,7 @@ async def client(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
 
 
 async def heard(hints: CancelHints, listening: Listening) -> None:
-    """Waits until a hint is heard; the listener may still be on its way, and an unheard hint is nobody's loss."""
+    """Publishes hints until one is received: the listener may not be subscribed yet."""
     turn_id = uuid4()
 
     async def tried() -> bool:
@@ -63,7 +63,7 @@ async def heard(hints: CancelHints, listening: Listening) -> None:
     await until(tried)
 
 
-async def test_a_hint_is_heard_by_every_listener(
+async def test_every_listener_receives_a_hint(
     settings: Settings, redis_lock: Guarded, hints: CancelHints, listening: Listening
 ) -> None:
     another = Listening(settings, redis_lock)
@@ -73,7 +73,7 @@ async def test_a_hint_is_heard_by_every_listener(
         another.task.cancel()
 
 
-async def test_another_deployments_hints_are_not_heard(
+async def test_hints_of_another_deployment_are_not_received(
     settings: Settings, hints: CancelHints, listening: Listening
 ) -> None:
     theirs = OwnCancelHints(settings.model_copy(update={"redis_prefix": "theirs:"}))
@@ -92,7 +92,7 @@ async def test_another_deployments_hints_are_not_heard(
     ["nonsense", "", b"\xff\xfe\x00", b"[" * 100_000],
     ids=["no id", "nothing", "no UTF-8", "very long"],
 )
-async def test_what_is_no_hint_is_passed_over(
+async def test_a_malformed_hint_is_ignored(
     settings: Settings, client: redis.asyncio.Redis, hints: CancelHints, listening: Listening, published: str | bytes
 ) -> None:
     await heard(hints, listening)
@@ -106,7 +106,7 @@ async def test_what_is_no_hint_is_passed_over(
     assert {one["id"] for one in await client.client_list(_type="pubsub")} <= {one["id"] for one in connections}
 
 
-async def test_what_fails_while_a_hint_is_heeded_does_not_end_the_listener(
+async def test_an_error_in_the_callback_does_not_end_the_listener(
     settings: Settings, redis_lock: Guarded, hints: CancelHints
 ) -> None:
     heeded: list[UUID] = []
@@ -129,9 +129,7 @@ async def test_what_fails_while_a_hint_is_heeded_does_not_end_the_listener(
     task.cancel()
 
 
-async def test_a_listener_that_is_cut_off_comes_back(
-    client: redis.asyncio.Redis, hints: CancelHints, listening: Listening
-) -> None:
+async def test_a_listener_reconnects(client: redis.asyncio.Redis, hints: CancelHints, listening: Listening) -> None:
     await heard(hints, listening)
 
     await client.client_kill_filter(_type="pubsub")
@@ -139,7 +137,7 @@ async def test_a_listener_that_is_cut_off_comes_back(
     await heard(hints, listening)
 
 
-async def test_with_redis_away_a_hint_is_given_up_and_heard_again_when_it_is_back(
+async def test_without_redis_hints_are_dropped_and_later_ones_received(
     stack: Stack, hints: CancelHints, listening: Listening
 ) -> None:
     await heard(hints, listening)

@@ -29,7 +29,7 @@ def test_an_id_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     "text", ["", "7", "7-", "-3", "7-3 ", " 7-3", "+7-3", "7-3-1", "\u0667-\u0663", "9223372036854775808-1"]
 )
-def test_what_is_no_id_is_refused(text: str) -> None:
+def test_a_malformed_id_is_refused(text: str) -> None:
     with pytest.raises(MalformedEventIdError):
         EventId.parse(text)
 
@@ -58,7 +58,7 @@ def test_numbers_have_no_gaps() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, MAX_PIECE_CHARACTERS, MAX_PIECE_CHARACTERS + 1, 3 * MAX_PIECE_CHARACTERS])
-def test_text_in_pieces_is_the_text(length: int) -> None:
+def test_the_pieces_of_a_text_are_the_text_and_fit_into_events(length: int) -> None:
     text = "x" * length
     found = list(pieces(text))
     assert "".join(found) == text

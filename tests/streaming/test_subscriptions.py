@@ -1,14 +1,18 @@
 """Hints about events: one connection for all listeners of a process, which nothing that is published ends."""
 
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
 import pytest
 import redis.asyncio
 
+from tests.producer.api.cable import Cable, cable_to
 from tests.support.probes import until
-from tests.support.redis_hands import OwnEventHints
+from tests.support.redis_hands import OwnEventHints, OwnEventWriter
+from tests.support.stacks.stack import Stack
 from turnstile.config.settings import Settings
-from turnstile.streaming.event import EventKind
+from turnstile.streaming.event import EventKind, Saying, numbered
+from turnstile.streaming.stream import Append
 from turnstile.streaming.subscriptions import EventHints, Listener
 
 CHANNEL, ANOTHER = "events:a", "events:b"
@@ -27,8 +31,15 @@ async def client(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
         yield opened
 
 
+@pytest.fixture
+async def cable(stack: Stack) -> AsyncIterator[Cable]:
+    address = urlsplit(stack.redis.url)
+    async with cable_to(address.hostname or "", address.port or 0) as plugged:
+        yield plugged
+
+
 async def told_of_an_end(client: redis.asyncio.Redis, channel: str, listener: Listener) -> None:
-    """Waits until an end that is published now is heard; the listener may still be on its way."""
+    """Publishes ends until one is received: the listener may not be subscribed yet."""
 
     async def tried() -> bool:
         await client.publish(channel, EventKind.END.value)
@@ -39,7 +50,7 @@ async def told_of_an_end(client: redis.asyncio.Redis, channel: str, listener: Li
 
 
 @pytest.mark.parametrize("published", ["nonsense", b"\xff\xfe\x00"], ids=["no kind", "no UTF-8"])
-async def test_what_is_no_hint_is_passed_over(
+async def test_a_malformed_hint_is_ignored(
     client: redis.asyncio.Redis, hints: EventHints, published: str | bytes
 ) -> None:
     with hints.listen(CHANNEL) as listener, hints.listen(ANOTHER) as another:
@@ -50,3 +61,46 @@ async def test_what_is_no_hint_is_passed_over(
 
         await told_of_an_end(client, ANOTHER, another)
         assert {one["id"] for one in await client.client_list(_type="pubsub")} <= {one["id"] for one in connections}
+
+
+async def test_a_hint_wakes_the_listeners_that_want_it(settings: Settings, hints: EventHints) -> None:
+    writer = OwnEventWriter(settings)
+    key = f"{settings.redis_prefix}stream"
+    with hints.listen(key) as anything, hints.listen(key, only_ends=True) as ends:
+        assert await ends.wait(30), "notified when it is subscribed"
+        await anything.wait(30)
+        await writer.append(Append(key, numbered(7, 1, [Saying(EventKind.STATUS, "{}")])))
+        assert await anything.wait(30)
+        assert not await ends.wait(0.1)
+        await writer.append(Append(key, numbered(7, 2, [Saying(EventKind.END, "{}")])))
+        assert await ends.wait(30)
+    await writer.close()
+
+
+async def test_when_the_connection_breaks_all_listeners_are_woken(settings: Settings, cable: Cable) -> None:
+    hints = OwnEventHints(settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{cable.port}"}))
+    with hints.listen("channel") as listener:
+        assert await listener.wait(30)
+        await cable.cut()
+        assert await listener.wait(30)
+        await cable.plug_in()
+
+        assert await until(lambda: listener.wait(1))
+    await hints.close()
+
+
+async def test_a_quiet_connection_is_kept_and_a_dead_one_is_replaced(
+    settings: Settings, cable: Cable, client: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.backends.redis.subscribe.QUIET_SECONDS", 0.3)
+    hints = OwnEventHints(settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{cable.port}"}))
+    with hints.listen("channel") as listener:
+        assert await listener.wait(30)
+        # Long enough for several pings; a lost connection would wake all listeners.
+        assert not await listener.wait(1.5)
+        await client.publish("channel", "delta")
+        assert await listener.wait(30)
+        cable.silent = True
+        assert await listener.wait(30)
+        cable.silent = False
+    await hints.close()

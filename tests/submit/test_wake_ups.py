@@ -47,7 +47,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_one_late_batch_closes_the_way_to_nobody() -> None:
+async def test_one_late_batch_does_not_stop_later_sends() -> None:
     queues = SlowQueues()
     sending = WakeUpSending(cast("MessageQueues", queues), [QUEUE])
     late = await asyncio.gather(*(sending.send(QUEUE, wake_up(number)) for number in range(10)))
@@ -60,7 +60,7 @@ async def test_one_late_batch_closes_the_way_to_nobody() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_an_answer_that_came_too_late_makes_up_for_nothing() -> None:
+async def test_a_late_response_does_not_end_the_pause() -> None:
     queues = SlowQueues()
     sending = WakeUpSending(cast("MessageQueues", queues), [QUEUE])
     for number in range(wake_up_sending.THRESHOLD):
@@ -74,7 +74,7 @@ async def test_an_answer_that_came_too_late_makes_up_for_nothing() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_batches_that_are_late_one_after_the_other_do_close_it() -> None:
+async def test_late_batches_in_a_row_pause_the_sends() -> None:
     queues = SlowQueues()
     sending = WakeUpSending(cast("MessageQueues", queues), [QUEUE])
     for number in range(wake_up_sending.THRESHOLD):

@@ -8,7 +8,6 @@ import pytest
 import turnstile.backends.sqs.client
 from tests.support.scripted_sqs import Act, ScriptedSqs, scripted
 from turnstile.backends.sqs.client import SqsClient
-from turnstile.backends.sqs.endpoint import SqsOptions
 from turnstile.config.settings import Settings
 
 COMMAND = "DeleteMessageBatch"
@@ -32,7 +31,7 @@ def settings_for(address: str | None) -> Settings:
 async def asking(*acts: Act) -> AsyncIterator[tuple[SqsClient, ScriptedSqs]]:
     """A client, and the server that it asks."""
     async with scripted(*acts) as sqs:
-        client = SqsClient.open(SqsOptions("us-east-1", sqs.address))
+        client = SqsClient.open("us-east-1", sqs.address)
         try:
             yield client, sqs
         finally:

@@ -35,7 +35,7 @@ class Beating:
         )
         self._queue = settings.queue
 
-    def hold(self, turn: ClaimedTurn, lock: LockedSession | None = None, renew_until: float = math.inf) -> KeptAlive:
+    def keep(self, turn: ClaimedTurn, lock: LockedSession | None = None, renew_until: float = math.inf) -> KeptAlive:
         """Begins to keep a claimed turn alive."""
         kept = KeptAlive(lock, None)
         kept.begin(turn, self._stop, renew_until)
@@ -71,12 +71,12 @@ async def beating_against(sqs: LateSqs, settings: Settings) -> AsyncIterator[Bea
         await queues.close()
 
 
-def hold_messages(beating: Beating, count: int) -> list[KeptAlive]:
-    """As many holds, which have no turn at present; the handle of each says which it is."""
-    holds = [KeptAlive(None, ReceivedMessage(str(n), "", f"handle-{n}", 1, {}, False)) for n in range(count)]
-    for kept in holds:
+def keep_messages(beating: Beating, count: int) -> list[KeptAlive]:
+    """Keeps so many messages alive, without turns; each handle has the message's number."""
+    made = [KeptAlive(None, ReceivedMessage(str(n), "", f"handle-{n}", 1, {}, False)) for n in range(count)]
+    for kept in made:
         beating.heartbeat.take(kept)
-    return holds
+    return made
 
 
 async def lease_of(database: Database) -> Any:

@@ -1,6 +1,5 @@
 """Turns in a session on the real Postgres: submitted, claimed, settled, lost, with the product's own statements."""
 
-import json
 from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -29,10 +28,10 @@ async def claim_one(database: Database, settings: Settings, worker: str = "worke
 async def settle_one(
     database: Database, settings: Settings, turn: object, settlement: Settlement = SUCCESS, *, more: bool = False
 ) -> Settled | Superseded:
-    """As a worker does, who asks again where somebody had the row."""
+    """Settles as a worker does: it repeats the call while the row is locked."""
     assert isinstance(turn, ClaimedTurn)
     request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
-    while isinstance(answer := (await settle(database, make_terms(settings), [request], json.dumps))[0], RowLocked):
+    while isinstance(answer := (await settle(database, make_terms(settings), [request]))[0], RowLocked):
         continue
     return answer
 
@@ -56,11 +55,6 @@ async def claim_sessions(database: Database, settings: Settings, *sessions: str)
     return [turn for turn in found if isinstance(turn, ClaimedTurn)]
 
 
-async def row_of(database: Database, turn: ClaimedTurn) -> dict[str, Any]:
-    [row] = await database.fetch("SELECT * FROM turns WHERE id = %(id)s", {"id": turn.id})
-    return row
-
-
 async def replies(database: Database) -> list[Any]:
     return [row["content"] for row in await database.fetch("SELECT content FROM messages WHERE role = 'assistant'", {})]
 
@@ -75,7 +69,7 @@ async def fail_next(database: Database, settings: Settings, session_id: str, *, 
     assert isinstance(turn, ClaimedTurn)
     terms = replace(make_terms(settings, halt=halt), compensates=compensates, compensation_expires_seconds=60.0)
     request = SettleRequest(turn=turn, settlement=FAILURE, more=False, next_claim_id=uuid4())
-    await settle(database, terms, [request], json.dumps)
+    await settle(database, terms, [request])
     return turn.id
 
 

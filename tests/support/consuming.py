@@ -11,6 +11,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.consumer import Consumer
+from turnstile.worker.in_hand import InHand
 from turnstile.worker.slots.slots import Slots
 
 Served = Callable[[ReceivedMessage], Awaitable["asyncio.Future[Any] | None"]]
@@ -25,6 +26,7 @@ class Watched:
         self.most: list[int] = []
         self.waits: list[bool] = []
         self.trouble: list[Exception] = []
+        self.given_back: list[tuple[ReceivedMessage, float]] = []
         self.open = asyncio.Event()
         self.open.set()
 
@@ -37,8 +39,9 @@ class Watched:
             raise self.trouble.pop()
         return await self._queues.receive(queue, most, wait=wait)
 
-    async def give_back(self, queue: str, messages: list[ReceivedMessage]) -> None:
-        await self._queues.give_back(queue, messages)
+    async def give_back(self, queue: str, messages: list[ReceivedMessage], *, after_seconds: float) -> None:
+        self.given_back += [(message, after_seconds) for message in messages]
+        await self._queues.give_back(queue, messages, after_seconds=after_seconds)
 
 
 class Rig:
@@ -64,7 +67,8 @@ class Rig:
     async def consuming(self, slots: int | Slots, process: Served) -> AsyncIterator[Consumer]:
         """Polls while the block runs, and ends in good order."""
         made = Slots(slots) if isinstance(slots, int) else slots
-        consumer = Consumer(self.watched, self.settings.queue, made, process, self.stopping)  # type: ignore[arg-type]
+        in_hand = InHand()
+        consumer = Consumer(self.watched, self.settings.queue, made, in_hand, process, self.stopping)  # type: ignore[arg-type]
         polling = asyncio.create_task(consumer.run())
         try:
             yield consumer
@@ -72,4 +76,4 @@ class Rig:
             self.release.set()
             self.stopping.set()
             await asyncio.wait_for(polling, 30)
-            await asyncio.wait_for(consumer.finished(), 30)
+            await asyncio.wait_for(in_hand.finished(), 30)

@@ -1,7 +1,6 @@
 """A session that is talked in: turns that are submitted, answered and written through, for the tests of its history."""
 
 import asyncio
-import json
 from collections.abc import Mapping
 from typing import Any, LiteralString, cast
 from uuid import uuid4
@@ -11,7 +10,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.redis_clients import connect_memory
 from turnstile.config.settings import Settings
 from turnstile.memory.history import History
-from turnstile.queries.history import CONTENTS, HISTORY, HISTORY_AS_TEXT, read_history, read_version
+from turnstile.queries.history import CONTENTS, HISTORY_AS_TEXT, HISTORY_PAGE, read_history, read_version
 from turnstile.statements.claim import claim
 from turnstile.statements.settle import Settled, Settlement, SettleRequest, settle
 from turnstile.statements.submit import submit
@@ -20,7 +19,7 @@ from turnstile.turn.conversation import HistoryVersion, Message, StoredMessage
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
 
-NAMES = {HISTORY: "read", HISTORY_AS_TEXT: "rebuild", CONTENTS: "contents"}
+NAMES = {HISTORY_PAGE: "read", HISTORY_AS_TEXT: "rebuild", CONTENTS: "contents"}
 
 
 def success(reply: Any = "ok") -> Settlement:
@@ -95,7 +94,7 @@ class Conversation:
     async def end(self, turn: ClaimedTurn, settlement: Settlement, *, more: bool = False) -> Settled:
         """Settles a claim."""
         request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
-        (settled,) = await settle(self.database, make_terms(self.settings), [request], json.dumps)
+        (settled,) = await settle(self.database, make_terms(self.settings), [request])
         assert isinstance(settled, Settled)
         return settled
 

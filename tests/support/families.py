@@ -1,6 +1,5 @@
 """A parent and its children on the real Postgres, each step by hand."""
 
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid4
@@ -63,7 +62,7 @@ class Family:
 
     async def settle(self, turn: ClaimedTurn, settlement: Settlement) -> TurnStatus:
         request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
-        (settled,) = await settle(self.database, make_terms(self.settings), [request], json.dumps)
+        (settled,) = await settle(self.database, make_terms(self.settings), [request])
         assert isinstance(settled, Settled)
         return settled.status
 

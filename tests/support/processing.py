@@ -1,4 +1,4 @@
-"""Processors as the worker makes them, for the tests that look at the way of one message."""
+"""Processors as the worker composes them, for tests of the way of one message."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -14,12 +14,13 @@ from turnstile.handlers.handler import Handler
 from turnstile.memory.history import History
 from turnstile.memory.item_cache import ItemCache
 from turnstile.streaming.stream import Append, Appended
-from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
+from turnstile.turn.envelope import OutgoingMessage, QueueAddress, ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.dependencies import WorkerDeps
 from turnstile.worker.kept_alive import KeptAlive
 from turnstile.worker.processor import Processor
+from turnstile.worker.resources import Resources
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots
 
@@ -27,22 +28,19 @@ ECHO = Handler(lambda turn, _: turn.input)
 
 
 class Queues:
-    """Forgets what is deleted: no message of these tests was ever sent."""
+    """Ignores deletions: no message of these tests was ever sent."""
 
     async def delete(self, *_: Any) -> None:
         return
 
 
 class Heart:
-    """Beats for nothing."""
+    """A heartbeat that keeps nothing alive."""
 
     def __init__(self, taken: list[KeptAlive]) -> None:
         self.take = taken.append
 
     def drop(self, _: KeptAlive) -> None:
-        return
-
-    async def finish_extension(self) -> None:
         return
 
 
@@ -71,23 +69,28 @@ def processing(
     nudge_relay: Callable[[], None] = lambda: None,
     recovers: bool = False,
 ) -> Iterator[Processor]:
-    """A processor without a heartbeat, whose handler answers at once. What that would keep alive is added to `taken`."""
+    """A processor without a heartbeat, whose handler answers at once. What the heartbeat would keep alive is added to `taken`."""
     kept = [] if taken is None else taken
     memory = connect_memory(settings)
+    resources = Resources(
+        settings=settings,
+        handler=handler,
+        worker_id=worker_id,
+        database=database,
+        queues=queues or cast("Any", Queues()),
+        address=QueueAddress(settings.queue, "turns.fifo" if fifo else "turns", "dlq", 4.0),
+        redis=cast("Any", None),
+        lock=lock,
+        history=History(settings, database, memory),
+        memory=ItemCache(settings, memory),
+        memory_watch=cast("Any", None),
+        emitters=emitters or Emitters(settings, cast("Any", Deaf())),
+    )
     with ThreadPoolExecutor(1) as threads:
         yield Processor(
-            settings,
             WorkerDeps(
-                database=database,
-                queues=queues or cast("Any", Queues()),
-                lock=lock,
-                history=History(settings, database, memory),
-                memory=ItemCache(settings, memory),
+                resources=resources,
                 heartbeat=cast("Any", Heart(kept)),
-                handler=handler,
-                emitters=emitters or Emitters(settings, cast("Any", Deaf())),
-                worker_id=worker_id,
-                fifo=fifo,
                 threads=threads,
                 slots=slots or Slots(64),
                 is_full=lambda: False,
@@ -100,23 +103,19 @@ def processing(
 
 
 def message_about(turn_id: UUID, session_id: str = "s", tenant_id: str = "t") -> ReceivedMessage:
-    """A delivery of the turn's wake-up."""
+    """The turn's wake-up, as received."""
     return ReceivedMessage(uuid4().hex, WakeUp(tenant_id, session_id, turn_id).encode(), "handle", 1, {}, False)
 
 
 class Noting:
-    """Where messages go that a processor is done with."""
+    """Queues that note what a processor does with its messages."""
 
     def __init__(self) -> None:
         self.deleted: list[ReceivedMessage] = []
-        self.given_back: list[tuple[ReceivedMessage, float]] = []
         self.sent: list[OutgoingMessage] = []
 
     async def delete(self, _: str, messages: Sequence[ReceivedMessage]) -> None:
         self.deleted += messages
-
-    async def give_back(self, _: str, messages: Sequence[ReceivedMessage], *, after_seconds: float) -> None:
-        self.given_back += [(message, after_seconds) for message in messages]
 
     async def send(self, _: str, messages: Sequence[OutgoingMessage]) -> None:
         self.sent += messages

@@ -1,4 +1,4 @@
-"""Double texting, decided: from what a locked session looks like to what becomes of the message."""
+"""The decision about a message for a busy session."""
 
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from turnstile.turn.on_busy import (
     Merge,
     OnBusy,
     Record,
-    Reject,
+    Refuse,
     SessionState,
     decide,
 )
@@ -29,7 +29,7 @@ def last(*, queue: str = "turns", untouched: bool = True, inputs: int = 1, size:
     [
         (OnBusy.ENQUEUE, SessionState(busy_with=HEAD, last=last()), Record()),
         (OnBusy.REJECT, SessionState(), Record()),
-        (OnBusy.REJECT, SessionState(busy_with=HEAD), Reject(HEAD)),
+        (OnBusy.REJECT, SessionState(busy_with=HEAD), Refuse(HEAD)),
         (OnBusy.INTERRUPT, SessionState(), Record(interrupting=True)),
         (OnBusy.MERGE, SessionState(), Record()),
         (OnBusy.MERGE, SessionState(last=last()), Merge(LAST)),
@@ -41,5 +41,5 @@ def last(*, queue: str = "turns", untouched: bool = True, inputs: int = 1, size:
         (OnBusy.MERGE, SessionState(last=last(size=MAX_INPUT_BYTES)), Record()),
     ],
 )
-def test_what_becomes_of_a_message(on_busy: OnBusy, state: SessionState, decision: Decision) -> None:
+def test_the_decision(on_busy: OnBusy, state: SessionState, decision: Decision) -> None:
     assert decide(on_busy, state, "turns") == decision

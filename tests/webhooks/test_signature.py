@@ -1,4 +1,4 @@
-"""The signature of the Standard Webhooks convention, against the example of its own documentation."""
+"""The signature of the Standard Webhooks convention, compared with the example in its documentation."""
 
 import pytest
 
@@ -8,7 +8,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER = "whsec_" + "QUJD" * 8
 
 
-def test_the_known_example() -> None:
+def test_the_example_of_the_convention() -> None:
     headers = signed_headers([SECRET], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
 
     assert headers == {
@@ -18,7 +18,7 @@ def test_the_known_example() -> None:
     }
 
 
-def test_while_a_secret_is_changed_both_sign() -> None:
+def test_with_two_secrets_there_are_two_signatures() -> None:
     signature = signed_headers([SECRET, OTHER], "id", 1, b"x")["webhook-signature"]
 
     assert [part[:3] for part in signature.split(" ")] == ["v1,", "v1,"]
@@ -29,7 +29,7 @@ def test_while_a_secret_is_changed_both_sign() -> None:
     "text",
     ["", "whsec_", "whsec_c2hvcnQ=", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_not base64!", "whsec_" + "QUJD" * 22],
 )
-def test_a_secret_that_is_none_is_refused_and_not_quoted(text: str) -> None:
+def test_an_invalid_secret_is_refused_and_not_quoted(text: str) -> None:
     with pytest.raises(ValueError, match="random bytes") as refused:
         read_secret(text)
 

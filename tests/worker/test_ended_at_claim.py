@@ -1,4 +1,4 @@
-"""A turn that its claim ends is reported once, also if Postgres's answer is lost on the way."""
+"""A turn that its claim ends is reported once, even if the response of Postgres is lost."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -9,15 +9,15 @@ from structlog.testing import capture_logs
 
 from tests.support.claiming import claim_one, expire_leases, submit_turns
 from tests.support.processing import message_about, processing
-from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.statements.claim import CLAIM
+from turnstile.worker.session_lock import SessionLock
 
 
 class LosingClaims:
-    """The database, which commits the first claim and does not answer it."""
+    """The database; the response to the first claim is lost."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -30,13 +30,13 @@ class LosingClaims:
         rows = await self._database.fetch_pipelined(statements)
         if not self.lost and statements[0][0] == CLAIM:
             self.lost = True
-            raise DatabaseUnavailableError("the answer was lost")
+            raise DatabaseUnavailableError("the response was lost")
         return rows
 
 
 @pytest.mark.parametrize("on_failure", ["dead_letter", "halt"])
-async def test_an_end_at_the_claim_is_reported_though_its_answer_is_lost(
-    database: Database, settings: Settings, on_failure: str
+async def test_a_turn_that_the_claim_ends_is_reported_although_the_response_is_lost(
+    database: Database, settings: Settings, lock: SessionLock, on_failure: str
 ) -> None:
     (queue,) = settings.queues
     settings = settings.model_copy(update={"queues": (queue.model_copy(update={"on_failure": on_failure}),)})
@@ -46,12 +46,11 @@ async def test_an_end_at_the_claim_is_reported_though_its_answer_is_lost(
     await database.fetch(
         "UPDATE turns SET crashes = %(crashes)s WHERE status = 'RUNNING'", {"crashes": queue.max_crashes - 1}
     )
-    losing, lock = LosingClaims(database), OwnSessionLock(settings)
+    losing = LosingClaims(database)
 
     with processing(settings, cast("Database", losing), lock, "worker-b") as processor, capture_logs() as said:
         await processor.process(message_about(uuid4()))
 
-    await lock.close()
     assert losing.lost
     (failed,) = [line for line in said if line["event"] == "turn.failed"]
     assert (failed["error_class"], failed["dead_letter"]) == ("crash_loop", on_failure == "dead_letter")

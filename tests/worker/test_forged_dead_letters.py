@@ -1,6 +1,5 @@
-"""A message acts only on a turn of its own tenant, session and queue: whoever may send to a queue can name any turn."""
+"""A dead letter revives only a turn of its own tenant, session and queue: a sender may name any turn."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -11,27 +10,12 @@ import structlog.testing
 from tests.support.claiming import fail_next
 from tests.support.factories import make_submission
 from tests.support.processing import message_about, processing
-from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.statements.submit import submit
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import DEAD_LETTER_GENERATION
 from turnstile.worker.session_lock import SessionLock
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared and nowhere in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
-
-
-@pytest.fixture
-async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
-    opened = OwnSessionLock(settings)
-    yield opened
-    await opened.close()
 
 
 @dataclass
@@ -49,7 +33,7 @@ class Noting:
 
 
 def dead_letter(turn_id: UUID, **named: str) -> ReceivedMessage:
-    """A dead letter of generation 1 that somebody put on the worker's queue."""
+    """A dead letter of generation 1 on the worker's queue."""
     plain = message_about(turn_id, **named)
     return ReceivedMessage(plain.message_id, plain.body, "handle", 1, {DEAD_LETTER_GENERATION: "1"}, False)
 

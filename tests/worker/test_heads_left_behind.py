@@ -1,6 +1,5 @@
-"""A hold that can't claim a due head owes it a wake-up: whoever came for it meanwhile was turned away by the lock."""
+"""The end of a session run: a head of another queue is made due, and the heartbeat does not retake the released lock."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, cast
 from uuid import uuid4
@@ -10,7 +9,6 @@ import pytest
 from tests.support.claiming import submit_turns
 from tests.support.factories import make_submission
 from tests.support.processing import message_about, processing
-from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
@@ -18,7 +16,7 @@ from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import Claim
 from turnstile.statements.submit import Accepted, submit
 from turnstile.worker.kept_alive import KeptAlive
-from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock
+from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock, name_lock
 
 NET_SECONDS = 60.0
 
@@ -26,39 +24,30 @@ LEFT = "SELECT queue, status, send_at <= clock_timestamp() AS due FROM turns ORD
 
 
 class Looking:
-    """A hand on the lock that looks at its hold at the moment of each unlock."""
+    """The locks; notes at each release whether the heartbeat still keeps the lock."""
 
     def __init__(self, lock: SessionLock) -> None:
         self.acquire = lock.acquire
-        self.holds: list[KeptAlive] = []
+        self.runs: list[KeptAlive] = []
         self.kept: list[bool] = []
         self._lock = lock
 
     async def release(self, held: LockedSession) -> Release:
-        self.kept += [hold.keeps_lock for hold in self.holds]
+        self.kept += [run.keeps_lock for run in self.runs]
         return await self._lock.release(held)
 
     async def give_up(self, held: LockedSession) -> None:
-        self.kept += [hold.keeps_lock for hold in self.holds]
+        self.kept += [run.keeps_lock for run in self.runs]
         await self._lock.give_up(held)
 
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """A net that no test waits for, and a lock that lives as long."""
+    """A resend deadline that no test waits for, and locks that last as long."""
     return settings.model_copy(update={"net_seconds": NET_SECONDS, "lease_seconds": 30.0})
 
 
-@pytest.fixture
-async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
-    opened = OwnSessionLock(settings)
-    yield opened
-    await opened.close()
-
-
-async def test_the_head_of_another_queue_is_due_at_once_when_its_worker_was_turned_away(
-    settings: Settings, database: Database, lock: SessionLock
-) -> None:
+async def test_the_head_of_another_queue_is_made_due(settings: Settings, database: Database, lock: SessionLock) -> None:
     other = settings.model_copy(
         update={"queue": "other", "queues": (*settings.queues, QueueSettings(name="other", visibility_seconds=4.0))}
     )
@@ -70,7 +59,7 @@ async def test_the_head_of_another_queue_is_due_at_once_when_its_worker_was_turn
     for_the_other = message_about(head.turn_id)
 
     class BothAtOnce:
-        """Our worker has the lock while the other queue's worker comes for its head, and goes."""
+        """Our worker has the lock while the other queue's worker receives its wake-up and finds the session busy."""
 
         release = staticmethod(lock.release)
 
@@ -88,57 +77,62 @@ async def test_the_head_of_another_queue_is_due_at_once_when_its_worker_was_turn
     assert left[1]["status"] == "PENDING"
 
 
-async def test_the_heartbeat_knows_that_a_lock_is_given_back_before_it_is(
+async def test_the_lock_is_dropped_from_the_heartbeat_before_its_release(
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
     await submit_turns(database, settings, "one")
     looking = Looking(lock)
 
     with processing(settings, database, cast("Any", looking), "ours") as ours:
-        ours._deps.heartbeat.take = looking.holds.append
+        ours._deps.heartbeat.take = looking.runs.append
         await ours.process(message_about(uuid4()))
 
     assert looking.kept == [False]
 
 
-async def test_the_heartbeat_knows_it_too_when_a_hold_is_broken_off(
+async def test_a_run_that_fails_releases_its_lock_and_drops_it_from_the_heartbeat(
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
     await submit_turns(database, settings, "one")
     looking = Looking(lock)
 
+    theirs = name_lock(settings, "t", "s", "theirs")
+
     async def break_off(_: object) -> Claim:
+        assert await lock.acquire(theirs) is Guard.BUSY
         raise RuntimeError("a bug of ours")
 
     with processing(settings, database, cast("Any", looking), "ours") as ours:
-        ours._deps.heartbeat.take = looking.holds.append
+        ours._deps.heartbeat.take = looking.runs.append
         ours._claiming._claims = cast("Any", break_off)
         with pytest.raises(RuntimeError):
             await ours.process(message_about(uuid4()))
 
     assert looking.kept == [False]
+    # Released although there is a waiting mark: otherwise each wake-up would be deleted until the lock runs out.
+    assert await lock.acquire(theirs) is Guard.LOCKED
 
 
-async def test_a_hold_that_goes_on_after_its_unlock_keeps_its_lock_again(
+async def test_a_run_that_goes_on_after_its_unlock_keeps_its_lock(
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
     await submit_turns(database, settings, "one")
     meanwhile: list[bool] = []
 
     class Busy(Looking):
-        """Somebody comes, and leaves a mark, just before the first unlock."""
+        """Another wake-up sets the waiting mark just before the first release."""
 
         async def release(self, held: LockedSession) -> Release:
             if not self.kept:
                 await submit_turns(database, settings, "two")
-                await lock.acquire(replace(held, token="somebody else's"))
+                await lock.acquire(replace(held, token="another"))
             return await super().release(held)
 
     looking = Busy(lock)
-    handler = Handler(lambda turn, _: meanwhile.append(looking.holds[0].keeps_lock))
+    handler = Handler(lambda turn, _: meanwhile.append(looking.runs[0].keeps_lock))
 
     with processing(settings, database, cast("Any", looking), "ours", handler) as ours:
-        ours._deps.heartbeat.take = looking.holds.append
+        ours._deps.heartbeat.take = looking.runs.append
         await ours.process(message_about(uuid4()))
 
     assert meanwhile == [True, True]

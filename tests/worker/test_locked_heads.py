@@ -1,12 +1,12 @@
-"""Somebody sits on the rows of heads, as long as he likes: their sessions wait by themselves, their wake-ups in the queue."""
+"""Another transaction has locked the rows of heads for long: only their sessions wait, and their wake-ups stay in the queue."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
-from tests.support.claiming import statuses, submit_turns
+from tests.support.claiming import claim_one, settle_one, statuses, submit_turns
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from tests.support.processing import Noting, message_about, processing
@@ -15,15 +15,18 @@ from tests.support.row_locks import HANGS, sitting
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.errors import UnknownQueueError
+from turnstile.errors import MessageStaysError, UnknownQueueError
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.defer import Defer, Owed, defer
 from turnstile.statements.head import WAKE_UNLOCKED_HEAD
 from turnstile.statements.submit import submit
-from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.consumer import Consumer
+from turnstile.worker.in_hand import InHand
+from turnstile.worker.processor import Processor
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots
 
@@ -33,10 +36,7 @@ POOL = 6
 
 
 class Gone(Noting):
-    """Nothing can be given back, nor sent."""
-
-    async def give_back(self, queue: str, *_: Any, **__: Any) -> None:
-        raise UnknownQueueError(queue)
+    """Nothing can be sent."""
 
     async def send(self, queue: str, *_: Any) -> None:
         raise UnknownQueueError(queue)
@@ -44,33 +44,37 @@ class Gone(Noting):
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """A net that no test waits for."""
+    """A resend deadline that no test waits for."""
     return settings.model_copy(update={"net_seconds": NET_SECONDS, "lease_seconds": 30.0})
 
 
-@pytest.fixture
-async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
-    opened = OwnSessionLock(settings)
-    yield opened
-    await opened.close()
+async def first_turn(database: Database) -> UUID:
+    [row] = await database.fetch("SELECT id FROM turns ORDER BY seq LIMIT 1", {})
+    return cast("UUID", row["id"])
 
 
-async def test_held_heads_keep_no_other_session_waiting_and_are_answered_when_they_are_let_go(
+async def stays(processor: Processor, turn_id: UUID, session_id: str = "s") -> None:
+    """Asserts that the wake-up is not processed, and must be given back."""
+    with pytest.raises(MessageStaysError):
+        await asyncio.wait_for(processor.process(message_about(turn_id, session_id)), HANGS)
+
+
+async def test_locked_heads_delay_no_other_session_and_are_answered_after_the_lock_ends(
     settings: Settings, queues: MessageQueues, lock: SessionLock
 ) -> None:
-    wanted = [make_submission(settings.queue, name) for name in (*(f"held-{n}" for n in range(POOL + 2)), "free")]
+    wanted = [make_submission(settings.queue, name) for name in (*(f"locked-{n}" for n in range(POOL + 2)), "free")]
     stopping = asyncio.Event()
     async with Database(settings.database_url, "test", size=POOL, pinned=True, wait_seconds=30.0) as pool:
         await submit(pool, wanted, net_seconds=NET_SECONDS)
-        *held, free = [OutgoingMessage(WakeUp("t", one.session_id, one.turn_id), "") for one in wanted]
+        *locked, free = [OutgoingMessage(WakeUp("t", one.session_id, one.turn_id), "") for one in wanted]
         with processing(settings, pool, lock, "w", queues=queues, stopping=stopping) as processor:
-            consumer = Consumer(queues, settings.queue, Slots(64), processor.process, stopping)
-            with sitting(settings, "session_id LIKE 'held%'"):
-                await queues.send(settings.queue, held)
+            in_hand = InHand()
+            consumer = Consumer(queues, settings.queue, Slots(64), in_hand, processor.process, stopping)
+            with sitting(settings, "session_id LIKE 'locked%'"):
+                await queues.send(settings.queue, locked)
                 polling = asyncio.create_task(consumer.run())
-                # All connections of the pool were in their hands by now.
-                await until(lambda: consumer.busy == len(held))
-                await until(lambda: consumer.busy == 0, within=HANGS)
+                await until(lambda: len(in_hand) == len(locked))
+                await until(lambda: len(in_hand) == 0, within=HANGS)
                 await queues.send(settings.queue, [free])
 
                 async def is_answered() -> bool:
@@ -85,70 +89,71 @@ async def test_held_heads_keep_no_other_session_waiting_and_are_answered_when_th
             await until(all_are, within=60.0)
             stopping.set()
             await asyncio.wait_for(polling, 30)
-            await asyncio.wait_for(consumer.finished(), 30)
+            await asyncio.wait_for(in_hand.finished(), 30)
 
 
-@pytest.mark.parametrize(("receives", "least", "most"), [(1, 1.0, 2.0), (3, 4.0, 8.0), (900, 15.0, 30.0)])
-async def test_the_message_of_a_held_head_is_given_back_the_rarer_the_longer_it_lasts(
-    settings: Settings, database: Database, lock: SessionLock, receives: int, least: float, most: float
+async def test_the_message_stays_while_the_head_is_locked(
+    settings: Settings, database: Database, lock: SessionLock
 ) -> None:
     await submit_turns(database, settings, "one")
-    [row] = await database.fetch("SELECT id FROM turns", {})
-    wake_up = message_about(row["id"])
-    message = ReceivedMessage(wake_up.message_id, wake_up.body, wake_up.receipt_handle, receives, {}, False)
     sqs = Noting()
 
     with processing(settings, database, lock, "w", queues=sqs) as processor, sitting(settings, "true"):
-        await asyncio.wait_for(processor.process(message), HANGS)
+        await stays(processor, await first_turn(database))
 
-    [(given, seconds)] = sqs.given_back
-    assert (given, sqs.deleted, sqs.sent) == (message, [], [])
-    assert least <= seconds <= most
+    assert (sqs.deleted, sqs.sent) == ([], [])
+
+
+async def test_the_message_stays_while_a_head_of_another_queue_is_locked(
+    settings: Settings, database: Database, lock: SessionLock
+) -> None:
+    other = settings.model_copy(update={"queues": (*settings.queues, QueueSettings(name="other"))})
+    head, second = make_submission("other"), make_submission(settings.queue)
+    await submit(database, [head, second], net_seconds=NET_SECONDS)
+
+    with processing(other, database, lock, "w") as processor, sitting(settings, "queue = 'other'"):
+        await stays(processor, second.turn_id)
 
 
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
-async def test_where_the_message_is_deleted_by_then_another_is_sent(
+async def test_another_message_is_sent_if_the_first_is_deleted_already(
     settings: Settings, database: Database, lock: SessionLock, fifo: bool
 ) -> None:
     await submit_turns(database, settings, "one", "two")
-    first, _ = await database.fetch("SELECT id FROM turns ORDER BY seq", {})
-    message = message_about(first["id"])
+    first = await first_turn(database)
+    message = message_about(first)
     sqs = Noting()
 
     with processing(settings, database, lock, "w", queues=sqs, fifo=fifo) as processor, sitting(settings, "seq = 2"):
         await asyncio.wait_for(processor.process(message), HANGS)
 
-    assert (sqs.deleted, sqs.given_back) == ([message], [])
-    assert [sent.wake_up for sent in sqs.sent] == [WakeUp("t", "s", first["id"])]
+    assert sqs.deleted == [message]
+    assert [sent.wake_up for sent in sqs.sent] == [WakeUp("t", "s", first)]
 
 
-async def test_where_the_held_head_is_another_queues_the_message_is_given_back(
+async def test_a_wake_up_that_can_not_be_sent_ends_no_session_run_with_an_error(
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
+    await submit_turns(database, settings, "one", "two")
+    first = await first_turn(database)
+
+    with processing(settings, database, lock, "w", queues=Gone()) as processor, sitting(settings, "seq = 2"):
+        assert await asyncio.wait_for(processor.process(message_about(first)), HANGS) is None
+
+
+async def test_a_head_that_is_locked_for_a_moment_is_made_due(
+    settings: Settings, database: Database, lock: SessionLock
+) -> None:
+    # A relay or another worker locks a row for the time of a statement.
     other = settings.model_copy(update={"queues": (*settings.queues, QueueSettings(name="other"))})
     head, second = make_submission("other"), make_submission(settings.queue)
     await submit(database, [head, second], net_seconds=NET_SECONDS)
     sqs = Noting()
 
-    with processing(other, database, lock, "w", queues=sqs) as processor, sitting(settings, "queue = 'other'"):
-        await asyncio.wait_for(processor.process(message_about(second.turn_id)), HANGS)
-
-    assert (len(sqs.given_back), sqs.deleted) == (1, [])
-
-
-async def test_a_head_that_is_let_go_a_moment_later_is_due_at_once(
-    settings: Settings, database: Database, lock: SessionLock
-) -> None:
-    # As by a relay or another worker, who have a row for the time of a statement.
-    other = settings.model_copy(update={"queues": (*settings.queues, QueueSettings(name="other"))})
-    head, second = make_submission("other"), make_submission(settings.queue)
-    await submit(database, [head, second], net_seconds=NET_SECONDS)
-    sqs = Noting()
-
-    with sitting(settings, "queue = 'other'") as somebody:
+    with sitting(settings, "queue = 'other'") as transaction:
 
         class Watched:
-            """The database; as soon as the row has been met, it is let go."""
+            """The database; the row is unlocked as soon as a statement has found it locked."""
 
             def __getattr__(self, name: str) -> Any:
                 return getattr(database, name)
@@ -156,59 +161,50 @@ async def test_a_head_that_is_let_go_a_moment_later_is_due_at_once(
             async def fetch(self, statement: Any, parameters: Any) -> Any:
                 rows = await database.fetch(statement, parameters)
                 if statement == WAKE_UNLOCKED_HEAD:
-                    somebody.rollback()
+                    transaction.rollback()
                 return rows
 
         with processing(other, cast("Any", Watched()), lock, "w", queues=sqs) as processor:
             await asyncio.wait_for(processor.process(message_about(second.turn_id)), HANGS)
 
     [row] = await database.fetch("SELECT send_at <= now() AS due FROM turns WHERE queue = 'other'", {})
-    assert (row["due"], len(sqs.deleted), sqs.given_back) == (True, 1, [])
+    assert (row["due"], len(sqs.deleted)) == (True, 1)
 
 
-async def test_a_head_that_was_held_and_is_answered_after_all_leaves_no_message(
+async def test_a_head_that_is_answered_in_the_same_run_after_all_leaves_no_message(
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
-    # Whoever comes meanwhile has the hold look once more.
+    # Another wake-up makes the run claim once more.
     await submit_turns(database, settings, "one")
-    [row] = await database.fetch("SELECT id FROM turns", {})
-    message, another = message_about(row["id"]), message_about(row["id"])
+    first = await first_turn(database)
+    message, another = message_about(first), message_about(first)
     sqs = Noting()
 
-    with sitting(settings, "true") as somebody, processing(settings, database, lock, "w", queues=sqs) as processor:
-        owe = processor._session_release.owe_wake_up
+    with sitting(settings, "true") as transaction, processing(settings, database, lock, "w", queues=sqs) as processor:
+        claim = processor._claiming.claim
 
-        async def owe_and_let_go(hold: Any) -> None:
-            await owe(hold)
-            await processor.process(another)
-            somebody.rollback()
+        async def claim_and_unlock(run: Any) -> Any:
+            found = await claim(run)
+            if run.stays is not None:
+                await processor.process(another)
+                transaction.rollback()
+            return found
 
-        processor._session_release.owe_wake_up = owe_and_let_go  # type: ignore[method-assign]
+        processor._claiming.claim = claim_and_unlock  # type: ignore[method-assign]
         await asyncio.wait_for(processor.process(message), HANGS)
 
     assert await statuses(database) == {"s": "SUCCEEDED"}
-    assert (sqs.deleted, sqs.given_back, sqs.sent) == ([another, message], [], [])
+    assert (sqs.deleted, sqs.sent) == ([another, message], [])
 
 
-@pytest.mark.parametrize("seq", [1, 2])
-async def test_a_wake_up_that_no_queue_takes_ends_no_hold_with_an_error(
-    settings: Settings, database: Database, lock: SessionLock, seq: int
-) -> None:
-    await submit_turns(database, settings, "one", "two")
-    first, _ = await database.fetch("SELECT id FROM turns ORDER BY seq", {})
-
-    with processing(settings, database, lock, "w", queues=Gone()) as processor, sitting(settings, f"seq = {seq}"):
-        assert await asyncio.wait_for(processor.process(message_about(first["id"])), HANGS) is None
-
-
-async def test_what_somebody_sits_on_is_not_put_off_and_keeps_nobody_else_from_it(
+async def test_a_locked_session_is_not_deferred_and_delays_no_other_deferral(
     settings: Settings, database: Database
 ) -> None:
-    wanted = [make_submission(settings.queue, session) for session in ("held", "free")]
+    wanted = [make_submission(settings.queue, session) for session in ("locked", "free")]
     await submit(database, wanted, net_seconds=NET_SECONDS)
 
-    with sitting(settings, "session_id = 'held'"):
-        asked = [Defer("t", name, 0.0) for name in ("free", "held")]
+    with sitting(settings, "session_id = 'locked'"):
+        asked = [Defer("t", name, 0.0) for name in ("free", "locked")]
         owed_each = await asyncio.wait_for(defer(database, asked), HANGS)
 
     assert owed_each == [Owed.YES, Owed.LOCKED]
@@ -216,13 +212,14 @@ async def test_what_somebody_sits_on_is_not_put_off_and_keeps_nobody_else_from_i
     assert [row["session_id"] for row in owed] == ["free"]
 
 
-async def test_at_a_full_cap_the_message_of_a_held_head_is_given_back(
+async def test_the_message_of_a_locked_session_stays_at_a_full_cap(
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
     capped = settings.model_copy(update={"tenant_slots": 1})
-    wanted = [make_submission(settings.queue, session) for session in ("first", "held", "free")]
+    wanted = [make_submission(settings.queue, session) for session in ("first", "locked", "free")]
     await submit(database, wanted, net_seconds=NET_SECONDS)
-    first, held, free = (message_about(one.turn_id, one.session_id) for one in wanted)
+    first, locked, free = wanted
+    deferred = message_about(free.turn_id, "free")
     began, going_on, sqs, slots = asyncio.Event(), asyncio.Event(), Noting(), Slots(64)
 
     async def answer(*_: object) -> None:
@@ -230,11 +227,51 @@ async def test_at_a_full_cap_the_message_of_a_held_head_is_given_back(
         await going_on.wait()
 
     with processing(capped, database, lock, "w", Handler(answer), queues=sqs, slots=slots) as processor:
-        running = asyncio.create_task(processor.process(first))
+        running = asyncio.create_task(processor.process(message_about(first.turn_id, "first")))
         await began.wait()
-        with sitting(settings, "session_id = 'held'"):
-            await asyncio.wait_for(asyncio.gather(processor.process(held), processor.process(free)), HANGS)
+        with sitting(settings, "session_id = 'locked'"):
+            await asyncio.gather(stays(processor, locked.turn_id, "locked"), processor.process(deferred))
 
-        assert ([given for given, _ in sqs.given_back], sqs.deleted) == ([held], [free])
+        assert sqs.deleted == [deferred]
         going_on.set()
         await running
+
+
+# --- a session that another worker runs, while Redis takes no waiting mark
+
+
+async def test_a_message_without_a_lock_stays_while_another_worker_runs_its_session(
+    settings: Settings, database: Database
+) -> None:
+    without_redis = OwnSessionLock(settings.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"}))
+    first, second = make_submission(settings.queue), make_submission(settings.queue)
+    await submit(database, [first, second], net_seconds=NET_SECONDS)
+    running = await claim_one(database, settings, "another")
+    assert isinstance(running, ClaimedTurn)
+
+    with processing(settings, database, without_redis, "w") as processor:
+        await stays(processor, second.turn_id)
+
+        # The other worker's settle has not seen the second turn.
+        await settle_one(database, settings, running, more=False)
+        await processor.process(message_about(second.turn_id))
+        # Nothing is due any more: this message can go.
+        await processor.process(message_about(second.turn_id))
+
+    await without_redis.close()
+    rows = await database.fetch("SELECT status FROM turns", {})
+    assert [row["status"] for row in rows] == ["SUCCEEDED", "SUCCEEDED"]
+
+
+async def test_a_message_under_the_lock_is_deleted_while_another_worker_runs_its_session(
+    settings: Settings, database: Database, lock: SessionLock
+) -> None:
+    # The other worker has lost its lock: it finds that at its unlock, and looks once more.
+    await submit_turns(database, settings, "first", "second")
+    await claim_one(database, settings, "another")
+    sqs, message = Noting(), message_about(await first_turn(database))
+
+    with processing(settings, database, lock, "w", queues=sqs) as processor:
+        await processor.process(message)
+
+    assert sqs.deleted == [message]

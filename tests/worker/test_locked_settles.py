@@ -1,7 +1,6 @@
-"""Somebody sits on the row of a turn that runs, or on its session's: its settle waits by itself, and no other with it."""
+"""Another transaction has locked the row of a running turn, or its session's: its settle waits, and no other with it."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, cast
@@ -10,12 +9,11 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from tests.statements.calls import FAILURE, SUCCESS
+from tests.statements.calls import SUCCESS
 from tests.support.claiming import claim_sessions, outcomes, statuses, submit_turns
 from tests.support.factories import make_submission, make_terms
 from tests.support.probes import until
 from tests.support.processing import message_about, processing
-from tests.support.redis_hands import OwnSessionLock
 from tests.support.row_locks import HANGS
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.config.queue_settings import QueueSettings
@@ -39,15 +37,8 @@ def queue() -> QueueSettings:
 
 
 @pytest.fixture
-async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
-    opened = OwnSessionLock(settings)
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
 async def patient(settings: Settings) -> AsyncIterator[Database]:
-    """Waits for rows for longer than any test."""
+    """Waits for locked rows longer than any test."""
     async with Database(
         settings.database_url, "patient", size=6, statement_timeout_seconds=600, lock_timeout_seconds=600
     ) as opened:
@@ -55,12 +46,12 @@ async def patient(settings: Settings) -> AsyncIterator[Database]:
 
 
 @contextmanager
-def sitting(settings: Settings, on: str, session_id: str = "held") -> Iterator[psycopg.Connection]:
-    """Somebody whose transaction has that session's rows of one table, until the block ends or he lets them go."""
-    with psycopg.connect(settings.database_url) as somebody:
-        somebody.execute(f"SELECT FROM {on} WHERE session_id = %s FOR NO KEY UPDATE", [session_id])  # type: ignore[call-overload]
-        yield somebody
-        somebody.rollback()
+def row_lock(settings: Settings, on: str, session_id: str = "locked") -> Iterator[psycopg.Connection]:
+    """A transaction that has locked that session's rows of one table until the block ends."""
+    with psycopg.connect(settings.database_url) as transaction:
+        transaction.execute(f"SELECT FROM {on} WHERE session_id = %s FOR NO KEY UPDATE", [session_id])  # type: ignore[call-overload]
+        yield transaction
+        transaction.rollback()
 
 
 class Watched:
@@ -80,19 +71,19 @@ class Watched:
 
 @pytest.mark.parametrize(
     ("on", "ends_as"),
-    [(TURN, "SUCCEEDED"), (TURN, "FAILED"), (SESSION, "FAILED")],
-    ids=["turn", "turn that halts", "session that is halted"],
+    [(TURN, "SUCCEEDED"), (SESSION, "FAILED")],
+    ids=["turn", "session that is halted"],
 )
-async def test_a_held_row_keeps_waiting_its_own_settle_and_none_of_the_same_worker(
+async def test_a_locked_row_delays_its_own_settle_and_no_other_of_the_worker(
     settings: Settings, patient: Database, lock: SessionLock, on: str, ends_as: str
 ) -> None:
-    wanted = [make_submission(settings.queue, session) for session in ("held", "free")]
+    wanted = [make_submission(settings.queue, session) for session in ("locked", "free")]
     await submit(patient, wanted, net_seconds=600)
-    held, free = (message_about(one.turn_id, one.session_id) for one in wanted)
+    locked, free = (message_about(one.turn_id, one.session_id) for one in wanted)
     began, going_on, database = asyncio.Event(), asyncio.Event(), Watched(patient)
 
     async def answer(turn: Any, _: object) -> str:
-        if turn.session_id == "held":
+        if turn.session_id == "locked":
             began.set()
             await going_on.wait()
         if ends_as == "FAILED":
@@ -100,20 +91,20 @@ async def test_a_held_row_keeps_waiting_its_own_settle_and_none_of_the_same_work
         return "answer"
 
     with processing(settings, cast("Any", database), lock, "w", Handler(answer)) as processor:
-        running = asyncio.create_task(processor.process(held))
+        running = asyncio.create_task(processor.process(locked))
         await asyncio.wait_for(began.wait(), HANGS)
-        with sitting(settings, on):
+        with row_lock(settings, on):
             going_on.set()
             await until(lambda: database.settles, within=HANGS)
             await asyncio.wait_for(processor.process(free), HANGS)
-            assert await statuses(patient) == {"held": "RUNNING", "free": ends_as}
+            assert await statuses(patient) == {"locked": "RUNNING", "free": ends_as}
 
         await asyncio.wait_for(running, HANGS)
 
-    assert await statuses(patient) == {"held": ends_as, "free": ends_as}
+    assert await statuses(patient) == {"locked": ends_as, "free": ends_as}
 
 
-# --- what a settle answers
+# --- the statement's results
 
 
 def end(turn: ClaimedTurn, settlement: Settlement) -> SettleRequest:
@@ -123,49 +114,29 @@ def end(turn: ClaimedTurn, settlement: Settlement) -> SettleRequest:
 async def ask(
     database: Database, settings: Settings, *requests: SettleRequest
 ) -> Sequence[Settled | Superseded | RowLocked]:
-    """On a queue that halts; fails where it waits for a row."""
+    """Settles on a queue that halts; fails if it waits for a row."""
     terms = make_terms(settings, halt=True)
-    return await asyncio.wait_for(settle(database, terms, requests, json.dumps), HANGS)
+    return await asyncio.wait_for(settle(database, terms, requests), HANGS)
 
 
-@pytest.mark.parametrize(
-    ("on", "settlement"),
-    [(TURN, SUCCESS), (TURN, FAILURE), (SESSION, FAILURE)],
-    ids=["turn", "turn that halts", "session that is halted"],
-)
-async def test_of_a_batch_what_somebody_sits_on_is_left_as_it_was(
-    settings: Settings, patient: Database, on: str, settlement: Settlement
-) -> None:
-    for session in ("held", "free"):
+async def test_a_locked_row_of_a_batch_is_not_changed(settings: Settings, patient: Database) -> None:
+    for session in ("locked", "free"):
         await submit_turns(patient, settings, "one", "two", session_id=session)
-    held, free = [end(turn, settlement) for turn in await claim_sessions(patient, settings, "held", "free")]
+    locked, free = [end(turn, SUCCESS) for turn in await claim_sessions(patient, settings, "locked", "free")]
 
-    with sitting(settings, on) as somebody:
-        left, settled = await ask(patient, settings, held, free)
-        # Neither of the two has been kept.
-        somebody.execute("SELECT FROM turns WHERE session_id = 'held' FOR UPDATE NOWAIT")
-        somebody.execute("SELECT FROM sessions WHERE session_id = 'held' FOR UPDATE NOWAIT")
+    with row_lock(settings, TURN) as transaction:
+        left, settled = await ask(patient, settings, locked, free)
+        # The statement has kept no lock.
+        transaction.execute("SELECT FROM sessions WHERE session_id = 'locked' FOR UPDATE NOWAIT")
 
     assert (left, type(settled)) == (RowLocked(), Settled)
-    [row] = await patient.fetch("SELECT status, fence, failures FROM turns WHERE id = %(id)s", {"id": held.turn.id})
-    assert row == {"status": "RUNNING", "fence": held.turn.fence, "failures": 0}
+    [row] = await patient.fetch("SELECT status, fence, failures FROM turns WHERE id = %(id)s", {"id": locked.turn.id})
+    assert row == {"status": "RUNNING", "fence": locked.turn.fence, "failures": 0}
     assert len(await outcomes(patient)) == 1
-    [again] = await ask(patient, settings, held)
+    [again] = await ask(patient, settings, locked)
     assert isinstance(again, Settled)
     assert isinstance(settled, Settled)
     assert (again.status, type(again.next)) == (settled.status, type(settled.next))
-
-
-async def test_a_success_does_not_look_at_its_session_on_a_queue_that_halts(
-    settings: Settings, patient: Database
-) -> None:
-    await submit_turns(patient, settings, "one", session_id="held")
-    [turn] = await claim_sessions(patient, settings, "held")
-
-    with sitting(settings, SESSION):
-        answers = await ask(patient, settings, end(turn, SUCCESS))
-
-    assert answers == [Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)]
 
 
 @pytest.mark.parametrize(
@@ -173,22 +144,21 @@ async def test_a_success_does_not_look_at_its_session_on_a_queue_that_halts(
     [
         ("fence = nextval('fence_seq'), attempt = attempt + 1, claim_id = gen_random_uuid()", Superseded()),
         ("cancel_requested_at = now(), cancel_reason = 'requested'", Settled(TurnStatus.CANCELED, NoClaim.IDLE)),
-        ("lease_until = now() - interval '1 s'", Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)),
     ],
-    ids=["taken over", "canceled", "its lease ran out"],
+    ids=["taken over", "canceled"],
 )
-async def test_what_was_done_to_a_held_row_meanwhile_counts(
+async def test_changes_made_under_the_lock_count(
     settings: Settings, patient: Database, meanwhile: Any, answer: Settled | Superseded
 ) -> None:
-    await submit_turns(patient, settings, "one", session_id="held")
-    [turn] = await claim_sessions(patient, settings, "held")
+    await submit_turns(patient, settings, "one", session_id="locked")
+    [turn] = await claim_sessions(patient, settings, "locked")
     request = end(turn, SUCCESS)
 
-    with sitting(settings, TURN) as somebody:
+    with row_lock(settings, TURN) as transaction:
         assert await ask(patient, settings, request) == [RowLocked()]
-        somebody.execute("UPDATE turns SET " + meanwhile)
+        transaction.execute("UPDATE turns SET " + meanwhile)
         assert await ask(patient, settings, request) == [RowLocked()]
-        somebody.commit()
+        transaction.commit()
 
     assert await ask(patient, settings, request) == [answer]
 
@@ -206,10 +176,10 @@ class UnderWay:
     fetch_pipelined: Any = Database.fetch_pipelined
 
 
-async def test_an_earlier_call_that_is_still_under_way_is_waited_for_and_so_is_the_turn_that_it_claims(
+async def test_a_repeated_settle_finds_the_claim_of_an_earlier_call_under_way(
     settings: Settings, patient: Database
 ) -> None:
-    # Its connection broke, and the server has not noticed. Not known to be claimed, the next turn would be nobody's for a lease.
+    # Its connection broke, and the server has not noticed. The next turn, if its claim were not found, would wait for a lease.
     await submit_turns(patient, settings, "one", "two")
     [turn] = await claim_sessions(patient, settings, "s")
     request = end(turn, SUCCESS)

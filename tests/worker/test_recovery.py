@@ -1,4 +1,4 @@
-"""Recovery: lost turns begin again without a message, and those that one more crash would end begin alone."""
+"""Recovery: lost turns begin again without a message, and those that one more crash would end run alone."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -19,6 +19,7 @@ from turnstile.statements.claim import ClaimTerms, claim
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.consumer import Consumer
+from turnstile.worker.in_hand import InHand
 from turnstile.worker.processor import Processor
 from turnstile.worker.recovery import Recovery
 from turnstile.worker.session_lock import SessionLock
@@ -30,7 +31,7 @@ LAST_LIFE = 2
 
 
 class Silence:
-    """A queue without messages. Deletes are forgotten: no message of these tests was ever sent."""
+    """A queue without messages. Deletions are ignored: no message of these tests was ever sent."""
 
     async def receive(self, *_: Any, **__: Any) -> list[Any]:
         await asyncio.Event().wait()
@@ -41,7 +42,7 @@ class Silence:
 
 
 class Ward:
-    """A worker with recovery, whose handlers run until they are let go."""
+    """A worker with recovery, whose handlers run until the test ends them."""
 
     processor: Processor
     consumer: Consumer
@@ -141,14 +142,14 @@ async def ward(settings: Settings, database: Database, monkeypatch: pytest.Monke
     with processing(
         quick, database, lock, "w", Handler(ward.handle), slots=slots, recovers=True, queues=queues
     ) as ward.processor:
-        ward.consumer = Consumer(queues, quick.queue, slots, ward.processor.process, ward.stopping)
+        ward.consumer = Consumer(queues, quick.queue, slots, InHand(), ward.processor.process, ward.stopping)
         ward.recovery = Recovery(quick, database, ward.consumer, ward.processor)
         running = asyncio.create_task(ward.recovery.run(ward.stopping))
         yield ward
         ward.stopping.set()
         await running
         ward.let_go()
-        await asyncio.wait_for(asyncio.gather(ward.consumer.finished(), *ward.going_on), 30)
+        await asyncio.wait_for(asyncio.gather(ward.consumer.in_hand.finished(), *ward.going_on), 30)
     await lock.close()
 
 
@@ -162,7 +163,7 @@ async def test_lost_turns_begin_again_without_a_message(ward: Ward) -> None:
     assert [(row["attempt"], row["crashes"]) for row in [await ward.row(one) for one in turns]] == [(2, 1)] * 3
 
 
-async def test_a_turn_that_one_more_crash_would_end_runs_alone_among_those_with_a_crash(ward: Ward) -> None:
+async def test_of_turns_with_a_crash_one_that_a_crash_would_end_runs_alone(ward: Ward) -> None:
     first = await ward.lose("a", crashes=LAST_LIFE)
     await until(lambda: ward.began == ["a"])
     second = await ward.lose("b", crashes=LAST_LIFE)
@@ -171,22 +172,10 @@ async def test_a_turn_that_one_more_crash_would_end_runs_alone_among_those_with_
     await ward.looked()
 
     assert ward.began == ["a"]
-    assert await ward.row(second) == before, "it is not claimed in vain"
+    assert await ward.row(second) == before, "it is not claimed"
     ward.let_go("a", "b")
     await ward.succeeded(first, second)
     assert ward.began == ["a", "b"]
-
-
-async def test_it_waits_for_a_turn_with_a_crash_that_runs_already(ward: Ward) -> None:
-    await ward.lose("a", crashes=1)
-    await until(lambda: ward.began == ["a"])
-    last = await ward.lose("b", crashes=LAST_LIFE)
-
-    await ward.looked()
-
-    assert ward.began == ["a"]
-    ward.let_go("a", "b")
-    await ward.succeeded(last)
 
 
 async def test_turns_without_a_crash_run_beside_it(ward: Ward) -> None:
@@ -198,7 +187,7 @@ async def test_turns_without_a_crash_run_beside_it(ward: Ward) -> None:
     await until(lambda: ward.began == ["a", "b"])
 
 
-async def test_a_message_takes_a_lost_turn_over_while_there_is_a_place_for_it(ward: Ward) -> None:
+async def test_a_message_takes_over_a_lost_turn_while_quarantine_has_a_place(ward: Ward) -> None:
     ward.stopping.set()
     turn = await ward.lose("a", crashes=LAST_LIFE)
     ward.let_go("a")
@@ -208,7 +197,7 @@ async def test_a_message_takes_a_lost_turn_over_while_there_is_a_place_for_it(wa
     await ward.succeeded(turn)
 
 
-async def test_a_message_leaves_a_lost_turn_to_recovery_while_there_is_none(ward: Ward) -> None:
+async def test_a_message_leaves_a_lost_turn_to_recovery_while_quarantine_has_no_place(ward: Ward) -> None:
     await ward.lose("a", crashes=LAST_LIFE)
     await until(lambda: ward.began == ["a"])
     second = await ward.lose("b", crashes=LAST_LIFE)
@@ -257,7 +246,7 @@ async def test_a_full_worker_takes_over_when_a_slot_is_free(ward: Ward) -> None:
     await ward.succeeded(lost)
 
 
-async def test_slots_are_kept_free_until_the_last_lost_turn_has_begun(ward: Ward) -> None:
+async def test_slots_are_reserved_until_the_last_lost_turn_has_begun(ward: Ward) -> None:
     """A look takes over one turn here. A poll would fill the other slots between two looks."""
     for session in ("a", "b", "c"):
         await ward.lose(session, marked=False)
@@ -270,7 +259,7 @@ async def test_slots_are_kept_free_until_the_last_lost_turn_has_begun(ward: Ward
     assert [slots for slots in kept if slots] == [2, 1]
 
 
-async def test_a_tenant_at_its_cap_gets_no_more_slots_by_recovery(ward: Ward) -> None:
+async def test_recovery_gives_a_tenant_at_its_cap_no_more_slots(ward: Ward) -> None:
     sessions = [f"s{number}" for number in range(6)]
     turns = [await ward.lose(session) for session in sessions]
     await until(lambda: len(ward.began) == 3)
@@ -285,17 +274,7 @@ async def test_a_tenant_at_its_cap_gets_no_more_slots_by_recovery(ward: Ward) ->
     await ward.succeeded(*turns)
 
 
-async def test_a_lost_turn_at_its_budget_ends_without_a_run(ward: Ward) -> None:
-    turn = await ward.lose("a", crashes=3)
-
-    async def failed() -> bool:
-        return (await ward.row(turn))["status"] == "FAILED"
-
-    await until(failed)
-    assert ward.began == []
-
-
-async def test_a_look_that_postgres_refuses_is_told_and_is_not_the_last(ward: Ward, database: Database) -> None:
+async def test_a_refused_look_is_logged_and_repeated(ward: Ward, database: Database) -> None:
     kept: list[int] = []
     ward.consumer.keep_free = kept.append  # type: ignore[method-assign]
     with capture_logs() as lines:
@@ -322,7 +301,9 @@ def _refused_looks(lines: Sequence[Mapping[str, Any]]) -> list[Any]:
     ]
 
 
-async def test_a_recovery_that_breaks_off_gives_its_place_back(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_takeover_gives_its_place_in_quarantine_back(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
     acquire = SessionLock.acquire
     broken: list[str] = []
 
@@ -342,7 +323,7 @@ async def test_a_recovery_that_breaks_off_gives_its_place_back(ward: Ward, monke
 
 
 async def test_a_tenant_at_its_cap_does_not_hide_the_lost_turns_of_others(ward: Ward) -> None:
-    """More of them than one look reads."""
+    """One look reads fewer turns than the tenant has lost."""
     flood = [f"s{number}" for number in range(3 + 2 * SLOTS)]
     turns = [await ward.lose(session) for session in flood]
     await until(lambda: len(ward.began) == 3)

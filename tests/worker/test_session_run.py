@@ -1,4 +1,4 @@
-"""How long a hold may go on."""
+"""How long a session run may go on."""
 
 from uuid import UUID
 
@@ -15,31 +15,30 @@ SETTINGS = Settings(session_run_turns=3, session_run_seconds=10.0, queues=(Queue
 
 
 @pytest.fixture
-def hold() -> SessionRun:
+def run() -> SessionRun:
     message = ReceivedMessage("id", "body", "handle", 1, {}, moved_by_sqs=False)
     return SessionRun(WakeUp("t", "s", UUID(int=1)), message, None, KeptAlive(None, message), started_at=100.0)
 
 
-def test_where_its_slot_is_wanted_a_hold_may_go_on_until_it_has_done_its_turns(hold: SessionRun) -> None:
+def test_a_run_whose_slot_is_wanted_ends_after_its_turns(run: SessionRun) -> None:
     may = []
-    for hold.turns in range(5):
-        may.append(hold.may_go_on(SETTINGS, 100.0, wanted=True))
+    for run.turns in range(5):
+        may.append(run.may_go_on(SETTINGS, 100.0, wanted=True))
 
     assert may == [True, True, True, False, False]
 
 
-def test_where_nobody_wants_its_slot_it_counts_no_turns(hold: SessionRun) -> None:
-    hold.turns = 1000
+def test_a_run_whose_slot_is_not_wanted_counts_no_turns(run: SessionRun) -> None:
+    run.turns = 1000
 
-    assert hold.may_go_on(SETTINGS, 100.0, wanted=False)
-
-
-@pytest.mark.parametrize("wanted", [False, True])
-def test_a_hold_may_go_on_until_its_time_is_over(hold: SessionRun, wanted: bool) -> None:
-    assert [hold.may_go_on(SETTINGS, now, wanted=wanted) for now in (109.9, 110.0)] == [True, False]
+    assert run.may_go_on(SETTINGS, 100.0, wanted=False)
 
 
-def test_an_exhausted_hold_may_not_go_on(hold: SessionRun) -> None:
-    hold.exhausted = True
+def test_a_run_ends_after_its_time(run: SessionRun) -> None:
+    assert [run.may_go_on(SETTINGS, now, wanted=False) for now in (109.9, 110.0)] == [True, False]
 
-    assert not hold.may_go_on(SETTINGS, 100.0, wanted=False)
+
+def test_an_exhausted_run_may_not_go_on(run: SessionRun) -> None:
+    run.exhausted = True
+
+    assert not run.may_go_on(SETTINGS, 100.0, wanted=False)

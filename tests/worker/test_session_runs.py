@@ -1,7 +1,6 @@
-"""A worker that comes for a session which it holds itself leaves word with its own hold, and asks Redis nothing."""
+"""A worker that receives a wake-up for a session that it runs itself marks its own run, without a call to Redis."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any, cast
 from uuid import uuid4
 
@@ -10,7 +9,6 @@ import pytest
 from tests.support.claiming import submit_turns
 from tests.support.probes import until
 from tests.support.processing import message_about, processing
-from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler, Turn
@@ -20,7 +18,7 @@ LEFT = "SELECT status FROM turns ORDER BY seq"
 
 
 class Counting:
-    """A hand on the locks. `before_release` happens while a hold is about to give its lock back."""
+    """The locks, with counts. `before_release` runs just before a run releases its lock."""
 
     def __init__(self, lock: SessionLock) -> None:
         self.asked: list[Guard] = []
@@ -42,13 +40,17 @@ class Counting:
 
 
 @pytest.fixture
-async def lock(settings: Settings) -> AsyncIterator[Counting]:
-    opened = OwnSessionLock(settings.model_copy(update={"lease_seconds": 600.0}))
-    yield Counting(opened)
-    await opened.close()
+def settings(settings: Settings) -> Settings:
+    """Locks that do not run out during a test."""
+    return settings.model_copy(update={"lease_seconds": 600.0})
 
 
-async def test_of_a_session_that_it_holds_redis_is_asked_once(
+@pytest.fixture
+def lock(lock: SessionLock) -> Counting:
+    return Counting(lock)
+
+
+async def test_further_wake_ups_of_a_running_session_call_no_redis(
     settings: Settings, database: Database, lock: Counting
 ) -> None:
     await submit_turns(database, settings, "one")
@@ -70,22 +72,22 @@ async def test_of_a_session_that_it_holds_redis_is_asked_once(
     assert lock.released == [Release.RELEASED]
 
 
-async def test_what_came_while_the_hold_was_about_to_end_is_done_by_it(
+async def test_a_wake_up_near_the_end_of_a_run_is_answered_by_it(
     settings: Settings, database: Database, lock: Counting
 ) -> None:
-    # The settle has found nothing more; a turn is committed, and its wake-up finds the session held.
+    # The settle has found no further turn; then one is committed, and its wake-up finds the session running here.
     await submit_turns(database, settings, "one")
 
     with processing(settings, database, cast("Any", lock), "w") as processor:
-        history = processor._deps.history
+        history = processor._resources.history
         append = history.append
 
-        async def meanwhile(*told: Any) -> None:
+        async def meanwhile(*appended: Any) -> None:
             if not lock.released:
                 history.append = append  # type: ignore[method-assign]
                 await submit_turns(database, settings, "two")
                 await processor.process(message_about(uuid4()))
-            await append(*told)
+            await append(*appended)
 
         history.append = meanwhile  # type: ignore[method-assign]
         await processor.process(message_about(uuid4()))
@@ -94,15 +96,15 @@ async def test_what_came_while_the_hold_was_about_to_end_is_done_by_it(
     assert await database.fetch(LEFT, {}) == [{"status": "SUCCEEDED"}] * 2
 
 
-async def test_who_comes_while_the_lock_is_being_given_back_asks_redis(
+async def test_a_wake_up_during_the_unlock_sets_the_waiting_mark(
     settings: Settings, database: Database, lock: Counting
 ) -> None:
-    # Word left with a hold that looks no more would be lost, and the turn would wait for its net.
+    # A mark on a run that looks no more would be lost, and the turn would wait for its resend deadline.
     await submit_turns(database, settings, "one")
 
     async def answer(turn: Turn, _: Any) -> Any:
         if turn.input == "two":
-            # It goes on, and is found again.
+            # The run goes on, and is found again.
             await processor.process(message_about(uuid4()))
         return turn.input
 
@@ -121,7 +123,7 @@ async def test_who_comes_while_the_lock_is_being_given_back_asks_redis(
     assert await database.fetch(LEFT, {}) == [{"status": "SUCCEEDED"}] * 2
 
 
-async def test_after_a_hold_that_was_broken_off_redis_is_asked_again(
+async def test_after_a_failed_run_the_session_is_locked_again(
     settings: Settings, database: Database, lock: Counting
 ) -> None:
     await submit_turns(database, settings, "one")
@@ -140,7 +142,9 @@ async def test_after_a_hold_that_was_broken_off_redis_is_asked_again(
     assert await database.fetch(LEFT, {}) == [{"status": "SUCCEEDED"}]
 
 
-async def test_other_sessions_are_none_of_its_business(settings: Settings, database: Database, lock: Counting) -> None:
+async def test_wake_ups_of_other_sessions_are_not_marked(
+    settings: Settings, database: Database, lock: Counting
+) -> None:
     await submit_turns(database, settings, "one")
     inside = asyncio.Event()
     going_on = asyncio.Event()
@@ -161,10 +165,8 @@ async def test_other_sessions_are_none_of_its_business(settings: Settings, datab
     assert lock.asked == [Guard.LOCKED] * 3
 
 
-async def test_word_is_not_left_with_a_hold_that_may_not_go_on(
-    settings: Settings, database: Database, lock: Counting
-) -> None:
-    # Each wake-up that it owes to others comes back here, and with word left for each it would never end.
+async def test_a_run_that_may_not_go_on_is_not_marked(settings: Settings, database: Database, lock: Counting) -> None:
+    # Each wake-up that it sends is received here again: if each marked the run, it would never end.
     await submit_turns(database, settings, "one")
     at_its_end = settings.model_copy(update={"session_run_seconds": 0.0})
     owed: list[int] = []
@@ -174,15 +176,15 @@ async def test_word_is_not_left_with_a_hold_that_may_not_go_on(
         return turn.input
 
     with processing(at_its_end, database, cast("Any", lock), "w", Handler(answer)) as processor:
-        leave_to_others = processor._session_release.leave_to_others
+        leave_to_others = processor._claiming.leave_to_others
 
-        async def meanwhile(hold: Any) -> None:
+        async def meanwhile(run: Any) -> None:
             owed.append(len(lock.asked))
             if len(owed) <= 2:
                 await processor.process(message_about(uuid4()))
-            await leave_to_others(hold)
+            await leave_to_others(run)
 
-        processor._session_release.leave_to_others = meanwhile  # type: ignore[method-assign]
+        processor._claiming.leave_to_others = meanwhile  # type: ignore[method-assign]
         await processor.process(message_about(uuid4()))
 
     assert lock.asked == [Guard.LOCKED, Guard.BUSY, Guard.BUSY]

@@ -1,4 +1,4 @@
-"""`worker.turn_log`: the log lines of a turn's way."""
+"""The log lines of a turn."""
 
 from dataclasses import replace
 from uuid import uuid4
@@ -10,7 +10,7 @@ from tests.support.factories import CLAIMED
 from turnstile.worker.turn_log import report_takeover
 
 
-def test_a_takeover_names_the_turn_that_was_taken_over_and_not_the_one_of_the_message() -> None:
+def test_a_takeover_is_logged_with_the_turn_that_was_taken_over() -> None:
     turn = replace(CLAIMED, lost_worker="worker-b")
 
     with bound_contextvars(turn_id=str(uuid4())), capture_logs() as lines:

@@ -1,18 +1,15 @@
-"""Somebody deletes a queue, or a DLQ, under a worker: what was answered is answered, and the worker goes on."""
+"""A queue or a DLQ is deleted under a worker: answered turns stay answered, and the worker goes on."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any, cast
 from uuid import uuid4
 
-import pytest
 from structlog.testing import capture_logs
 
 from tests.conftest import sqs_client
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from tests.support.processing import message_about, processing
-from tests.support.redis_hands import OwnSessionLock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -23,12 +20,13 @@ from turnstile.statements.submit import submit
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.consumer import Consumer
 from turnstile.worker.delivery import Delivery
+from turnstile.worker.in_hand import InHand
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots
 
 
 class Vanished:
-    """SQS after the queue was deleted: what polls had under way still arrives, once for each that began in time."""
+    """SQS after the queue was deleted: polls under way still return a message each."""
 
     def __init__(self) -> None:
         self.polls = 0
@@ -42,21 +40,14 @@ class Vanished:
     async def delete(self, queue: str, *_: Any) -> None:
         raise UnknownQueueError(queue)
 
-    async def give_back(self, queue: str, *_: Any) -> None:
+    async def give_back(self, queue: str, *_: Any, **__: Any) -> None:
         raise UnknownQueueError(queue)
 
 
-@pytest.fixture
-async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
-    opened = OwnSessionLock(settings)
-    yield opened
-    await opened.close()
-
-
-async def test_a_handler_that_was_left_behind_is_told_of_though_its_message_cannot_be_deleted(
+async def test_a_handler_left_behind_is_returned_although_its_message_can_not_be_deleted(
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
-    # Its slot and its tenant's share would be given to others while it still runs.
+    # Otherwise its slot and its share would be given away while it still runs.
     ends = asyncio.Event()
 
     async def deaf(_: Turn, __: Context) -> None:
@@ -79,7 +70,7 @@ async def test_a_handler_that_was_left_behind_is_told_of_though_its_message_cann
     assert running
 
 
-async def test_what_cannot_be_read_stays_in_its_queue_while_its_dlq_is_missing(
+async def test_a_malformed_message_stays_in_its_queue_while_the_dlq_is_missing(
     settings: Settings, queues: MessageQueues, stack: Stack
 ) -> None:
     [declared] = settings.queues
@@ -91,26 +82,26 @@ async def test_what_cannot_be_read_stays_in_its_queue_while_its_dlq_is_missing(
     sqs = MessageQueues(known)
     delivery = Delivery(known, missing, cast("Any", None), sqs, cast("Any", None))
     stopping = asyncio.Event()
-    consumer = Consumer(sqs, declared.name, Slots(1), cast("Any", delivery.read), stopping)
+    consumer = Consumer(sqs, declared.name, Slots(1), InHand(), cast("Any", delivery.read), stopping)
 
     with capture_logs() as lines:
         polling = asyncio.create_task(consumer.run())
         await until(lambda: [line for line in lines if line["event"].startswith("consumer.")])
         stopping.set()
         await asyncio.wait_for(polling, 30)
-        await asyncio.wait_for(consumer.finished(), 30)
+        await asyncio.wait_for(consumer.in_hand.finished(), 30)
     await sqs.close()
 
-    told = [(line["event"], line["log_level"]) for line in lines if line["event"].startswith("consumer.")]
-    assert set(told) == {("consumer.not_processed", "warning")}
+    logged = [(line["event"], line["log_level"]) for line in lines if line["event"].startswith("consumer.")]
+    assert set(logged) == {("consumer.not_processed", "warning")}
     assert await queues.count(declared.name) == 1
 
 
-async def test_what_cannot_be_given_back_at_a_stop_ends_no_poller(settings: Settings) -> None:
+async def test_a_failed_give_back_at_a_stop_ends_no_poll(settings: Settings) -> None:
     queues = Vanished()
     stopping = asyncio.Event()
     process = cast("Any", None)
-    consumer = Consumer(cast("Any", queues), settings.queue, Slots(20), process, stopping, pollers=2)
+    consumer = Consumer(cast("Any", queues), settings.queue, Slots(20), InHand(), process, stopping, pollers=2)
     polling = asyncio.create_task(consumer.run())
     await until(lambda: queues.polls == 2)
 

@@ -1,4 +1,4 @@
-"""A turn that was taken in ahead: it is claimed, and its handler begins when another one has ended, or it is handed back."""
+"""A prefetched turn: it is claimed, and its handler begins when another one has ended, or it is handed back."""
 
 import asyncio
 import time
@@ -13,7 +13,6 @@ import pytest
 from tests.support.factories import make_submission
 from tests.support.probes import stand_still, until
 from tests.support.processing import message_about, processing
-from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler, Turn
@@ -23,14 +22,15 @@ from turnstile.worker import handling
 from turnstile.worker.attempt.outcome import StopReason
 from turnstile.worker.kept_alive import KeptAlive
 from turnstile.worker.processor import Processor
+from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import QUICK_SECONDS, Slots
 
 FOR_EVER = 600.0
-DEAF = "deaf"
+STUBBORN = "stubborn"
 
 
 class Room:
-    """A worker with one slot, and handlers that run until they are let go; that of DEAF although it is cancelled."""
+    """A worker with one slot. Its handlers run until `may_end`; that of session STUBBORN ignores its cancellation."""
 
     processor: Processor
 
@@ -39,7 +39,7 @@ class Room:
         self.began: list[str] = []
         self.deadlines: list[datetime] = []
         self.kept: list[KeptAlive] = []
-        self.let_go = asyncio.Event()
+        self.may_end = asyncio.Event()
         self.stopping = asyncio.Event()
         self._settings = settings
         self._database = database
@@ -48,11 +48,11 @@ class Room:
     async def handle(self, turn: Turn, ctx: Any) -> str:
         self.began.append(turn.session_id)
         self.deadlines.append(ctx.deadline)
-        while not self.let_go.is_set():
+        while not self.may_end.is_set():
             try:
-                await self.let_go.wait()
+                await self.may_end.wait()
             except asyncio.CancelledError:
-                if turn.session_id != DEAF:
+                if turn.session_id != STUBBORN:
                     raise
         return "done"
 
@@ -112,64 +112,64 @@ class Room:
 
 
 @pytest.fixture
-async def room(settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
+async def room(
+    settings: Settings, database: Database, lock: SessionLock, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Room]:
     monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", FOR_EVER)
     settings = settings.model_copy(update={"cancel_grace_seconds": 0.05})
-    lock = OwnSessionLock(settings)
     slots = Slots(1)
     room = Room(settings, database, slots)
     with processing(
         settings, database, lock, "w", Handler(room.handle), slots=slots, taken=room.kept, stopping=room.stopping
     ) as room.processor:
         yield room
-        room.let_go.set()
+        room.may_end.set()
         await room.through()
     assert slots.take(), "a slot was lost"
-    await lock.close()
 
 
-async def test_its_handler_begins_when_the_one_before_it_has_ended(room: Room) -> None:
+async def test_a_prefetched_turn_begins_when_a_slot_is_free(room: Room) -> None:
     await room.running("a")
     waiting = await room.in_line("b")
     assert room.began == ["a"]
 
-    room.let_go.set()
+    room.may_end.set()
     await room.through()
 
     assert room.began == ["a", "b"]
     assert (await room.row(waiting))["outcomes"] == ["succeeded"]
 
 
-async def test_one_that_waits_for_too_long_is_handed_back_free_of_charge(
+async def test_a_turn_that_waits_too_long_is_handed_back_free_of_charge(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", 0.5)
     await room.running("a")
 
     waiting = await room.in_line("b", "one", "two")
-    # Somebody has come for the second turn, so the hold has reason to look at its session once more.
+    # Another wake-up gives the run a reason to look at the session once more.
     await room.processor.process(message_about(waiting, "b"))
     await until(lambda: room.handed_back(waiting))
-    room.let_go.set()
+    room.may_end.set()
     await room.through()
     row = await room.row(waiting)
     assert (row["failures"], row["due"], row["outcomes"]) == (0, True, ["released"])
     assert room.began == ["a"]
 
 
-async def test_one_that_is_cancelled_meanwhile_never_begins(room: Room) -> None:
+async def test_a_turn_that_is_cancelled_while_it_waits_never_begins(room: Room) -> None:
     await room.running("a")
     waiting = await room.in_line("b")
 
     room.cancel_last()
 
     assert await until(lambda: room.ended(waiting)) == "CANCELED"
-    room.let_go.set()
+    room.may_end.set()
     await room.through()
     assert room.began == ["a"]
 
 
-async def test_at_a_shutdown_it_is_handed_back_like_one_that_runs(room: Room) -> None:
+async def test_a_waiting_turn_is_handed_back_at_a_shutdown(room: Room) -> None:
     running = await room.running("a")
     waiting = await room.in_line("b")
 
@@ -180,27 +180,25 @@ async def test_at_a_shutdown_it_is_handed_back_like_one_that_runs(room: Room) ->
     assert room.began == ["a"]
 
 
-async def test_once_the_worker_is_to_stop_it_does_not_begin_any_more(room: Room) -> None:
+async def test_a_waiting_turn_does_not_begin_in_a_stopping_worker(room: Room) -> None:
     await room.running("a")
     waiting = [await room.in_line("b"), await room.begin("c")]
     await until(lambda: len(room.slots._line) == 2)
 
     room.stopping.set()
-    room.let_go.set()
+    room.may_end.set()
     await room.through()
 
     assert room.began == ["a"]
     assert [(await room.row(one))["outcomes"] for one in waiting] == [["released"], ["released"]]
 
 
-async def test_a_loop_that_stood_still_hands_nothing_back_that_has_a_slot_by_then(
-    room: Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_after_a_blocked_loop_a_turn_that_has_a_slot_begins(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", 2.0)
     await room.running("a")
     waiting = await room.in_line("b")
     loop = asyncio.get_running_loop()
-    loop.call_later(1.5, room.let_go.set)
+    loop.call_later(1.5, room.may_end.set)
 
     # Both the handler's end and the end of the wait are due when it goes on.
     stand_still(2.2)
@@ -209,8 +207,8 @@ async def test_a_loop_that_stood_still_hands_nothing_back_that_has_a_slot_by_the
     assert (await room.row(waiting))["outcomes"] == ["succeeded"]
 
 
-async def test_the_turns_of_a_hold_that_goes_on_say_nothing_of_places_that_come_free(room: Room) -> None:
-    room.let_go.set()
+async def test_only_the_first_turn_of_a_run_counts_for_the_pace(room: Room) -> None:
+    room.may_end.set()
     quick: list[float] = []
     give_back = room.slots.give_back
     room.slots.give_back = lambda ran_seconds=inf: (quick.append(ran_seconds), give_back(ran_seconds))[1]  # type: ignore[method-assign]
@@ -221,8 +219,10 @@ async def test_the_turns_of_a_hold_that_goes_on_say_nothing_of_places_that_come_
     assert [one < QUICK_SECONDS for one in quick] == [True, False, False]
 
 
-async def test_after_a_session_was_put_off_nothing_is_taken_in_ahead(settings: Settings, database: Database) -> None:
-    slots, lock = Slots(64), OwnSessionLock(settings)
+async def test_nothing_is_prefetched_after_a_deferral(
+    settings: Settings, database: Database, lock: SessionLock
+) -> None:
+    slots = Slots(64)
     capped = settings.model_copy(update={"tenant_slots": 1})
     going_on = asyncio.Event()
 
@@ -243,14 +243,13 @@ async def test_after_a_session_was_put_off_nothing_is_taken_in_ahead(settings: S
         assert slots._turned_away_at > 0
         going_on.set()
         await first
-    await lock.close()
 
 
-async def test_one_that_is_abandoned_while_it_waits_takes_no_slot_with_it(room: Room) -> None:
+async def test_a_turn_that_is_abandoned_while_it_waits_loses_no_slot(room: Room) -> None:
     assert room.slots.take()
     await room.in_line("a")
 
-    # In one step of the loop: the slot comes, and nobody is there for it any more.
+    # In one step of the loop: the slot is assigned, and the turn is cancelled.
     room.slots.give_back()
     await room.abandon_last()
 
@@ -259,37 +258,37 @@ async def test_one_that_is_abandoned_while_it_waits_takes_no_slot_with_it(room: 
 
 
 async def test_a_handler_that_was_left_behind_keeps_its_slot(room: Room) -> None:
-    deaf = await room.running(DEAF)
+    deaf = await room.running(STUBBORN)
     room.cancel_last()
     assert await until(lambda: room.ended(deaf)) == "CANCELED"
 
     await room.in_line("b")
-    assert room.began == [DEAF]
+    assert room.began == [STUBBORN]
 
-    room.let_go.set()
+    room.may_end.set()
     await room.through()
-    assert room.began == [DEAF, "b"]
+    assert room.began == [STUBBORN, "b"]
 
 
-async def test_the_time_of_its_attempt_begins_when_it_has_its_slot(room: Room) -> None:
+async def test_the_deadline_counts_from_the_start_of_the_handler(room: Room) -> None:
     await room.running("a")
     await room.in_line("b", timeout_seconds=60)
     before = datetime.now(UTC)
 
-    room.let_go.set()
+    room.may_end.set()
     await room.through()
 
     assert room.deadlines[-1] >= before + timedelta(seconds=60)
 
 
-async def test_its_lease_is_renewed_for_as_much_longer_as_it_has_waited(room: Room) -> None:
+async def test_the_lease_is_renewed_for_the_waiting_time_as_well(room: Room) -> None:
     await room.running("a")
     await room.in_line("b", timeout_seconds=60)
     kept, began = room.kept[-1], time.monotonic()
     until_then = kept.renew_until
     await until(lambda: time.monotonic() > began + 0.2)
 
-    room.let_go.set()
+    room.may_end.set()
     await room.through()
 
     assert kept.renew_until >= until_then + 0.2

@@ -44,7 +44,7 @@ STAYS: LiteralString = f"""
         AND greatest(t.finished_at, t.dead_lettered_at) > now() - interval '{DEAD_LETTER_DAYS} days')
     -- Its webhook is not delivered.
     OR EXISTS (SELECT FROM webhooks w WHERE w.turn_id = t.id AND w.due_at IS NOT NULL OFFSET 0)
-    -- Its parent is open, or may be redriven: it joins this turn, or starts it anew.
+    -- Its parent is open, or may be redriven: it then joins this turn, or starts it again.
     OR EXISTS (SELECT FROM turns p WHERE p.id = t.parent_turn_id AND ('' || p.tenant_id) = t.tenant_id
                 AND ('' || p.status) NOT IN ('SUCCEEDED', 'CANCELED') OFFSET 0)
     -- It was redriven and answered, and its compensation may be redriven (IS_OVERTAKEN).
@@ -97,7 +97,7 @@ WITH {_PAGE}, resting AS MATERIALIZED (
     DELETE FROM turns t USING resting r
      WHERE t.tenant_id = ANY (ARRAY[r.tenant_id]) AND t.session_id = ANY (ARRAY[r.session_id]) RETURNING t.*
 ), archived AS (
-    -- Without what is empty, half of it; but what users have said may have nulls of its own.
+    -- Without the NULL columns of the row, which are half of it. JSON of users keeps its own nulls.
     INSERT INTO archived_turns (id, tenant_id, session_id, trace_id, parent_turn_id, ended_at, turn, messages, attempts,
                                 recorded_values, webhooks)
     SELECT g.id, g.tenant_id, g.session_id, g.trace_id, g.parent_turn_id, g.finished_at,

@@ -29,14 +29,22 @@ _NAMED: LiteralString = """unnest(%(tenants)s::text[], %(ids)s::uuid[]) w (tenan
  CROSS JOIN LATERAL (
        SELECT n.* FROM archived_turns n WHERE n.id = w.id AND n.tenant_id = w.tenant_id ORDER BY n.ended_at DESC LIMIT 1) a"""
 
-READ_ARCHIVED: LiteralString = f"""
-SELECT t.*,
-       (SELECT json_agg(m.content ORDER BY m.ordinal) FROM json_populate_recordset(NULL::messages, a.messages) m
+WITH_MESSAGES: LiteralString = """t.*,
+       (SELECT json_agg(m.content ORDER BY m.ordinal) FROM {messages} m
          WHERE m.role = 'user' AND m.kind = 'message') AS inputs,
-       (SELECT m.content FROM json_populate_recordset(NULL::messages, a.messages) m
+       (SELECT m.content FROM {messages} m
          WHERE m.role = 'assistant' AND m.kind = 'message' ORDER BY m.ordinal DESC LIMIT 1) AS output,
        (SELECT json_build_object('tries', w.tries, 'delivered_at', w.delivered_at, 'next_try_at', w.due_at, 'error', w.error)
-          FROM json_populate_recordset(NULL::webhooks, a.webhooks) w WHERE w.generation = t.generation) AS webhook
+          FROM {webhooks} w WHERE w.generation = t.generation) AS webhook"""
+"""The columns of turn `t`, its input, reply and webhook. `{messages}` and `{webhooks}` are its rows of those tables."""
+
+READ_ARCHIVED: LiteralString = f"""
+SELECT {
+    WITH_MESSAGES.format(
+        messages="json_populate_recordset(NULL::messages, a.messages)",
+        webhooks="json_populate_recordset(NULL::webhooks, a.webhooks)",
+    )
+}
   FROM {_NAMED} CROSS JOIN LATERAL json_populate_record(NULL::turns, a.turn) t
 """
 READ_ARCHIVED_STANDINGS: LiteralString = f"""

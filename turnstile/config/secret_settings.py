@@ -1,4 +1,4 @@
-"""Reads settings from Secrets Manager, for a Lambda function, into which nothing injects them (ADR 0033).
+"""Reads settings from Secrets Manager, for a Lambda function, into which nothing injects them (ADR 0027).
 
 ECS puts secrets into the environment, so this module is not used there.
 """

@@ -77,7 +77,7 @@ class Settings(BaseSettings):
     tenant_slots: Annotated[int, Field(ge=1)] | Literal["fair", "all"] = "fair"
     """How many sessions of one tenant a worker works on at a time (G20): a number, `all`, or `fair`. With `fair` a tenant has all
     slots while no other tenant has turns for this worker, else three quarters at most
-    ([how](adr/0062-fair-shares-of-the-slots.md))."""
+    ([how](adr/0015-tenant-shares.md))."""
     memory_connections: Annotated[int, Field(ge=1, le=1000)] = 20
     """Calls of a process to the memory's Redis at a time (H9): `ctx.memory`, histories and events. Each has a connection."""
     redis_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]{0,64}$")] = ""
@@ -89,7 +89,7 @@ class Settings(BaseSettings):
     """Port of the API; 0 picks a free one."""
     api_connections: Annotated[int, Field(ge=16, le=100_000)] | None = None
     """Connections of clients to an API process, half of them for event streams and waits. Left out: three quarters of the files
-    that it may open, 10,000 at most ([what happens beyond](adr/0059-connections-of-the-api.md))."""
+    that it may open, 10,000 at most ([what happens beyond](adr/0020-api-limits.md))."""
     api_keys: Annotated[tuple[tuple[str, str], ...], NoDecode, Field(repr=False)] = ()
     """`tenant:key` pairs, separated by commas; a key has 8 characters or more. Left out: everything is tenant `default`."""
     api_url: str = "http://127.0.0.1:8080"

@@ -1,4 +1,4 @@
-"""Checks the TLS certificates of the configured services once, when a process starts (H11, ADR 0035).
+"""Checks the TLS certificates of the configured services once, when a process starts (H11, ADR 0028).
 
 If a service does not respond, that is an outage: the process starts without it and waits. A certificate that does not verify
 means a misconfiguration or an impostor. Waiting does not help, so the operator gets an error at once. After the start the same

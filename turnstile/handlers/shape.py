@@ -14,8 +14,6 @@ class UnfitHandlerError(TypeError):
 
 def check_shape(function: Any) -> None:
     """Raises UnfitHandlerError, with file and line if known, unless `function` can be a handler."""
-    if inspect.isclass(function):
-        raise UnfitHandlerError(f"{function.__qualname__} is a class, not a function (turn, ctx)", _place_of(function))
     if not callable(function):
         raise UnfitHandlerError(
             f"{type(function).__name__} is not a function (turn, ctx); options have names, as in @handler(timeout=120)"
@@ -40,9 +38,4 @@ def check_shape(function: Any) -> None:
 
 def _place_of(found: Any) -> str | None:
     code = getattr(inspect.unwrap(found), "__code__", None)
-    if code is not None:
-        return f"{code.co_filename}, line {code.co_firstlineno}"
-    try:
-        return f"{inspect.getfile(found)}, line {inspect.getsourcelines(found)[1]}"
-    except (OSError, TypeError):
-        return None
+    return None if code is None else f"{code.co_filename}, line {code.co_firstlineno}"

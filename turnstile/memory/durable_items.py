@@ -9,14 +9,14 @@ A deleted item stays as a row without content for a while: a delete that is repe
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
-from typing import Any, LiteralString
+from typing import LiteralString
 from uuid import UUID
 
 from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.errors import RowLockedError, SupersededError
+from turnstile.memory.item import Place, StoredItem, Write
 from turnstile.statements.head import IS_RUNNING
 from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.prune import AT_ONCE, FORGET
@@ -46,7 +46,7 @@ session AS MATERIALIZED (
 
 _WHOSE: LiteralString = f"""
        EXISTS (SELECT FROM mine) AS ours,
-       NOT EXISTS (SELECT FROM mine) AND EXISTS (SELECT FROM turns t WHERE {_IS_OURS}) AS held"""
+       NOT EXISTS (SELECT FROM mine) AND EXISTS (SELECT FROM turns t WHERE {_IS_OURS}) AS locked"""
 
 _NOTED: LiteralString = """
 noted AS (
@@ -61,9 +61,8 @@ noted AS (
 WRITE_ITEMS: LiteralString = f"""
 WITH w AS MATERIALIZED (
     SELECT * FROM unnest(%(kinds)s::text[], %(keys)s::text[], %(contents)s::text[], %(contexts)s::text[],
-                         %(priorities)s::int[], %(tags)s::text[], %(seconds)s::float8[], %(expected)s::bigint[],
-                         %(write_ids)s::uuid[])
-        w (kind, key, content, context, priority, tags, seconds, expected, write_id)
+                         %(priorities)s::int[], %(tags)s::text[], %(seconds)s::float8[], %(expected)s::bigint[])
+        w (kind, key, content, context, priority, tags, seconds, expected)
 ), {_MINE}, room AS MATERIALIZED (
     SELECT count(*) + (SELECT count(*) FROM w) <= {MAX_ITEMS}
            AND coalesce(sum(octet_length(m.content::text)), 0) + (SELECT sum(octet_length(content)) FROM w) <= {MAX_BYTES}
@@ -75,7 +74,7 @@ WITH w AS MATERIALIZED (
     INSERT INTO memory_items AS m (tenant_id, session_id, kind, key, content, context, priority, tags, version, write_id,
                                    fence, created_at, updated_at, expires_at)
     SELECT %(tenant)s, %(session)s, w.kind, w.key, w.content::json, w.context, w.priority, string_to_array(w.tags, chr(31)),
-           nextval('memory_version_seq'), w.write_id, %(fence)s, {_NOW}, {_NOW},
+           nextval('memory_version_seq'), %(write_id)s, %(fence)s, {_NOW}, {_NOW},
            clock_timestamp() + make_interval(secs => w.seconds)
       FROM mine CROSS JOIN room CROSS JOIN w
      WHERE room.enough
@@ -92,36 +91,35 @@ WITH w AS MATERIALIZED (
      WHERE m.write_id = excluded.write_id
         OR (SELECT w.expected IS NULL OR w.expected = CASE WHEN {_LIVES} THEN m.version ELSE 0 END
               FROM w WHERE w.kind = excluded.kind AND w.key = excluded.key)
-    RETURNING m.kind, m.key, m.version, m.created_at, m.expires_at
+    RETURNING m.kind, m.key, m.version, m.created_at, m.updated_at, m.expires_at
 ), {_NOTED}
 SELECT {_WHOSE}, (SELECT enough FROM room) AS enough, (SELECT before FROM mine) AS before,
-       (SELECT after FROM noted) AS after, w.kind, w.key, done.version, done.created_at,
-       extract(epoch FROM done.expires_at - clock_timestamp())::float8 AS seconds
+       coalesce((SELECT after FROM noted), (SELECT before FROM mine)) AS after, w.kind, w.key, done.version, done.created_at,
+       done.updated_at, extract(epoch FROM done.expires_at - clock_timestamp())::float8 AS seconds
   FROM w LEFT JOIN done USING (kind, key)
 """
 
 DELETE_ITEMS: LiteralString = f"""
 WITH w AS MATERIALIZED (
-    SELECT * FROM unnest(%(kinds)s::text[], %(keys)s::text[], %(expected)s::bigint[], %(write_ids)s::uuid[])
-        w (kind, key, expected, write_id)
+    SELECT * FROM unnest(%(kinds)s::text[], %(keys)s::text[], %(expected)s::bigint[]) w (kind, key, expected)
 ), {_MINE}, done AS (
     UPDATE memory_items m
-       SET content = NULL, write_id = w.write_id, fence = %(fence)s, updated_at = clock_timestamp(),
-           version = CASE WHEN m.write_id = w.write_id THEN m.version ELSE nextval('memory_version_seq') END,
+       SET content = NULL, write_id = %(write_id)s, fence = %(fence)s, updated_at = clock_timestamp(),
+           version = CASE WHEN m.write_id = %(write_id)s THEN m.version ELSE nextval('memory_version_seq') END,
            expires_at = clock_timestamp() + interval '1 hour'
       FROM mine CROSS JOIN w
      WHERE m.tenant_id = %(tenant)s AND m.session_id = %(session)s AND m.kind = w.kind AND m.key = w.key
-       AND (m.write_id = w.write_id OR {_LIVES} AND (w.expected IS NULL OR w.expected = m.version))
+       AND (m.write_id = %(write_id)s OR {_LIVES} AND (w.expected IS NULL OR w.expected = m.version))
     RETURNING m.kind, m.key, m.version
 ), {_NOTED}
-SELECT {_WHOSE}, (SELECT before FROM mine) AS before, (SELECT after FROM noted) AS after,
+SELECT {_WHOSE}, (SELECT before FROM mine) AS before, coalesce((SELECT after FROM noted), (SELECT before FROM mine)) AS after,
        w.kind, w.key, done.version
   FROM w LEFT JOIN done USING (kind, key)
 """
 
 # LEFT JOIN: at least one row, so that one statement reads both the version and the items.
 READ_ITEMS: LiteralString = f"""
-SELECT s.memory_version, m.kind, m.key, m.content::text AS content, m.context, m.priority, m.tags, m.version, m.created_at,
+SELECT s.memory_version, m.kind, m.key, m.content::text AS text, m.context, m.priority, m.tags, m.version, m.created_at,
        m.updated_at, extract(epoch FROM m.expires_at - clock_timestamp())::float8 AS seconds
   FROM sessions s LEFT JOIN memory_items m ON m.tenant_id = s.tenant_id AND m.session_id = s.session_id AND {_LIVES}
  WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s
@@ -134,101 +132,70 @@ PRUNE_ITEMS: LiteralString = FORGET.format(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ItemWrite:
-    """A durable item to write. `write_id` is new for each: it identifies a write whose response was lost."""
-
-    kind: str
-    key: str
-    content: str
-    """JSON text."""
-    context: str | None
-    priority: int
-    tags: Sequence[str]
-    seconds: float
-    """Time to live."""
-    expected: int | None
-    write_id: UUID
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemDelete:
-    """A durable item to delete, if its version is the expected one (None: any)."""
-
-    kind: str
-    key: str
-    expected: int | None
-    write_id: UUID
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredItem:
-    """A durable item as Postgres has it."""
-
-    kind: str
-    key: str
-    content: str
-    context: str | None
-    priority: int
-    tags: Sequence[str]
-    version: int
-    created_at: datetime
-    updated_at: datetime
-    seconds: float
-    """Remaining time to live."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A written or deleted item. A deleted one has no times."""
-
-    version: int
-    created_at: datetime | None = None
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Changed:
-    """The result of a call. `changes`: in the order of the call, None if the version was not the expected one."""
+    """The result of a call."""
 
     before: int
     """The session's version before the call."""
     after: int
     """The session's version after the call; equal to `before` if nothing was changed."""
-    changes: Sequence[Change | None]
+    written: Sequence[StoredItem] = ()
+    """Without those whose version was not the expected one."""
+    deleted: Sequence[Place] = ()
+    """Without those that were not there, or whose version was not the expected one."""
     enough_room: bool = True
     """False: nothing was written, because the session would exceed its limit."""
 
 
-async def write_items(database: Database, turn: ClaimedTurn, writes: Sequence[ItemWrite]) -> Changed:
-    """Writes items of the turn's session, each key once.
+async def write_items(database: Database, turn: ClaimedTurn, writes: Sequence[Write], write_id: UUID) -> Changed:
+    """Writes items of the turn's session, each key once. `write_id` is new for each call: a repeated call finds its own writes.
 
     Raises SupersededError, DatabaseUnavailableError (RowLockedError: another transaction has locked the row); may be repeated.
     """
     parameters = {
-        **_claim(turn),
         "kinds": [write.kind for write in writes],
         "keys": [write.key for write in writes],
-        "contents": [write.content for write in writes],
+        "contents": [write.text for write in writes],
         "contexts": [write.context for write in writes],
         "priorities": [write.priority for write in writes],
-        "tags": ["\x1f".join(write.tags) for write in writes],
-        "seconds": [float(write.seconds) for write in writes],
-        "expected": [write.expected for write in writes],
-        "write_ids": [write.write_id for write in writes],
+        "tags": ["\x1f".join(sorted(set(write.tags))) for write in writes],
+        "seconds": [float(write.seconds()) for write in writes],
+        "expected": [write.expected_version for write in writes],
     }
-    return _changed(writes, await _write(database, WRITE_ITEMS, parameters))
+    rows = await _change(database, WRITE_ITEMS, turn, write_id, parameters)
+    found = {(row["kind"], row["key"]): row for row in rows if row["version"] is not None}
+    written = [
+        StoredItem(
+            key=write.key,
+            kind=write.kind,
+            text=write.text,
+            context=write.context,
+            priority=write.priority,
+            tags=write.tags,
+            version=row["version"],
+            created_at=row["created_at"],
+            updated_at=row["updated_at"],
+            seconds=row["seconds"],
+        )
+        for write in writes
+        if (row := found.get((write.kind, write.key)))
+    ]
+    return Changed(before=rows[0]["before"], after=rows[0]["after"], written=written, enough_room=rows[0]["enough"])
 
 
-async def delete_items(database: Database, turn: ClaimedTurn, deletes: Sequence[ItemDelete]) -> Changed:
-    """Deletes items of the turn's session, each key once. Raises as `write_items`; may be repeated."""
+async def delete_items(
+    database: Database, turn: ClaimedTurn, places: Sequence[tuple[Place, int | None]], write_id: UUID
+) -> Changed:
+    """Deletes items of the turn's session, each once, if their version is the given one (None: any). Else as `write_items`."""
     parameters = {
-        **_claim(turn),
-        "kinds": [delete.kind for delete in deletes],
-        "keys": [delete.key for delete in deletes],
-        "expected": [delete.expected for delete in deletes],
-        "write_ids": [delete.write_id for delete in deletes],
+        "kinds": [place.kind.name for place, _ in places],
+        "keys": [place.key for place, _ in places],
+        "expected": [expected for _, expected in places],
     }
-    return _changed(deletes, await _write(database, DELETE_ITEMS, parameters))
+    rows = await _change(database, DELETE_ITEMS, turn, write_id, parameters)
+    gone = {(row["kind"], row["key"]) for row in rows if row["version"] is not None}
+    deleted = [place for place, _ in places if (place.kind.name, place.key) in gone]
+    return Changed(before=rows[0]["before"], after=rows[0]["after"], deleted=deleted)
 
 
 async def read_items(database: Database, tenant_id: str, session_id: str) -> tuple[int, list[StoredItem]]:
@@ -245,33 +212,18 @@ async def prune_items(database: Database) -> bool:
     return bool(row["gone"] == AT_ONCE)
 
 
-def _claim(turn: ClaimedTurn) -> dict[str, Any]:
-    return {"tenant": turn.tenant_id, "session": turn.session_id, "turn": turn.id, "fence": turn.fence}
-
-
-async def _write(database: Database, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
+async def _change(
+    database: Database, statement: LiteralString, turn: ClaimedTurn, write_id: UUID, parameters: Parameters
+) -> list[DictRow]:
+    claim = {"tenant": turn.tenant_id, "session": turn.session_id, "turn": turn.id, "fence": turn.fence}
     rows: list[DictRow] = []
 
     async def look() -> bool:
-        rows[:] = await database.fetch(statement, parameters)
-        return bool(rows[0]["held"])
+        rows[:] = await database.fetch(statement, {**parameters, **claim, "write_id": write_id})
+        return bool(rows[0]["locked"])
 
     if await stays_locked(look):
-        raise RowLockedError("somebody holds the turn's row or its session's")
-    return rows
-
-
-def _changed(asked: Sequence[ItemWrite] | Sequence[ItemDelete], rows: Sequence[DictRow]) -> Changed:
+        raise RowLockedError("another transaction has locked the turn's row or its session's")
     if not rows[0]["ours"]:
         raise SupersededError
-    found = {(row["kind"], row["key"]): row for row in rows}
-    answers = [found[one.kind, one.key] for one in asked]
-    return Changed(
-        before=rows[0]["before"],
-        after=rows[0]["before"] if rows[0]["after"] is None else rows[0]["after"],
-        changes=[
-            None if row["version"] is None else Change(row["version"], row.get("created_at"), row.get("seconds") or 0.0)
-            for row in answers
-        ],
-        enough_room=rows[0].get("enough") is not False,
-    )
+    return rows

@@ -1,7 +1,7 @@
 """The history of a session: the last messages of its answered turns, from Redis if it has them, else from Postgres.
 
     version        from the claim, or read from Postgres: exactly what a reader must see
-    read           the entry of that version; if it is missing or stale, one reader rebuilds it while the others wait
+    read           the entry of that version; if it is missing or stale, one reader of a process rebuilds it while others wait
     append         after the settle, the turn's messages are added to the entry of the version that its claim returned
 
 The result is always the history as of the requested version: Redis changes only how long it takes.
@@ -23,8 +23,6 @@ from turnstile.queries.history import read_contents, read_history, read_history_
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, Message, StoredMessage
 
-PAUSES_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.2)
-"""Pauses between looks at an entry that another reader rebuilds: half a second in all, then Postgres is asked directly."""
 PAGE_BYTES = 4 * 1024 * 1024
 """Bytes of a page's contents, as JSON. Without a limit, a hundred messages may be a hundred megabytes for each client."""
 
@@ -117,23 +115,18 @@ class History:
             # The append makes the entry that this read needs.
             await asyncio.wait({append})
         key = (tenant_id, session_id, version)
-        for pause in (*PAUSES_SECONDS, None):
-            if flight := self._flights.get(key):
-                return await asyncio.shield(flight)
-            found = await self._cache.load(tenant_id, session_id, version, min(limit, self._depth))
-            match found:
-                case Entry():
-                    return found
-                case Missing.AWAY | Missing.BEHIND:
-                    return None
-                case Missing.OURS_TO_REBUILD:
-                    return await asyncio.shield(self._flights.get(key) or self._begin_flight(key))
-                case Missing.BEING_REBUILT:
-                    if pause is not None and key not in self._flights:
-                        await asyncio.sleep(pause)
-                case _:
-                    assert_never(found)
-        return None
+        if flight := self._flights.get(key):
+            return await asyncio.shield(flight)
+        found = await self._cache.load(tenant_id, session_id, version, min(limit, self._depth))
+        match found:
+            case Entry():
+                return found
+            case Missing.AWAY | Missing.BEHIND:
+                return None
+            case Missing.LOST:
+                return await asyncio.shield(self._flights.get(key) or self._begin_flight(key))
+            case _:
+                assert_never(found)
 
     def _begin_flight(self, key: tuple[str, str, HistoryVersion]) -> Flight:
         # A separate task: the reader that began it may be cancelled while others still wait for it.

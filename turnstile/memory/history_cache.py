@@ -1,7 +1,6 @@
 """The last messages of sessions, in Redis. All Redis calls about histories.
 
-    history:session:{<tenant>/<session>}             the entry: see turnstile.memory.history_entry
-    history:session:{<tenant>/<session>}:rebuild     set while a reader rebuilds it: two seconds at most
+    history:session:{<tenant>/<session>}     the entry: see turnstile.memory.history_entry
 
 Nothing depends on it. An entry is returned only for the requested version, so an entry that is stale, lost, from a lagging
 replica or from before a restore of the database costs one query. A history as of one version never changes, so all writers of an
@@ -24,22 +23,16 @@ from turnstile.memory.history_entry import Entry, decode, encode_claim, encode_h
 from turnstile.turn.conversation import HistoryVersion, StoredMessage
 
 BATCH = 50
-REBUILD_SECONDS = 2.0
-"""After this time another reader may rebuild. Also the longest delay for the others if a reader dies during its rebuild."""
 
 LOAD = """
 local header = redis.call('LINDEX', KEYS[1], 0)
-if header then
-    local seq, claim = string.match(header, '^(%d+) (%S+) ')
-    if claim == ARGV[2] then return redis.call('LRANGE', KEYS[1], 0, ARGV[3]) end
-    if seq and tonumber(seq) > tonumber(ARGV[1]) then return -1 end
-end
-if redis.call('SET', KEYS[2], '1', 'NX', 'PX', ARGV[4]) then return 1 end
-return 0
+if not header then return 0 end
+local seq, claim = string.match(header, '^(%d+) (%S+) ')
+if claim == ARGV[2] then return redis.call('LRANGE', KEYS[1], 0, ARGV[3]) end
+return seq and tonumber(seq) > tonumber(ARGV[1]) and -1 or 0
 """
 
 STORE = """
-redis.call('DEL', KEYS[2])
 local header = redis.call('LINDEX', KEYS[1], 0)
 local seq = header and string.match(header, '^%d+')
 if seq and tonumber(seq) > tonumber(ARGV[1]) then return 0 end
@@ -80,16 +73,15 @@ log = structlog.get_logger("turnstile.history")
 class Missing(StrEnum):
     """Why there is no entry for a version."""
 
-    OURS_TO_REBUILD = "ours to rebuild"
-    BEING_REBUILT = "being rebuilt"
-    """Another reader has begun to, within the last two seconds."""
+    LOST = "lost"
+    """There is none, or an older one: worth a rebuild."""
     BEHIND = "behind"
     """The entry is newer than the requested version."""
     AWAY = "away"
     """Redis does not respond, or its response is unreadable."""
 
 
-_MISSING = {1: Missing.OURS_TO_REBUILD, 0: Missing.BEING_REBUILT, -1: Missing.BEHIND}
+_MISSING = {0: Missing.LOST, -1: Missing.BEHIND}
 
 
 class HistoryCache:
@@ -104,8 +96,8 @@ class HistoryCache:
 
     async def load(self, tenant_id: str, session_id: str, version: HistoryVersion, limit: int) -> Entry | Missing:
         """The entry as of `version`, with its last `limit` messages."""
-        arguments = (version.seq, encode_claim(version), limit, int(REBUILD_SECONDS * 1000))
-        answer = await self._run(script(LOAD, self._keys(tenant_id, session_id), *arguments))
+        key = self._key(tenant_id, session_id)
+        answer = await self._run(script(LOAD, [key], version.seq, encode_claim(version), limit))
         if not isinstance(answer, list):
             return Missing.AWAY if answer is None else _MISSING[answer]
         try:
@@ -119,8 +111,8 @@ class HistoryCache:
         """Stores a rebuilt entry, unless there is a newer one by now."""
         header = encode_header(version, whole=entry.whole)
         elements = map(encode_message, entry.messages)
-        keys = self._keys(tenant_id, session_id)
-        await self._run(script(STORE, keys, version.seq, self._milliseconds, header, *elements))
+        key = self._key(tenant_id, session_id)
+        await self._run(script(STORE, [key], version.seq, self._milliseconds, header, *elements))
 
     async def append(
         self,
@@ -134,14 +126,13 @@ class HistoryCache:
 
         A missing entry stays missing, unless `before` is the version without messages.
         """
-        key, _ = self._keys(tenant_id, session_id)
+        key = self._key(tenant_id, session_id)
         elements = map(encode_message, messages)
         versions = (encode_claim(before), after.seq, encode_claim(after))
         await self._run(script(APPEND, [key], *versions, self._milliseconds, self._limit, *elements))
 
-    def _keys(self, tenant_id: str, session_id: str) -> tuple[str, str]:
-        key = f"{self._prefix}history:session:{{{tenant_id}/{session_id}}}"
-        return key, f"{key}:rebuild"
+    def _key(self, tenant_id: str, session_id: str) -> str:
+        return f"{self._prefix}history:session:{{{tenant_id}/{session_id}}}"
 
     async def _run_many(self, commands: Sequence[Command]) -> Sequence[Any]:
         answers = await self._redis.run(commands) or [None] * len(commands)

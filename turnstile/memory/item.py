@@ -27,10 +27,6 @@ MAX_ITEMS = 200
 MAX_BATCH = 100
 MAX_TAGS = 16
 
-SEPARATOR = "\x1f"
-"""Separates the labels of an item, and a label from an item's field: no name may contain it."""
-DURABLE_LABEL = "durable:yes"
-
 _NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,128}")
 
 
@@ -50,6 +46,46 @@ class Item:
     created_at: datetime
     updated_at: datetime
     expires_in_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredItem:
+    """An item in the form of both stores."""
+
+    key: str
+    kind: str
+    text: str
+    """Value and metadata, as by `encode`."""
+    context: str | None
+    priority: int
+    tags: Collection[str]
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    seconds: float
+    """Remaining time to live."""
+
+    @property
+    def place(self) -> "Place":
+        """The place of the item in its session."""
+        return Place(find_kind(self.kind), self.key)
+
+    def decode(self) -> Item:
+        """The item as handlers see it."""
+        value, metadata = json.loads(self.text)
+        return Item(
+            key=self.key,
+            kind=self.kind,
+            value=value,
+            version=self.version,
+            context=self.context,
+            priority=self.priority,
+            tags=frozenset(self.tags),
+            metadata=metadata,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            expires_in_seconds=self.seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +126,6 @@ class Write:
     def place(self) -> "Place":
         """The place of the item in its session."""
         return Place(find_kind(self.kind), self.key)
-
-    @property
-    def labels(self) -> list[str]:
-        """The labels by which queries find the item."""
-        return labels_of(find_kind(self.kind), self.context, self.priority, self.tags)
 
     def seconds(self, pressure: Pressure = Pressure.NONE) -> float:
         """How long the item is kept, in seconds."""
@@ -158,14 +189,8 @@ class Query:
             check_name("tag", self.tag)
         check_priority(self.min_priority)
 
-    @property
-    def labels(self) -> list[str]:
-        """The labels that an item must have."""
-        given = (("kind", self.kind), ("context", self.context), ("tag", self.tag))
-        return [f"{what}:{name}" for what, name in given if name is not None]
-
     def fits(self, item: Item) -> bool:
-        """Whether an item matches: the same result as by labels, for items without an index."""
+        """Whether an item matches; the same result as by `session_scripts.FIND`, for items that are not read from Redis."""
         return (
             self.kind in (None, item.kind)
             and self.context in (None, item.context)
@@ -177,27 +202,6 @@ class Query:
 def in_order(items: Sequence[Item]) -> list[Item]:
     """The most important first; among equals the latest write first."""
     return sorted(items, key=lambda item: (-item.priority, -item.updated_at.timestamp(), item.kind, item.key))
-
-
-def labels_of(kind: Kind, context: str | None, priority: int, tags: Collection[str]) -> list[str]:
-    """The labels of an item in the index."""
-    labels = [f"kind:{kind.name}", f"priority:{priority:02d}", *(f"tag:{tag}" for tag in sorted(set(tags)))]
-    if context is not None:
-        labels.append(f"context:{context}")
-    if kind.durable:
-        labels.append(DURABLE_LABEL)
-    return labels
-
-
-def read_labels(labels: str) -> dict[str, Any]:
-    """`context`, `priority` and `tags` from the stored labels."""
-    pairs = [label.partition(":")[::2] for label in labels.split(SEPARATOR)]
-    found = dict(pairs)
-    return {
-        "context": found.get("context"),
-        "priority": int(found["priority"]),
-        "tags": frozenset(name for what, name in pairs if what == "tag"),
-    }
 
 
 def encode(value: Any, metadata: Mapping[str, Any]) -> str:
@@ -212,12 +216,6 @@ def encode(value: Any, metadata: Mapping[str, Any]) -> str:
     if size > MAX_VALUE_BYTES:
         raise ValueError(f"the value has {size} bytes as JSON, more than {MAX_VALUE_BYTES}")
     return text
-
-
-def decode(text: str) -> tuple[Any, Mapping[str, Any]]:
-    """Value and metadata from the text of `encode`."""
-    value, metadata = json.loads(text)
-    return value, metadata
 
 
 def check_name(what: str, name: object) -> None:

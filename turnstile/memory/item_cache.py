@@ -3,7 +3,7 @@
 Any item may be missing here: Postgres has the durable ones, all others may vanish.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,29 +13,22 @@ from turnstile.backends.redis.client import script
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 from turnstile.errors import SupersededError
-from turnstile.memory import context_scripts, item_scripts
+from turnstile.memory import session_scripts
 from turnstile.memory.changes import subscribed
+from turnstile.memory.durable_items import Changed
 from turnstile.memory.interface import MemoryChange
-from turnstile.memory.item import (
-    MAX_ITEMS,
-    SEPARATOR,
-    Item,
-    Place,
-    Query,
-    Write,
-    decode,
-    encode,
-    labels_of,
-    read_labels,
-)
-from turnstile.memory.kinds import CONTEXT_LIFETIME, LOW_PRIORITY, Pressure, find_kind
+from turnstile.memory.item import MAX_ITEMS, Item, Place, Query, StoredItem, Write
+from turnstile.memory.kinds import CONTEXT_LIFETIME, LOW_PRIORITY, Kind, Pressure
 
-VALUES_PER_ITEM = 7
-"""Values for one item in the scripts' responses."""
 NO_ROOM = -1
 """In place of a version: the session has reached its limit of items."""
 CONFLICT = 0
 """In place of a version: the item's version was not the expected one."""
+
+_SEPARATOR = "\x1f"
+"""Separates labels: no name may contain it."""
+_CONTEXT_MILLISECONDS = int(CONTEXT_LIFETIME.usual * 1000)
+"""The time to live of a context that a write opens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +42,7 @@ class SessionKeys:
     @property
     def keys(self) -> list[str]:
         """The keys in the order that the scripts expect."""
-        return [f"{self.stem}:{name}" for name in ("items", "values", "expiry", "index", "contexts", "state")]
+        return [f"{self.stem}:{name}" for name in ("heads", "values", "contexts", "state")]
 
     @property
     def channel(self) -> str:
@@ -64,23 +57,6 @@ class Found:
     version: int
     """The session's version as of which its durable items are all here."""
     items: list[Item]
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """The result of a durable write in Postgres, which the cache takes over."""
-
-    version: int
-    created_at: datetime
-    expires_in_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The session's versions before and after a durable change."""
-
-    before: int
-    after: int
 
 
 class ItemCache:
@@ -104,84 +80,77 @@ class ItemCache:
 
     async def read(self, session: SessionKeys, places: Sequence[Place]) -> Found | None:
         """Those of the items that are here. Extends their contexts."""
-        return _found(await self._run(item_scripts.READ, session, *(place.field for place in places)))
+        return _found(await self._run(session_scripts.READ, session, *(place.field for place in places)))
 
     async def find(self, session: SessionKeys, query: Query, limit: int) -> Found | None:
         """The matching items, the most important first. Extends the contexts of these items."""
-        return _found(await self._run(item_scripts.FIND, session, limit, f"{query.min_priority:02d}", *query.labels))
+        asked = (("kind", query.kind), ("context", query.context), ("tag", query.tag))
+        labels = [_labels([f"{what}:{name}"]) for what, name in asked if name is not None]
+        return _found(await self._run(session_scripts.FIND, session, limit, query.min_priority, *labels))
 
-    async def write(
-        self, session: SessionKeys, writes: Sequence[Write], recorded: Sequence[Recorded] = (), step: Step | None = None
-    ) -> list[int] | None:
-        """Writes all; returns for each its version, CONFLICT or NO_ROOM. `recorded`: results of the same writes in Postgres.
-
-        Raises SupersededError.
-        """
+    async def write(self, session: SessionKeys, writes: Sequence[Write]) -> list[int] | None:
+        """Writes items that are not durable; returns for each its version, CONFLICT or NO_ROOM. Raises SupersededError."""
         shed_up_to = LOW_PRIORITY if self.pressure is Pressure.CRITICAL else 0
-        given: Sequence[Recorded | None] = recorded or [None] * len(writes)
         arguments = [
             argument
-            for write, one in zip(writes, given, strict=True)
-            for argument in _arguments(write, one, self.pressure)
+            for write in writes
+            for argument in (
+                write.place.field,
+                _or_empty(write.expected_version),
+                int(write.seconds(self.pressure) * 1000),
+                f"{write.priority} {_labels_of(write.place.kind, write.context, write.tags)}",
+                write.text,
+            )
         ]
-        answer = await self._run(
-            item_scripts.WRITE, session, session.fence, MAX_ITEMS, shed_up_to, *_span(step), *arguments
+        return await self._change(
+            session_scripts.WRITE, session, MAX_ITEMS, shed_up_to, _CONTEXT_MILLISECONDS, *arguments
         )
-        if answer is None:
-            return None
-        _refuse_superseded(answer[0])
-        return [int(version) for version in answer[1:]]
 
-    async def delete(
-        self,
-        session: SessionKeys,
-        places: Sequence[tuple[Place, int | None]],
-        recorded: Sequence[int] = (),
-        step: Step | None = None,
-    ) -> list[bool] | None:
-        """Deletes items whose version is the given one (None: any); `recorded` are the versions of their deletion in Postgres.
+    async def delete(self, session: SessionKeys, places: Sequence[tuple[Place, int | None]]) -> list[int] | None:
+        """Deletes items that are not durable, if their version is the given one (None: any); returns 1 for each that was there.
 
         Raises SupersededError.
         """
-        given: Sequence[int | None] = recorded or [None] * len(places)
-        arguments = [
-            argument
-            for (place, expected), version in zip(places, given, strict=True)
-            for argument in (place.field, _or_empty(expected), _or_empty(version))
-        ]
-        answer = await self._run(item_scripts.DELETE, session, session.fence, *_span(step), *arguments)
-        if answer is None:
-            return None
-        _refuse_superseded(answer[0])
-        return [bool(deleted) for deleted in answer[1:]]
+        arguments = [argument for place, expected in places for argument in (place.field, _or_empty(expected))]
+        return await self._change(session_scripts.DELETE, session, *arguments)
 
-    async def load(self, session: SessionKeys, version: int, items: Sequence[Item]) -> None:
+    async def record(self, session: SessionKeys, changed: Changed) -> None:
+        """Follows a change of durable items in Postgres. If Redis has missed an earlier one, the next read loads them."""
+        versions = (changed.before, changed.after, _CONTEXT_MILLISECONDS)
+        deleted = [place.field for place in changed.deleted]
+        items = [argument for item in changed.written for argument in _stored(item)]
+        await self._run(session_scripts.RECORD, session, *versions, len(deleted), *deleted, *items)
+
+    async def load(self, session: SessionKeys, version: int, items: Sequence[StoredItem]) -> None:
         """Replaces all durable items of the session by those as of `version`."""
         arguments = [argument for item in items for argument in _stored(item)]
-        await self._run(item_scripts.LOAD, session, version, *arguments)
+        await self._run(session_scripts.LOAD, session, version, *arguments)
 
     async def open_context(self, session: SessionKeys, name: str, seconds: float) -> bool:
         """Gives a context its own time to live, which restarts with each use. Raises SupersededError."""
-        answer = await self._run(context_scripts.OPEN_CONTEXT, session, session.fence, name, int(seconds * 1000))
-        if answer is not None:
-            _refuse_superseded(answer)
-        return answer is not None
+        return await self._change(session_scripts.OPEN_CONTEXT, session, name, int(seconds * 1000)) is not None
 
-    async def end_context(self, session: SessionKeys, name: str) -> bool:
-        """Ends a context. True if there was one. Raises SupersededError."""
-        answer = await self._run(context_scripts.END_CONTEXT, session, session.fence, name)
-        if answer is not None:
-            _refuse_superseded(answer)
-        return bool(answer)
+    async def end_context(self, session: SessionKeys, name: str) -> None:
+        """Ends a context. Raises SupersededError."""
+        await self._change(session_scripts.END_CONTEXT, session, name)
 
     async def contexts(self, session: SessionKeys) -> dict[str, float]:
         """The active contexts, each with its remaining seconds."""
-        answer = await self._run(context_scripts.LIST_CONTEXTS, session) or []
+        answer = await self._run(session_scripts.LIST_CONTEXTS, session) or []
         return {name: int(left) / 1000 for name, left in zip(answer[::2], answer[1::2], strict=True)}
 
     def changes(self, session: SessionKeys) -> AbstractAsyncContextManager[AsyncIterator[MemoryChange]]:
         """The changes to the session's memory from now on."""
         return subscribed(self._redis, session.channel)
+
+    async def _change(self, text: str, session: SessionKeys, *arguments: str | int) -> list[int] | None:
+        answer = await self._run(text, session, session.fence, *arguments)
+        if answer is None:
+            return None
+        superseded, *results = answer
+        if superseded:
+            raise SupersededError
+        return [int(result) for result in results]
 
     async def _run(self, text: str, session: SessionKeys, *arguments: str | int) -> Any:
         answers = await self._redis.run([script(text, session.keys, session.channel, *arguments)])
@@ -191,64 +160,49 @@ class ItemCache:
 def _found(answer: list[str] | None) -> Found | None:
     if answer is None:
         return None
-    places = range(1, len(answer), VALUES_PER_ITEM)
-    return Found(int(answer[0]), [_item(*answer[place : place + VALUES_PER_ITEM]) for place in places])
+    version, now, *values = answer
+    items = zip(values[::3], values[1::3], values[2::3], strict=True)
+    return Found(int(version), [_item(int(now), *item).decode() for item in items])
 
 
-def _item(field: str, version: str, created: str, updated: str, labels: str, left: str, text: str) -> Item:
+def _item(now: int, field: str, head: str, text: str) -> StoredItem:
     kind, _, key = field.partition(":")
-    value, metadata = decode(text)
-    return Item(
+    ends, version, created, updated, priority, labels = head.split(" ", 5)
+    pairs = [label.partition(":")[::2] for label in labels.split(_SEPARATOR)]
+    return StoredItem(
         key=key,
         kind=kind,
-        value=value,
-        metadata=metadata,
+        text=text,
+        context=dict(pairs).get("context"),
+        priority=int(priority),
+        tags=[name for what, name in pairs if what == "tag"],
         version=int(version),
         created_at=_time(created),
         updated_at=_time(updated),
-        expires_in_seconds=int(left) / 1000,
-        **read_labels(labels),
+        seconds=(int(ends) - now) / 1000,
     )
 
 
-def _arguments(write: Write, recorded: Recorded | None, pressure: Pressure) -> tuple[str | int, ...]:
-    seconds = recorded.expires_in_seconds if recorded else write.seconds(pressure)
-    return (
-        write.place.field,
-        _or_empty(write.expected_version),
-        recorded.version if recorded else "",
-        _milliseconds(recorded.created_at) if recorded else "",
-        int(seconds * 1000),
-        SEPARATOR.join(write.labels),
-        write.text,
-        int(CONTEXT_LIFETIME.usual * 1000),
+def _stored(item: StoredItem) -> tuple[str | int, ...]:
+    place = item.place
+    times = f"{_milliseconds(item.created_at)} {_milliseconds(item.updated_at)}"
+    labels = _labels_of(place.kind, item.context, item.tags)
+    return place.field, int(item.seconds * 1000), f"{item.version} {times} {item.priority} {labels}", item.text
+
+
+def _labels_of(kind: Kind, context: str | None, tags: Collection[str]) -> str:
+    contexts = [] if context is None else [f"context:{context}"]
+    return _labels(
+        [f"kind:{kind.name}", *(["durable"] if kind.durable else []), *(f"tag:{tag}" for tag in tags), *contexts]
     )
 
 
-def _stored(item: Item) -> tuple[str | int, ...]:
-    kind = find_kind(item.kind)
-    return (
-        Place(kind, item.key).field,
-        item.version,
-        _milliseconds(item.created_at),
-        _milliseconds(item.updated_at),
-        int(item.expires_in_seconds * 1000),
-        SEPARATOR.join(labels_of(kind, item.context, item.priority, item.tags)),
-        encode(item.value, item.metadata),
-    )
-
-
-def _span(step: Step | None) -> tuple[str | int, str | int]:
-    return (step.before, step.after) if step else ("", "")
+def _labels(labels: Sequence[str]) -> str:
+    return _SEPARATOR.join(["", *labels, ""])
 
 
 def _or_empty(value: int | None) -> str | int:
     return "" if value is None else value
-
-
-def _refuse_superseded(answer: str | int) -> None:
-    if int(answer) < 0:
-        raise SupersededError
 
 
 def _milliseconds(at: datetime) -> int:

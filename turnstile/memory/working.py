@@ -8,14 +8,13 @@ stale items, and an item that is known to be absent costs Postgres nothing.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 from uuid import uuid4
 
 from turnstile.backends.postgres.database import Database
-from turnstile.errors import SupersededError
 from turnstile.memory.durable_items import MAX_ITEMS as MAX_DURABLE_ITEMS
-from turnstile.memory.durable_items import ItemDelete, ItemWrite, StoredItem, delete_items, read_items, write_items
+from turnstile.memory.durable_items import Changed, delete_items, read_items, write_items
 from turnstile.memory.interface import NOTHING, MemoryChange
 from turnstile.memory.item import (
     MAX_BATCH,
@@ -29,10 +28,9 @@ from turnstile.memory.item import (
     Written,
     check_limit,
     check_name,
-    decode,
     in_order,
 )
-from turnstile.memory.item_cache import CONFLICT, NO_ROOM, Found, ItemCache, Recorded, Step
+from turnstile.memory.item_cache import CONFLICT, NO_ROOM, Found, ItemCache
 from turnstile.memory.kinds import CONTEXT_LIFETIME, LOWEST_PRIORITY, NEUTRAL_PRIORITY, find_kind, is_shed
 from turnstile.turn.claimed_turn import ClaimedTurn
 
@@ -97,9 +95,8 @@ class WorkingMemory:
         turn = self._turn
         version, stored = await self._outlast(lambda: read_items(self._database, turn.tenant_id, turn.session_id))
         self._version = max(self._version, version)
-        items = [_item(one) for one in stored]
-        await self._cache.load(self._session, version, items)
-        return items
+        await self._cache.load(self._session, version, stored)
+        return [one.decode() for one in stored]
 
     # --- writing
 
@@ -143,36 +140,26 @@ class WorkingMemory:
         return [answers[write.place] for write in writes]
 
     async def _record(self, writes: Sequence[Write]) -> dict[Place, Written]:
-        rows = [
-            ItemWrite(
-                kind=write.kind,
-                key=write.key,
-                content=write.text,
-                context=write.context,
-                priority=write.priority,
-                tags=sorted(set(write.tags)),
-                seconds=write.seconds(),
-                expected=write.expected_version,
-                write_id=uuid4(),
-            )
-            for write in writes
-        ]
-        changed = await self._outlast(lambda: write_items(self._database, self._turn, rows))
+        # One for all tries: a repeated call finds the writes of the first one.
+        write_id = uuid4()
+        changed = await self._outlast(lambda: write_items(self._database, self._turn, writes, write_id))
         if not changed.enough_room:
-            raise MemoryFullError("nothing was written: the session's durable memory holds as much as it may")
-        self._version = max(self._version, changed.after)
-        pairs = list(zip(writes, changed.changes, strict=True))
-        kept = [(write, change) for write, change in pairs if change is not None]
-        if kept:
-            recorded = [Recorded(change.version, change.created_at, change.seconds) for _, change in kept]
-            # The write is committed, even if the turn is superseded by now; the newer claim knows its version.
-            with suppress(SupersededError):
-                step = Step(changed.before, changed.after)
-                await self._cache.write(self._session, [write for write, _ in kept], recorded, step)
+            raise MemoryFullError(
+                "nothing was written: the session's durable memory is full. Delete items, or write smaller ones"
+            )
+        await self._follow(changed)
+        versions = {item.place: item.version for item in changed.written}
         return {
-            write.place: Written(Verdict.KEPT, change.version) if change else Written(Verdict.CONFLICT)
-            for write, change in pairs
+            write.place: Written(Verdict.KEPT, versions[write.place])
+            if write.place in versions
+            else Written(Verdict.CONFLICT)
+            for write in writes
         }
+
+    async def _follow(self, changed: Changed) -> None:
+        self._version = max(self._version, changed.after)
+        if changed.written or changed.deleted:
+            await self._cache.record(self._session, changed)
 
     async def _keep(self, writes: Sequence[Write]) -> dict[Place, Written]:
         kept = [write for write in writes if not is_shed(write.place.kind, write.priority, self._cache.pressure)]
@@ -221,20 +208,10 @@ class WorkingMemory:
         return deleted
 
     async def _erase(self, places: Sequence[tuple[Place, int | None]]) -> int:
-        rows = [
-            ItemDelete(kind=place.kind.name, key=place.key, expected=expected, write_id=uuid4())
-            for place, expected in places
-        ]
-        changed = await self._outlast(lambda: delete_items(self._database, self._turn, rows))
-        self._version = max(self._version, changed.after)
-        gone = [(pair, change.version) for pair, change in zip(places, changed.changes, strict=True) if change]
-        if gone:
-            with suppress(SupersededError):
-                step = Step(changed.before, changed.after)
-                await self._cache.delete(
-                    self._session, [pair for pair, _ in gone], [version for _, version in gone], step
-                )
-        return len(gone)
+        write_id = uuid4()
+        changed = await self._outlast(lambda: delete_items(self._database, self._turn, places, write_id))
+        await self._follow(changed)
+        return len(changed.deleted)
 
     # --- contexts
 
@@ -255,20 +232,3 @@ class WorkingMemory:
 
     def changes(self) -> AbstractAsyncContextManager[AsyncIterator[MemoryChange]]:
         return self._cache.changes(self._session)
-
-
-def _item(stored: StoredItem) -> Item:
-    value, metadata = decode(stored.content)
-    return Item(
-        key=stored.key,
-        kind=stored.kind,
-        value=value,
-        metadata=metadata,
-        version=stored.version,
-        context=stored.context,
-        priority=stored.priority,
-        tags=frozenset(stored.tags),
-        created_at=stored.created_at,
-        updated_at=stored.updated_at,
-        expires_in_seconds=stored.seconds,
-    )

@@ -19,7 +19,7 @@ SELECT t.attempt, t.fence, t.generation, t.worker_id, t.started_at, t.finished_a
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class EndedAttempt:
     """One claim that has ended: finished, lost or given back. A claim under way is only in the turn's row."""
 
     attempt: int
@@ -33,6 +33,6 @@ class Attempt:
     error: str | None
 
 
-async def read_attempts(database: Database, tenant_id: str, turn_id: UUID) -> list[Attempt]:
+async def read_attempts(database: Database, tenant_id: str, turn_id: UUID) -> list[EndedAttempt]:
     """The ended attempts of all generations of a turn, in the order of their fences."""
-    return [Attempt(**row) for row in await database.fetch(READ, {"tenant": tenant_id, "id": turn_id})]
+    return [EndedAttempt(**row) for row in await database.fetch(READ, {"tenant": tenant_id, "id": turn_id})]

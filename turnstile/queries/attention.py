@@ -5,7 +5,7 @@ nothing, and a log driver may drop a line. The tables stay correct, and their va
 some minutes, a halted session for as long as it is halted. `letters` is how many messages the DLQ should have. If SQS counts
 more, the DLQ has messages that no FAILED turn explains: malformed ones, and those that SQS moved there.
 
-Logged beside every relay, one line per minute and queue, like the backlog (ADR 0034, ADR 0063). Several relays log the same
+Logged beside every relay, one line per minute and queue, like the backlog (ADR 0025, ADR 0024). Several relays log the same
 values: aggregate them by maximum, never by sum.
 """
 
@@ -74,7 +74,7 @@ class Attention:
     """How many dead letters of FAILED turns the DLQ has at most; None: too many to count."""
 
     @property
-    def needs_somebody(self) -> bool:
+    def needs_operator(self) -> bool:
         """Whether an operator should be alerted."""
         return self.failed_lately > 0 or self.halted > 0
 

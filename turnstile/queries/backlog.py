@@ -4,7 +4,7 @@ SQS counts messages, which differ from work. A session's hundred turns are a hun
 wake-up sent twice counts twice; and a turn in a drain has no message any more. Scaling needs the sessions that another worker
 could start now, and those that are running: `ready` and `running`.
 
-Logged beside every relay, one line per minute and queue (ADR 0034). Several relays log the same values: aggregate them by
+Logged beside every relay, one line per minute and queue (ADR 0025). Several relays log the same values: aggregate them by
 maximum, never by sum.
 """
 
@@ -34,7 +34,7 @@ SELECT q.name AS queue, count(w.id) AS due, count(w.id) FILTER (WHERE w.is_head)
         FROM (SELECT t.id, t.tenant_id, t.session_id, t.seq, coalesce(t.execute_at, t.created_at) AS since
                 FROM turns t
                WHERE (t.status || '') = 'PENDING' AND t.queue = q.name AND coalesce(t.execute_at, t.created_at) <= now()
-                 -- A halted session waits for a person: no worker more would help it, and it must hide nobody who waits for one.
+                 -- A halted session waits for an operator: more workers would not help it, and it must not use up the limit.
                  AND (SELECT s.halted_by FROM sessions s
                        WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id) IS NULL
                ORDER BY coalesce(t.execute_at, t.created_at) LIMIT %(limit)s) o) w ON true

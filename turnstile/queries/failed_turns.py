@@ -1,17 +1,17 @@
 """Dead letters in the table: which turns are FAILED. Their rows last longer than the queue's fourteen days (G29)."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Select, exists, or_, select, text
 
 from turnstile.backends.postgres.database import Database
+from turnstile.queries.operator_turns import in_pages
 from turnstile.queries.tables import sessions, turns
+from turnstile.queries.turns import COLUMNS, TurnRecord, having, record
 from turnstile.statements.children import HAS_SUCCESSOR
-
-_T = turns.alias("t")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,55 +24,32 @@ class FailedFilter:
     tenant_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedTurn:
-    """A FAILED row, as shown to an operator."""
-
-    id: UUID
-    tenant_id: str
-    session_id: str
-    seq: int | None
-    queue: str
-    kind: str
-    attempt: int
-    crashes: int
-    generation: int
-    error_class: str | None
-    error: str | None
-    trace_id: str
-    created_at: datetime
-    finished_at: datetime
-    dead_lettered_at: datetime | None
-
-
-async def list_failed(
-    database: Database, wanted: FailedFilter, *, limit: int, after: UUID | None = None
-) -> list[FailedTurn]:
-    """The first `limit` matching FAILED turns after `after`, oldest first.
+def list_failed(database: Database, wanted: FailedFilter, limit: int | None = None) -> AsyncIterator[TurnRecord]:
+    """The first `limit` matching FAILED turns, oldest first, without their replies; None: all.
 
     Left out are turns that halt their session, because they are not given up yet, and children that their parent has started
     again. Turns without a dead letter (G27) are left out unless `turn_ids` names them.
     """
-    names = FailedTurn.__dataclass_fields__
-    statement: Select[Any] = select(*(_T.c[name] for name in names)).where(_T.c.status == "FAILED")
+    statement = _matching(wanted)
+
+    async def read(room: int, last: UUID | None) -> list[TurnRecord]:
+        beyond = () if last is None else (turns.c.id > last,)
+        rows = await database.query(statement.where(*beyond).order_by(turns.c.id).limit(room))
+        return [record(row) for row in rows]
+
+    return in_pages(read, limit)
+
+
+def _matching(wanted: FailedFilter) -> Select[Any]:
     halts = exists().where(
-        sessions.c.halted_by == _T.c.id,
-        sessions.c.tenant_id == _T.c.tenant_id,
-        sessions.c.session_id == _T.c.session_id,
+        sessions.c.halted_by == turns.c.id,
+        sessions.c.tenant_id == turns.c.tenant_id,
+        sessions.c.session_id == turns.c.session_id,
     )
-    statement = statement.where(~halts, text(f"NOT {HAS_SUCCESSOR}"))
-    if wanted.queue is not None:
-        statement = statement.where(_T.c.queue == wanted.queue)
+    terms = having(queue=wanted.queue, error_class=wanted.error_class, tenant_id=wanted.tenant_id)
     if wanted.turn_ids:
-        statement = statement.where(_T.c.id.in_(wanted.turn_ids))
+        terms.append(turns.c.id.in_(wanted.turn_ids))
     else:
         # A FAILED row with a `send_at` has a dead letter that is still to be sent.
-        statement = statement.where(or_(_T.c.dead_lettered_at.is_not(None), _T.c.send_at.is_not(None)))
-    if wanted.error_class is not None:
-        statement = statement.where(_T.c.error_class == wanted.error_class)
-    if wanted.tenant_id is not None:
-        statement = statement.where(_T.c.tenant_id == wanted.tenant_id)
-    if after is not None:
-        statement = statement.where(_T.c.id > after)
-    rows = await database.query(statement.order_by(_T.c.id).limit(limit))
-    return [FailedTurn(**row) for row in rows]
+        terms.append(or_(turns.c.dead_lettered_at.is_not(None), turns.c.send_at.is_not(None)))
+    return select(*COLUMNS).where(turns.c.status == "FAILED", ~halts, text(f"NOT {HAS_SUCCESSOR}"), *terms)

@@ -5,18 +5,12 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
-from turnstile.turn.conversation import LAST_ANSWERED, NOTHING_SAID, HistoryVersion, Message, StoredMessage
+from turnstile.statements.read_claims import LAST_ANSWERED
+from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, Message, StoredMessage
 
-# Reads from the newest seq back, so that a session of any length costs the same.
-HISTORY: LiteralString = """
-SELECT m.turn_id, t.seq, m.ordinal, m.role, m.content, m.created_at
-  FROM turns t JOIN messages m ON m.turn_id = t.id AND m.kind = 'message'
- WHERE t.tenant_id = %(tenant)s AND t.session_id = %(session)s AND t.seq < %(before)s AND t.status = 'SUCCEEDED'
- ORDER BY t.seq DESC, m.ordinal DESC LIMIT %(limit)s
-"""
-
-# Counts the bytes here, so that messages beyond `max_bytes` are not sent. The extra row shows whether more messages follow. The
-# separate bound on `seq` lets the index scan start where the page does.
+# Reads from the newest seq back, so that a session of any length costs the same. Counts the bytes here, so that messages beyond
+# `max_bytes` are not sent. The extra row shows whether more messages follow. The separate bound on `seq` lets the index scan
+# start where the page does.
 HISTORY_PAGE: LiteralString = """
 SELECT p.turn_id, p.seq, p.ordinal, p.role, p.content, p.created_at, p.found
   FROM (SELECT h.*, count(*) OVER () AS found, row_number() OVER newest AS place,
@@ -49,14 +43,14 @@ SELECT m.turn_id, m.ordinal, m.content
 
 END_OF_SESSION = 2**62
 """Above every `seq`."""
+UNBOUNDED = 2**62
+"""More bytes than any history has."""
 
 VERSION: LiteralString = f"""
 SELECT v.seq, v.claim_id
   FROM sessions s LEFT JOIN LATERAL ({LAST_ANSWERED.format(of="s", before="%(before)s")}) v ON true
  WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s
 """
-
-SESSION_EXISTS: LiteralString = "SELECT 1 FROM sessions WHERE tenant_id = %(tenant)s AND session_id = %(session)s"
 
 
 async def read_version(database: Database, tenant_id: str, session_id: str) -> HistoryVersion | None:
@@ -72,9 +66,10 @@ async def read_history(
     database: Database, tenant_id: str, session_id: str, *, limit: int, before_seq: int = END_OF_SESSION
 ) -> list[Message]:
     """The last `limit` messages of the session's SUCCEEDED turns before `before_seq`, oldest first."""
-    parameters = {"tenant": tenant_id, "session": session_id, "limit": limit, "before": before_seq}
-    rows = await database.fetch(HISTORY, parameters)
-    return [Message(**row) for row in reversed(rows)]
+    messages, _ = await read_history_page(
+        database, tenant_id, session_id, limit=limit, before=(before_seq, 0), max_bytes=UNBOUNDED
+    )
+    return messages
 
 
 async def read_history_page(
@@ -116,8 +111,3 @@ async def read_contents(database: Database, places: Sequence[tuple[UUID, int]]) 
     parameters = {"turns": [turn for turn, _ in places], "ordinals": [ordinal for _, ordinal in places]}
     rows = await database.fetch(CONTENTS, parameters)
     return {(row["turn_id"], row["ordinal"]): row["content"] for row in rows}
-
-
-async def session_exists(database: Database, tenant_id: str, session_id: str) -> bool:
-    """Whether the tenant has such a session."""
-    return bool(await database.fetch(SESSION_EXISTS, {"tenant": tenant_id, "session": session_id}))

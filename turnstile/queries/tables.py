@@ -39,23 +39,5 @@ turns = table(
     column("created_at", _Time),
     column("started_at", _Time),
     column("finished_at", _Time),
-)
-
-messages = table(
-    "messages",
-    column("turn_id", Uuid),
-    column("ordinal", Integer),
-    column("role", Text),
-    column("kind", Text),
-    column("content", JSON),
-)
-
-webhooks = table(
-    "webhooks",
-    column("turn_id", Uuid),
-    column("generation", Integer),
-    column("due_at", _Time),
-    column("tries", Integer),
-    column("delivered_at", _Time),
-    column("error", Text),
-)
+).alias("t")
+"""As `t`, so that SQL of the statements fits in."""

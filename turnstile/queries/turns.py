@@ -1,7 +1,7 @@
 """Reads: what the API and the command line show of a turn and a session. Always within one tenant.
 
-The shape of these statements depends on the caller's filters, so SQLAlchemy Core makes them. They go to the writer
-(never a replica): a client that got a 202 finds its turn.
+The shape of a list's statement depends on the caller's filters, so SQLAlchemy Core makes it. All go to the writer (never a
+replica): a client that got a 202 finds its turn.
 
 A read by id includes the archive. The archive is read after the table, only for turns that the table does not have: a turn moves
 only from the table to the archive, in one commit, so the two reads can't miss it. Lists read only the table.
@@ -14,13 +14,12 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg.rows import DictRow
-from sqlalchemy import ColumnElement, Select, func, literal_column, select, tuple_, union_all
-from sqlalchemy.dialects.postgresql import aggregate_order_by
+from sqlalchemy import ColumnElement, Select, literal_column, select, tuple_, union_all
 
-from turnstile.archive.reads import TurnKey, read_archived, read_archived_standings
+from turnstile.archive.reads import WITH_MESSAGES, TurnKey, read_archived, read_archived_standings
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, ListTooBroadError
-from turnstile.queries.tables import messages, sessions, turns, webhooks
+from turnstile.queries.tables import sessions, turns
 from turnstile.turn.status import TurnStatus
 
 _OUT_OF_TIME = "57014"
@@ -28,6 +27,7 @@ _OUT_OF_TIME = "57014"
 REACH = 10_000
 """Turns that one page of a list reads at most: even from disk, this takes a fraction of the statement's time limit."""
 _UNINDEXED = (TurnStatus.SUCCEEDED, TurnStatus.CANCELED)
+_NEWEST_FIRST = (turns.c.created_at.desc(), turns.c.id.desc())
 
 Position = tuple[datetime, UUID]
 """A place in a list: creation time and id of the last turn of a page. Not the id alone: clients may choose theirs."""
@@ -70,13 +70,13 @@ class TurnRecord:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
-    halted_by: UUID | None
+    halted_by: UUID | None = None
     """The FAILED turn, perhaps this one, that halts the session: none of its turns is claimed (G9)."""
-    inputs: Sequence[Any] | None
+    inputs: Sequence[Any] | None = None
     """The user's input: one content, or several that were merged. None in a list."""
-    output: Any
-    """The reply's content; None until SUCCEEDED."""
-    webhook: Mapping[str, Any] | None
+    output: Any = None
+    """The reply's content; None until SUCCEEDED. None in a list: a page of a hundred replies of 1 MiB would be too large."""
+    webhook: Mapping[str, Any] | None = None
     """The state of its completion webhook (tries, delivered_at, next_try_at, error); None until it ends, or if it has none."""
 
 
@@ -90,47 +90,28 @@ class TurnFilter:
     queue: str | None = None
 
 
-HALTED_BY = (
+COLUMNS = [
+    *(turns.c[name] for name in TurnRecord.__dataclass_fields__ if name in turns.c),
     select(sessions.c.halted_by)
     .where(sessions.c.tenant_id == turns.c.tenant_id, sessions.c.session_id == turns.c.session_id)
     .scalar_subquery()
-    .label("halted_by")
-)
-ROW = [turns.c[name] for name in TurnRecord.__dataclass_fields__ if name in turns.c]
-"""The columns of `turns` in a TurnRecord."""
-_INPUTS = (
-    select(func.json_agg(aggregate_order_by(messages.c.content, messages.c.ordinal)))
-    .where(messages.c.turn_id == turns.c.id, messages.c.role == "user", messages.c.kind == "message")
-    .scalar_subquery()
-    .label("inputs")
-)
-_OUTPUT = (
-    select(messages.c.content)
-    .where(messages.c.turn_id == turns.c.id, messages.c.role == "assistant", messages.c.kind == "message")
-    .order_by(messages.c.ordinal.desc())
-    .limit(1)
-    .scalar_subquery()
-    .label("output")
-)
+    .label("halted_by"),
+]
+"""What a list reads of a turn."""
 
-
-_WEBHOOK = (
-    select(
-        func.jsonb_build_object(
-            *("tries", webhooks.c.tries, "delivered_at", webhooks.c.delivered_at),
-            *("next_try_at", webhooks.c.due_at, "error", webhooks.c.error),
-        )
+_READ: LiteralString = f"""
+SELECT {
+    WITH_MESSAGES.format(
+        messages="(SELECT * FROM messages WHERE turn_id = t.id)",
+        webhooks="(SELECT * FROM webhooks WHERE turn_id = t.id)",
     )
-    .where(webhooks.c.turn_id == turns.c.id, webhooks.c.generation == turns.c.generation)
-    .scalar_subquery()
-    .label("webhook")
-)
-_SAID = (_INPUTS, _OUTPUT, _WEBHOOK)
-UNREAD: tuple[Any, ...] = tuple(literal_column("NULL").label(said.name) for said in _SAID)
-"""NULLs for the columns that a list leaves out: a page of a hundred replies of 1 MiB would be too large."""
+},
+       (SELECT s.halted_by FROM sessions s WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id) AS halted_by
+  FROM turns t WHERE t.id = ANY (%(ids)s::uuid[])
+"""
 
 _STANDINGS: LiteralString = """
-SELECT id, tenant_id, session_id, status, attempt, fence FROM turns WHERE id = ANY(%(ids)s)
+SELECT id, tenant_id, session_id, status, attempt, fence FROM turns WHERE id = ANY (%(ids)s::uuid[])
 """
 
 
@@ -158,65 +139,43 @@ async def read_standings(database: Database, wanted: Sequence[TurnKey]) -> list[
 
 async def read_turns(database: Database, wanted: Sequence[TurnKey]) -> list[TurnRecord | None]:
     """Many turns with their replies, in the order of `wanted`; None if the tenant has no such turn."""
-    its = turns.c.id.in_([key.id for key in wanted])
-    rows = await database.query(select(*ROW, HALTED_BY, *_SAID).where(its))
-    found = {_key(row): _record(row) for row in rows}
+    rows = await database.fetch(_READ, {"ids": [key.id for key in wanted]})
+    found = {_key(row): record(row) for row in rows}
     archived = await read_archived(database, [key for key in wanted if key not in found])
-    found |= {key: _record({**row, "halted_by": None}) for key, row in archived.items()}
+    found |= {key: record(row) for key, row in archived.items()}
     return [found.get(key) for key in wanted]
 
 
 async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRecord | None:
     """One turn with its reply; None if the tenant has no such turn."""
-    statement = select(*ROW, HALTED_BY, *_SAID).where(turns.c.id == turn_id, turns.c.tenant_id == tenant_id)
-    rows = await database.query(statement)
-    if rows:
-        return _record(rows[0])
-    key = TurnKey(tenant_id, turn_id)
-    archived = (await read_archived(database, [key])).get(key)
-    return None if archived is None else _record({**archived, "halted_by": None})
-
-
-async def list_turns(
-    database: Database, wanted: TurnFilter, *, limit: int, before: Position | None = None
-) -> list[TurnRecord]:
-    """The first `limit` matching turns after `before`, newest first, without their replies. Raises ListTooBroadError."""
-    terms = [turns.c.tenant_id == wanted.tenant_id]
-    if wanted.session_id is not None:
-        terms.append(turns.c.session_id == wanted.session_id)
-    if wanted.queue is not None:
-        terms.append(turns.c.queue == wanted.queue)
-    if before is not None:
-        terms.append(tuple_(turns.c.created_at, turns.c.id) < tuple_(*before))
-    order = (turns.c.created_at.desc(), turns.c.id.desc())
-    return [_record(row) for row in await query_list(database, terms, wanted.status, order, limit)]
+    return (await read_turns(database, [TurnKey(tenant_id, turn_id)]))[0]
 
 
 async def list_page(
     database: Database, wanted: TurnFilter, *, limit: int, before: Position | None = None
 ) -> tuple[list[TurnRecord], Position | None]:
-    """As `list_turns`, with the `before` of the next page; None if there is no next page.
+    """The first `limit` matching turns after `before`, newest first, without their replies; and the `before` of the next page.
+    None if there is no next page. Raises ListTooBroadError.
 
     There is no index for ended turns or for a queue, because it would slow down the hot path. Such a page reads REACH turns at
     most: it may have fewer than `limit` turns, or none, and still have a next page.
     """
+    terms: list[ColumnElement[bool]] = [turns.c.tenant_id == wanted.tenant_id]
+    if before is not None:
+        terms.append(tuple_(turns.c.created_at, turns.c.id) < tuple_(*before))
     if wanted.session_id is not None or not (wanted.status in _UNINDEXED or (wanted.queue and wanted.status is None)):
-        found = await list_turns(database, wanted, limit=limit + 1, before=before)
+        terms += having(session_id=wanted.session_id, queue=wanted.queue)
+        found = await query_list(database, terms, wanted.status, _NEWEST_FIRST, limit + 1)
         return found[:limit], _position(found[limit - 1]) if len(found) > limit else None
-    near = select(turns.c.id, turns.c.created_at, turns.c.status, turns.c.queue).where(
-        turns.c.tenant_id == wanted.tenant_id,
-        *(() if before is None else (tuple_(turns.c.created_at, turns.c.id) < tuple_(*before),)),
-    )
-    near = near.order_by(turns.c.created_at.desc(), turns.c.id.desc())
+    near = select(turns.c.id, turns.c.created_at, turns.c.status, turns.c.queue).where(*terms).order_by(*_NEWEST_FIRST)
     reached = near.limit(REACH).subquery()
     ids = select(reached.c.id).order_by(reached.c.created_at.desc(), reached.c.id.desc()).limit(limit + 1)
     if wanted.status is not None:
         ids = ids.where(reached.c.status == wanted.status.value)
     if wanted.queue is not None:
         ids = ids.where(reached.c.queue == wanted.queue)
-    statement = select(*ROW, HALTED_BY, *UNREAD).where(turns.c.id.in_(ids))
-    rows = await _query(database, statement.order_by(turns.c.created_at.desc(), turns.c.id.desc()))
-    found = [_record(row) for row in rows]
+    rows = await _query(database, select(*COLUMNS).where(turns.c.id.in_(ids)).order_by(*_NEWEST_FIRST))
+    found = [record(row) for row in rows]
     if len(found) > limit:
         return found[:limit], _position(found[limit - 1])
     place = near.with_only_columns(turns.c.created_at, turns.c.id).offset(REACH - 1).limit(1)
@@ -225,7 +184,12 @@ async def list_page(
         return found, None
     # Turns submitted since have moved this end towards newer turns: what is older comes with the next page.
     end = (ends[0]["created_at"], ends[0]["id"])
-    return [record for record in found if _position(record) >= end], end
+    return [one for one in found if _position(one) >= end], end
+
+
+def having(**columns: object) -> list[ColumnElement[bool]]:
+    """The terms for those columns whose value is not None."""
+    return [turns.c[name] == value for name, value in columns.items() if value is not None]
 
 
 async def query_list(
@@ -234,13 +198,13 @@ async def query_list(
     status: TurnStatus | None,
     order: Sequence[ColumnElement[Any]],
     limit: int,
-) -> list[DictRow]:
-    """The first rows of a list.
+) -> list[TurnRecord]:
+    """The first turns of a list, without their replies.
 
     Raises ListTooBroadError if a rare status or queue is searched among too many turns: there is no index for that, because it
     would slow down the hot path.
     """
-    statement: Select[Any] = select(*ROW, HALTED_BY, *UNREAD).order_by(*order).limit(limit)
+    statement: Select[Any] = select(*COLUMNS).order_by(*order).limit(limit)
     if status is TurnStatus.PENDING:
         # Usually few turns are PENDING, and most have ended. A PENDING turn has a place or is scheduled: each has a partial
         # index, the two together have none. The literal is needed because a plan for any status could use neither.
@@ -249,8 +213,8 @@ async def query_list(
         placed, scheduled = ids.where(turns.c.seq.is_not(None)), ids.where(turns.c.seq.is_(None))
         statement = statement.where(turns.c.id.in_(union_all(placed, scheduled)))
     else:
-        statement = statement.where(*terms, *(() if status is None else (turns.c.status == status.value,)))
-    return await _query(database, statement)
+        statement = statement.where(*terms, *having(status=status))
+    return [record(row) for row in await _query(database, statement)]
 
 
 async def _query(database: Database, statement: Select[Any]) -> list[DictRow]:
@@ -262,13 +226,14 @@ async def _query(database: Database, statement: Select[Any]) -> list[DictRow]:
         raise
 
 
-def _record(row: Mapping[str, Any]) -> TurnRecord:
-    fields = {name: row[name] for name in TurnRecord.__dataclass_fields__}
+def record(row: Mapping[str, Any]) -> TurnRecord:
+    """From a row with the columns of COLUMNS, and perhaps more."""
+    fields = {name: row[name] for name in TurnRecord.__dataclass_fields__ if name in row}
     return TurnRecord(**{**fields, "status": TurnStatus(row["status"])})
 
 
-def _position(record: TurnRecord) -> Position:
-    return record.created_at, record.id
+def _position(turn: TurnRecord) -> Position:
+    return turn.created_at, turn.id
 
 
 def _key(row: Mapping[str, Any]) -> TurnKey:

@@ -1,4 +1,4 @@
-"""Fences and versions of memory are never used twice, even after the database is set back to an earlier moment (ADR 0060).
+"""Fences and versions of memory are never used twice, even after the database is set back to an earlier moment (ADR 0004).
 
 In a restored database, or a promoted replica that lacks the last commits, the sequences have gone back, but Redis, workers and
 other systems know the later values. So both sequences follow the clock: each connection of a worker first advances them to the

@@ -20,7 +20,6 @@ from psycopg.rows import DictRow
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.statements.cancel_before_submit import leave_tombstone
 from turnstile.statements.head import IS_RUNNING, WAKE_HEAD
-from turnstile.statements.locked_rows import BOUND_WAIT
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.status import TurnStatus
@@ -54,7 +53,7 @@ WITH found AS MATERIALIZED (
      WHERE h.tenant_id = %(tenant)s AND h.session_id = %(session)s
        AND h.seq IS NOT NULL AND h.status IN ('PENDING', 'RUNNING')
     UNION ALL
-    -- In an order that only the index of a session's turns has, or an empty table's are looked for by tenant.
+    -- The ORDER BY fits only the index of a session's turns. Without it, a plan of an empty table may read the tenant's turns.
    (SELECT h.id FROM turns h
      WHERE %(scheduled)s AND h.tenant_id = %(tenant)s AND h.session_id = %(session)s
        AND h.seq IS NULL AND ('' || h.status) = 'PENDING' ORDER BY h.seq)
@@ -102,18 +101,14 @@ class CanceledSession:
     woken: tuple[str, OutgoingMessage] | None = None
 
 
-async def cancel(
-    database: Database, tenant_id: str, turn_id: UUID, reason: CancelReason, *, row_wait_seconds: float | None = None
-) -> CanceledTurn | None:
+async def cancel(database: Database, tenant_id: str, turn_id: UUID, reason: CancelReason) -> CanceledTurn | None:
     """Cancels a turn; None if the tenant has no such turn. Raises DatabaseUnavailableError; may be called again.
 
-    Raises RowLockedError if a row stays locked by another transaction for `row_wait_seconds` (None: the connection's lock
-    time-out).
+    Raises RowLockedError if another transaction keeps a row locked for longer than the connection's lock timeout.
     """
     whose = {"id": turn_id, "tenant": tenant_id}
     how = {"ids": [turn_id], "reason": reason.value}
     async with database.connection() as connection, connection.transaction():
-        await _bound_row_wait(connection, row_wait_seconds)
         await connection.execute(LOCK_SESSION, whose)
         turn = await (await connection.execute(LOCK_TURN, whose)).fetchone()
         # A separate statement: the lock's snapshot lacks what was archived meanwhile.
@@ -135,24 +130,22 @@ async def cancel(
                 assert_never(status)
 
 
-async def cancel_ahead(
-    database: Database, tenant_id: str, turn_id: UUID, reason: CancelReason, *, row_wait_seconds: float | None = None
-) -> CanceledTurn | None:
+async def cancel_ahead(database: Database, tenant_id: str, turn_id: UUID, reason: CancelReason) -> CanceledTurn | None:
     """Cancels a turn. None if there is no such turn yet: a later submit with this id is then CANCELED from the start.
 
     Raises as `cancel`; may be called again.
     """
-    met = await cancel(database, tenant_id, turn_id, reason, row_wait_seconds=row_wait_seconds)
+    met = await cancel(database, tenant_id, turn_id, reason)
     if met is not None:
         return met
     if await leave_tombstone(database, tenant_id, turn_id, reason):
         return None
     # Its submit was committed between the two statements.
-    return await cancel(database, tenant_id, turn_id, reason, row_wait_seconds=row_wait_seconds)
+    return await cancel(database, tenant_id, turn_id, reason)
 
 
 async def cancel_session(
-    database: Database, tenant_id: str, session_id: str, reason: CancelReason, *, row_wait_seconds: float | None = None
+    database: Database, tenant_id: str, session_id: str, reason: CancelReason
 ) -> CanceledSession | None:
     """Cancels every open turn of a session, scheduled ones included; None if the tenant has no such session.
 
@@ -160,7 +153,6 @@ async def cancel_session(
     """
     session = {"tenant": tenant_id, "session": session_id}
     async with database.connection() as connection, connection.transaction():
-        await _bound_row_wait(connection, row_wait_seconds)
         if await (await connection.execute(LOCK_NAMED_SESSION, session)).fetchone() is None:
             return None
         canceled, asked = await cancel_open(connection, tenant_id, session_id, reason, scheduled=True)
@@ -183,11 +175,6 @@ async def cancel_open(
     if running:
         await connection.execute(REQUEST_CANCEL, {"ids": list(running), "reason": reason.value})
     return waiting, running
-
-
-async def _bound_row_wait(connection: Connection, seconds: float | None) -> None:
-    if seconds is not None:
-        await connection.execute(BOUND_WAIT, {"wait": f"{seconds * 1000:.0f}ms"})
 
 
 def _with_status(rows: list[DictRow], status: TurnStatus) -> tuple[UUID, ...]:

@@ -9,14 +9,13 @@ What a claim guarantees, and how:
 
 The statement picks the head with a plain LIMIT 1, then locks it by id and in id order. (ORDER BY seq LIMIT 1 FOR UPDATE
 SKIP LOCKED would claim seq 2 while another transaction has seq 1 locked.) It skips locked rows, and reports a skipped due
-head as "look again", never as "idle". Leases run by the database's clock. `claim_id` finds the result of a claim whose
-response was lost, also if the claim ended the head.
+head as "look again", never as "idle". Leases run by the database's clock. `claim_id` finds the turn of a claim whose
+response was lost.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import repeat
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -49,8 +48,8 @@ WITH want AS MATERIALIZED (
       LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[w.tenant_id]) AND s.session_id = ANY (ARRAY[w.session_id])
       LEFT JOIN LATERAL ({OPEN_HEAD.format(of="w")}) h ON true
 ), halting AS MATERIALIZED (
-    -- Lock order: sessions, then turns. Only those that may be halted here, by a head whose worker was lost once too often.
-    -- One that somebody sits on is left to the relay, which has the head sent for again: the other claims would wait with it.
+    -- Lock order: sessions, then turns. Locks only sessions that this claim may halt, because their head has crashed too often.
+    -- A locked session is skipped, because the other claims of the batch would wait with it. The relay wakes its head again.
     SELECT s.tenant_id, s.session_id
       FROM head h JOIN sessions s ON s.tenant_id = ANY (ARRAY[h.tenant_id]) AND s.session_id = ANY (ARRAY[h.session_id])
      WHERE %(halt)s AND h.queue = %(queue)s AND h.status = 'RUNNING' AND h.lease_until < now()
@@ -81,7 +80,7 @@ WITH want AS MATERIALIZED (
                               THEN clock_timestamp() + make_interval(secs => %(lease)s) END,
            started_at = CASE WHEN due.verdict = 'RUNNING' THEN clock_timestamp() ELSE t.started_at END,
            finished_at = CASE WHEN due.verdict <> 'RUNNING' THEN clock_timestamp() END,
-           -- A lost attempt costs the turn no time: not its run, and not the recovery (ADR 0011).
+           -- A lost attempt costs the turn no time: not its run, and not the recovery (ADR 0003).
            expires_at = t.expires_at
                + CASE WHEN due.was = 'RUNNING' THEN clock_timestamp() - due.lost_start ELSE interval '0' END,
            send_at = CASE WHEN due.verdict = 'FAILED' AND NOT %(halt)s THEN clock_timestamp() END,
@@ -100,7 +99,7 @@ WITH want AS MATERIALIZED (
      WHERE %(halt)s AND c.status = 'FAILED'
        AND s.tenant_id = ANY (ARRAY[c.tenant_id]) AND s.session_id = ANY (ARRAY[c.session_id])
 ), {COMPENSATE.format(failed="claimed")}, heir AS MATERIALIZED (
-    -- The claimer goes on to the next head by itself; this is for the case that it dies before it does.
+    -- The worker claims the next head itself; this wake-up is for the case that it dies before.
     SELECT n.id FROM claimed e CROSS JOIN LATERAL (
         SELECT h.id FROM turns h
          WHERE h.tenant_id = e.tenant_id AND h.session_id = e.session_id AND h.seq > e.seq
@@ -122,25 +121,6 @@ SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id
   FROM head h LEFT JOIN claimed c USING (claim_id)
 """
 
-# Only for repeated requests, and before CLAIM, which would claim the next turn under the same `claim_id`. A turn that a claim
-# ended was the head, so it is among the last turns before the present head. Without the LIMIT, each claim that an outage cut off
-# would read all turns of a long session. No status in the LATERAL: an index of FAILED turns would match it.
-# A settle can't have ended the turn: it needs the fence, which was in the lost response.
-READ_ENDED: LiteralString = f"""
-SELECT w.claim_id, e.id AS turn_id, e.tenant_id, e.session_id, e.seq, e.trace_id, e.status, e.error_class
-  FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
-  CROSS JOIN LATERAL (
-      SELECT p.* FROM turns p
-       WHERE p.tenant_id = w.tenant_id AND p.session_id = w.session_id
-         AND p.seq < coalesce((SELECT o.seq FROM ({OPEN_HEAD.format(of="w")}) o), {2**63 - 1})
-       ORDER BY p.seq DESC LIMIT %(reach)s::int) e
- WHERE e.claim_id = w.claim_id AND e.status IN ('FAILED', 'CANCELED')
-"""
-
-ENDED_REACH = 100
-"""How many turns before the head READ_ENDED reads. It misses the turn if more have ended since the response was lost."""
-
-
 ANY_CRASHES = 2**31 - 1
 
 
@@ -153,13 +133,6 @@ class ClaimRequest:
     claim_id: UUID
     most_crashes: int = ANY_CRASHES
     """Claims no turn with more crashes than this. If the claim takes over a lost turn, that loss counts as a crash."""
-    again: bool = False
-    """Whether an earlier call sent this request and got no response."""
-
-    def asked(self) -> Iterator["ClaimRequest"]:
-        """The request for the first call, then for each repeat, without end."""
-        yield self
-        yield from repeat(replace(self, again=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,17 +191,13 @@ class ClaimTerms:
 async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimRequest]) -> list[Claim]:
     """Claims the heads of many sessions; returns the results in the order of `requests`.
 
-    Raises DatabaseUnavailableError; the claims may have been made. The call may then be repeated with the same requests and
-    `again` set. Without `again`, a turn that the lost call ended is not reported.
+    Raises DatabaseUnavailableError; the claims may have been made. The call may then be repeated with the same requests, and
+    finds the turns that the lost call claimed. It does not report again which turns the lost call ended.
     """
-    repeated = claims_by_column([request for request in requests if request.again])
-    rows = await database.fetch(READ_ENDED, {**repeated, "reach": ENDED_REACH}) if repeated["claims"] else []
-    ended = {row["claim_id"]: _ended(row) for row in rows}
-    open_requests = [request for request in requests if request.claim_id not in ended]
-    wanted = claims_by_column(open_requests)
+    wanted = claims_by_column(requests)
     parameters = {
         **wanted,
-        "most_crashes": [request.most_crashes for request in open_requests],
+        "most_crashes": [request.most_crashes for request in requests],
         "queue": terms.queue,
         "worker": terms.worker_id,
         "lease": terms.lease_seconds,
@@ -241,10 +210,7 @@ async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimR
     answers = {row["claim_id"]: row for row in found}
     turns = {row["claim_id"]: _with_lost_worker(claimed_turn(row), answers) for row in rows}
     # Only READ_CLAIMS finds a claim of an earlier call whose response was lost. Such a claim is as good as a new one.
-    return [
-        ended.get(request.claim_id) or turns.get(request.claim_id) or _no_turn(answers[request.claim_id])
-        for request in requests
-    ]
+    return [turns.get(request.claim_id) or _no_turn(answers[request.claim_id]) for request in requests]
 
 
 def claims_by_column(requests: Sequence[ClaimRequest]) -> dict[str, Any]:
@@ -261,21 +227,17 @@ def _with_lost_worker(turn: ClaimedTurn, answers: Mapping[UUID, DictRow]) -> Cla
     return turn if lost_worker is None else replace(turn, lost_worker=lost_worker)
 
 
-def _ended(row: DictRow) -> EndedAtClaim:
-    return EndedAtClaim(
-        turn_id=row["turn_id"],
-        tenant_id=row["tenant_id"],
-        session_id=row["session_id"],
-        seq=row["seq"],
-        trace_id=row["trace_id"],
-        status=TurnStatus(row["status"]),
-        error_class=row["error_class"],
-    )
-
-
 def _no_turn(row: DictRow) -> EndedAtClaim | LeftToRecovery | NoClaim:
     if row["turn_id"] is not None and row["status"] != TurnStatus.RUNNING:
-        return _ended(row)
+        return EndedAtClaim(
+            turn_id=row["turn_id"],
+            tenant_id=row["tenant_id"],
+            session_id=row["session_id"],
+            seq=row["seq"],
+            trace_id=row["trace_id"],
+            status=TurnStatus(row["status"]),
+            error_class=row["error_class"],
+        )
     if not row["known"]:
         return NoClaim.UNKNOWN
     if row["left_over"]:

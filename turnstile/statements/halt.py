@@ -21,14 +21,14 @@ from turnstile.backends.postgres.database import Connection, Database
 from turnstile.statements.children import HAS_SUCCESSOR
 from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
 from turnstile.statements.head import IS_FAILED, WAKE_HEAD
-from turnstile.statements.redrive import KEEP_TRACE, KEPT_TRACE
+from turnstile.statements.redrive import KEEP_TRACE, KEPT_TRACE, NEW_RUN
 from turnstile.statements.redrive_audit import RECORD
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.status import TurnStatus
 
 READ_HALT: LiteralString = f"""
-SELECT t.id, t.tenant_id, t.session_id, t.queue, t.status, t.generation, t.error_class, t.finished_at,
+SELECT t.id, t.tenant_id, t.session_id, t.queue, t.status, t.error_class, t.finished_at,
        coalesce(s.halted_by = t.id, false) AS halts, {IS_FAILED} AND {HAS_SUCCESSOR} AS replaced,
        {IS_FAILED} AND {IS_BEING_COMPENSATED} AS compensated, {IS_FAILED} AND {IS_OVERTAKEN} AS overtaken,
        (SELECT count(*) FROM turns w WHERE w.tenant_id = t.tenant_id AND w.session_id = t.session_id
@@ -56,15 +56,12 @@ SELECT s.tenant_id, s.session_id, t.queue
  WHERE t.id = %(id)s AND s.halted_by = t.id
 """
 
-# New budgets and a new generation, as in a redrive; the place stays the same.
+# As a redrive, but the turn keeps its place.
 RETRY: LiteralString = f"""
 WITH revived AS (
 UPDATE turns t
-   SET status = 'PENDING', generation = t.generation + 1, attempt = 0, failures = 0, crashes = 0,
-       execute_at = clock_timestamp(), send_at = clock_timestamp(), sends = 0,
-       expires_at = clock_timestamp() + make_interval(secs => %(expires)s), started_at = NULL, finished_at = NULL,
-       error_class = NULL, error = NULL, dead_lettered_at = NULL, cancel_requested_at = NULL, cancel_reason = NULL,
-       trace_id = %(trace)s, span_id = %(span)s, parent_span_id = NULL
+   SET {NEW_RUN}, send_at = clock_timestamp(), expires_at = clock_timestamp() + make_interval(secs => %(expires)s),
+       trace_id = %(trace)s, span_id = %(span)s
  WHERE t.id = %(id)s AND {IS_FAILED} AND NOT {HAS_SUCCESSOR} AND NOT {IS_BEING_COMPENSATED} AND NOT {IS_OVERTAKEN}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, {KEPT_TRACE}
 ), kept AS ({KEEP_TRACE})
@@ -97,7 +94,6 @@ class Halt:
     session_id: str
     queue: str
     status: TurnStatus
-    generation: int
     error_class: str | None
     finished_at: datetime | None
     halts: bool

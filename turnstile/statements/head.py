@@ -1,6 +1,6 @@
 """The head of a session, its lowest open `seq`: the only turn that may be claimed. SQL that several statements share.
 
-A statement reaches each row by its key, whatever statistics the planner has (ADR 0057):
+A statement reaches each row by its key, whatever statistics the planner has (ADR 0011):
 
 - a row that another row names: `t.id = ANY (ARRAY[x.id])`, never `t.id = x.id`. A nested loop over the key is then the only plan;
 - no other condition on that row fits an index: `('' || t.status) = ...`, never `t.status = ...`;

@@ -25,10 +25,10 @@ IS_JOINED: LiteralString = """(
 # A claim at `expires_at`, or a cancel, ends a parent's wait without clearing `joining`: then only `joining` is cleared here.
 # Locked rows are skipped: the other transaction is changing the row, and the next scan sees the result. `execute_at` becomes the
 # time of the wake-up, because a turn's queue_latency is counted from there.
-_WAKE: LiteralString = """
+_WAKE: LiteralString = f"""
 ), ready AS MATERIALIZED (
     SELECT t.id FROM waiting JOIN turns t ON t.id = ANY (ARRAY[waiting.id])
-     WHERE num_nonnulls(t.joining) > 0 AND (t.status <> 'PENDING' OR {is_joined})
+     WHERE num_nonnulls(t.joining) > 0 AND (t.status <> 'PENDING' OR {IS_JOINED})
      ORDER BY waiting.id FOR NO KEY UPDATE OF t SKIP LOCKED
 )
 UPDATE turns t
@@ -42,14 +42,14 @@ RETURNING t.id
 WAKE_PARENTS: LiteralString = f"""
 WITH waiting AS MATERIALIZED (
     SELECT DISTINCT id FROM unnest(%(ids)s::uuid[]) w (id)
-{_WAKE.format(is_joined=IS_JOINED)}"""
+{_WAKE}"""
 
 # In random order, so that every join is read at some time even if there are more than one scan reads. No condition on the id, so
 # that only the index of the joins fits.
 WAKE_JOINED: LiteralString = f"""
 WITH waiting AS MATERIALIZED (
     SELECT j.id FROM turns j WHERE j.joining IS NOT NULL ORDER BY random() LIMIT %(limit)s
-{_WAKE.format(is_joined=IS_JOINED)}"""
+{_WAKE}"""
 
 
 async def wake_parents(database: Database, parents: Sequence[UUID]) -> list[UUID]:

@@ -5,7 +5,16 @@ from typing import LiteralString
 from psycopg.rows import DictRow
 
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.conversation import LAST_ANSWERED, NOTHING_SAID, HistoryVersion, Message
+from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, Message
+
+LAST_ANSWERED: LiteralString = """
+    SELECT a.seq, a.claim_id FROM turns a
+     WHERE a.tenant_id = {of}.tenant_id AND a.session_id = {of}.session_id AND a.seq < {before}
+       AND a.status = 'SUCCEEDED'
+     ORDER BY a.seq DESC LIMIT 1
+"""
+"""SQL of the version before the seq `{before}`. `{of}` is the alias that has the session's `tenant_id` and `session_id`.
+It reads the index of sessions and seqs backwards: one row, and one more for each later turn that did not end SUCCEEDED."""
 
 # A separate statement after the claim: a join in the claim would miss input that was merged meanwhile.
 READ_CLAIMS: LiteralString = f"""
@@ -19,7 +28,7 @@ SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t
            AS memory_version
   FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
   CROSS JOIN LATERAL (
-      -- LIMIT, or a plan that was pinned while little was RUNNING reads the whole of the partial index for each batch.
+      -- Without LIMIT, a plan that was pinned while few turns were RUNNING reads the whole partial index for each batch.
       SELECT r.* FROM turns r
        WHERE r.tenant_id = w.tenant_id AND r.session_id = w.session_id AND r.status = 'RUNNING' LIMIT 1) t
   LEFT JOIN LATERAL (

@@ -13,20 +13,26 @@ undoes what the turn would do. Two redrives can't see each other's uncommitted r
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, LiteralString
+from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.children import HAS_SUCCESSOR
 from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
 from turnstile.statements.head import IS_FAILED
-from turnstile.statements.locked_rows import BOUND_WAIT
+from turnstile.statements.locked_rows import bound_wait
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.message import WakeUp
 
 REPLACED: LiteralString = "REPLACED"
 """Reported instead of FAILED for a child that has a successor: it is never redriven. Not a status of the table."""
+
+NEW_RUN: LiteralString = """status = 'PENDING', generation = t.generation + 1, attempt = 0, failures = 0, crashes = 0, sends = 0,
+       execute_at = clock_timestamp(), started_at = NULL, finished_at = NULL, error_class = NULL, error = NULL,
+       dead_lettered_at = NULL, cancel_requested_at = NULL, cancel_reason = NULL, parent_span_id = NULL"""
+"""For the SET of a statement that puts a FAILED turn back to work: new budgets and a new generation. `send_at`, `expires_at` and
+the trace come from the caller."""
 
 KEPT_TRACE: LiteralString = """
 old.created_at AS turn_created_at, old.generation AS earlier_generation, old.trace_id AS earlier_trace_id,
@@ -93,11 +99,8 @@ WITH wanted AS MATERIALIZED (
       FROM going f JOIN place p USING (tenant_id, session_id)
 ), revived AS (
 UPDATE turns t
-   SET status = 'PENDING', seq = n.new_seq, generation = t.generation + 1, attempt = 0, failures = 0, crashes = 0,
-       execute_at = clock_timestamp(), send_at = clock_timestamp() + make_interval(secs => %(net)s), sends = 0,
-       expires_at = clock_timestamp() + make_interval(secs => n.expires_in), started_at = NULL, finished_at = NULL,
-       error_class = NULL, error = NULL, dead_lettered_at = NULL, cancel_requested_at = NULL, cancel_reason = NULL,
-       trace_id = n.trace_id, span_id = n.span_id, parent_span_id = NULL
+   SET {NEW_RUN}, seq = n.new_seq, send_at = clock_timestamp() + make_interval(secs => %(net)s),
+       expires_at = clock_timestamp() + make_interval(secs => n.expires_in), trace_id = n.trace_id, span_id = n.span_id
   FROM numbered n WHERE t.id = ANY (ARRAY[n.id]) AND {IS_FAILED}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, t.generation, {KEPT_TRACE}
 ), kept AS ({KEEP_TRACE})
@@ -154,13 +157,9 @@ async def revive(
         "expires": [float(seconds) for seconds in expires_in_seconds],
         "net": net_seconds,
     }
-    bound = [] if wait_seconds is None else [(BOUND_WAIT, {"wait": f"{wait_seconds * 1000:.0f}ms"})]
+    bound = [] if wait_seconds is None else [bound_wait(wait_seconds)]
     *_, rows = await database.fetch_pipelined([*bound, (REVIVE, parameters)])
-    return [_revived(row) for row in rows]
-
-
-def _revived(row: Any) -> Revived:
-    return Revived(row["queue"], row["generation"], OutgoingMessage.about(row))
+    return [Revived(row["queue"], row["generation"], OutgoingMessage.about(row)) for row in rows]
 
 
 async def is_of_another(database: Database, wake_up: WakeUp, queue: str) -> bool:

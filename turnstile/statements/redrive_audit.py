@@ -1,4 +1,4 @@
-"""The record of redrives: who redrove which turns, when, by which filter.
+"""The record of redrives: which turns an operator redrove, when, and with which filter.
 
 `finished_at` stays NULL for an interrupted redrive. If a redrive is killed between a batch and its note, the record lacks the
 turns of that batch. The record is for operators; the turns' rows (generation, trace) are authoritative. A redrive of many

@@ -92,12 +92,15 @@ FIND_DUE: LiteralString = f"""
 SELECT d.id FROM {_QUEUES} CROSS JOIN LATERAL (SELECT d.id FROM turns d {_DUE} ORDER BY d.send_at LIMIT q.most) d
 """
 
+# An expression, so that no index matches it: a plan made while few turns were owed a message would read all that are owed one.
+_STAMPED: LiteralString = "coalesce(t.send_at, 'infinity') = x.stamp"
+
 # SKIP LOCKED: a cancel may have locked one of these rows and wait for another. The message of a skipped row is sent once more.
 PUT_NET: LiteralString = f"""
 WITH sent AS MATERIALIZED (
     SELECT t.id FROM unnest(%(ids)s::uuid[], %(stamps)s::timestamptz[]) x (id, stamp) CROSS JOIN LATERAL (
         SELECT t.id FROM turns t
-         WHERE t.id = ANY (ARRAY[x.id]) AND t.send_at = x.stamp AND {IS_PENDING} LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) t
+         WHERE t.id = ANY (ARRAY[x.id]) AND {_STAMPED} AND {IS_PENDING} LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) t
 )
 UPDATE turns t
    SET sends = t.sends + 1,
@@ -116,12 +119,12 @@ UPDATE turns t SET send_at = NULL, dead_lettered_at = clock_timestamp() FROM sen
 """
 
 # Back to when it was due, not to now: the age of a message that no relay can send must grow, so that the doctor reports it.
-GIVE_BACK: LiteralString = """
+GIVE_BACK: LiteralString = f"""
 WITH unsent AS MATERIALIZED (
     SELECT t.id, x.due_at
       FROM unnest(%(ids)s::uuid[], %(stamps)s::timestamptz[], %(due_ats)s::timestamptz[]) x (id, stamp, due_at)
      CROSS JOIN LATERAL (
-        SELECT t.id FROM turns t WHERE t.id = ANY (ARRAY[x.id]) AND t.send_at = x.stamp LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) t
+        SELECT t.id FROM turns t WHERE t.id = ANY (ARRAY[x.id]) AND {_STAMPED} LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) t
 )
 UPDATE turns t SET send_at = unsent.due_at FROM unsent WHERE t.id = ANY (ARRAY[unsent.id])
 """

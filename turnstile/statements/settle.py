@@ -11,7 +11,7 @@ the turn is still ours and the settle is retried, another claim has it, or an ea
 On a queue that halts, a FAILED turn halts its session instead of owing a dead letter (G9; `statements.halt` has the ways out).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 from uuid import UUID
@@ -27,6 +27,7 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import StoredMessage
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.stored_json import encode
 
 SETTLE: LiteralString = f"""
 WITH s AS MATERIALIZED (
@@ -39,7 +40,7 @@ WITH s AS MATERIALIZED (
 ), failing AS MATERIALIZED (
     SELECT t.tenant_id, t.session_id FROM s JOIN turns t ON t.id = ANY (ARRAY[s.id]) WHERE %(halt)s AND s.status = 'FAILED'
 ), halting AS MATERIALIZED (
-    -- Lock order: sessions, then turns. Only those that may be halted: where a queue does not halt, no session is locked.
+    -- Lock order: sessions, then turns. Locks only sessions that may be halted: none on a queue that does not halt.
     SELECT ss.tenant_id, ss.session_id
       FROM failing f JOIN sessions ss ON ss.tenant_id = ANY (ARRAY[f.tenant_id]) AND ss.session_id = ANY (ARRAY[f.session_id])
      ORDER BY f.tenant_id, f.session_id FOR NO KEY UPDATE OF ss SKIP LOCKED
@@ -50,7 +51,7 @@ WITH s AS MATERIALIZED (
             OR EXISTS (SELECT FROM halting x WHERE x.tenant_id = t.tenant_id AND x.session_id = t.session_id))
      ORDER BY s.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), verdict AS MATERIALIZED (
-    -- An acknowledged cancel wins over whatever the handler came to (G15): it may have finished a moment earlier.
+    -- An acknowledged cancel wins over every outcome (G15), also if the handler finished a moment earlier.
     SELECT s.*, CASE WHEN canceled THEN 'CANCELED' ELSE status END AS final,
            CASE WHEN canceled THEN 'canceled' ELSE outcome END AS final_outcome
       FROM s JOIN mine USING (id)
@@ -59,7 +60,7 @@ WITH s AS MATERIALIZED (
        SET status = v.final,
            attempt = t.attempt - (v.refund AND v.final = 'PENDING')::int,
            failures = t.failures + v.fault::int,
-           -- Its handler ran to an end of its own, so it is not what crashed a worker before.
+           -- Its handler came to an end, so the turn did not cause the earlier crashes.
            crashes = CASE WHEN v.final_outcome IN ('retried', 'snoozed', 'joined') THEN 0 ELSE t.crashes END,
            lease_until = NULL,
            execute_at = CASE WHEN v.final = 'PENDING' AND v.after > 0
@@ -88,13 +89,13 @@ WITH s AS MATERIALIZED (
       FROM done WHERE status = 'SUCCEEDED'
     RETURNING turn_id, ordinal, role, created_at AS replied_at
 ), broken_off AS (
-    -- What a stopped turn had said so far. Its kind keeps it out of the history.
+    -- The partial reply of a stopped turn. Its kind keeps it out of the history.
     INSERT INTO messages (turn_id, ordinal, role, kind, content)
     SELECT id, (SELECT coalesce(max(m.ordinal), -1) + 1 FROM messages m WHERE m.turn_id = done.id), 'assistant', 'partial',
            partial
       FROM done WHERE status = 'CANCELED' AND partial IS NOT NULL
 ), attempted AS (
-    -- By the time of the update: this insert may run after the next turn has been claimed.
+    -- With the time of the update: this insert may run after the next turn has been claimed.
     INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, started_at, finished_at, outcome,
                                error_class, error)
     SELECT id, attempt, fence, generation, worker_id, started_at, settled_at, final_outcome, error_class, error FROM done
@@ -170,14 +171,14 @@ class RowLocked:
 
 
 async def settle(
-    database: Database, terms: ClaimTerms, requests: Sequence[SettleRequest], encode: Callable[[Any], str]
+    database: Database, terms: ClaimTerms, requests: Sequence[SettleRequest]
 ) -> list[Settled | Superseded | RowLocked]:
-    """Ends many claims; returns the results in the order of `requests`. `encode` makes the JSON text of a reply without one.
+    """Ends many claims; returns the results in the order of `requests`.
 
     Raises DatabaseUnavailableError; the settles may have been committed. The call may be repeated with the same requests.
     """
     # One commit: a turn is never FAILED without its compensation.
-    parameters = _settle_parameters(terms, requests, encode)
+    parameters = _settle_parameters(terms, requests)
     settled, rows, *_ = await database.fetch_pipelined(
         [
             (SETTLE, parameters),
@@ -243,9 +244,7 @@ def _became(row: DictRow) -> TurnStatus | Superseded | RowLocked:
     return status or (RowLocked() if row["ours"] else Superseded())
 
 
-def _settle_parameters(
-    terms: ClaimTerms, requests: Sequence[SettleRequest], encode: Callable[[Any], str]
-) -> dict[str, Any]:
+def _settle_parameters(terms: ClaimTerms, requests: Sequence[SettleRequest]) -> dict[str, Any]:
     settlements = [request.settlement for request in requests]
     return {
         "ids": [request.turn.id for request in requests],

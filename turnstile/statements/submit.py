@@ -60,10 +60,10 @@ WITH r AS MATERIALIZED (
     SELECT r.*, l.later, coalesce(l.later, now()) + make_interval(secs => r.expires_in) AS expires_at, now() AS created_at
       FROM r CROSS JOIN LATERAL (SELECT CASE WHEN r.execute_at > now() THEN r.execute_at END AS later) l
 ), free AS MATERIALIZED (
-    -- Neither in the table nor twice in this batch, where clients have chosen the ids.
+    -- Clients choose ids: one may be in the table already, or twice in this batch.
     SELECT * FROM timed WHERE NOT EXISTS (SELECT FROM turns t WHERE t.id = ANY (ARRAY[timed.id]))
        AND NOT EXISTS (SELECT FROM timed e WHERE e.id = timed.id AND e.ord < timed.ord)
-       -- A parent whose claim is over starts nothing any more.
+       -- A parent whose claim has ended starts no child.
        AND (parent_fence IS NULL OR EXISTS (
             SELECT FROM turns t WHERE t.id = ANY (ARRAY[timed.parent_turn_id]) AND t.fence = timed.parent_fence AND {IS_RUNNING}))
 ), accepted AS (
@@ -74,7 +74,7 @@ WITH r AS MATERIALIZED (
 ), fresh AS MATERIALIZED (
     SELECT free.* FROM free WHERE key IS NULL OR EXISTS (SELECT FROM accepted a WHERE a.turn_id = free.id)
 ), met AS (
-    -- Where the client has chosen the id, its cancel may have come first: whoever is second at this row finds the other.
+    -- If the client chose the id, its cancel may have come first: the second of the two finds the other in this row.
     INSERT INTO chosen_ids AS c (tenant_id, turn_id, submitted_at)
     SELECT tenant_id, id, clock_timestamp() FROM fresh WHERE chosen ORDER BY tenant_id, id
     ON CONFLICT (tenant_id, turn_id) DO UPDATE SET submitted_at = coalesce(c.submitted_at, excluded.submitted_at)
@@ -83,7 +83,7 @@ WITH r AS MATERIALIZED (
     SELECT f.*, met.canceled_at, met.reason, f.later IS NULL AND met.canceled_at IS NULL AS in_line
       FROM fresh f LEFT JOIN met ON met.turn_id = f.id
 ), place AS (
-    -- The row lock on the session is what makes `seq` the order of the commits too: no lower seq can appear later.
+    -- Because of the row lock on the session, `seq` is also the order of the commits: no lower seq can appear later.
     INSERT INTO sessions AS s (tenant_id, session_id, last_seq)
     SELECT tenant_id, session_id, count(*) FILTER (WHERE in_line) FROM arrived GROUP BY 1, 2 ORDER BY 1, 2
     ON CONFLICT (tenant_id, session_id) DO UPDATE
@@ -164,7 +164,7 @@ class Submission:
     """Where to report the turn's end. Already validated."""
     parent: ParentClaim | None = None
     on_busy: OnBusy = OnBusy.ENQUEUE
-    """What `submit_on_busy` is to do if the session is busy. SUBMIT always enqueues."""
+    """What `submit_on_busy` does if the session is busy. `submit` always enqueues."""
 
     def __post_init__(self) -> None:
         if not (is_valid_id(self.tenant_id) and is_valid_id(self.session_id)):

@@ -33,7 +33,7 @@ from turnstile.statements.submit import (
 )
 from turnstile.statements.worker_registry import SEEN_SECONDS
 from turnstile.turn.cancel_reason import CancelReason
-from turnstile.turn.on_busy import LastInLine, Merge, OnBusy, Record, Reject, SessionState, decide
+from turnstile.turn.on_busy import LastInLine, Merge, OnBusy, Record, Refuse, SessionState, decide
 from turnstile.turn.stored_json import encode
 
 TAKE_KEY: LiteralString = """
@@ -96,12 +96,11 @@ class Texted:
 async def submit_on_busy(
     database: Database,
     submission: Submission,
-    on_busy: OnBusy,
     *,
     net_seconds: float,
     seen_seconds: float = SEEN_SECONDS,
 ) -> Texted:
-    """Submits one turn under the policy `on_busy`.
+    """Submits one turn under its policy `on_busy`.
 
     Raises IdempotencyMismatchError or TurnIdTakenError (nothing was done), or DatabaseUnavailableError. After the latter the
     call may be repeated with the same submission.
@@ -113,13 +112,13 @@ async def submit_on_busy(
         if await _first(connection, TAKE_KEY, taking) is None:
             return Texted(await _replay(connection, submission, key))
         session = await _first(connection, LOCK_SESSION, whose)
-        state = await _look(connection, whose, on_busy, None if session is None else session["halted_by"])
+        state = await _look(connection, whose, submission.on_busy, None if session is None else session["halted_by"])
         asked: tuple[UUID, ...] = ()
         canceled: tuple[UUID, ...] = ()
         answer: Accepted | SessionBusyError
         kept: dict[str, Any]
-        match decide(on_busy, state, submission.queue):
-            case Reject(busy_with):
+        match decide(submission.on_busy, state, submission.queue):
+            case Refuse(busy_with):
                 answer, kept = SessionBusyError(busy_with), {"busy_with": str(busy_with)}
             case Merge(turn_id):
                 kept = {**await _add_input(connection, turn_id, submission), "merged": True}

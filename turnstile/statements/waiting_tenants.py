@@ -33,7 +33,7 @@ SELECT tenants.tenant_id FROM tenants
            SELECT t.id, t.tenant_id, t.session_id, t.queue, t.status, t.execute_at FROM turns t
             WHERE t.tenant_id = tenants.tenant_id AND {_OPEN} ORDER BY t.session_id, t.seq LIMIT {MOST_TURNS}) t
         WHERE t.queue = %(queue)s AND {DUE}
-          -- What waits for its own session, or for a person, is kept waiting by nobody's backlog.
+          -- A turn that waits for its own session, or for an operator, does not wait because of the backlog.
           AND t.id = (SELECT head.id FROM ({OPEN_HEAD.format(of="t")}) head)
           AND (SELECT s.halted_by FROM sessions s
                 WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id) IS NULL)

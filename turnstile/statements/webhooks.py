@@ -34,7 +34,7 @@ UPDATE webhooks w SET due_at = clock_timestamp() + make_interval(secs => %(stamp
 RETURNING w.turn_id, w.generation, w.url, due.host, w.event, w.tries, w.due_at AS stamp
 """
 
-FIND: LiteralString = f"SELECT due.turn_id FROM ({_DUE.format(lock='')}) due WHERE due.place <= %(per_host)s"
+FIND: LiteralString = f"SELECT due.turn_id AS id FROM ({_DUE.format(lock='')}) due WHERE due.place <= %(per_host)s"
 
 # Without a check of the stamp: a delivery counts even if the row was taken again meanwhile.
 NOTE_DELIVERED: LiteralString = """

@@ -52,9 +52,7 @@ class Submitting:
 
         Raises SubmissionRefusedError, and what `commit` raises for one submission.
         """
-        return await self._retry(
-            lambda: submit_on_busy(self._database, submission, submission.on_busy, **self._terms), alone=True
-        )
+        return await self._retry(lambda: submit_on_busy(self._database, submission, **self._terms), alone=True)
 
     async def wake(self, submission: Submission, answer: Accepted | SubmissionRefusedError) -> bool | None:
         """Sends the wake-up of a committed turn. True if SQS is known to have it; None if none is due. Raises nothing."""

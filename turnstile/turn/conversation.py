@@ -1,13 +1,13 @@
 """The messages of a session, and the versions of its history. Pure.
 
 A history is always read at a version, because at a given version it never changes: a session's turns settle in `seq` order
-(see docs/adr/0021), so the answered turns up to the last answered one are complete and final.
+(see docs/adr/0016), so the answered turns up to the last answered one are complete and final.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any
 from uuid import UUID
 
 
@@ -49,16 +49,6 @@ class StoredMessage:
     role: str
     text: str | None
     created_at: datetime
-
-
-LAST_ANSWERED: LiteralString = """
-    SELECT a.seq, a.claim_id FROM turns a
-     WHERE a.tenant_id = {of}.tenant_id AND a.session_id = {of}.session_id AND a.seq < {before}
-       AND a.status = 'SUCCEEDED'
-     ORDER BY a.seq DESC LIMIT 1
-"""
-"""SQL of the version before the seq `{before}`. `{of}` is the alias that has the session's `tenant_id` and `session_id`.
-It reads the index of sessions and seqs backwards: one row, and one more for each later turn that did not end SUCCEEDED."""
 
 
 def join_inputs(inputs: Sequence[Any]) -> Any:

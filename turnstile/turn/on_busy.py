@@ -52,7 +52,7 @@ class SessionState:
 
 
 @dataclass(frozen=True, slots=True)
-class Reject:
+class Refuse:
     """Refuse the message, because of this turn."""
 
     busy_with: UUID
@@ -72,7 +72,7 @@ class Record:
     interrupting: bool = False
 
 
-Decision = Reject | Merge | Record
+Decision = Refuse | Merge | Record
 
 
 def decide(on_busy: OnBusy, state: SessionState, queue: str) -> Decision:
@@ -81,7 +81,7 @@ def decide(on_busy: OnBusy, state: SessionState, queue: str) -> Decision:
         case OnBusy.ENQUEUE:
             return Record()
         case OnBusy.REJECT:
-            return Record() if state.busy_with is None else Reject(state.busy_with)
+            return Record() if state.busy_with is None else Refuse(state.busy_with)
         case OnBusy.INTERRUPT:
             return Record(interrupting=True)
         case OnBusy.MERGE:

@@ -1,7 +1,7 @@
 """The states of a turn and the legal transitions.
 
 This file alone decides whether a status may follow another. The database enforces the same table with a trigger
-(`turn_status.sql` of migration 0001), and the diagram in ARCHITECTURE.md is generated from it; tests compare them.
+(`turn_status.sql` of migration 0001), and the diagram in ARCHITECTURE.md is generated from it; tests compare all three.
 
 The names are those of Google Cloud Batch, as the asynchronous guideline recommends (G7). There is no separate waiting status:
 a scheduled turn, or a turn that waits for its retry, is PENDING with a future `execute_at`.
@@ -55,13 +55,3 @@ TRANSITIONS: dict[TurnStatus | None, dict[TurnStatus, str]] = {
     TurnStatus.CANCELED: {},
 }
 """status before -> status after -> the operation. `None` means that the turn does not exist yet."""
-
-
-def mermaid() -> str:
-    """The Mermaid state diagram for the documentation, generated from TRANSITIONS."""
-    lines = ["stateDiagram-v2"]
-    for before, follows in TRANSITIONS.items():
-        for after, verb in follows.items():
-            lines.append(f"    {'[*]' if before is None else before} --> {after}: {verb}")
-    lines += [f"    {status} --> [*]" for status in TurnStatus if status.is_terminal]
-    return "\n".join(lines)

@@ -110,7 +110,7 @@ class Children:
         ids = [child.id for child in children]
         if not ids:
             if wanted is JoinPolicy.ANY:
-                raise ValueError("there is no child of which one could succeed")
+                raise ValueError("a join of no children can't end with one that succeeded")
             return []
         states = await self._outlast(lambda: read_states(self._database, self._turn.id, ids))
         if strangers := [str(one) for one in ids if one not in states]:
@@ -155,7 +155,7 @@ def _check_joined(children: Sequence[Child], states: Sequence[ChildState], polic
 def _check_own_key(key: str) -> None:
     check_key(key)
     if key.startswith("#"):
-        raise ValueError("a key may not begin with '#': that is how calls without a key are numbered")
+        raise ValueError("a key may not begin with '#': calls without a key are numbered that way")
 
 
 def _check_session(turn: ClaimedTurn, session: str) -> str:

@@ -129,7 +129,7 @@ class TurnContext:
     def wait_for(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         if threading.get_ident() == self._loop_thread:
             call.close()
-            raise RuntimeError("wait_for is for functions that run in a thread; an async function awaits")
+            raise RuntimeError("wait_for is for handlers that run in a thread; an async function uses await")
         waited_for = asyncio.run_coroutine_threadsafe(WithoutExits(call), self._loop)
         self._awaited.add(waited_for)
         try:
@@ -191,7 +191,7 @@ class TurnContext:
 
 
 def _own(content: Any) -> Any:
-    # After the settle the turn's messages are written into the session's history as they are then (ADR 0021). If a handler could
+    # After the settle the turn's messages are written into the session's history as they are then (ADR 0016). If a handler could
     # pop a key of the original input, every later prompt and every client would see a changed message.
     #
     # Not deepcopy: its bookkeeping for shared references, which JSON does not have, blocked the event loop two to three times as

@@ -87,8 +87,8 @@ class Emitter:
         self._pause: asyncio.TimerHandle | None = None
         """The timer of the pause between two appends."""
         self._silent = False
+        """Whether no further event is accepted: the last one has come, or another claim has the turn."""
         self._overflown = False
-        self._parting = False
         self._patience_ends = 0.0
         self._gathered.add(Saying.of(EventKind.STATUS, {"status": TurnStatus.RUNNING, "attempt": turn.attempt}), 0)
         self._opening = self._loop.call_later(OPENING_SECONDS, self._open)
@@ -156,7 +156,6 @@ class Emitter:
         self._hurry()
 
     def _hurry(self) -> None:
-        self._parting = True
         if self._pause is not None:
             self._pause.cancel()
             self._speak()
@@ -228,10 +227,10 @@ class Emitter:
             return
         answer = appended.result()
         self._note(answer)
-        if answer is Appended.AWAY and self._parting and self._loop.time() > self._patience_ends:
+        if answer is Appended.AWAY and self._silent and self._loop.time() > self._patience_ends:
             self.fall_silent()
             self._speak()
-        elif answer is Appended.AWAY or not self._parting:
+        elif answer is Appended.AWAY or not self._silent:
             seconds = RETRY_SECONDS if answer is Appended.AWAY else PACE_SECONDS
             self._pause = self._loop.call_later(seconds, self._speak)
         else:

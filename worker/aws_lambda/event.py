@@ -32,7 +32,7 @@ def _read(record: Mapping[str, Any], address: QueueAddress) -> Delivery:
     name = str(record["eventSourceARN"]).rpartition(":")[2]
     if name != address.url.rstrip("/").rpartition("/")[2]:
         # Otherwise a malformed message would be sent to the wrong queue's DLQ.
-        raise EventRefusedError(f"the event is of queue {name!r}, and this function answers {address.name!r}")
+        raise EventRefusedError(f"the event is from queue {name!r}, but this function serves {address.name!r}")
     system = record["attributes"]
     values = record.get("messageAttributes") or {}
     message = ReceivedMessage(

@@ -6,9 +6,6 @@ itself, as soon as rule 4 allows: on a FIFO queue, a message that stays in fligh
 delay its session.
 """
 
-import os
-import secrets
-import socket
 import time
 from contextlib import AsyncExitStack
 from typing import Any, Protocol
@@ -18,23 +15,19 @@ import structlog
 from turnstile.backends.postgres.database import Database
 from turnstile.config import logs
 from turnstile.config.load_settings import load
-from turnstile.config.redis_clients import RedisClients
 from turnstile.config.secret_settings import read_secrets
 from turnstile.config.settings import Settings
 from turnstile.config.unknown_variables import describe_unknown_variables
 from turnstile.handlers.handler import Handler
-from turnstile.memory.history import History
-from turnstile.memory.item_cache import ItemCache
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.advance_fences import ADVANCE
-from turnstile.streaming.stream import EventWriter
-from turnstile.worker.attempt.emitters import Emitters
+from turnstile.turn.envelope import QueueAddress
 from turnstile.worker.attempt.system_exit_guard import outlive_exits
 from turnstile.worker.aws_lambda.event import read_event, report
-from turnstile.worker.aws_lambda.invocation import Container, Invocation, longest_attempt
+from turnstile.worker.aws_lambda.invocation import Invocation, longest_attempt
 from turnstile.worker.process import handler_loading
 from turnstile.worker.process.event_loop import new_event_loop
-from turnstile.worker.session_lock import SessionLock
+from turnstile.worker.resources import Resources, name_worker
 
 DATABASE_CONNECTIONS = 2
 """Connections of each container; the heartbeat has one more. There may be as many containers as the function's concurrency
@@ -62,15 +55,17 @@ class Function:
 
     def __init__(self, settings: Settings, handler: Handler) -> None:
         # One id for the container's life: it is the same process after a freeze and a thaw.
-        self.worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.worker_id = name_worker()
         logs.identify(worker_id=self.worker_id)
-        self._settings = settings
+        # No fair shares: the batch is fixed, and deferring a part of it would let no other tenant in.
+        fixed = {"tenant_slots": "all"} if settings.tenant_slots == "fair" else {}
+        self._settings = settings.model_copy(update=fixed)
         self._handler = handler
         self._loop = new_event_loop()
         outlive_exits(self._loop)
         self._queues = MessageQueues(settings)
         self._stack: AsyncExitStack | None = None
-        self._container: Container | None = None
+        self._resources: Resources | None = None
         self._rested_since = 0.0
         self._whole_seconds = 0.0
         """The longest time that an invocation had. It stands for the function's timeout, which Lambda does not report."""
@@ -94,12 +89,12 @@ class Function:
         if time.time() - self._rested_since > LONG_REST_SECONDS:
             await self._disconnect()
             await self._queues.forget_connections()
-        container = self._container or await self._connect()
+        resources = self._resources or await self._connect(address)
         if seconds > self._whole_seconds:
             self._whole_seconds = seconds
             self._compare_times()
         try:
-            kept = await Invocation(container, ends_at, self._whole_seconds).answer(deliveries)
+            kept = await Invocation(resources, ends_at, self._whole_seconds).answer(deliveries)
         finally:
             self._rested_since = time.time()
         log.info("lambda.answered", messages=len(deliveries), reported=len(kept))
@@ -111,36 +106,20 @@ class Function:
         if timeout > longest:
             log.warning("lambda.attempts_are_cut", timeout_seconds=timeout, longest_seconds=round(longest, 1))
 
-    async def _connect(self) -> Container:
+    async def _connect(self, address: QueueAddress) -> Resources:
         settings = self._settings
         async with AsyncExitStack() as stack:
             database = Database(
                 settings.database_url, "turnstile-lambda", size=DATABASE_CONNECTIONS, pinned=True, first=ADVANCE
             )
             await stack.enter_async_context(database)
-            redis = RedisClients.open(settings)
-            stack.push_async_callback(redis.close)
-            container = Container(
-                settings=settings,
-                handler=self._handler,
-                worker_id=self.worker_id,
-                queues=self._queues,
-                address=await self._queues.find(settings.queue),
-                database=database,
-                redis=redis,
-                lock=SessionLock(settings, redis.lock),
-                history=History(settings, database, redis.memory),
-                memory=ItemCache(settings, redis.memory),
-                emitters=Emitters(settings, EventWriter(settings, redis.memory)),
-            )
-            stack.callback(container.history.close)
-            stack.push_async_callback(container.emitters.close)
+            resources = Resources.open(stack, settings, self._handler, self.worker_id, database, self._queues, address)
             self._stack = stack.pop_all()
-            self._container = container
-        return container
+        self._resources = resources
+        return resources
 
     async def _disconnect(self) -> None:
-        stack, self._stack, self._container = self._stack, None, None
+        stack, self._stack, self._resources = self._stack, None, None
         if stack is not None:
             await stack.aclose()
 

@@ -4,19 +4,15 @@ Live means that the event loop runs and polls return, even with an error. Redis,
 one outage would restart every worker of the fleet. Ready means that Redis and Postgres respond as well.
 """
 
-import asyncio
-import json
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
+from aiohttp import web
 
 from turnstile.errors import AddressUnusableError
-
-REQUEST_SECONDS = 5.0
-MAX_REQUEST_BYTES = 8192
 
 log = structlog.get_logger("turnstile.health")
 
@@ -29,28 +25,23 @@ class Health:
     ready: Callable[[], Awaitable[Mapping[str, bool]]]
 
 
-async def serve_health(health: Health, port: int) -> asyncio.Server:
-    """Serves on `port` of all interfaces (0: a free port), until the server is closed.
+async def serve_health(health: Health, port: int) -> web.AppRunner:
+    """Serves on `port` of all interfaces (0: a free port), until the runner's `cleanup`. Raises AddressUnusableError."""
 
-    Raises AddressUnusableError.
-    """
+    async def live(_: web.Request) -> web.Response:
+        return _response(health.live())
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                head = await reader.readuntil(b"\r\n\r\n")
-                path = head.split(b" ", 2)[1].partition(b"?")[0]
-                status, checks = await _look(health, path)
-                writer.write(_response(status, checks))
-                await writer.drain()
-        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, IndexError, OSError):
-            return
-        finally:
-            writer.close()
+    async def ready(_: web.Request) -> web.Response:
+        return _response({**health.live(), **await health.ready()})
 
-    server = await asyncio.start_server(answer, sock=_listen(port), limit=MAX_REQUEST_BYTES)
-    log.info("health.listening", port=server.sockets[0].getsockname()[1])
-    return server
+    listening = _listen(port)
+    app = web.Application()
+    app.add_routes([web.get("/healthz", live), web.get("/readyz", ready)])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
+    await runner.setup()
+    await web.SockSite(runner, listening).start()
+    log.info("health.listening", port=listening.getsockname()[1])
+    return runner
 
 
 def _listen(port: int) -> socket.socket:
@@ -64,19 +55,6 @@ def _listen(port: int) -> socket.socket:
         raise AddressUnusableError("", port, error) from error
 
 
-async def _look(health: Health, path: bytes) -> tuple[int, Mapping[str, bool]]:
-    match path:
-        case b"/healthz":
-            checks = health.live()
-        case b"/readyz":
-            checks = {**health.live(), **await health.ready()}
-        case _:
-            return 404, {}
-    return (200 if all(checks.values()) else 503), checks
-
-
-def _response(status: int, checks: Mapping[str, bool]) -> bytes:
-    reason = {200: "OK", 404: "Not Found", 503: "Service Unavailable"}[status]
-    body = json.dumps({"ok": status == 200, "checks": dict(checks)}).encode()
-    head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-    return f"{head}Connection: close\r\n\r\n".encode() + body
+def _response(checks: Mapping[str, bool]) -> web.Response:
+    ok = all(checks.values())
+    return web.json_response({"ok": ok, "checks": dict(checks)}, status=200 if ok else 503)

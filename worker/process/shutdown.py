@@ -7,33 +7,16 @@ attempt refunded, within two seconds. So a deployment costs no turn an attempt, 
 
 import asyncio
 import signal
-from typing import Protocol
 
 import structlog
 
+from turnstile.worker.in_hand import InHand
 from turnstile.worker.processor import Processor
 
 HAND_BACK_SECONDS = 1.6
 LAST_WORDS_SECONDS = 0.2
 
 log = structlog.get_logger("turnstile.shutdown")
-
-
-class InHand(Protocol):
-    """The messages in work: of a consumer, or of an invocation of a function."""
-
-    @property
-    def busy(self) -> int:
-        """Messages being worked on."""
-        ...
-
-    async def finished(self) -> None:
-        """Returns when nothing is being worked on."""
-        ...
-
-    def abandon(self) -> None:
-        """Cancels what is still being worked on."""
-        ...
 
 
 class Shutdown:
@@ -64,13 +47,13 @@ async def drain(
     shutdown: Shutdown, in_hand: InHand, polling: asyncio.Task[None], processor: Processor, grace_seconds: float
 ) -> None:
     """Runs the shutdown once `stopping` is set. Takes the grace period and two seconds at most."""
-    log.info("shutdown.draining", busy=in_hand.busy, grace_seconds=grace_seconds)
+    log.info("shutdown.draining", busy=len(in_hand), grace_seconds=grace_seconds)
     done = asyncio.create_task(_all_done(in_hand, polling))
     over = asyncio.create_task(shutdown.grace_over.wait())
     await asyncio.wait({done, over}, timeout=grace_seconds, return_when=asyncio.FIRST_COMPLETED)
     over.cancel()
     if not done.done():
-        log.info("shutdown.handing_back", busy=in_hand.busy)
+        log.info("shutdown.handing_back", busy=len(in_hand))
         # A poll under way is cancelled; messages that it would bring become visible again by themselves.
         polling.cancel()
         processor.hand_back()
@@ -78,8 +61,8 @@ async def drain(
         await asyncio.wait({finished}, timeout=HAND_BACK_SECONDS)
         shutdown.given_up.set()
         await asyncio.wait({finished}, timeout=LAST_WORDS_SECONDS)
-        if in_hand.busy:
-            log.warning("shutdown.left_behind", busy=in_hand.busy)
+        if len(in_hand):
+            log.warning("shutdown.left_behind", busy=len(in_hand))
             in_hand.abandon()
     shutdown.given_up.set()
     done.cancel()

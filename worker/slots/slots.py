@@ -2,7 +2,7 @@
 
 A turn is received, locked and claimed before its handler begins, and settled after the handler has ended. With handlers of 200
 ms, a slot that is empty meanwhile would be idle for a fifth of the time. So only the handler takes a slot, and turns are
-prefetched: as many as handlers will have ended by the time that the turns are claimed, if the pace stays the same (ADR 0050).
+prefetched: as many as handlers will have ended by the time that the turns are claimed, if the pace stays the same (ADR 0006).
 """
 
 import asyncio

@@ -6,7 +6,6 @@ longest is woken at once.
 """
 
 import asyncio
-import enum
 import random
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ import structlog
 
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.errors import DatabaseUnavailableError, MessageStaysError
 from turnstile.statements.defer import Defer, Owed, defer
 from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.waiting_tenants import find_waiting_tenant
@@ -36,17 +35,6 @@ LOOK_SECONDS = 1.0
 """The shortest time between two looks for tenants that wait behind another tenant's backlog."""
 
 log = structlog.get_logger("turnstile.tenants")
-
-
-class Entry(enum.Enum):
-    """The result of `TenantCap.enter`."""
-
-    LET_IN = enum.auto()
-    """The session has one of its tenant's slots."""
-    DEFERRED = enum.auto()
-    """The session gets a wake-up later, so its message may be deleted."""
-    ROW_LOCKED = enum.auto()
-    """The session could not be deferred, because another transaction has locked its row: its message must stay."""
 
 
 class TenantCap:
@@ -70,8 +58,12 @@ class TenantCap:
         self._defer: Batcher[Defer, Owed] = Batcher(partial(defer, database), limit=BATCH)
         self._waking: set[asyncio.Task[None]] = set()
 
-    async def enter(self, wake_up: WakeUp) -> Entry:
-        """Takes one of the tenant's slots for the session, or defers it. Raises DatabaseUnavailableError after `given_up`."""
+    async def enter(self, wake_up: WakeUp) -> bool:
+        """Takes one of the tenant's slots for the session, or defers it: then its message may be deleted. True: it has the slot.
+
+        Raises MessageStaysError if another transaction has locked the row of a session that must be deferred, and
+        DatabaseUnavailableError after `given_up`.
+        """
         tenant_id, session_id = wake_up.tenant_id, wake_up.session_id
         self._slots.see(tenant_id, time.monotonic())
         if self._slots.must_look(tenant_id, time.monotonic()):
@@ -85,8 +77,10 @@ class TenantCap:
             log.info("session.deferred", seconds=round(seconds, 3), locked=locked)
         # Last, because a slot may have become free meanwhile. From here on, `leave` finds the waiting session.
         if self._slots.enter(tenant_id, session_id, time.monotonic()):
-            return Entry.LET_IN
-        return Entry.ROW_LOCKED if locked else Entry.DEFERRED
+            return True
+        if locked:
+            raise MessageStaysError("another transaction has locked the row of a session that is to be deferred")
+        return False
 
     def is_full(self, tenant_id: str) -> bool:
         """Whether the tenant's next session would be deferred."""

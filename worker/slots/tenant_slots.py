@@ -1,6 +1,6 @@
 """How many of a worker's slots each tenant has, which of its sessions wait for one, and for how long they are deferred. Pure.
 
-A prefetched turn has a slot here too, while it still waits for its handler's slot (`worker.slots.slots`; ADR 0050). Times are
+A prefetched turn has a slot here too, while it still waits for its handler's slot (`worker.slots.slots`; ADR 0006). Times are
 monotonic seconds.
 """
 

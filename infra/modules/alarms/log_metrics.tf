@@ -36,7 +36,7 @@ locals {
   ]...)
 }
 
-# The backlog as the table has it (ADR 0034): one line a minute and queue, from every relay. What reads it takes the maximum.
+# The backlog as the table has it (ADR 0025): one line a minute and queue, from every relay. What reads it takes the maximum.
 locals {
   backlog_is_told = length(var.relay_log_groups) > 0
 
@@ -58,7 +58,7 @@ locals {
     ]
   ])...)
 
-  # What waits for a person, as the tables have it (ADR 0063), told beside the backlog.
+  # What waits for a person, as the tables have it (ADR 0024), told beside the backlog.
   attention_patterns = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.attention\") && ($.queue = \"${queue}\") }" }
   attention_values = {
     failed_lately  = "$.failed_lately"

@@ -1,5 +1,5 @@
 # What is alarmed on, and who hears of it (G25, G26, L6). Final failures and halted sessions page by what the tables say, which
-# relays tell each minute (ADR 0063); where no relay's log is known, by the workers' ERROR lines. A dead letter alone pages nobody:
+# relays tell each minute (ADR 0024); where no relay's log is known, by the workers' ERROR lines. A dead letter alone pages nobody:
 # its turn's failure has done so already. What pages is a dead-letter queue that nobody has touched for a day, and messages on it
 # that no failed turn explains.
 #
@@ -70,7 +70,7 @@ locals {
 
   by_queue = {
     for queue, names in var.queues : queue => merge(local.from_facts, {
-      # SQS's oldest message may be in flight: a message is deleted after its first settle (ADR 0014), so that under turns of four
+      # SQS's oldest message may be in flight: a message is deleted after its first settle (ADR 0005), so that under turns of four
       # minutes it is four minutes old, and nobody waits. The table's is unclaimed, and has waited also where it has no message.
       # Without relays that tell it, a message has waited for what it is older than a turn may take.
       oldest = local.backlog_is_told ? {

@@ -1,5 +1,5 @@
 # Workers follow their queue (G22, G31): target tracking on work per task, and a step on the age of the oldest for when
-# messages are few and slow. ADR 0031 says why work in hand counts too, ADR 0034 why the table's numbers are better than SQS's.
+# messages are few and slow. ADR 0025 says why work in hand counts too, and why the table's numbers are better than SQS's.
 
 locals {
   sqs = { for id, name in { waiting = "ApproximateNumberOfMessagesVisible", in_hand = "ApproximateNumberOfMessagesNotVisible" } :

@@ -1,6 +1,6 @@
--- Ended turns that nothing depends on any more. A row is a turn with all that belonged to it, as whole rows in json, so that a column
--- that `turns` gets later changes nothing here. The columns are for look-ups. Rows are written in the order of `archived_at`, so a
--- small BRIN index finds the oldest, which operators delete.
+-- Ended turns on which nothing depends. A row has a turn and its rows of the other tables as json, so that a new column of `turns`
+-- changes nothing here. The columns are for look-ups. Rows are written in the order of `archived_at`, so a small BRIN index finds
+-- the oldest, which operators delete.
 
 CREATE TABLE archived_turns (
     id              uuid NOT NULL,

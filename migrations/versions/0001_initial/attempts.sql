@@ -1,4 +1,4 @@
--- What earlier claims and earlier runs of a turn have left: its own row has only the present ones.
+-- The earlier claims and runs of turns. A turn's own row has only the present ones.
 
 CREATE TABLE turn_attempts (
     turn_id     uuid NOT NULL,

@@ -1,4 +1,4 @@
--- The durable items of sessions' working memories.
+-- The durable items of the working memory of sessions.
 
 CREATE SEQUENCE memory_version_seq AS bigint;
 

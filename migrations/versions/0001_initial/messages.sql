@@ -1,5 +1,5 @@
--- What users, handlers and `ctx.once` have said. It is json and not jsonb: a value comes back as the text that it was, with its
--- numbers and the order of its keys. jsonb writes `1e308` out with 309 digits.
+-- Messages, and the values of `ctx.once`. json and not jsonb: a value is returned as the text that was stored, with its numbers and
+-- the order of its keys. jsonb writes `1e308` with 309 digits.
 
 CREATE TABLE messages (
     turn_id    uuid NOT NULL,

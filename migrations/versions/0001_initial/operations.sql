@@ -1,4 +1,4 @@
--- What operators look at: the workers that run, and the redrives that were asked for.
+-- For operators: the running workers, and the record of redrives.
 
 CREATE TABLE workers (
     worker_id     text NOT NULL PRIMARY KEY,

@@ -1,8 +1,8 @@
--- Fences and memory versions that never come twice, whatever the database is restored to (ADR 0060).
+-- Fences and memory versions are never drawn twice, also after the database was restored to an earlier moment (ADR 0004).
 
--- Called on each connection of a worker before anything else (turnstile/statements/advance_fences.py), by a role that may draw from
--- the sequences and not set them: hence SECURITY DEFINER. The lock keeps two calls apart: the one that looked first and set last
--- would take the sequence back. Draws go on meanwhile; 100,000 of them between the look and the set would be needed to be overtaken.
+-- Each connection of a worker calls it first (turnstile/statements/advance_fences.py). The worker's role may draw from the sequences
+-- but not set them: hence SECURITY DEFINER. The lock serialises the calls: otherwise one that reads first and sets last would set
+-- the sequence back. Other connections may draw meanwhile; the margin of 100,000 allows for their draws between read and set.
 CREATE FUNCTION advance_sequences(at_least bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE

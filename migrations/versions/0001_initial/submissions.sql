@@ -1,6 +1,6 @@
--- How a repeated request finds the first one, and how a submit and a cancel of one chosen id meet.
+-- By these rows a repeated request finds the first one, and the submit and the cancel of a chosen id find each other.
 
--- `answer` has no content of a user.
+-- `answer` has no message content.
 CREATE TABLE submissions (
     tenant_id   text NOT NULL,
     key         text NOT NULL,

@@ -1,5 +1,5 @@
--- The legal changes of a turn's status. A test compares them with turnstile/turn/status.py. A bug, or a statement typed at a psql
--- prompt, is refused here.
+-- The legal changes of a turn's status; a test compares them with turnstile/turn/status.py. The trigger refuses every other change,
+-- whether by a bug or by a manual statement.
 
 CREATE FUNCTION turns_refuse_illegal_transition() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -24,7 +24,7 @@ CREATE TRIGGER turns_legal_transition BEFORE UPDATE OF status, fence ON turns
 
 CREATE FUNCTION turns_refuse_illegal_birth() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'turn % may not be born %', NEW.id, NEW.status
+    RAISE EXCEPTION 'turn % may not begin as %', NEW.id, NEW.status
         USING ERRCODE = 'check_violation', CONSTRAINT = 'turns_legal_transition';
 END $$;
 

@@ -1,6 +1,6 @@
--- Sessions and turns: the status table. There are no foreign keys (ADR 0015): they would lock the parent row on every insert.
+-- Sessions and turns: the status table. There are no foreign keys (ADR 0011): they would lock the parent row on every insert.
 
--- One sequence for all turns: a fence only has to rise.
+-- One sequence for all turns: fences only need to rise.
 CREATE SEQUENCE fence_seq AS bigint;
 
 CREATE TABLE sessions (
@@ -60,7 +60,7 @@ CREATE TABLE turns (
     CONSTRAINT turns_kind_known CHECK (kind IN ('turn', 'compensation')),
     CONSTRAINT turns_lease_while_running CHECK ((status = 'RUNNING') = (lease_until IS NOT NULL)),
     CONSTRAINT turns_finished_when_ended CHECK ((status IN ('PENDING', 'RUNNING')) = (finished_at IS NULL)),
-    -- A PENDING turn is always looked at again.
+    -- The relay looks at every PENDING turn again.
     CONSTRAINT turns_pending_has_send_at CHECK (status <> 'PENDING' OR send_at IS NOT NULL),
     CONSTRAINT turns_running_has_seq CHECK (status <> 'RUNNING' OR seq IS NOT NULL)
 ) WITH (
@@ -78,21 +78,21 @@ CREATE UNIQUE INDEX turns_running ON turns (tenant_id, session_id) WHERE status 
 CREATE INDEX turns_open ON turns (tenant_id, session_id, seq)
     WHERE status IN ('PENDING', 'RUNNING') AND seq IS NOT NULL;
 
--- What the relay sends, and what it places: scheduled turns are few among all that have a `send_at`.
+-- The rows that the relay sends, and those that it places: few of the rows with a `send_at` are scheduled.
 CREATE INDEX turns_send_at ON turns (queue, send_at) WHERE send_at IS NOT NULL;
 CREATE INDEX turns_scheduled ON turns (queue, send_at) WHERE seq IS NULL AND status = 'PENDING';
 
 -- `dlq list` and redrive.
 CREATE INDEX turns_failed ON turns (queue, id) WHERE status = 'FAILED';
 
--- The predicates of the next three are expressions on purpose. With a plain `status = 'PENDING'` the hot statements could choose
--- these indexes, and what is chosen while the table is empty stays chosen: their plans are pinned.
+-- The predicates of the next three are expressions, so that the hot statements can't use these indexes. Their plans are pinned: an
+-- index that is chosen while the table is empty stays chosen.
 -- The failures of a queue, the newest first.
 CREATE INDEX turns_failed_at ON turns (queue, finished_at) WHERE (status || '') = 'FAILED';
 -- The backlog of a queue, the oldest first.
 CREATE INDEX turns_waiting ON turns (queue, (coalesce(execute_at, created_at))) WHERE (status || '') = 'PENDING';
--- What workers recover: marked as lost, or waiting after a crash. A RUNNING turn whose lease holds has no `send_at`, so the index
--- is nearly empty.
+-- The turns that workers recover: marked as lost, or waiting after a crash. A RUNNING turn with a valid lease has no `send_at`, so
+-- the index is nearly empty.
 CREATE INDEX turns_to_recover ON turns (queue, crashes, id)
     WHERE (status || '') = 'RUNNING' AND send_at IS NOT NULL OR (status || '') = 'PENDING' AND crashes > 0;
 

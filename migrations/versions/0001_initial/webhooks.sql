@@ -14,8 +14,8 @@ CREATE TABLE webhooks (
 );
 CREATE INDEX webhooks_due_at ON webhooks (due_at) WHERE due_at IS NOT NULL;
 
--- However a turn ends, its webhook is owed in the same commit. The event is recorded here, because a redrive changes the turn, and
--- because each try must send the same. It has no error text and nothing that was said: the address is the client's own.
+-- Every end of a turn owes its webhook in the same commit. The event is recorded here, because a redrive changes the turn, and
+-- because each try must send the same event. It has no error text and no message content: the client chooses the address.
 CREATE FUNCTION turns_owe_webhook() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO webhooks (turn_id, generation, url, due_at, event)
@@ -28,7 +28,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- A turn without an address costs the comparison only.
+-- For a turn without an address, only the comparison runs.
 CREATE TRIGGER turns_owe_webhook AFTER UPDATE OF status ON turns FOR EACH ROW
     WHEN (NEW.webhook_url IS NOT NULL AND NEW.status IN ('SUCCEEDED', 'FAILED', 'CANCELED') AND OLD.status <> NEW.status)
     EXECUTE FUNCTION turns_owe_webhook();

@@ -1,4 +1,4 @@
-"""Lists as Postgres's own array literals: what goes in comes out, whatever characters it has."""
+"""Lists sent as Postgres array literals come back unchanged."""
 
 import asyncio
 import json
@@ -27,15 +27,16 @@ def came_back(stack: LocalStack, template: str, statement: LiteralString, values
     return asyncio.run(ask())
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=TEXTS)
 def test_texts_come_back_as_they_were(stack: LocalStack, template: str, values: list[str | None]) -> None:
     assert came_back(stack, template, "SELECT %(values)s::text[] AS values", values) == values
 
 
-@pytest.mark.parametrize("text", ["", "NULL", "null", '"', "\\", '\\"', "{}", "a,b", " a ", "\n\t", "é 漢 🎉"])
-def test_what_means_something_in_a_literal_means_nothing_in_a_text(stack: LocalStack, template: str, text: str) -> None:
-    assert came_back(stack, template, "SELECT %(values)s::text[] AS values", [text, None, text]) == [text, None, text]
+def test_the_special_characters_of_literals_are_escaped(stack: LocalStack, template: str) -> None:
+    texts = ["", "NULL", "null", '"', "\\", '\\"', "{}", "a,b", " a ", "\n\t", "é 漢 🎉", None]
+
+    assert came_back(stack, template, "SELECT %(values)s::text[] AS values", texts) == texts
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_each_type_comes_back_as_it_was(
     assert came_back(stack, template, statement, sent) == values
 
 
-@pytest.mark.parametrize("value", [["nested"], {"a": 1}, datetime(2026, 11, 21), object()])  # noqa: DTZ001
-def test_what_it_does_not_know_is_refused(value: object) -> None:
+@pytest.mark.parametrize("value", [["nested"], datetime(2026, 11, 21)])  # noqa: DTZ001
+def test_elements_of_other_types_are_refused(value: object) -> None:
     with pytest.raises(TypeError, match="no element of an array"):
         array_literal(["x", value])

@@ -1,4 +1,4 @@
-"""A process's connections: as many as a busy moment needs, and few or none when it is quiet."""
+"""The connections of a process: opened as needed, closed when idle, never handed out broken."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -30,7 +30,7 @@ def end_all(url: str, application: str) -> None:
 
 
 async def fetch_within(bounds: list[asyncio.Timeout], database: Database) -> str:
-    """What became of a call under an `asyncio.timeout` that the caller lets end."""
+    """The outcome of a call under an `asyncio.timeout` that the caller lets expire."""
     try:
         async with asyncio.timeout(None) as bound:
             bounds.append(bound)
@@ -40,9 +40,7 @@ async def fetch_within(bounds: list[asyncio.Timeout], database: Database) -> str
     return "went on"
 
 
-async def test_postgres_is_given_back_what_a_busy_moment_took(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_idle_connections_are_closed(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turnstile.backends.postgres.database, "IDLE_SECONDS", 0.2)
 
     async with Database(database_url, "test-pool", size=4) as database:
@@ -55,7 +53,7 @@ async def test_postgres_is_given_back_what_a_busy_moment_took(
     assert busy == 4
 
 
-async def test_connections_that_the_server_has_ended_are_not_handed_out(database_url: str) -> None:
+async def test_connections_that_the_server_has_closed_are_not_handed_out(database_url: str) -> None:
     # As at each restart: the first calls after it would fail, one for each connection that lay idle.
     async with Database(database_url, "test-pool", size=4) as database:
         await asyncio.gather(*(database.fetch("SELECT pg_sleep(0.2)", {}) for _ in range(4)))
@@ -67,7 +65,7 @@ async def test_connections_that_the_server_has_ended_are_not_handed_out(database
         assert answers == [[{"one": 1}]] * 8
 
 
-async def test_a_connection_that_was_closed_at_this_end_is_not_handed_out(database_url: str) -> None:
+async def test_a_connection_that_the_client_has_closed_is_not_handed_out(database_url: str) -> None:
     async with Database(database_url, "test-pool", size=1) as database:
         await database.fetch("SELECT 1", {})
         await database._pool._pool[0].close()
@@ -75,25 +73,24 @@ async def test_a_connection_that_was_closed_at_this_end_is_not_handed_out(databa
         assert await database.fetch("SELECT 1 AS one", {}) == [{"one": 1}]
 
 
-@pytest.mark.parametrize("steps", range(12))
-async def test_a_cancellation_is_never_lost_while_a_connection_is_handed_over(database_url: str, steps: int) -> None:
+async def test_a_cancellation_is_never_lost_while_a_connection_is_handed_over(database_url: str) -> None:
     async with Database(database_url, "test-pool", size=1) as database:
-        async with database.connection():
-            waiting = asyncio.create_task(database.fetch("SELECT pg_sleep(20)", {}))
-            await until(lambda: database._pool.get_stats()["requests_waiting"] == 1)
-        await let_the_loop_turn(steps)
+        for steps in range(12):
+            async with database.connection():
+                waiting = asyncio.create_task(database.fetch("SELECT pg_sleep(20)", {}))
+                await until(lambda: database._pool.get_stats()["requests_waiting"] == 1)
+            await let_the_loop_turn(steps)
 
-        waiting.cancel()
+            waiting.cancel()
 
-        done, _ = await asyncio.wait({waiting}, timeout=10.0)
-        waiting.cancel()
-        assert done == {waiting}
-        assert waiting.cancelled()
-        # The pool has its only connection again.
-        assert await database.fetch("SELECT 1 AS one", {}) == [{"one": 1}]
+            done, _ = await asyncio.wait({waiting}, timeout=10.0)
+            waiting.cancel()
+            assert (done, waiting.cancelled()) == ({waiting}, True), steps
+            # The pool has its only connection again.
+            assert await database.fetch("SELECT 1 AS one", {}) == [{"one": 1}]
 
 
-async def test_a_time_out_is_never_lost_while_a_connection_is_handed_over(database_url: str) -> None:
+async def test_a_timeout_is_never_lost_while_a_connection_is_handed_over(database_url: str) -> None:
     # A handler's own `asyncio.timeout` cancels, too.
     async with Database(database_url, "test-pool", size=1) as database:
         for steps in range(12):

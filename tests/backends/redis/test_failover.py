@@ -1,4 +1,4 @@
-"""Part of Redis dies: what lives goes on meanwhile, and what is promoted is found."""
+"""A part of Redis dies: the rest goes on, and a promoted replica is found."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from tests.contract.fleet_hands import SESSIONS, HastySettings, opened, settings_for
 from tests.support.conversing import Conversation, Reader
 from tests.support.fleet.fleets import Fleet, cluster, sentinel_trio
+from tests.support.fleet.redis_uses import SESSIONS, HastySettings, opened, settings_for
 from tests.support.fleet.servers import Server, choose_ports, program_of
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
@@ -21,7 +21,7 @@ from turnstile.worker.session_lock import Extension, Guard
 MakeFleet = Callable[[str], AbstractContextManager[Fleet]]
 
 
-async def test_a_node_that_is_gone_for_good_fails_its_own_sessions_and_no_others(stack: Stack) -> None:
+async def test_a_lost_node_affects_only_sessions_with_keys_on_it(stack: Stack) -> None:
     with cluster(program_of(stack)) as fleet:
         async with opened(settings_for(fleet.url, HastySettings)) as hands:
             locks = hands.locks("ours")
@@ -46,7 +46,7 @@ async def test_a_node_that_is_gone_for_good_fails_its_own_sessions_and_no_others
             assert await hands.redis.lock.ping() is True
 
 
-async def test_who_starts_while_a_node_is_gone_works_with_the_others(stack: Stack) -> None:
+async def test_a_process_that_starts_while_a_node_is_down_uses_the_others(stack: Stack) -> None:
     with cluster(program_of(stack)) as fleet:
         fleet.primaries[0].kill()
         async with opened(settings_for(fleet.url, HastySettings)) as hands:
@@ -62,7 +62,7 @@ async def test_who_starts_while_a_node_is_gone_works_with_the_others(stack: Stac
 
 @pytest.fixture
 async def demoted(stack: Stack) -> AsyncIterator[Server]:
-    """A server that was the primary, until somebody else was made it."""
+    """A primary that the test demotes."""
     [port] = choose_ports(1)
     server = Server(program_of(stack), port, {})
     server.wait()
@@ -70,7 +70,7 @@ async def demoted(stack: Stack) -> AsyncIterator[Server]:
     server.close()
 
 
-async def test_a_primary_that_was_made_a_replica_is_left(demoted: Server) -> None:
+async def test_the_connections_to_a_demoted_primary_are_closed(demoted: Server) -> None:
     async with opened(settings_for(f"redis://{LOOPBACK}:{demoted.port}", HastySettings)) as hands:
         locks = hands.locks("ours")
         await hands.lock.acquire(locks[0])
@@ -94,7 +94,7 @@ def _clients(server: Server) -> set[str]:
     return {one["id"] for one in server.client.client_list() if one["id"] != own}
 
 
-async def test_a_failover_costs_a_history_a_query_and_nothing_else(
+async def test_with_sentinels_a_failover_costs_a_history_one_query(
     settings: Settings, database: Database, stack: Stack
 ) -> None:
     with sentinel_trio(program_of(stack)) as fleet:

@@ -1,4 +1,4 @@
-"""A Redis that may be away: what its callers are given then, how long it is left alone, and what the log says."""
+"""A Redis that may be down: what callers get, when nothing is sent, and the log lines."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ AWAY = RedisConnectionError("refused")
 
 
 class Scripted(RedisClient):
-    """Answers as it is told to; `waits` for `go`."""
+    """Responds with `answer`, once `go` is set."""
 
     def __init__(self) -> None:
         self.answer: Any = "v"
@@ -55,17 +55,15 @@ def client() -> Scripted:
 
 @pytest.fixture
 def guarded(client: Scripted) -> Guarded:
-    """Once open its circuit lets no probe through."""
+    """Its circuit, once open, stays open."""
     return Guarded("lock", client, 0.05, calls=2, circuit=Circuit(first_pause_seconds=600, longest_pause_seconds=600))
 
 
-async def test_it_gives_the_answers(guarded: Guarded) -> None:
+async def test_it_returns_the_responses(guarded: Guarded) -> None:
     assert await guarded.run(GET) == ["v", "v"]
 
 
-async def test_an_outage_stands_in_place_of_each_answer_and_then_redis_is_left_alone(
-    guarded: Guarded, client: Scripted
-) -> None:
+async def test_after_an_outage_nothing_is_sent(guarded: Guarded, client: Scripted) -> None:
     client.answer = AWAY
 
     assert await guarded.run(GET) == [AWAY, AWAY]
@@ -73,9 +71,7 @@ async def test_an_outage_stands_in_place_of_each_answer_and_then_redis_is_left_a
     assert client.calls == 1
 
 
-async def test_what_is_worth_a_try_is_sent_all_the_same_and_its_answer_ends_the_outage(
-    guarded: Guarded, client: Scripted
-) -> None:
+async def test_a_call_that_is_sent_even_if_away_ends_the_outage(guarded: Guarded, client: Scripted) -> None:
     client.answer = AWAY
     await guarded.run(GET)
     client.answer = "back"
@@ -84,7 +80,7 @@ async def test_what_is_worth_a_try_is_sent_all_the_same_and_its_answer_ends_the_
     assert await guarded.run(GET) == ["back", "back"]
 
 
-async def test_calls_that_fail_together_are_one_line_of_the_log_and_each_probe_is_one_more(client: Scripted) -> None:
+async def test_calls_that_fail_together_are_one_log_line_and_each_failed_probe_is_another(client: Scripted) -> None:
     at_once = Guarded("lock", client, 1.0, circuit=Circuit(first_pause_seconds=0.0, longest_pause_seconds=0.0))
     client.answer = AWAY
     client.go.clear()
@@ -99,7 +95,7 @@ async def test_calls_that_fail_together_are_one_line_of_the_log_and_each_probe_i
     assert [line["event"] for line in logged] == ["lock.redis_away"] * 2
 
 
-async def test_a_refusal_is_no_outage(guarded: Guarded, client: Scripted) -> None:
+async def test_an_error_of_a_command_is_no_outage(guarded: Guarded, client: Scripted) -> None:
     client.answer = ResponseError("OOM")
     with structlog.testing.capture_logs() as logged:
         assert await guarded.run(GET) == [client.answer] * 2
@@ -109,7 +105,7 @@ async def test_a_refusal_is_no_outage(guarded: Guarded, client: Scripted) -> Non
     assert client.left == 0
 
 
-async def test_a_server_that_was_demoted_is_left(guarded: Guarded, client: Scripted) -> None:
+async def test_the_connections_to_a_demoted_server_are_closed(guarded: Guarded, client: Scripted) -> None:
     client.answer = ResponseError("READONLY You can't write against a read only replica. script: 1")
 
     await guarded.run(GET)
@@ -117,7 +113,7 @@ async def test_a_server_that_was_demoted_is_left(guarded: Guarded, client: Scrip
     assert client.left == 1
 
 
-async def test_a_node_that_is_away_does_not_keep_others_from_being_asked(guarded: Guarded, client: Scripted) -> None:
+async def test_a_node_that_is_away_opens_no_circuit_for_the_others(guarded: Guarded, client: Scripted) -> None:
     client.answer = NodeAwayError("a")
     with structlog.testing.capture_logs() as logged:
         await guarded.run(GET)
@@ -126,7 +122,7 @@ async def test_a_node_that_is_away_does_not_keep_others_from_being_asked(guarded
     assert logged == []
 
 
-async def test_calls_beyond_the_bound_wait_and_give_up_after_a_time_out(guarded: Guarded, client: Scripted) -> None:
+async def test_calls_beyond_the_limit_wait_for_one_timeout(guarded: Guarded, client: Scripted) -> None:
     client.go.clear()
     under_way = [asyncio.create_task(guarded.run(GET)) for _ in range(2)]
     await let_the_loop_turn(1)
@@ -139,7 +135,7 @@ async def test_calls_beyond_the_bound_wait_and_give_up_after_a_time_out(guarded:
     assert client.calls == 3
 
 
-async def test_what_waited_for_a_call_that_failed_is_not_sent(guarded: Guarded, client: Scripted) -> None:
+async def test_a_call_that_waited_behind_a_failed_one_is_not_sent(guarded: Guarded, client: Scripted) -> None:
     client.answer = AWAY
     client.go.clear()
     calls = [asyncio.create_task(guarded.run(GET)) for _ in range(3)]

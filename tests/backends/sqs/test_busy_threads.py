@@ -12,7 +12,6 @@ import pytest
 from tests.support.asking_sqs import give_environment
 from tests.support.scripted_sqs import scripted
 from turnstile.backends.sqs.client import POLL, SqsClient
-from turnstile.backends.sqs.endpoint import SqsOptions
 from turnstile.worker.process.event_loop import new_event_loop
 
 
@@ -35,7 +34,7 @@ def test_sqs_is_found(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.Monke
     async def poll() -> int:
         async with scripted() as sqs, asyncio.timeout(30):
             there = f"http://localhost:{urlsplit(sqs.address).port}"
-            client = SqsClient.open(SqsOptions("us-east-1", there))
+            client = SqsClient.open("us-east-1", there)
             await client.call(POLL, {})
             await client.close()
             return len(sqs.requests)

@@ -1,4 +1,4 @@
-"""Credentials that are missing, end, or can't be refreshed: an outage until they are there, and they never block the loop."""
+"""Credentials that are missing, expired, or can't be refreshed are an outage. The search for them never blocks the loop."""
 
 import asyncio
 import threading
@@ -21,6 +21,7 @@ from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.consumer import Consumer
+from turnstile.worker.in_hand import InHand
 from turnstile.worker.slots.slots import Slots
 
 
@@ -51,7 +52,7 @@ WAYS_TO_FAIL = [refused_by_sts, still_expired, without_its_file, not_answered]
 
 
 @pytest.mark.parametrize("refresh", WAYS_TO_FAIL)
-async def test_credentials_that_can_not_be_refreshed_are_an_outage(
+async def test_expired_credentials_without_a_refresh_are_an_outage(
     refresh: Callable[[], Given], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found(monkeypatch, lambda: temporary(refresh))
@@ -80,7 +81,7 @@ async def test_a_consumer_goes_on_polling_while_its_credentials_can_not_be_refre
         declared = QueueSettings(name="turns", sqs=url, dlq=f"{url}-dlq")
         queues = MessageQueues(settings_for(sqs.address).model_copy(update={"queues": (declared,)}))
         stopping = asyncio.Event()
-        running = asyncio.create_task(Consumer(queues, "turns", Slots(4), process, stopping).run())
+        running = asyncio.create_task(Consumer(queues, "turns", Slots(4), InHand(), process, stopping).run())
         await until(lambda: sqs.requests or running.done())
         stopping.set()
 
@@ -89,7 +90,7 @@ async def test_a_consumer_goes_on_polling_while_its_credentials_can_not_be_refre
         await queues.close()
 
 
-async def test_without_credentials_a_call_is_an_outage_and_the_next_one_looks_again(
+async def test_without_credentials_a_call_is_an_outage_and_the_next_call_searches_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     there: list[Credentials] = []
@@ -106,25 +107,7 @@ async def test_without_credentials_a_call_is_an_outage_and_the_next_one_looks_ag
         assert signed_by(sqs) == ["LATE"]
 
 
-async def test_a_provider_that_fails_when_it_is_first_asked_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    ways = [not_answered, without_its_file]
-
-    def look() -> Credentials:
-        if ways:
-            ways.pop()()
-        return Credentials("LATE", "late")
-
-    found(monkeypatch, look)
-    async with asking() as (client, sqs):
-        for _ in range(2):
-            with pytest.raises(QueueUnavailableError):
-                await client.call(COMMAND, {}, tries=1)
-        await client.call(COMMAND, {})
-
-        assert signed_by(sqs) == ["LATE"]
-
-
-async def test_credentials_are_refreshed_before_they_end_and_not_on_the_event_loop(
+async def test_credentials_are_refreshed_on_a_separate_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     refresh = Hanging()
@@ -141,7 +124,7 @@ async def test_credentials_are_refreshed_before_they_end_and_not_on_the_event_lo
 
 
 @pytest.mark.usefixtures("at_each_call")
-async def test_calls_go_on_with_credentials_that_are_still_good_while_one_refresh_hangs(
+async def test_valid_credentials_are_used_while_a_refresh_hangs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     refresh = Hanging()
@@ -163,23 +146,7 @@ async def test_calls_go_on_with_credentials_that_are_still_good_while_one_refres
         assert len(refresh.threads) == 1
 
 
-@pytest.mark.usefixtures("at_each_call")
-async def test_credentials_that_are_still_good_serve_although_no_refresh_succeeds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    credentials = temporary(refused_by_sts, minutes=20)
-    found(monkeypatch, lambda: credentials)
-    async with asking() as (client, sqs):
-        await client.call(COMMAND, {})
-        credentials._expiry_time = temporary(refused_by_sts, minutes=5)._expiry_time
-
-        for _ in range(3):
-            await client.call(COMMAND, {})
-
-        assert signed_by(sqs) == ["OLD"] * 4
-
-
-async def test_a_refresh_that_hangs_when_credentials_are_over_is_waited_for_as_long_as_a_command_may_take(
+async def test_a_call_waits_for_a_hanging_refresh_only_as_long_as_a_command_may_take(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(turnstile.backends.sqs.client, "COMMAND_SECONDS", 0.2)
@@ -199,7 +166,7 @@ async def test_a_refresh_that_hangs_when_credentials_are_over_is_waited_for_as_l
         assert len(refresh.threads) == 1
 
 
-async def test_a_caller_that_is_cancelled_does_not_take_the_refresh_from_the_others(
+async def test_a_cancelled_caller_does_not_end_the_refresh_for_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     refresh = Hanging()
@@ -215,7 +182,7 @@ async def test_a_caller_that_is_cancelled_does_not_take_the_refresh_from_the_oth
         assert signed_by(sqs) == ["NEW"]
 
 
-async def test_handlers_that_take_all_of_the_loops_threads_hold_up_no_refresh(
+async def test_handlers_on_all_threads_of_the_loop_do_not_delay_a_refresh(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found(monkeypatch, lambda: temporary(given))

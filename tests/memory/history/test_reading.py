@@ -34,7 +34,7 @@ def make_context(turn: ClaimedTurn, history: History) -> TurnContext:
     )
 
 
-async def test_nothing_is_asked_about_a_session_in_which_nothing_was_answered(
+async def test_a_session_without_an_answered_turn_costs_no_query(
     reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
 ) -> None:
     await talk.begin()
@@ -44,7 +44,7 @@ async def test_nothing_is_asked_about_a_session_in_which_nothing_was_answered(
     assert (reader.asked, await keys.exists(key)) == ([], 0)
 
 
-async def test_what_was_written_through_is_read_without_a_query(reader: Reader, talk: Conversation) -> None:
+async def test_a_written_through_history_is_read_without_a_query(reader: Reader, talk: Conversation) -> None:
     await talk.exchange(reader.history, "one", "first")
     await talk.exchange(reader.history, {"text": "two"}, ["second"])
 
@@ -55,8 +55,8 @@ async def test_what_was_written_through_is_read_without_a_query(reader: Reader, 
     assert reader.asked == []
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, DEPTH])
-async def test_a_limit_takes_the_end_of_it(reader: Reader, talk: Conversation, limit: int) -> None:
+@pytest.mark.parametrize("limit", [1, DEPTH])
+async def test_a_limit_selects_the_last_messages(reader: Reader, talk: Conversation, limit: int) -> None:
     for number in range(3):
         await talk.exchange(reader.history, number, -number)
 
@@ -64,7 +64,7 @@ async def test_a_limit_takes_the_end_of_it(reader: Reader, talk: Conversation, l
     assert reader.asked == []
 
 
-async def test_only_the_last_messages_are_kept_and_who_wants_more_is_answered_from_the_table(
+async def test_only_the_last_messages_are_cached_and_more_are_read_from_the_table(
     reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
 ) -> None:
     for number in range(DEPTH):
@@ -77,7 +77,7 @@ async def test_only_the_last_messages_are_kept_and_who_wants_more_is_answered_fr
     assert reader.asked == ["read"]
 
 
-async def test_an_entry_of_a_process_that_keeps_less_is_not_taken_for_the_whole(
+async def test_an_entry_of_a_process_that_caches_fewer_messages_is_not_the_whole_history(
     reader: Reader, talk: Conversation, settings: Settings, database: Database
 ) -> None:
     """While a new setting is rolled out."""
@@ -91,12 +91,10 @@ async def test_an_entry_of_a_process_that_keeps_less_is_not_taken_for_the_whole(
 
 
 @pytest.mark.parametrize(
-    "content",
-    [None, "", [[], {}], 1e22, -0.0, 2**60, 'é\u2028\n"\\', {"b": 1, "aa": {"z": [], "y": {}}}],
-    ids=repr,
+    "content", [None, "", [[], {}, 1e22, -0.0, 2**60, 'é\u2028\n"\\', {"b": 1, "aa": {}}]], ids=repr
 )
 @pytest.mark.parametrize("kept", [True, False], ids=["written through", "rebuilt"])
-async def test_every_json_comes_back_as_the_table_gives_it(
+async def test_each_json_value_is_read_as_from_the_table(
     reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str, content: Any, kept: bool
 ) -> None:
     """To the text: a prompt that is made of it must not depend on where it came from."""
@@ -141,23 +139,20 @@ async def test_sessions_and_tenants_are_kept_apart(
     assert await reader.history.read("another tenant", "s", await talk.version(), 9) == []
 
 
-@pytest.mark.parametrize("planted", ["said by nobody", object()], ids=["JSON", "no JSON"])
-async def test_what_a_handler_does_to_its_input_is_not_what_was_said(
-    reader: Reader, talk: Conversation, planted: object
-) -> None:
+async def test_a_handler_that_changes_its_input_does_not_change_the_history(reader: Reader, talk: Conversation) -> None:
     await talk.exchange(reader.history)
     turn = await talk.begin({"a": 1, "deep": {"b": [2]}})
     seen = make_context(turn, reader.history)
 
     for given in (turn_for_handler(turn).input, (await seen.history())[-1].content):
-        given["a"] = given["deep"]["b"][0] = planted
+        given["a"] = given["deep"]["b"][0] = object()
     await reader.history.append(turn, await talk.answer(turn))
 
     assert await talk.read(reader.history) == await talk.table()
     assert reader.asked == []
 
 
-async def test_what_a_handler_does_to_its_history_is_not_what_the_next_look_finds(
+async def test_a_handler_that_changes_its_history_does_not_change_the_next_read(
     reader: Reader, talk: Conversation
 ) -> None:
     seen = make_context(await talk.begin({"a": 1}), reader.history)

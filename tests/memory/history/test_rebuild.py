@@ -1,19 +1,17 @@
-"""A history that Redis has lost is rebuilt by one reader, for all."""
+"""A history that Redis has lost is rebuilt by one reader, for all of its process."""
 
 import asyncio
 
 import pytest
 import redis.asyncio
-from redis.crc import key_slot
 
-import turnstile.memory.history
 from tests.support.conversing import Conversation, Reader
 from tests.support.probes import until
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 
 
-async def test_what_is_missing_is_rebuilt_once(
+async def test_a_missing_entry_is_rebuilt_once(
     reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
 ) -> None:
     await talk.exchange(reader.history)
@@ -37,53 +35,22 @@ async def test_an_entry_ends_by_itself(
     await keys.delete(key)
     await talk.read(reader.history)
     assert 0 < await keys.pttl(key) <= settings.history_ttl_seconds * 1000
-    assert key_slot(key.encode()) == key_slot(f"{key}:rebuild".encode())
 
 
-async def test_of_many_readers_at_once_one_asks_the_table(
-    reader: Reader,
-    other: Reader,
-    talk: Conversation,
-    keys: redis.asyncio.Redis,
-    key: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(turnstile.memory.history, "PAUSES_SECONDS", (0.02,) * 500)
-    await talk.exchange(reader.history)
-    await keys.delete(key)
-    version = await talk.version()
-
-    reads = [one.history.read("t", "s", version, 9) for one in (reader, other) for _ in range(20)]
-    found = await asyncio.gather(*reads)
-
-    assert found == [await talk.table()] * 40
-    assert reader.asked + other.asked == ["rebuild"]
-
-
-async def test_whoever_waits_too_long_for_another_reader_asks_the_table(
+async def test_one_of_many_concurrent_readers_asks_the_table(
     reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
 ) -> None:
     await talk.exchange(reader.history)
     await keys.delete(key)
-    await keys.set(f"{key}:rebuild", "1", px=60_000)
+    version = await talk.version()
 
-    assert await talk.read(reader.history) == await talk.table()
-    assert reader.asked == ["read"]
+    found = await asyncio.gather(*(reader.history.read("t", "s", version, 9) for _ in range(20)))
 
-
-async def test_a_rebuild_whose_reader_has_died_is_taken_up_by_another(
-    reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(turnstile.memory.history, "PAUSES_SECONDS", (0.02,) * 500)
-    await talk.exchange(reader.history)
-    await keys.delete(key)
-    await keys.set(f"{key}:rebuild", "1", px=100)
-
-    assert await talk.read(reader.history) == await talk.table()
+    assert found == [await talk.table()] * 20
     assert reader.asked == ["rebuild"]
 
 
-async def test_a_rebuild_does_not_overwrite_what_is_newer(
+async def test_a_rebuild_does_not_overwrite_a_newer_entry(
     reader: Reader, other: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
 ) -> None:
     await talk.exchange(reader.history, "one")
@@ -93,8 +60,6 @@ async def test_a_rebuild_does_not_overwrite_what_is_newer(
     await until(lambda: reader.watched.asked)
     older = await talk.table()
     await talk.answer(await talk.begin("two"))
-    # As two seconds later.
-    await keys.delete(f"{key}:rebuild")
     await talk.read(other.history)
     assert other.asked == ["rebuild"]
 
@@ -105,7 +70,7 @@ async def test_a_rebuild_does_not_overwrite_what_is_newer(
     assert other.asked == []
 
 
-async def test_a_reader_who_goes_takes_nothing_from_the_others(
+async def test_a_cancelled_reader_does_not_cancel_the_rebuild(
     reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
 ) -> None:
     await talk.exchange(reader.history)
@@ -122,7 +87,7 @@ async def test_a_reader_who_goes_takes_nothing_from_the_others(
     assert first.cancelled()
 
 
-async def test_an_outage_of_the_database_is_told_and_leaves_nothing_behind(
+async def test_an_outage_of_the_database_is_raised_and_the_next_read_works(
     reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
 ) -> None:
     await talk.exchange(reader.history)

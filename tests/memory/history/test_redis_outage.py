@@ -41,7 +41,7 @@ async def test_with_redis_away_a_history_costs_a_query(far: Reader, cable: Cable
 
 
 @pytest.mark.silent_redis
-async def test_a_silent_redis_holds_nobody_up_for_long(far: Reader, cable: Cable, talk: Conversation) -> None:
+async def test_a_redis_that_does_not_respond_delays_reads_once(far: Reader, cable: Cable, talk: Conversation) -> None:
     await talk.exchange(far.history)
     cable.silent = True
     began = time.monotonic()
@@ -67,7 +67,7 @@ async def test_a_restarted_redis_is_used_again(far: Reader, cable: Cable, talk: 
     await until(read_from_redis)
 
 
-async def test_a_write_through_whose_answer_was_lost_counts(far: Reader, cable: Cable, talk: Conversation) -> None:
+async def test_a_write_through_whose_response_was_lost_is_read(far: Reader, cable: Cable, talk: Conversation) -> None:
     await talk.exchange(far.history, "one")
     cable.lose_after = b"LTRIM"
     await talk.exchange(far.history, "two")
@@ -80,7 +80,7 @@ async def test_a_write_through_whose_answer_was_lost_counts(far: Reader, cable: 
 
 
 @pytest.mark.parametrize("stranger", ["string", "other list", "other version"])
-async def test_what_is_not_ours_is_never_served(
+async def test_a_foreign_value_under_the_key_is_never_served(
     reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str, stranger: str
 ) -> None:
     await talk.exchange(reader.history)

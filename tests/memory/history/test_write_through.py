@@ -37,8 +37,8 @@ async def test_a_turn_that_was_not_answered_changes_nothing(reader: Reader, talk
     assert reader.asked == []
 
 
-async def test_a_reader_is_shown_the_history_of_his_own_version(reader: Reader, talk: Conversation) -> None:
-    """As a handler whose turn has been taken over and answered by somebody else."""
+async def test_a_read_returns_the_history_of_its_own_version(reader: Reader, talk: Conversation) -> None:
+    """As a handler whose turn has been taken over and answered by another worker."""
     await talk.exchange(reader.history, "one")
     before, table = await talk.version(), await talk.table()
     await talk.exchange(reader.history, "two")
@@ -48,7 +48,7 @@ async def test_a_reader_is_shown_the_history_of_his_own_version(reader: Reader, 
     assert reader.asked == ["read"]
 
 
-async def test_the_next_turn_of_a_drain_is_claimed_with_what_the_one_before_it_made(
+async def test_the_next_turn_of_a_session_run_is_claimed_with_the_version_of_the_turn_before(
     reader: Reader, talk: Conversation
 ) -> None:
     await talk.submit("one")
@@ -64,7 +64,7 @@ async def test_the_next_turn_of_a_drain_is_claimed_with_what_the_one_before_it_m
     assert reader.asked == []
 
 
-async def test_a_read_waits_for_what_is_being_appended(reader: Reader, talk: Conversation) -> None:
+async def test_a_read_waits_for_an_append_under_way(reader: Reader, talk: Conversation) -> None:
     await talk.exchange(reader.history, "one")
     turn = await talk.begin("two")
     table = await talk.table()
@@ -93,7 +93,7 @@ async def test_appends_are_made_in_the_order_in_which_they_were_begun(reader: Re
     assert reader.asked == []
 
 
-async def test_nothing_is_kept_of_an_append_that_is_made(reader: Reader, talk: Conversation) -> None:
+async def test_a_finished_append_is_forgotten(reader: Reader, talk: Conversation) -> None:
     turn = await talk.begin()
 
     reader.history.begin_append(turn, await talk.answer(turn))
@@ -102,7 +102,7 @@ async def test_nothing_is_kept_of_an_append_that_is_made(reader: Reader, talk: C
     await until(lambda: not reader.history._appends)
 
 
-async def test_an_answer_late_by_a_turn_spoils_nothing(reader: Reader, talk: Conversation) -> None:
+async def test_an_append_that_is_a_turn_late_changes_nothing(reader: Reader, talk: Conversation) -> None:
     first = await talk.begin("one")
     late = await talk.answer(first)
     await talk.exchange(reader.history, "two")
@@ -113,7 +113,7 @@ async def test_an_answer_late_by_a_turn_spoils_nothing(reader: Reader, talk: Con
     assert await talk.read(reader.history) == await talk.table()
 
 
-async def test_a_database_that_has_lost_its_last_turns_is_not_shown_them(
+async def test_a_history_of_turns_that_the_database_has_lost_is_not_served(
     reader: Reader, talk: Conversation, database: Database
 ) -> None:
     """A failover to a replica that lags behind, a restored backup, a development database made anew."""

@@ -1,6 +1,5 @@
 """FAILED turns and their dead letters."""
 
-import json
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -48,7 +47,7 @@ async def make_failed(
             dead_letter=True,
         )
         request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
-        await settle(database, terms, [request], json.dumps)
+        await settle(database, terms, [request])
         failed.append(submission.turn_id)
     return failed
 

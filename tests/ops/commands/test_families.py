@@ -58,7 +58,7 @@ async def _claim(database: Database, settings: Settings, session: str) -> Claime
 
 async def _settle(database: Database, settings: Settings, turn: ClaimedTurn, settlement: Settlement) -> None:
     request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
-    await settle(database, make_terms(settings), [request], json.dumps)
+    await settle(database, make_terms(settings), [request])
 
 
 async def test_a_trace_shows_which_turn_waits_and_which_call_started_a_child(
@@ -110,7 +110,7 @@ async def test_a_turn_whose_compensation_has_not_ended_is_left_alone_and_the_com
         turn=await _claim(database, settings, "s"), settlement=FAILS, more=False, next_claim_id=uuid4()
     )
     terms = replace(make_terms(settings, halt=halt), compensates=True, compensation_expires_seconds=60.0)
-    await settle(database, terms, [request], json.dumps)
+    await settle(database, terms, [request])
 
     ran = await turnstile(*(("retry", str(turn.turn_id)) if halt else ("redrive", "--json")), "--yes")
 
@@ -140,7 +140,7 @@ async def test_a_redrive_brings_back_a_failed_compensation_and_not_its_turn(
         turn=await _claim(database, settings, "s"), settlement=FAILS, more=False, next_claim_id=uuid4()
     )
     terms = replace(make_terms(settings), compensates=True, compensation_expires_seconds=60.0)
-    await settle(database, terms, [request], json.dumps)
+    await settle(database, terms, [request])
     [undoing] = await database.fetch("SELECT id, session_id FROM turns WHERE kind = 'compensation'", {})
     await _settle(database, settings, await _claim(database, settings, undoing["session_id"]), FAILS)
 

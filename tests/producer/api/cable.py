@@ -16,7 +16,7 @@ class Cable:
         self._server: asyncio.Server | None = None
         self.port = 0
         self.silent = False
-        """While set, nothing that the server says arrives; what it is told does."""
+        """While set, the server's responses are dropped; requests still arrive."""
         self.lose_after: bytes | None = None
         """Once these bytes have gone to the server, its answer is lost and the connection breaks. Once only."""
         self.pieces = 0

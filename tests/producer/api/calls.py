@@ -1,6 +1,5 @@
 """What clients send, and what becomes of a turn without a worker."""
 
-import json
 from typing import Any
 from uuid import uuid4
 
@@ -23,16 +22,8 @@ async def end(database: Database, settings: Settings, session: str, settlement: 
     (claimed,) = await claim(database, terms, [make_claim(session, "acme")])
     assert isinstance(claimed, ClaimedTurn)
     request = SettleRequest(turn=claimed, settlement=settlement, more=False, next_claim_id=uuid4())
-    await settle(database, terms, [request], json.dumps)
+    await settle(database, terms, [request])
 
 
 def succeed(reply: Any) -> Settlement:
     return Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=reply)
-
-
-HANGS_SECONDS = 60.0
-HOLD = "SELECT 1 FROM sessions WHERE session_id = 'held' FOR NO KEY UPDATE"
-
-
-async def post(client: AsyncClient, session: str, **more: object) -> int:
-    return (await client.post(f"/v1/sessions/{session}/turns", json={"input": "x", **more})).status_code

@@ -80,9 +80,11 @@ async def offline() -> AsyncIterator[AsyncClient]:
         queues=(QueueSettings.model_validate({"name": "turns"}),),
         api_keys=tuple(KEYS.items()),
     )
-    app = create_app(settings)
-    async with app.router.lifespan_context(app), call(app) as client:
-        yield client
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("turnstile.producer.app.DATABASE_WAIT_SECONDS", 0.1)
+        app = create_app(settings)
+        async with app.router.lifespan_context(app), call(app) as client:
+            yield client
 
 
 @pytest.fixture

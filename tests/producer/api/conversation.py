@@ -1,4 +1,4 @@
-"""A server, a worker in the same process, and a handler that speaks when the test tells it to."""
+"""A server, a worker in the same process, and a handler that follows the test's script."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from turnstile.worker.processor import Processor
 
 
 class Script:
-    """What the handler does next: the test hands it strings to emit, and at last what to return or raise."""
+    """What the handler does next: what it emits, and at last what it returns or raises."""
 
     def __init__(self) -> None:
         self._lines: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
@@ -64,7 +64,7 @@ class Conversation:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def submit(self, session: str = "s", headers: dict[str, str] | None = None) -> UUID:
-        """A turn that nobody has taken yet."""
+        """Submits a turn, which no worker has taken yet."""
         answer = await self.client.post(f"/v1/sessions/{session}/turns", json={"input": "hi"}, headers=headers or {})
         return UUID(answer.json()["id"])
 

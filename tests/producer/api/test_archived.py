@@ -35,7 +35,7 @@ async def test_an_archived_turn_is_answered_as_before(client: AsyncClient, datab
     assert "Retry-After" not in after.headers
 
 
-async def test_whoever_waits_for_it_is_answered_at_once(client: AsyncClient, database: Database, turn: str) -> None:
+async def test_a_wait_for_an_archived_turn_ends_at_once(client: AsyncClient, database: Database, turn: str) -> None:
     await archive(database)
 
     answer = await client.get(f"/v1/turns/{turn}", params={"wait": 30})
@@ -43,7 +43,9 @@ async def test_whoever_waits_for_it_is_answered_at_once(client: AsyncClient, dat
     assert (answer.status_code, answer.json()["status"]) == (200, "SUCCEEDED")
 
 
-async def test_its_events_are_its_text_and_its_end(client: AsyncClient, database: Database, turn: str) -> None:
+async def test_the_events_of_an_archived_turn_are_its_text_and_its_end(
+    client: AsyncClient, database: Database, turn: str
+) -> None:
     await archive(database)
     heard = Transcript()
 
@@ -53,7 +55,7 @@ async def test_its_events_are_its_text_and_its_end(client: AsyncClient, database
     assert heard.events[-1].data["output"] == "re hi"
 
 
-async def test_nobody_elses_archived_turn_is_shown(
+async def test_another_tenants_archived_turn_is_not_found(
     client: AsyncClient, other_client: AsyncClient, database: Database, turn: str
 ) -> None:
     await archive(database)
@@ -78,7 +80,7 @@ async def taken_id(client: AsyncClient, other_client: AsyncClient, database: Dat
     return turn_id
 
 
-async def test_another_tenants_turn_under_its_id_takes_nothing_from_it(
+async def test_an_archived_turn_is_found_beside_another_tenants_turn_with_its_id(
     client: AsyncClient, other_client: AsyncClient, taken_id: str
 ) -> None:
     mine, theirs = await client.get(f"/v1/turns/{taken_id}"), await other_client.get(f"/v1/turns/{taken_id}")
@@ -89,7 +91,7 @@ async def test_another_tenants_turn_under_its_id_takes_nothing_from_it(
     assert heard.events[-1].data["output"] == "re mine"
 
 
-async def test_nor_does_it_once_it_is_archived_itself(
+async def test_two_archived_turns_with_one_id_are_told_apart_by_tenant(
     client: AsyncClient, other_client: AsyncClient, database: Database, settings: Settings, taken_id: str
 ) -> None:
     theirs = await claim_head(database, settings, "o", tenant_id="globex")
@@ -105,7 +107,9 @@ async def test_nor_does_it_once_it_is_archived_itself(
         assert (await asked_by.get(f"/v1/turns/{taken_id}")).json()["output"] == output
 
 
-async def test_lists_and_the_history_are_without_it(client: AsyncClient, database: Database, turn: str) -> None:
+async def test_lists_and_the_history_do_not_include_archived_turns(
+    client: AsyncClient, database: Database, turn: str
+) -> None:
     await archive(database)
 
     for path, name in (

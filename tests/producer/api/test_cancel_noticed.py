@@ -1,4 +1,4 @@
-"""A waiting turn that is cancelled: whoever follows it or waits for it is told at once, although no worker says so."""
+"""A waiting turn is cancelled: requests that follow it or wait for it end at once, although no worker publishes its end."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -39,8 +39,8 @@ async def talk(settings: Settings, cable: Cable) -> AsyncIterator[Conversation]:
 
 
 @pytest.fixture
-def nobody_looks_by_himself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a hint no reader and no waiter would notice anything before the test is given up."""
+def no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a hint, no reader and no waiter would notice anything in time."""
     for name in ("TICK_SECONDS", "LONGEST_PAUSE_SECONDS"):
         monkeypatch.setattr(f"turnstile.producer.watch.turn_watch.{name}", NEVER)
 
@@ -60,11 +60,10 @@ async def by_interrupt(talk: Conversation, turn: UUID) -> None:
     assert answer.status_code == 202
 
 
-every_way = pytest.mark.parametrize("cancel", [by_id, by_session, by_interrupt])
-
-
-async def until_listened_to(talk: Conversation, turn: UUID) -> None:
-    """Redis itself knows of whoever follows the turn."""
+async def until_listened_to(talk: Conversation, turn: UUID, listeners: int) -> None:
+    """So many requests listen, and Redis knows of it."""
+    hints = talk.served.app.state.backend.watch._hints
+    await until(lambda: sum(map(len, hints._listeners.values())) == listeners)
     channel = name_stream(talk.settings.redis_prefix, "acme", "s", turn)
     async with redis.asyncio.Redis.from_url(talk.settings.redis_url, decode_responses=True) as client:
 
@@ -79,43 +78,32 @@ def following(talk: Conversation, turn: UUID, heard: Transcript, **parameters: s
     return asyncio.create_task(read_events(talk.client, turn, heard, **parameters))
 
 
-@every_way
-@pytest.mark.usefixtures("nobody_looks_by_himself")
-async def test_a_waiter_is_answered_at_once(talk: Conversation, cancel: Cancel) -> None:
+@pytest.mark.parametrize("cancel", [by_id, by_session, by_interrupt])
+@pytest.mark.usefixtures("no_polling")
+async def test_readers_and_waiters_are_notified_at_once(talk: Conversation, cancel: Cancel) -> None:
     turn = await talk.submit()
+    heard = Transcript()
+    reading = following(talk, turn, heard)
     waiting = asyncio.create_task(talk.client.get(f"/v1/turns/{turn}", params={"wait": 50}))
-    await until_listened_to(talk, turn)
+    await until_listened_to(talk, turn, 2)
 
     await cancel(talk, turn)
 
     answer = await asyncio.wait_for(waiting, 30)
     assert (answer.status_code, answer.json()["status"]) == (200, "CANCELED")
-
-
-@every_way
-@pytest.mark.usefixtures("nobody_looks_by_himself")
-async def test_a_reader_is_told_the_end_at_once(talk: Conversation, cancel: Cancel) -> None:
-    turn = await talk.submit()
-    heard = Transcript()
-    reading = following(talk, turn, heard)
-    await until_listened_to(talk, turn)
-
-    await cancel(talk, turn)
-
     await asyncio.wait_for(reading, 30)
     assert heard.kinds == ["metadata", "end"]
     assert heard.end is not None
-    assert heard.end.data["status"] == "CANCELED"
+    assert heard.end.data == {"turn_id": str(turn), "status": "CANCELED", "reason": heard.end.data["reason"]}
 
 
-@pytest.mark.usefixtures("nobody_looks_by_himself")
-async def test_a_reader_is_told_when_another_who_may_cancel_goes_away(talk: Conversation) -> None:
+@pytest.mark.usefixtures("no_polling")
+async def test_a_reader_is_notified_when_another_readers_disconnect_cancels_the_turn(talk: Conversation) -> None:
     turn = await talk.submit()
     heard, left = Transcript(), Transcript()
     reading = following(talk, turn, heard)
     leaving = following(talk, turn, left, on_disconnect="cancel")
-    await until_listened_to(talk, turn)
-    await until(lambda: left.events)
+    await until_listened_to(talk, turn, 2)
 
     leaving.cancel()
 
@@ -123,8 +111,7 @@ async def test_a_reader_is_told_when_another_who_may_cancel_goes_away(talk: Conv
     assert heard.kinds == ["metadata", "end"]
 
 
-@every_way
-async def test_with_redis_away_they_are_told_by_the_next_look(talk: Conversation, cable: Cable, cancel: Cancel) -> None:
+async def test_without_redis_they_learn_of_it_by_polling(talk: Conversation, cable: Cable) -> None:
     turn = await talk.submit()
     await cable.cut()
     heard = Transcript()
@@ -132,7 +119,7 @@ async def test_with_redis_away_they_are_told_by_the_next_look(talk: Conversation
     waiting = asyncio.create_task(talk.client.get(f"/v1/turns/{turn}", params={"wait": 50}))
     await until(lambda: heard.events)
 
-    await cancel(talk, turn)
+    await by_id(talk, turn)
 
     answer = await asyncio.wait_for(waiting, 30)
     await asyncio.wait_for(reading, 30)
@@ -140,12 +127,12 @@ async def test_with_redis_away_they_are_told_by_the_next_look(talk: Conversation
     assert heard.kinds == ["metadata", "end"]
 
 
-@pytest.mark.usefixtures("nobody_looks_by_himself")
-async def test_a_hint_at_an_end_that_is_none_ends_nothing(talk: Conversation) -> None:
+@pytest.mark.usefixtures("no_polling")
+async def test_a_false_hint_of_an_end_ends_nothing(talk: Conversation) -> None:
     turn = await talk.submit()
     heard = Transcript()
     reading = following(talk, turn, heard)
-    await until_listened_to(talk, turn)
+    await until_listened_to(talk, turn, 1)
     async with redis.asyncio.Redis.from_url(talk.settings.redis_url) as forger:
         await forger.publish(name_stream(talk.settings.redis_prefix, "acme", "s", turn), "end")
 

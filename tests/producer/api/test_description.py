@@ -1,4 +1,4 @@
-"""The OpenAPI document is true: requests made from it never meet a 500, and answers are as it says."""
+"""The OpenAPI document is true: no request made from it gets a 500, and every response conforms to it."""
 
 import contextlib
 from typing import Any
@@ -28,7 +28,7 @@ CHECKED = [
 ]
 
 EFFORT = effort(
-    max_examples=12,
+    max_examples=6,
     deadline=None,
     derandomize=True,
     database=None,
@@ -37,7 +37,7 @@ EFFORT = effort(
 )
 
 
-def test_requests_made_from_the_description_are_answered_as_it_says(settings: Settings) -> None:
+def test_responses_to_generated_requests_conform_to_the_description(settings: Settings) -> None:
     schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(settings))
     for result in schema.get_all_operations():
         operation = result.ok()
@@ -63,7 +63,7 @@ def exercise(operation: Any, mode: schemathesis.GenerationMode) -> set[int]:
     return answered
 
 
-async def test_the_headers_of_every_kind_of_answer(client: AsyncClient) -> None:
+async def test_the_headers_of_every_kind_of_response(client: AsyncClient) -> None:
     submitted = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers={"Idempotency-Key": "k"})
     repeated = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers={"Idempotency-Key": "k"})
     problem = {**SECURE, "content-type": "application/problem+json"}
@@ -84,7 +84,7 @@ def fixed(answer: Any) -> dict[str, str]:
     return {name: value for name, value in answer.headers.items() if name not in VARYING}
 
 
-async def test_the_document_names_what_is_parsed_by_hand(client: AsyncClient) -> None:
+async def test_the_document_describes_the_body_that_fastapi_does_not_parse(client: AsyncClient) -> None:
     document = (await client.get("/openapi.json")).json()
     schemas = document["components"]["schemas"]
     assert schemas["TurnRequest"]["additionalProperties"] is False
@@ -97,7 +97,7 @@ async def test_the_document_names_what_is_parsed_by_hand(client: AsyncClient) ->
             assert ("security" in operation) == path.startswith("/v1")
 
 
-async def test_one_log_line_per_submit_and_never_what_was_said(
+async def test_a_submit_is_one_log_line_without_its_content(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The first send of a process may take its time.

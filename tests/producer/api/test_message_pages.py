@@ -60,22 +60,20 @@ async def test_the_pages_of_a_history_neither_repeat_nor_skip_anything(
     assert again == found
 
 
-@pytest.mark.parametrize("limit", [10, 20])
-async def test_a_page_that_has_all_has_no_next(
-    client: AsyncClient, database: Database, settings: Settings, limit: int
-) -> None:
-    said = await converse(client, database, settings, ["out"] * 5)
+async def test_a_page_that_has_all_has_no_next(client: AsyncClient, database: Database, settings: Settings) -> None:
+    said = await converse(client, database, settings, ["out"] * 2)
 
-    assert joined(await pages(client, limit=limit)) == said
-    assert len(await pages(client, limit=limit)) == 1
+    found = await pages(client, limit=4)
+
+    assert (len(found), joined(found)) == (1, said)
 
 
-@pytest.mark.parametrize("reply", [LARGE, "x" * 90_000], ids=["left in the table", "in Redis"])
+@pytest.mark.parametrize("reply", [LARGE, "x" * 20_000], ids=["left in the table", "in Redis"])
 async def test_a_page_of_large_messages_ends_at_so_many_bytes(
-    client: AsyncClient, database: Database, settings: Settings, reply: str
+    client: AsyncClient, database: Database, settings: Settings, reply: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    many = 2 * PAGE_BYTES // len(reply)
-    said = await converse(client, database, settings, [reply] * many)
+    monkeypatch.setattr("turnstile.memory.history.PAGE_BYTES", 50_000)
+    said = await converse(client, database, settings, [reply] * 6)
 
     found = await pages(client, limit=100)
 
@@ -84,7 +82,7 @@ async def test_a_page_of_large_messages_ends_at_so_many_bytes(
     assert joined(found) == said
 
 
-async def test_what_is_said_meanwhile_belongs_before_the_first_page(
+async def test_new_messages_do_not_shift_the_next_page(
     client: AsyncClient, database: Database, settings: Settings
 ) -> None:
     said = await converse(client, database, settings, ["a", "b"])
@@ -97,7 +95,7 @@ async def test_what_is_said_meanwhile_belongs_before_the_first_page(
     assert rest["next_cursor"] is None
 
 
-async def test_of_a_page_larger_than_all_bytes_one_message_is_shown(
+async def test_a_message_larger_than_a_page_is_shown_alone(
     connect: Connect, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnstile.memory.history.PAGE_BYTES", 5)
@@ -110,8 +108,8 @@ async def test_of_a_page_larger_than_all_bytes_one_message_is_shown(
     assert joined(found) == said
 
 
-@pytest.mark.parametrize("cursor", ["x", "2", "1" + "A" * 32, "2" + "_" * 16, encode_message(1, 0) + "A"])
-async def test_what_is_no_cursor_of_a_history_is_refused(client: AsyncClient, cursor: str) -> None:
+@pytest.mark.parametrize("cursor", ["", "1", encode_message(1, 0) + "A"])
+async def test_a_bad_cursor_is_refused(client: AsyncClient, cursor: str) -> None:
     await submit(client)
 
     expect_problem(await client.get(PATH, params={"cursor": cursor}), 422, "invalid-parameter")

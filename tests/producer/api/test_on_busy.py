@@ -1,7 +1,5 @@
 """Double texting over HTTP: what is asked for, what is answered, and the same answer again."""
 
-import asyncio
-from collections import Counter
 from typing import Any
 
 from httpx import AsyncClient, Response
@@ -31,7 +29,7 @@ async def contents(database: Database) -> list[list[Any]]:
     return [row["said"] for row in rows]
 
 
-async def test_a_busy_session_refuses_with_the_open_turns_id(client: AsyncClient, database: Database) -> None:
+async def test_reject_gets_409_with_the_open_turn(client: AsyncClient, database: Database) -> None:
     first = (await text(client, "reject", "one")).json()["id"]
 
     answer = await text(client, "reject", "two")
@@ -41,7 +39,7 @@ async def test_a_busy_session_refuses_with_the_open_turns_id(client: AsyncClient
     assert await contents(database) == [["one"]]
 
 
-async def test_a_refused_request_is_refused_again_under_its_key_though_the_session_is_free_by_now(
+async def test_a_repeat_of_a_refused_request_is_refused_again(
     client: AsyncClient,
 ) -> None:
     first = (await text(client, "enqueue")).json()["id"]
@@ -56,7 +54,7 @@ async def test_a_refused_request_is_refused_again_under_its_key_though_the_sessi
     assert (await text(client, "reject", key="another")).status_code == 202
 
 
-async def test_an_input_is_merged_and_a_repeat_says_so_again(
+async def test_a_repeat_of_a_merge_gets_the_same_response(
     client: AsyncClient, database: Database, queues: MessageQueues, queue: QueueSettings
 ) -> None:
     first = await text(client, "merge", "one")
@@ -88,33 +86,3 @@ async def test_an_interrupt_stops_what_runs_and_cancels_what_waits(
         ("CANCELED", "superseded"),
         ("PENDING", None),
     ]
-
-
-async def test_enqueue_is_what_is_done_when_nothing_is_asked_for(client: AsyncClient, database: Database) -> None:
-    plain = await client.post(PATH, json={"input": "x"}, headers={"Idempotency-Key": "k"})
-    spelt = await text(client, "enqueue", "x", key="k")
-
-    assert spelt.text == plain.text
-    assert spelt.headers["idempotency-replayed"] == "true"
-
-
-async def test_the_same_key_with_another_policy_is_another_request(client: AsyncClient) -> None:
-    await text(client, "merge", key="k")
-
-    for on_busy in ("enqueue", "reject", "interrupt"):
-        expect_problem(await text(client, on_busy, key="k"), 422, "idempotency-mismatch")
-
-
-async def test_fifty_posts_of_mixed_policies_at_once_are_each_answered_and_each_input_stands_once(
-    client: AsyncClient, database: Database
-) -> None:
-    policies = (["enqueue", "reject", "interrupt", "merge"] * 13)[:50]
-
-    answers = await asyncio.gather(*(text(client, policy, f"{place}") for place, policy in enumerate(policies)))
-
-    assert {answer.status_code for answer in answers} <= {202, 409}
-    said = await database.fetch("SELECT turn_id, content FROM messages", {})
-    assert max(Counter(row["content"] for row in said).values()) == 1
-    turn_of = {row["content"]: str(row["turn_id"]) for row in said}
-    for place, answer in enumerate(answers):
-        assert turn_of.get(f"{place}") == (answer.json()["id"] if answer.status_code == 202 else None)

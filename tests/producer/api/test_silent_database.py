@@ -1,4 +1,4 @@
-"""A Postgres that takes what it is told and never answers: each client is answered."""
+"""A Postgres that accepts requests and never responds: each client gets a response."""
 
 import asyncio
 from uuid import UUID
@@ -21,7 +21,7 @@ HANGS_SECONDS = 60.0
 """Of something that was to be over within a few seconds."""
 
 
-async def test_every_submit_is_answered_though_the_database_is_silent(
+async def test_every_submit_gets_503_while_the_database_is_silent(
     settings: Settings, database_cable: Cable, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database_module, "TRANSACTION_TIMEOUT_SECONDS", 1)
@@ -40,7 +40,7 @@ async def test_every_submit_is_answered_though_the_database_is_silent(
         expect_unavailable(answer)
 
 
-async def test_a_wait_ends_in_time_though_the_database_is_silent(
+async def test_a_wait_ends_in_time_when_the_database_is_silent_from_the_start(
     settings: Settings, database_cable: Cable, connect: Connect
 ) -> None:
     url = at_port(settings.database_url, database_cable.port)
@@ -58,7 +58,7 @@ async def test_a_wait_ends_in_time_though_the_database_is_silent(
     assert not [line for line in logs if line["event"] == "database.silent"]
 
 
-async def test_a_wait_that_has_begun_ends_in_time_though_the_database_falls_silent(
+async def test_a_wait_ends_in_time_when_the_database_falls_silent(
     settings: Settings, database_cable: Cable, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = TurnWatch.find

@@ -1,4 +1,4 @@
-"""A reader that takes nothing, on a real socket: its connection is given up, and not only its answer."""
+"""A client that reads nothing, on a real socket: the kernel drops its connection, and its stream ends."""
 
 import asyncio
 import sys
@@ -10,30 +10,39 @@ from typing import Any
 import pytest
 import uvicorn
 
-from tests.support.probes import until
-from turnstile.producer.routes import stream
+from tests.support.probes import let_the_loop_turn, until
+from turnstile.producer import server as server_module
+from turnstile.producer.http.client_connections import Connections
 from turnstile.producer.routes.stream import EventStream
-from turnstile.producer.server import listen
+from turnstile.producer.server import Server, listen
 from turnstile.producer.watch.turn_watch import Told
 from turnstile.streaming.event import EventKind
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel has no such time-out")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other kernels have no such timeout")
 
 
 async def endless() -> AsyncGenerator[Told, None]:
     while True:
+        await let_the_loop_turn(1)
         yield Told(EventKind.DELTA, '"' + "x" * 16_000 + '"')
 
 
-async def one_large_word() -> AsyncGenerator[Told, None]:
+async def one_large_event() -> AsyncGenerator[Told, None]:
     yield Told(EventKind.END, '"' + "x" * 6_000_000 + '"')
 
 
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[tuple[uvicorn.Server, Any]]:
     [listening] = listen("127.0.0.1", 0)
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
+    config = uvicorn.Config(
+        app,
+        http=Connections(10).protocol,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+    )
+    server = Server(config, lambda: None)
     running = asyncio.create_task(server.serve([listening]))
     try:
         await until(lambda: server.started or running.done())
@@ -43,12 +52,16 @@ async def serving(app: Any) -> AsyncIterator[tuple[uvicorn.Server, Any]]:
         await running
 
 
-@pytest.mark.parametrize("telling", [endless, one_large_word])
-async def test_nothing_is_kept_for_a_reader_that_takes_nothing(telling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "PATIENCE_SECONDS", 0.5)
+@pytest.mark.parametrize("telling", [endless, one_large_event])
+async def test_nothing_is_kept_for_a_reader_that_reads_nothing(telling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "READER_SECONDS", 0.5)
+    left = asyncio.Event()
+
+    async def note() -> None:
+        left.set()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        await EventStream(telling(), 15.0)(scope, receive, send)
+        await EventStream(telling(), 15.0, note)(scope, receive, send)
 
     async with serving(app) as (server, address):
         with socket() as reader:
@@ -58,3 +71,5 @@ async def test_nothing_is_kept_for_a_reader_that_takes_nothing(telling: Any, mon
 
             await until(lambda: server.server_state.connections)
             await until(lambda: not server.server_state.tasks and not server.server_state.connections)
+    # A response that is sent whole before the kernel drops the connection was not broken off.
+    assert left.is_set() == (telling is endless)

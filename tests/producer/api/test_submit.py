@@ -1,6 +1,5 @@
 """Submit: what is answered, what is recorded, what is sent."""
 
-import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
@@ -10,7 +9,6 @@ from fastapi import FastAPI
 from httpx import AsyncClient
 
 from tests.producer.api.conftest import Connect
-from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
@@ -60,7 +58,7 @@ async def test_every_option_reaches_the_row(client: AsyncClient, database: Datab
     assert row["expires_at"] - row["created_at"] == timedelta(seconds=60)
 
 
-async def test_a_scheduled_turn_is_not_sent_and_has_no_place_yet(
+async def test_a_scheduled_turn_is_not_sent_and_has_no_seq(
     client: AsyncClient, database: Database, queues: MessageQueues, queue: QueueSettings
 ) -> None:
     later = datetime.now(UTC) + timedelta(hours=1)
@@ -74,34 +72,6 @@ async def test_a_scheduled_turn_is_not_sent_and_has_no_place_yet(
     assert asked.headers["retry-after"] == "60"
 
 
-@pytest.mark.parametrize(
-    "past", ["2020-01-01T00:00:00Z", "2000-01-01T00:00:00+00:00", "2026-01-01t10:00:00.123456789z"]
-)
-async def test_a_time_in_the_past_means_at_once(client: AsyncClient, past: str) -> None:
-    answer = await client.post("/v1/sessions/s/turns", json={"input": "x", "execute_at": past})
-    assert answer.status_code == 202
-    assert answer.json()["execute_at"] is None
-
-
-async def test_turns_sent_one_after_another_keep_their_order(client: AsyncClient, database: Database) -> None:
-    ids = []
-    for number in range(50):
-        ids.append((await client.post("/v1/sessions/s/turns", json={"input": f"{number}"})).json()["id"])
-    rows = await database.fetch("SELECT id, seq FROM turns ORDER BY seq", {})
-    assert [str(row["id"]) for row in rows] == ids
-    assert [row["seq"] for row in rows] == list(range(1, 51))
-
-
-async def test_many_sessions_at_once_each_count_from_one(client: AsyncClient, database: Database) -> None:
-    answers = await asyncio.gather(
-        *(client.post(f"/v1/sessions/s{n % 20}/turns", json={"input": f"{n}"}) for n in range(200))
-    )
-    assert {answer.status_code for answer in answers} == {202}
-    rows = await database.fetch("SELECT session_id, array_agg(seq ORDER BY seq) AS seqs FROM turns GROUP BY 1", {})
-    assert len(rows) == 20
-    assert all(row["seqs"] == list(range(1, 11)) for row in rows)
-
-
 async def test_the_callers_trace_is_continued(client: AsyncClient, database: Database) -> None:
     headers = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
     answer = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers=headers)
@@ -110,37 +80,17 @@ async def test_the_callers_trace_is_continued(client: AsyncClient, database: Dat
     assert row == {"trace_id": TRACE, "parent_span_id": SPAN}
 
 
-@pytest.mark.parametrize(
-    "traceparent",
-    ["nonsense", f"00-{'0' * 32}-{SPAN}-01", f"ff-{TRACE}-{SPAN}-01", f"00-{TRACE.upper()}-{SPAN}-01", ""],
-)
-async def test_an_invalid_trace_is_ignored(client: AsyncClient, database: Database, traceparent: str) -> None:
-    answer = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers={"traceparent": traceparent})
+async def test_an_invalid_trace_is_ignored(client: AsyncClient, database: Database) -> None:
+    headers = {"traceparent": f"ff-{TRACE}-{SPAN}-01"}
+    answer = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers=headers)
     assert answer.status_code == 202
     (row,) = await database.fetch("SELECT trace_id, parent_span_id FROM turns", {})
     assert row["trace_id"] != TRACE
     assert row["parent_span_id"] is None
 
 
-async def test_a_client_that_goes_away_leaves_a_turn_and_its_wake_up(
-    client: AsyncClient, database: Database, queues: MessageQueues, queue: QueueSettings
-) -> None:
-    lock = "LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE"
-    waiting = "SELECT 1 FROM pg_locks l JOIN pg_class c ON c.oid = relation WHERE relname = 'sessions' AND NOT granted"
-    async with database.connection() as connection, connection.transaction():
-        await connection.execute(lock)
-        request = asyncio.create_task(client.post("/v1/sessions/s/turns", json={"input": "x"}))
-        await until(lambda: database.fetch(waiting, {}))
-        request.cancel()
-        await asyncio.gather(request, return_exceptions=True)
-        assert request.cancelled()
-    rows = await until(lambda: database.fetch("SELECT id FROM turns", {}))
-    assert len(rows) == 1
-    await until(lambda: queues.count(queue.name))
-
-
 @pytest.mark.parametrize("header", [("Prefer", "wait=0"), ("Idempotency-Key", "")], ids=["a wait", "a bad key"])
-async def test_no_submit_pays_for_fastapi(
+async def test_a_submit_does_not_go_through_fastapi(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch, header: tuple[str, str]
 ) -> None:
     async def refuse(*_: object) -> None:
@@ -170,10 +120,9 @@ async def test_the_usual_queue_is_the_only_one_declared(settings: Settings, conn
     assert answer.json()["queue"] == settings.queues[0].name
 
 
-@pytest.mark.parametrize("on_busy", ["enqueue", "interrupt"])
 @pytest.mark.parametrize(("lease_seconds", "net_seconds"), [(30.0, 60.0), (120.0, 600.0)])
-async def test_a_worker_with_a_long_lease_counts_between_its_heartbeats(
-    connect: Connect, settings: Settings, database: Database, on_busy: str, lease_seconds: float, net_seconds: float
+async def test_the_queue_latency_of_a_worker_counts_between_its_heartbeats(
+    connect: Connect, settings: Settings, database: Database, lease_seconds: float, net_seconds: float
 ) -> None:
     await database.fetch(
         "INSERT INTO workers (worker_id, queue, host, pid, slots, queue_latency_seconds, seen_at)"
@@ -183,7 +132,7 @@ async def test_a_worker_with_a_long_lease_counts_between_its_heartbeats(
     leased = {"lease_seconds": lease_seconds, "heartbeat_seconds": None, "net_seconds": 60.0}
 
     async with connect(settings.model_copy(update=leased)) as client:
-        answer = await client.post("/v1/sessions/s/turns", json={"input": "hello", "on_busy": on_busy})
+        answer = await client.post("/v1/sessions/s/turns", json={"input": "hello"})
 
     assert answer.status_code == 202
     [row] = await database.fetch("SELECT extract(epoch FROM send_at - created_at)::float8 AS net FROM turns", {})

@@ -1,4 +1,4 @@
-"""Connections over which no whole request comes: they end after seconds, and sooner where there are too many."""
+"""Connections without a complete request: they are closed after seconds, and sooner if there are too many."""
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
@@ -40,7 +40,7 @@ class Line:
         self._writer.write(words)
 
     async def rest(self) -> bytes:
-        """All that comes until the server closes the connection."""
+        """All that the server sends until it closes the connection."""
         async with asyncio.timeout(HANGS_SECONDS):
             try:
                 return await self.reader.read()
@@ -78,7 +78,7 @@ async def serving(app: Any, most: int = 100) -> AsyncIterator[Any]:
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_head_that_is_late_is_told_so() -> None:
+async def test_a_late_head_gets_408() -> None:
     async with serving(PlainTextResponse("said")) as call:
         told = await (await call(HALF)).rest()
 
@@ -90,13 +90,13 @@ async def test_a_head_that_is_late_is_told_so() -> None:
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_connection_over_which_nothing_comes_is_closed_without_a_word() -> None:
+async def test_a_connection_that_sends_nothing_is_closed_without_a_response() -> None:
     async with serving(PlainTextResponse("said")) as call:
         assert await (await call()).rest() == b""
 
 
 @pytest.mark.usefixtures("soon")
-async def test_the_head_of_a_later_request_has_as_long_from_its_first_byte() -> None:
+async def test_the_time_for_a_later_head_starts_with_its_first_byte() -> None:
     async with serving(PlainTextResponse("said")) as call:
         line = await call(WHOLE)
         assert (await line.reader.readuntil(b"said")).startswith(b"HTTP/1.1 200")
@@ -106,7 +106,7 @@ async def test_the_head_of_a_later_request_has_as_long_from_its_first_byte() -> 
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_body_that_goes_on_after_the_answer_is_not_listened_to_for_long() -> None:
+async def test_a_body_that_continues_after_the_response_is_cut_off() -> None:
     async with serving(PlainTextResponse("no")) as call:
         line = await call(REFUSED)
         await line.reader.readuntil(b"no")
@@ -116,7 +116,7 @@ async def test_a_body_that_goes_on_after_the_answer_is_not_listened_to_for_long(
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_request_that_has_arrived_is_answered_however_long_that_takes() -> None:
+async def test_a_complete_request_has_no_time_limit() -> None:
     going_on = asyncio.Event()
     asked = asyncio.Event()
 
@@ -135,7 +135,7 @@ async def test_a_request_that_has_arrived_is_answered_however_long_that_takes() 
         assert (await line.reader.readuntil(b"said")).startswith(b"HTTP/1.1 200")
 
 
-async def test_of_too_many_connections_the_one_that_has_sent_nothing_for_longest_is_closed() -> None:
+async def test_above_the_limit_the_connection_that_has_waited_longest_is_closed() -> None:
     async def endless() -> Any:
         yield "one"
         await asyncio.Event().wait()
@@ -160,7 +160,7 @@ async def test_of_too_many_connections_the_one_that_has_sent_nothing_for_longest
         assert not stream.reader.at_eof()
 
 
-async def test_where_too_many_requests_are_under_way_more_are_refused_and_the_health_is_told(
+async def test_above_the_limit_of_requests_only_the_health_checks_get_a_response(
     offline: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Connections, "being_answered", 10**6)

@@ -1,4 +1,4 @@
-"""Waiting for a turn within a request: at once when it ends, within bounds, and never an error because of the wait."""
+"""Requests that wait for a turn: the response comes when the turn ends, at the latest when the time is over."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.producer.api.cable import Cable, cable_to
+from tests.producer.api.conftest import Connect
 from tests.producer.api.conversation import Conversation, conversing
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
@@ -32,9 +33,28 @@ async def talk(settings: Settings, cable: Cable) -> AsyncIterator[Conversation]:
 
 
 def waiters(talk: Conversation) -> int:
-    """How many wait, and have been heard of by Redis."""
+    """How many requests wait."""
     hints = talk.served.app.state.backend.watch._hints
     return sum(map(len, hints._listeners.values()))
+
+
+@pytest.mark.parametrize(
+    ("prefer", "seconds"),
+    [
+        (None, None),
+        ("wait=7", 7),
+        ('Wait = "7"', 7),
+        ("respond-async, wait=7; foo=bar", 7),
+        ("wait=7, wait=8", 7),
+        ("wait=7777777", 60),
+        ("wait=-7", None),
+        ("wait", None),
+        ("await=7", None),
+        ("wait=7777777777", None),
+    ],
+)
+def test_the_first_valid_wait_of_a_preference_counts(prefer: str | None, seconds: int | None) -> None:
+    assert wanted_wait(prefer, 60.0) == seconds
 
 
 def submitting(talk: Conversation, prefer: str, session: str = "s") -> "asyncio.Task[httpx.Response]":
@@ -51,12 +71,7 @@ async def open_turn(talk: Conversation) -> Any:
     return await until(found)
 
 
-@pytest.mark.parametrize("redis_there", [True, False])
-async def test_a_submit_that_waits_is_answered_with_the_turn_when_it_ends(
-    talk: Conversation, cable: Cable, redis_there: bool
-) -> None:
-    if not redis_there:
-        await cable.cut()
+async def test_a_submit_that_waits_gets_the_turn_when_it_ends(talk: Conversation) -> None:
     waiting = submitting(talk, "respond-async, wait=50")
     turn = await open_turn(talk)
     await until(lambda: waiters(talk) == 1)
@@ -71,13 +86,9 @@ async def test_a_submit_that_waits_is_answered_with_the_turn_when_it_ends(
     assert "retry-after" not in answer.headers
 
 
-@pytest.mark.parametrize("redis_there", [True, False])
-async def test_a_read_that_waits_is_answered_when_the_turn_ends(
-    talk: Conversation, cable: Cable, redis_there: bool
-) -> None:
+async def test_without_redis_a_read_that_waits_gets_the_turn_when_it_ends(talk: Conversation, cable: Cable) -> None:
     turn = await talk.submit()
-    if not redis_there:
-        await cable.cut()
+    await cable.cut()
     waiting = asyncio.create_task(talk.client.get(f"/v1/turns/{turn}", params={"wait": 50}))
     await until(lambda: waiters(talk) == 1)
     talk.work(turn)
@@ -87,7 +98,7 @@ async def test_a_read_that_waits_is_answered_when_the_turn_ends(
     assert answer.json()["error"] == {"class": "ValueError", "message": "no"}
 
 
-async def test_what_a_worker_says_meanwhile_does_not_end_the_wait(talk: Conversation) -> None:
+async def test_events_before_the_end_do_not_end_the_wait(talk: Conversation) -> None:
     turn = await talk.submit()
     waiting = asyncio.create_task(talk.client.get(f"/v1/turns/{turn}", params={"wait": 50}))
     await until(lambda: waiters(talk) == 1)
@@ -98,41 +109,7 @@ async def test_what_a_worker_says_meanwhile_does_not_end_the_wait(talk: Conversa
     assert (await waiting).json()["output"] == "done"
 
 
-async def test_a_submit_whose_time_is_over_is_accepted_as_ever(talk: Conversation) -> None:
-    answer = await submitting(talk, "wait=0")
-    assert (answer.status_code, answer.json()["status"]) == (202, "PENDING")
-    assert answer.headers["preference-applied"] == "wait=0"
-    assert answer.headers["retry-after"] == "1"
-
-
-async def test_a_read_whose_time_is_over_shows_the_turn_as_it_is(talk: Conversation) -> None:
-    turn = await talk.submit()
-    answer = await talk.client.get(f"/v1/turns/{turn}", params={"wait": 0.01})
-    assert (answer.status_code, answer.json()["status"]) == (200, "PENDING")
-    assert "retry-after" in answer.headers
-
-
-async def test_nobody_waits_longer_than_the_server_allows(settings: Settings) -> None:
-    async with conversing(settings.model_copy(update={"max_wait_seconds": 0.0})) as talk:
-        answer = await submitting(talk, "wait=100000")
-        turn = await talk.client.get(answer.headers["location"], params={"wait": 100000})
-    assert (answer.status_code, answer.headers["preference-applied"]) == (202, "wait=0")
-    assert turn.json()["status"] == "PENDING"
-
-
-async def test_a_repeat_that_waits_gets_the_turn_of_the_first(talk: Conversation) -> None:
-    headers = {"Idempotency-Key": "k"}
-    turn = await talk.submit(headers=headers)
-    talk.work(turn)
-    talk.script.reply("bye")
-    answer = await talk.client.post(
-        "/v1/sessions/s/turns", json={"input": "hi"}, headers={**headers, "Prefer": "wait=50"}
-    )
-    assert (answer.status_code, answer.json()["output"]) == (200, "bye")
-    assert answer.headers["idempotency-replayed"] == "true"
-
-
-async def test_a_client_that_leaves_is_not_waited_for(talk: Conversation) -> None:
+async def test_the_wait_ends_when_the_client_disconnects(talk: Conversation) -> None:
     turn = await talk.submit()
     waiting = asyncio.create_task(talk.client.get(f"/v1/turns/{turn}", params={"wait": 50}))
     await until(lambda: waiters(talk) == 1)
@@ -141,37 +118,23 @@ async def test_a_client_that_leaves_is_not_waited_for(talk: Conversation) -> Non
     assert (await talk.client.get(f"/v1/turns/{turn}")).json()["status"] == "PENDING"
 
 
-async def test_a_wait_for_somebody_elses_turn_is_none(talk: Conversation) -> None:
-    turn = await talk.submit()
-    async with talk.served.client("globex") as stranger:
-        assert (await stranger.get(f"/v1/turns/{turn}", params={"wait": 50})).status_code == 404
+async def test_when_the_time_is_over_the_response_is_as_without_a_wait(settings: Settings, connect: Connect) -> None:
+    headers = {"Idempotency-Key": "k"}
+    async with connect(settings.model_copy(update={"max_wait_seconds": 0.01})) as client:
+        answer = await client.post(
+            "/v1/sessions/s/turns", json={"input": "hi"}, headers={"Prefer": "wait=100000", **headers}
+        )
+        turn = await client.get(answer.headers["location"], params={"wait": 100000})
+        await client.post(f"{answer.headers['location']}/cancel")
+        again = await client.post("/v1/sessions/s/turns", json={"input": "hi"}, headers={"Prefer": "wait=5", **headers})
 
-
-@pytest.mark.parametrize("wait", ["-1", "x", "inf", "nan", ""])
-async def test_a_wait_that_is_none_is_refused(talk: Conversation, wait: str) -> None:
-    turn = await talk.submit()
-    answer = await talk.client.get(f"/v1/turns/{turn}", params={"wait": wait})
-    assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-parameter")
-
-
-@pytest.mark.parametrize(
-    ("prefer", "seconds"),
-    [
-        (None, None),
-        ("", None),
-        ("wait=7", 7),
-        ("Wait = 7", 7),
-        ('wait="7"', 7),
-        ("respond-async, wait=7; foo=bar", 7),
-        ("wait=7, wait=8", 7),
-        ("wait=70", 60),
-        ("wait=-7", None),
-        ("wait=soon", None),
-        ("wait", None),
-        ("await=7", None),
-        ("return=minimal", None),
-        ("wait=7777777777", None),
-    ],
-)
-def test_a_preference_is_followed_or_passed_over(prefer: str | None, seconds: int | None) -> None:
-    assert wanted_wait(prefer, 60.0) == seconds
+    assert (answer.status_code, answer.json()["status"]) == (202, "PENDING")
+    assert (answer.headers["preference-applied"], answer.headers["retry-after"]) == ("wait=0", "1")
+    assert (turn.status_code, turn.json()["status"]) == (200, "PENDING")
+    assert "retry-after" in turn.headers
+    # The turn of a repeat has ended by now.
+    assert (again.status_code, again.json()["status"], again.headers["idempotency-replayed"]) == (
+        200,
+        "CANCELED",
+        "true",
+    )

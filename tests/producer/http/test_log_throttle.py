@@ -1,4 +1,4 @@
-"""What happens often is told seldom, and counted whole."""
+"""Frequent events are logged seldom, with their full count."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -8,7 +8,7 @@ from turnstile.producer.http import log_throttle as tally
 from turnstile.producer.http.log_throttle import Tally
 
 
-async def test_the_first_is_told_at_once_and_the_rest_together(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_first_event_is_logged_at_once_and_later_ones_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tally, "SECONDS", 0.1)
     with capture_logs() as logs:
         counted = Tally("it")
@@ -19,7 +19,7 @@ async def test_the_first_is_told_at_once_and_the_rest_together(monkeypatch: pyte
         await until(lambda: len(logs) > 1)
         assert (logs[1]["count"], logs[1]["last"]) == (999, 999)
 
-        # Once it has been quiet for so long, the next is told at once again.
+        # After a quiet second, the next event is logged at once again.
         await until(lambda: counted._next is None)
         counted.note(last=0)
         assert [line["count"] for line in logs] == [1, 999, 1]

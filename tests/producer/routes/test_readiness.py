@@ -1,25 +1,55 @@
-"""What the API says of its queues when it starts."""
+"""The check of the database for /readyz."""
 
-from typing import cast
+import asyncio
+from typing import Any
 
-import structlog.testing
+import pytest
 
-from turnstile.message_queue import MessageQueues
-from turnstile.producer.routes.readiness import report_queues
-from turnstile.submit.wake_ups import WakeUpSending
-
-
-class BrokenQueues:
-    """Fails in a way that nobody expects."""
-
-    async def find(self, queue: str) -> None:
-        raise LookupError(queue)
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.producer.routes import readiness
+from turnstile.producer.routes.readiness import probe_of
 
 
-async def test_a_report_that_fails_is_logged() -> None:
-    queues = cast("MessageQueues", BrokenQueues())
+class Pinged:
+    """A database that responds to every ping in the same way."""
 
-    with structlog.testing.capture_logs() as lines:
-        await report_queues(queues, cast("WakeUpSending", None), ["turns"])
+    def __init__(self, response: BaseException | None = None) -> None:
+        self._response = response
+        self.pings = 0
 
-    assert [line["event"] for line in lines] == ["api.queues_not_checked"]
+    async def ping(self) -> None:
+        self.pings += 1
+        if self._response is not None:
+            raise self._response
+
+
+async def test_concurrent_callers_share_one_ping() -> None:
+    database: Any = Pinged()
+    check = probe_of(database)
+
+    await asyncio.gather(*(check(None) for _ in range(100)))
+    assert database.pings == 1
+
+    await check(None)
+    assert database.pings == 2
+
+
+async def test_every_caller_gets_the_outage() -> None:
+    database: Any = Pinged(DatabaseUnavailableError("away"))
+    check = probe_of(database)
+
+    found = await asyncio.gather(*(check(None) for _ in range(3)), return_exceptions=True)
+
+    assert [type(error) for error in found] == [DatabaseUnavailableError] * 3
+
+
+async def test_a_ping_without_a_response_counts_as_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0.01)
+
+    class Silent:
+        async def ping(self) -> None:
+            await asyncio.Event().wait()
+
+    database: Any = Silent()
+    with pytest.raises(DatabaseUnavailableError, match="no response"):
+        await probe_of(database)(None)

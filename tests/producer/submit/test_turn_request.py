@@ -1,5 +1,6 @@
-"""The body of a submit, and when two are the same."""
+"""The body of a submit: what is refused, and when two requests are equal."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -7,7 +8,10 @@ import pytest
 
 from turnstile.producer.submit.turn_request import (
     MAX_AHEAD,
+    MAX_METADATA_BYTES,
     InvalidRequestError,
+    NotJsonError,
+    TurnRequest,
     fingerprint,
     parse_uuid,
     read_turn_request,
@@ -17,8 +21,141 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 ID = "2f1c1b52-8f0e-4c39-a1bb-5ab4b3bb3b1e"
 
 
+def read(**fields: Any) -> TurnRequest:
+    return read_turn_request(json.dumps({"input": "x", **fields}).encode(), NOW)
+
+
 def digest(session: str = "s", **fields: Any) -> bytes:
-    return fingerprint(session, read_turn_request({"input": "x", **fields}, NOW))
+    return fingerprint(session, read(**fields))
+
+
+def nest(levels: int) -> bytes:
+    return b'{"input":' + b'{"a":' * (levels - 1) + b"1" + b"}" * levels
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b'{"input": "x"',
+        b'{"input": "x"} {}',
+        b'\xef\xbb\xbf{"input": "x"}',
+        '{"input": "é"}'.encode("latin-1"),
+        b'{"input": "\xed\xa0\x80"}',
+        b'{"input": "\\ud800"}',
+        b'{"input": "a\x01"}',
+        b'{"input": {"a": ' + b"9" * 5000 + b"}}",
+        nest(202),
+        b"[" * 900_000,
+        b'{"a":' * 180_000,
+    ],
+    ids=str,
+)
+def test_a_text_that_is_not_json_is_refused(body: bytes) -> None:
+    with pytest.raises(NotJsonError):
+        read_turn_request(body, NOW)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        (b"null", ""),
+        (b'["x"]', ""),
+        (b"{}", "/input"),
+        (b'{"input": "a\\u0000b"}', "/input"),
+        (b'{"input": {"a\\u0000": 1}}', "/input"),
+        (b'{"input": {"a": "\\\\\\u0000"}}', "/input"),
+        (b'{"input": "x", "metadata": {"a": ["\\u0000"]}}', "/metadata"),
+        (b'{"input": {"a": NaN}}', "/input"),
+        (b'{"input": {"a": 1e999}}', "/input"),
+    ],
+)
+def test_json_that_is_no_request_or_can_not_be_stored_is_refused(body: bytes, pointer: str) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        read_turn_request(body, NOW)
+
+    assert [place for place, _ in refused.value.faults] == [pointer]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("input", None),
+        ("input", " \n\t\u2003"),
+        ("input", {}),
+        ("input", ["x"]),
+        ("input", 1),
+        ("max_attemps", 3),
+        ("tenant_id", "globex"),
+        ("queue", 1),
+        ("on_busy", "rollback"),
+        ("on_busy", ["merge"]),
+        ("max_attempts", True),
+        ("max_attempts", 0),
+        ("max_attempts", 101),
+        ("max_attempts", "3"),
+        ("timeout_seconds", 0),
+        ("timeout_seconds", 1e300),
+        ("expires_in_seconds", 10**12),
+        ("metadata", [1]),
+        ("metadata", {"a": "é" * (MAX_METADATA_BYTES // 2)}),
+        ("turn_id", "1"),
+        ("turn_id", 1),
+        ("execute_at", "2027-01-01T00:00:00"),
+        ("execute_at", "2027-01-01"),
+        ("execute_at", 1_800_000_000),
+        ("execute_at", "2027-02-30T00:00:00Z"),
+        ("execute_at", "0001-01-01T00:00:00+14:00"),
+        ("execute_at", "9999-12-31T23:59:59-14:00"),
+        ("execute_at", (NOW + MAX_AHEAD + timedelta(seconds=1)).isoformat()),
+    ],
+)
+def test_a_field_with_a_bad_value_is_named(name: str, value: Any) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        read(**{name: value})
+
+    assert [pointer for pointer, _ in refused.value.faults] == [f"/{name}"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"on_busy": "reject", "execute_at": "2026-01-01T00:00:00Z"},
+        {"on_busy": "merge", "turn_id": ID},
+        {"on_busy": "merge", "webhook_url": "https://a.example/x"},
+    ],
+)
+def test_on_busy_is_refused_with_options_that_it_can_not_keep(fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequestError, match="/on_busy"):
+        read(**fields)
+
+
+def test_all_faults_are_named_at_once_and_no_value_is_quoted() -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        read(input="", max_attempts="the-secret", turn_id="the-secret", **{"a/b": "the-secret"})
+
+    assert {pointer for pointer, _ in refused.value.faults} == {"/input", "/max_attempts", "/turn_id", "/a~1b"}
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        nest(199),
+        b'{"input": "\\ud83d\\ude00 \\\\u0000"}',
+        b' {"input": {"a": [1e127, -0.0, 123456789012345678901234567890, "", null, true]}} \n',
+        json.dumps({"input": "x", "metadata": {"a": "x" * (MAX_METADATA_BYTES - 8)}}).encode(),
+        b'{"input": "x", "queue": null, "execute_at": null, "max_attempts": null, "metadata": null, "turn_id": null}',
+    ],
+    ids=["199 levels", "an escaped backslash", "numbers", "large metadata", "nulls"],
+)
+def test_the_largest_and_strangest_requests_are_accepted(body: bytes) -> None:
+    assert read_turn_request(body, NOW)
+
+
+@pytest.mark.parametrize("ahead", [MAX_AHEAD, timedelta(0), timedelta(days=-3650)])
+def test_a_time_up_to_a_year_ahead_or_in_the_past_is_accepted(ahead: timedelta) -> None:
+    assert read(execute_at=(NOW + ahead).isoformat()).execute_at == NOW + ahead
 
 
 @pytest.mark.parametrize(
@@ -26,16 +163,17 @@ def digest(session: str = "s", **fields: Any) -> bytes:
     [
         [{"input": {"a": 1, "b": [2]}}, {"input": {"b": [2], "a": 1}}],
         [{}, {"queue": None}, {"metadata": None, "turn_id": None, "execute_at": None, "max_attempts": None}],
+        [{}, {"on_busy": "enqueue"}],
         [{"timeout_seconds": 3}, {"timeout_seconds": 3.0}],
         [{"execute_at": "2026-01-01T12:00:00Z"}, {"execute_at": "2026-01-01t13:00:00.000+01:00"}],
         [{"turn_id": ID}, {"turn_id": ID.upper()}],
     ],
 )
-def test_one_request_however_it_is_written(same: list[dict[str, Any]]) -> None:
+def test_equal_requests_have_one_fingerprint_however_they_are_written(same: list[dict[str, Any]]) -> None:
     assert len({digest(**fields) for fields in same}) == 1
 
 
-def test_every_difference_makes_another_request() -> None:
+def test_every_difference_gives_another_fingerprint() -> None:
     all_different = [
         digest(),
         digest("other"),
@@ -52,6 +190,9 @@ def test_every_difference_makes_another_request() -> None:
         digest(metadata={}),
         digest(metadata={"a": None}),
         digest(turn_id=ID),
+        digest(on_busy="reject"),
+        digest(on_busy="merge"),
+        digest(webhook_url="https://a.example/x"),
     ]
     assert len(set(all_different)) == len(all_different)
 
@@ -61,24 +202,6 @@ def test_a_fingerprint_never_changes_or_every_repeat_across_a_deploy_would_be_re
     assert given.hex() == "f11381251ae0ad15a425b6790eb20a31a27704985208da3edf364f31ac66c3f8"
 
 
-@pytest.mark.parametrize("ahead", [MAX_AHEAD, timedelta(0), timedelta(days=-3650)])
-def test_times_within_reach(ahead: timedelta) -> None:
-    assert read_turn_request({"input": "x", "execute_at": (NOW + ahead).isoformat()}, NOW).execute_at == NOW + ahead
-
-
-@pytest.mark.parametrize("ahead", [MAX_AHEAD + timedelta(seconds=1), timedelta(days=-12_000)])
-def test_times_out_of_reach(ahead: timedelta) -> None:
-    with pytest.raises(InvalidRequestError) as caught:
-        read_turn_request({"input": "x", "execute_at": (NOW + ahead).isoformat()}, NOW)
-    assert [pointer for pointer, _ in caught.value.faults] == ["/execute_at"]
-
-
-def test_every_fault_is_named_at_once() -> None:
-    with pytest.raises(InvalidRequestError) as caught:
-        read_turn_request({"input": "", "max_attempts": True, "a/b": 1}, NOW)
-    assert {pointer for pointer, _ in caught.value.faults} == {"/input", "/max_attempts", "/a~1b"}
-
-
 @pytest.mark.parametrize("text", ["", "x", ID + "\n", f"{{{ID}}}", f"urn:uuid:{ID}", ID.replace("-", ""), "٢" + ID[1:]])
-def test_only_the_usual_form_is_a_uuid(text: str) -> None:
+def test_only_the_usual_form_is_a_uuid_in_a_path(text: str) -> None:
     assert parse_uuid(text) is None

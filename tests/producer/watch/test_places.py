@@ -19,7 +19,7 @@ def fill(places: WatchPlaces, tenant: str, held: ExitStack) -> tuple[int, Kind]:
         taken += 1
 
 
-async def test_a_tenant_gets_half_and_others_still_find_places() -> None:
+async def test_a_tenant_gets_at_most_half_of_the_free_places() -> None:
     places = WatchPlaces(100, shared=True)
     with ExitStack() as held:
         found = [fill(places, tenant, held) for tenant in ("a", "b", "c")]
@@ -27,13 +27,13 @@ async def test_a_tenant_gets_half_and_others_still_find_places() -> None:
         assert found == [(50, Kind.TOO_MANY_STREAMS), (25, Kind.TOO_MANY_STREAMS), (13, Kind.TOO_MANY_STREAMS)]
 
 
-async def test_the_only_tenant_gets_all() -> None:
+async def test_the_only_tenant_gets_all_places() -> None:
     places = WatchPlaces(100, shared=False)
     with ExitStack() as held:
         assert fill(places, "a", held) == (100, Kind.UNAVAILABLE)
 
 
-async def test_a_tenant_that_has_none_is_told_that_there_are_none() -> None:
+async def test_a_tenant_without_a_place_is_refused_with_503() -> None:
     places = WatchPlaces(1, shared=True)
     with places.take("a"), pytest.raises(NoPlaceError) as refused, places.take("b"):
         pass
@@ -42,7 +42,7 @@ async def test_a_tenant_that_has_none_is_told_that_there_are_none() -> None:
     assert refused.value.headers == {"Retry-After": "2"}
 
 
-async def test_a_place_that_is_given_back_is_free() -> None:
+async def test_a_place_is_free_after_its_block() -> None:
     places = WatchPlaces(2, shared=True)
     for _ in range(10):
         with places.take("a"):

@@ -20,7 +20,6 @@ from tests.proof.checker.__main__ import main as judge
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs what the command line asks for."""
     asked = _parse(arguments)
     if asked.list:
         print(*(kind.name for kind in KINDS), sep="\n")

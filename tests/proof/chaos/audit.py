@@ -127,7 +127,6 @@ COLLECT: dict[str, LiteralString] = {
 
 
 def install(url: str) -> None:
-    """Puts the audit on a migrated database."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(INSTALL)
         connection.execute(memory_audit.INSTALL)

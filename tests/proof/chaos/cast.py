@@ -1,4 +1,4 @@
-"""The cast: the product's processes, started by the fork server, and restarted when they end, as ECS would."""
+"""The product's processes, started by the fork server, and restarted when they end, as by ECS."""
 
 import asyncio
 import os
@@ -20,12 +20,12 @@ KILLED = -signal.SIGKILL
 WATCHDOG = 70
 """The exit code of a worker whose event loop was stuck; a run that blocks loops on purpose expects it."""
 COMMANDS = {"redrive": {4}, "doctor": {4, 5}, "retry": {1, 4}, "skip": {1, 4}}
-"""Exit codes by which a command says what it found: a server away, something wrong, somebody quicker."""
+"""Exit codes by which a command says what it found: a server is away, a finding, another command was first."""
 
 
 @dataclass(slots=True)
 class Part:
-    """One role in the cast: what plays it changes, its name and its addresses stay."""
+    """One place for a process: processes come and go, its name and its addresses stay."""
 
     name: str
     role: str
@@ -65,21 +65,17 @@ class Cast:
                 await part.ended.wait()
 
     def of(self, role: str) -> list[Part]:
-        """All parts of a role."""
         return [part for part in self.parts.values() if part.role == role]
 
     def living(self, role: str) -> list[Part]:
-        """Those that run, and are not frozen."""
         return [part for part in self.of(role) if part.pid is not None and not part.frozen]
 
     async def add(self, name: str, role: str, argv: list[str], environment: dict[str, str]) -> Part:
-        """A new part, started at once."""
         part = self.parts[name] = Part(name, role, argv, environment)
         await self.start(part)
         return part
 
     async def start(self, part: Part) -> None:
-        """Starts whoever plays this part next."""
         forked = await self._fork(part.role, part.argv, part.environment)
         part.pid = forked.pid
         part.frozen = False
@@ -88,7 +84,6 @@ class Cast:
         forked.exited.add_done_callback(lambda _: self._part_ended(part, forked.pid))
 
     async def run(self, role: str, argv: list[str], environment: dict[str, str]) -> Forked:
-        """Starts a command that is to end by itself."""
         return await self._fork(role, argv, environment)
 
     def send(self, name: str, number: signal.Signals) -> int | None:
@@ -100,7 +95,6 @@ class Cast:
         return part.pid
 
     def resume(self, part: Part) -> None:
-        """Wakes a part that is frozen."""
         self.send(part.name, signal.SIGCONT)
         part.frozen = False
 
@@ -134,7 +128,7 @@ class Cast:
         return forked
 
     def _write_end(self, role: str, pid: int, code: int) -> None:
-        # Nobody but the harness, or a poison turn that it submitted, sends a SIGKILL.
+        # Only the harness, or a poison turn that it submitted, sends a SIGKILL.
         meant = pid in self._meant or code in {0, KILLED, WATCHDOG, *COMMANDS.get(role, ())}
         self._journal.write(Life(at=now(), role=role, pid=pid, what="ended", code=code, meant=meant))
 
@@ -159,7 +153,6 @@ class Cast:
 
 
 async def pause(seconds: float, unless: asyncio.Event | None = None) -> bool:
-    """Lets time pass; True if `unless` came first."""
     event = unless or asyncio.Event()
     try:
         await asyncio.wait_for(event.wait(), seconds)

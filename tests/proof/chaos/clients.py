@@ -1,4 +1,4 @@
-"""The clients of a run: they submit, repeat what was not answered, read and cancel, and write down what they were told."""
+"""The clients of a run: they submit, repeat requests without a response, read and cancel, and record the responses."""
 
 import asyncio
 import random
@@ -32,9 +32,9 @@ WAITS = 0.08
 """Of the submits and the reads: they ask to be answered when the turn has ended."""
 LONG_WAIT_SECONDS = 8
 LONG_WAITS = 0.04
-"""Of the rounds of a calm run: a turn that takes its time, and somebody who waits for it. An event is told from a look by it."""
+"""Of the rounds of a calm run: a slow turn, and a request that waits for it. It shows whether waits end by event."""
 WEBHOOKS = 0.12
-"""Of the submits: they name somebody who is to be told of the end."""
+"""Of the submits: they ask for a webhook."""
 EARLY_CANCELS = 0.1
 """Of the turns whose ids the client has chosen: cancelled before they are submitted."""
 KIN_CANCELS = 0.2
@@ -85,7 +85,6 @@ class Client:
         self._sessions = [self._new_session() for _ in range(self.options.sessions)]
 
     async def run(self) -> None:
-        """Talks until `stopping`."""
         while not self.stopping.is_set():
             dice = self.rng.random()
             if self.options.is_calm and self.webhook_url and self.rng.random() < LONG_WAITS:

@@ -1,4 +1,4 @@
-"""Conversations with the bundled handler, line by line, among everything else: each must come out as its golden transcript."""
+"""Conversations with the bundled handler, line by line, beside everything else: each must equal its golden transcript."""
 
 import asyncio
 import random

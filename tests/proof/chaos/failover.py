@@ -7,7 +7,6 @@ not come to rest, or the checker convicted.
 
 import argparse
 import asyncio
-import itertools
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -15,15 +14,11 @@ from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-
-from tests.proof.chaos.cast import Cast, pause
-from tests.proof.chaos.clients import TIMEOUT_SECONDS, Client, Tally
-from tests.proof.chaos.forking import ForkServer
+from tests.proof.chaos.cast import pause
+from tests.proof.chaos.company import open_company
 from tests.proof.chaos.journal import Journal, now
-from tests.proof.chaos.rest import gather, wait_for_rest
-from tests.proof.chaos.run import start_cast, write_terms
-from tests.proof.chaos.stage import Stage, open_stage
+from tests.proof.chaos.rest import wait_for_rest
+from tests.proof.chaos.stage import Stage
 from tests.proof.chaos.terms import Options
 from tests.proof.checker.__main__ import main as judge
 from tests.proof.checker.evidence import Fault, RedisKey
@@ -62,23 +57,13 @@ async def fail_over(
     kind: str, between_seconds: float, options: Options, folder: Path, stack: LocalStack | None = None
 ) -> Outcome:
     """Makes one run; its evidence is in `folder`. Raises TimeoutError where no replica takes over."""
-    (folder / "logs").mkdir(parents=True, exist_ok=True)
-    journal = Journal(folder)
-    async with AsyncExitStack() as exits:
-        exits.callback(journal.close)
-        stage = await exits.enter_async_context(open_stage(options, folder, stack))
+    async with open_company(options, folder, stack) as company, AsyncExitStack() as exits:
+        stage, journal = company.stage, company.journal
         fleet = await asyncio.to_thread(exits.enter_context, _fleet(kind, program_of(stage.stack)))
         stage.redis_url = fleet.url
-        forks = await exits.enter_async_context(ForkServer.open())
-        cast = await exits.enter_async_context(Cast(journal, forks, None))
-        http = await exits.enter_async_context(httpx.AsyncClient(timeout=TIMEOUT_SECONDS))
-        apis = itertools.cycle(await start_cast(stage, cast, folder))
-        quiet, tally = asyncio.Event(), Tally()
-        clients = [
-            Client(f"c{number}", options, journal, tally, http, lambda: next(apis), quiet)
-            for number in range(options.clients)
-        ]
-        talking = [asyncio.create_task(client.run()) for client in clients]
+        await company.start()
+        quiet = asyncio.Event()
+        talking = [asyncio.create_task(client.run()) for client in company.clients("c", quiet)]
         took_over = []
         primary = fleet.primaries[0]
         for _ in range(FAILOVERS):
@@ -91,11 +76,9 @@ async def fail_over(
         quiet.set()
         await asyncio.gather(*talking)
         rested_at = await wait_for_rest(stage, options.bound_seconds)
-        await cast.stop_all()
-        await gather(stage, journal)
+        await company.end(healed_at=healed_at, rested_at=rested_at)
         await asyncio.to_thread(_gather_keys, stage, [primary, *fleet.primaries[1:]], journal)
-        write_terms(options, folder, healed_at=healed_at, rested_at=rested_at)
-    return Outcome(accepted=tally.accepted, took_over=took_over, rested=rested_at is not None)
+    return Outcome(accepted=company.tally.accepted, took_over=took_over, rested=rested_at is not None)
 
 
 async def _take_over(fleet: Fleet, primary: Server, journal: Journal) -> tuple[Server, float]:
@@ -121,7 +104,6 @@ def _say(text: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs as asked for; the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.proof.chaos.failover", description="A Redis that fails over."
     )

@@ -1,7 +1,7 @@
-"""Turns that start others, that do something once, or that undo what another has done: what is ordered, and how it is acted.
+"""Turns that start others, that do something once, or that compensate another: what they are told, and how they do it.
 
-An order names everything that shall happen. What fails for good heals with the generation, its own or that of whoever has
-ordered it: or the redrives of a run would come to work on nothing else.
+An order names everything that shall happen. What fails for good heals with the generation, its own or that of its
+parent. Otherwise the redrives of a run would in the end work on nothing else.
 """
 
 import asyncio
@@ -21,7 +21,6 @@ _CHILDREN = {"echo": 40, "sleep": 30, "flaky": 8, "frail": 8, "family": 6, "once
 
 
 def make_order(rng: random.Random, sleep_seconds: tuple[float, float]) -> dict[str, Any]:
-    """A family, or something to be done once."""
     return _family(rng, sleep_seconds) if rng.random() < 0.6 else _once(rng, sleep_seconds)
 
 

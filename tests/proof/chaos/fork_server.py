@@ -47,7 +47,6 @@ TASKS = "CHAOS_TASKS_FILE"
 
 
 def main() -> None:
-    """Serves until standard input ends."""
     for name in IMPORTED_BEFORE:
         importlib.import_module(name)
     # What is shared with the children stays shared: no collection touches it.
@@ -81,7 +80,6 @@ def main() -> None:
 
 
 def say(message: dict[str, Any]) -> None:
-    """One line to the harness."""
     os.write(1, json.dumps(message).encode() + b"\n")
 
 

@@ -1,4 +1,4 @@
-"""The operator of a halting queue: runs what has failed once more, or passes it over, by the product's own commands."""
+"""The operator of a halting queue: retries or skips what has failed, by the product's own commands."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The handler of the chaos run: each turn says what shall happen to it; what the handler saw goes to a file as evidence."""
+"""The handler of the chaos run: each turn says what it must do; what the handler saw goes to a file as evidence."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.proof.chaos import family_acts
 from tests.proof.chaos.memory_acts import remember
-from tests.proof.chaos.testimony import clock, leave
+from tests.proof.chaos.testimony import clock, record
 from turnstile import Context, Reject, Retry, Snooze, Turn, handler
 from turnstile.examples.eliza import respond
 from turnstile.handlers.handler import Remark
@@ -21,24 +21,11 @@ class UnavailableError(ConnectionError):
     """A provider that is away: worth a retry."""
 
 
-def record(turn: Turn, ctx: Context, what: str, remarks: Sequence[Remark] | None = None, **more: Any) -> None:
-    """One line of evidence. `remarks`: what the handler was shown as the history."""
-    line = {
-        "at": clock(),
-        "what": what,
-        "turn_id": str(turn.id),
-        "session": turn.session_id,
-        "seq": turn.seq,
-        "attempt": ctx.attempt,
-        "fence": ctx.fence,
-        "generation": 0,
-        "pid": os.getpid(),
-        "heard": None if remarks is None else [_whose(one) for one in remarks if one.role == "assistant"],
-        "shown": None if remarks is None else [one.content for one in remarks],
-        "inputs": len(turn.inputs),
-        **more,
-    }
-    leave("runs", line)
+def began(turn: Turn, ctx: Context, remarks: Sequence[Remark] | None = None) -> None:
+    """The first line about a run. `remarks`: what the handler was shown as the history."""
+    heard = None if remarks is None else [_whose(one) for one in remarks if one.role == "assistant"]
+    shown = None if remarks is None else [one.content for one in remarks]
+    record(turn, ctx, "began", heard=heard, shown=shown, inputs=len(turn.inputs))
 
 
 def _whose(reply: Remark) -> str:
@@ -48,8 +35,7 @@ def _whose(reply: Remark) -> str:
 
 @handler()
 async def undo(turn: Turn, ctx: Context) -> Any:
-    """What is run when a turn has finally failed."""
-    record(turn, ctx, "began")
+    began(turn, ctx)
     try:
         extra = await family_acts.undo(turn, ctx)
     finally:
@@ -62,7 +48,7 @@ async def act(turn: Turn, ctx: Context) -> Any:
     """Does what the turn's input says, and answers with what tells its reply from any other's."""
     # Of a turn that others were merged into, the first says what shall happen.
     order = turn.inputs[0]
-    record(turn, ctx, "began", await ctx.history(limit=HISTORY_LIMIT) if order.get("history") else None)
+    began(turn, ctx, await ctx.history(limit=HISTORY_LIMIT) if order.get("history") else None)
     try:
         answer = await _act(order, turn, ctx)
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""Evidence on its way to the disk: one file per kind, one JSON line per record."""
+"""Evidence files: one for each kind, one JSON line for each record."""
 
 import json
 import time
@@ -29,14 +29,12 @@ class Journal:
         self,
         record: Call | Conversation | Fault | Life | QueuedMessage | RedisCommand | RedisKey | StreamRead | Posted,
     ) -> None:
-        """Appends one record."""
         name = NAMES[type(record)]
         if name not in self._files:
             self._files[name] = (self.folder / f"{name}.jsonl").open("a")
         self._files[name].write(json.dumps(asdict(record), default=_plain) + "\n")
 
     def close(self) -> None:
-        """Everything is on the disk after this."""
         for file in self._files.values():
             file.close()
 

@@ -62,11 +62,9 @@ class _Acts:
         self.many = 0
 
     async def look(self) -> None:
-        """Reads one item."""
         await self._get(*self._place())
 
     async def look_around(self) -> None:
-        """Reads all items of a kind."""
         kind = self._rng.choice((DURABLE, VANISHING))
         async with self._noted({"op": "find", "kind": kind}) as [act]:
             items = await self._memory.find(kind=kind)
@@ -78,7 +76,6 @@ class _Acts:
         await self._set([self._write(kind, key) for kind, key in dict.fromkeys(places)])
 
     async def swap(self) -> None:
-        """Writes an item if it is as it was read."""
         kind, key = self._place()
         await self._set([self._write(kind, key, _version(await self._get(kind, key)))])
 
@@ -90,7 +87,6 @@ class _Acts:
         await self._set([self._write(kind, key, expected)])
 
     async def drop(self) -> None:
-        """Deletes one item."""
         kind, key = self._place()
         async with self._noted({"op": "delete", "kind": kind, "key": key}) as [act]:
             act["outcome"] = "ok" if await self._memory.delete(key, kind=kind) else "absent"

@@ -1,6 +1,6 @@
 """The audit of durable memory: every change of an item, in the transaction that made it, numbered with the changes of turns.
 
-Whoever writes an item holds its turn's row, as do claim, settle and takeover: by their numbers it can be told whether a claim
+A statement that writes an item locks its turn's row, as do claim, settle and takeover: their numbers show whether a claim
 still stood when something was written under it.
 """
 

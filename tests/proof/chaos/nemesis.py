@@ -18,7 +18,7 @@ from tests.proof.chaos.cast import pause
 from tests.proof.chaos.journal import Journal, now
 from tests.proof.chaos.kinds import handlers, postgres, processes, sqs
 from tests.proof.chaos.kinds import redis as redis_kinds
-from tests.proof.chaos.kinds.scene import Kind, Scene
+from tests.proof.chaos.kinds.scene import Kind, NothingThereError, Scene
 from tests.proof.checker.evidence import Fault
 
 KINDS: tuple[Kind, ...] = (*processes.KINDS, *handlers.KINDS, *postgres.KINDS, *redis_kinds.KINDS, *sqs.KINDS)
@@ -27,7 +27,7 @@ UNREACHABLE = (psycopg.Error, redis.exceptions.RedisError, BotoCoreError, Client
 
 
 def choose(wanted: Sequence[str], *, shared: bool, fifo: bool = False) -> list[Kind]:
-    """The kinds of that name or prefix (all if none is named); on a shared stack only those that harm nobody else.
+    """The kinds of that name or prefix (all if none is named); on a shared stack only those that harm no other run.
 
     Raises ValueError for a name that fits no kind.
     """
@@ -64,7 +64,6 @@ class Nemesis:
 
     @property
     def unused(self) -> list[str]:
-        """Kinds that have not hit anything yet."""
         return [kind.name for kind in self._kinds if not self.struck[kind.name]]
 
     async def _lane(self) -> None:
@@ -90,7 +89,7 @@ class Nemesis:
         target: str | None = None
         try:
             # What a fault needs may itself be away through another fault: then it hit nothing.
-            with contextlib.suppress(*UNREACHABLE):
+            with contextlib.suppress(NothingThereError, *UNREACHABLE):
                 target = await kind.strike(self._scene)
         finally:
             self._at_work.discard(kind.group)

@@ -25,13 +25,12 @@ def switch_on() -> None:
         partial(
             Terms,
             look_seconds=0.1,
-            renew_seconds=usual.renew_seconds / SHRINK,
+            protected_seconds=usual.protected_seconds / SHRINK,
             idle_seconds=usual.idle_seconds / SHRINK,
-            stretch_seconds=usual.stretch_seconds / SHRINK,
             open_seconds=usual.open_seconds / SHRINK,
         ),
     )
 
 
-PROTECTED_SECONDS = Terms().expires_minutes * 60 / SHRINK
+PROTECTED_SECONDS = Terms().protected_seconds / SHRINK
 """After so long without another word a protection has expired."""

@@ -1,5 +1,4 @@
-"""The readers of a run: each follows one turn's events to the end, over every connection that breaks, and writes down what it
-was told."""
+"""The readers of a run: each follows one turn's events to the end, over broken connections, and records what it got."""
 
 import asyncio
 import random
@@ -33,7 +32,6 @@ class Reader:
     after: str | None = None
 
     async def follow(self, stopping: asyncio.Event) -> None:
-        """Until the turn has ended, or `stopping`."""
         for _ in range(CONNECTIONS):
             ended = await self._connect()
             if ended or await pause(self.rng.uniform(0.05, 0.4), stopping):

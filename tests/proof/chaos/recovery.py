@@ -170,7 +170,6 @@ class Scene:
         return figures, pills == case.pills and not failed
 
     def end(self) -> None:
-        """Ends what was begun."""
         for worker in self._workers:
             worker.send_signal(signal.SIGKILL)
             worker.wait()
@@ -226,7 +225,6 @@ def own_stack() -> Iterator[tuple[dict[str, str], Path]]:
 
 
 def main() -> int:
-    """Plays the cases; the exit code."""
     parser = argparse.ArgumentParser(prog="make recovery", description=__doc__, allow_abbrev=False)
     parser.add_argument("--only", default="", metavar="WORDS", help="cases whose name contains this")
     told = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What a process holds: descriptors, threads, asyncio tasks, memory; and what the servers hold for all of them."""
+"""What a process uses: descriptors, threads, asyncio tasks, memory; and the servers' connections."""
 
 import asyncio
 import os
@@ -74,7 +74,6 @@ def _holding(name: str, pid: int, tasks: int) -> Holding:
 
 
 async def count_connections(stage: Stage) -> Connections:
-    """By the servers' own count."""
     return await asyncio.to_thread(_count_connections, stage)
 
 

@@ -18,19 +18,13 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-import httpx
-
 from tests.proof.chaos import quick_minutes
-from tests.proof.chaos.cast import Cast, Part, pause
-from tests.proof.chaos.clients import TIMEOUT_SECONDS, Client, Tally
-from tests.proof.chaos.forking import ForkServer
-from tests.proof.chaos.journal import Journal, now
-from tests.proof.chaos.rest import gather, wait_for_rest
-from tests.proof.chaos.run import start_cast, write_terms
-from tests.proof.chaos.stage import Stage, open_stage
+from tests.proof.chaos.cast import Part, pause
+from tests.proof.chaos.company import Company, open_company
+from tests.proof.chaos.journal import now
+from tests.proof.chaos.rest import wait_for_rest
 from tests.proof.chaos.target_tracking import Policy, Tracking, track
 from tests.proof.chaos.terms import Options
-from tests.proof.chaos.testimony import RUNS
 from tests.proof.checker.__main__ import main as judge
 from tests.proof.checker.evidence import Fault
 from tests.support.ecs_agent import Agent, ecs_agent
@@ -67,11 +61,9 @@ class Point:
 
 @dataclass(slots=True, kw_only=True)
 class Fleet:
-    """The workers, and who counts them."""
+    """The workers, and how many of them target tracking wants."""
 
-    stage: Stage
-    cast: Cast
-    journal: Journal
+    company: Company
     policy: Policy
     exits: AsyncExitStack
     agents: dict[str, Agent] = field(default_factory=dict)
@@ -93,8 +85,7 @@ class Fleet:
 
     @property
     def tasks(self) -> list[Part]:
-        """Those that are to go on."""
-        return [part for part in self.cast.of("worker") if part.wanted]
+        return [part for part in self.company.cast.of("worker") if part.wanted]
 
     async def _heed(self, ready: int, running: int) -> None:
         before = self._standing.desired
@@ -109,7 +100,7 @@ class Fleet:
             desired=self._standing.desired,
         )
         self.points.append(point)
-        with (self.journal.folder / "scaling.jsonl").open("a") as file:
+        with (self.company.folder / "scaling.jsonl").open("a") as file:
             file.write(json.dumps(asdict(point)) + "\n")
         if point.desired != before:
             _say(f"{ready} ready, {running} running: {point.tasks} -> {point.desired} workers, {protected} protected")
@@ -118,7 +109,7 @@ class Fleet:
     async def _have(self, many: int) -> None:
         for _ in range(many - len(self.tasks)):
             await self._start()
-        # As ECS does it: whoever is protected is spared for now, and more tasks than are desired run on.
+        # As ECS does it: protected tasks go on for now, so there may be more tasks than desired.
         spare = [part for part in self.tasks if not self._is_protected(part)]
         for part in spare[: max(len(self.tasks) - many, 0)]:
             self._end(part)
@@ -126,18 +117,14 @@ class Fleet:
     async def _start(self) -> None:
         name = f"worker-{next(self._numbers)}"
         agent = self.agents[name] = self.exits.enter_context(ecs_agent())
-        environment = self.stage.wiring.environment(
-            await self.stage.addresses(name),
-            TURNSTILE_RELAY="false",
-            ECS_AGENT_URI=agent.uri,
-            **{RUNS: str(self.journal.folder / "runs.jsonl")},
-        )
-        await self.cast.add(name, "worker", ["worker"], environment)
+        stage, own = self.company.stage, self.company.worker_environment(relay=False)
+        environment = stage.wiring.environment(await stage.addresses(name), ECS_AGENT_URI=agent.uri, **own)
+        await self.company.cast.add(name, "worker", ["worker"], environment)
 
     def _end(self, part: Part) -> None:
         part.wanted = False
-        pid = self.cast.send(part.name, signal.SIGTERM)
-        self.journal.write(Fault(at=now(), until=now(), kind="scale-in", target=f"{part.name} {pid}", pid=pid))
+        pid = self.company.cast.send(part.name, signal.SIGTERM)
+        self.company.journal.write(Fault(at=now(), until=now(), kind="scale-in", target=f"{part.name} {pid}", pid=pid))
 
     def _is_protected(self, part: Part) -> bool:
         agent = self.agents[part.name]
@@ -147,7 +134,7 @@ class Fleet:
     def _told(self) -> list[tuple[int, int]]:
         """The backlogs that the relay has told since the last look: ready and running."""
         found = []
-        for log in (self.journal.folder / "logs").glob("relay-*.log"):
+        for log in (self.company.folder / "logs").glob("relay-*.log"):
             with log.open("rb") as file:
                 file.seek(self._read.get(log, 0))
                 lines = [line for line in file if line.endswith(b"\n")]
@@ -174,29 +161,16 @@ class Outcome:
 async def scale(
     waves: int, wave: Wave, policy: Policy, options: Options, folder: Path, stack: LocalStack | None = None
 ) -> Outcome:
-    """Makes one run; its evidence is in `folder`."""
-    (folder / "logs").mkdir(parents=True, exist_ok=True)
-    journal = Journal(folder)
-    async with AsyncExitStack() as exits:
-        exits.callback(journal.close)
-        stage = await exits.enter_async_context(open_stage(options, folder, stack))
-        stage.wiring.base[quick_minutes.SWITCH] = "yes"
-        forks = await exits.enter_async_context(ForkServer.open())
-        cast = await exits.enter_async_context(Cast(journal, forks, None))
-        http = await exits.enter_async_context(httpx.AsyncClient(timeout=TIMEOUT_SECONDS))
-        apis = itertools.cycle(await start_cast(stage, cast, folder))
-        fleet = Fleet(stage=stage, cast=cast, journal=journal, policy=policy, exits=exits)
+    base = {quick_minutes.SWITCH: "yes"}
+    async with open_company(options, folder, stack, base=base) as company, AsyncExitStack() as exits:
+        await company.start()
+        fleet = Fleet(company=company, policy=policy, exits=exits)
         following = asyncio.create_task(fleet.follow())
-        tally = Tally()
 
         async def talk(turns_per_second: float, seconds: float, phase: int) -> None:
             stopping = asyncio.Event()
             pace = replace(options, turns_per_second=turns_per_second)
-            clients = [
-                Client(f"p{phase}c{number}", pace, journal, tally, http, lambda: next(apis), stopping)
-                for number in range(options.clients)
-            ]
-            talking = [asyncio.create_task(client.run()) for client in clients]
+            talking = [asyncio.create_task(client.run()) for client in company.clients(f"p{phase}c", stopping, pace)]
             ended, _ = await asyncio.wait({following}, timeout=seconds)
             stopping.set()
             await asyncio.gather(*talking)
@@ -207,16 +181,14 @@ async def scale(
             await talk(wave.flood_turns_per_second, wave.flood_seconds, 2 * number)
             await talk(EBB_TURNS_PER_SECOND, wave.ebb_seconds, 2 * number + 1)
         healed_at = now()
-        rested_at = await wait_for_rest(stage, options.bound_seconds)
+        rested_at = await wait_for_rest(company.stage, options.bound_seconds)
         await _until_small(fleet)
         following.cancel()
         last = len(fleet.tasks)
-        await cast.stop_all()
-        await gather(stage, journal)
-        # Not a calm run for the checker: who is ended while a turn has just begun hands it back, and it runs again.
-        write_terms(replace(options, kinds=("scale-in",)), folder, healed_at=healed_at, rested_at=rested_at)
+        # Not a calm run for the checker: a worker that is ended while a turn has just begun hands it back, and it runs again.
+        await company.end(healed_at=healed_at, rested_at=rested_at, options=replace(options, kinds=("scale-in",)))
     return Outcome(
-        accepted=tally.accepted,
+        accepted=company.tally.accepted,
         points=fleet.points,
         most=max(point.tasks for point in fleet.points),
         last=last,
@@ -251,7 +223,6 @@ def _say(text: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs as asked for; the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.proof.chaos.scaling", description="A fleet that follows its backlog."
     )

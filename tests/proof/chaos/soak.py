@@ -1,4 +1,4 @@
-"""`python -m tests.proof.chaos.soak`: hours at half load, and whether everything that was taken was given back.
+"""`python -m tests.proof.chaos.soak`: hours at half load, and whether anything leaks.
 
 The load is half of what the same cast can do on this machine, measured at the start. After a warm-up everything rests and
 a baseline is taken; after the soak everything rests again and is held against it. No fault is meant to happen, and the
@@ -9,27 +9,20 @@ Pools are made comparable at both ends: they give back what they don't need, and
 
 import argparse
 import asyncio
-import itertools
 import json
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import httpx
-
-from tests.proof.chaos.cast import Cast, pause
-from tests.proof.chaos.clients import TIMEOUT_SECONDS, Client, Tally
+from tests.proof.chaos.cast import pause
+from tests.proof.chaos.company import Company, open_company
 from tests.proof.chaos.fork_server import TASKS
-from tests.proof.chaos.forking import ForkServer
-from tests.proof.chaos.journal import Journal, now
+from tests.proof.chaos.journal import now
 from tests.proof.chaos.resources import Connections, Holding, count_connections, look_at
-from tests.proof.chaos.rest import gather, wait_for_rest
-from tests.proof.chaos.run import start_cast, write_terms
-from tests.proof.chaos.stage import Stage, open_stage
+from tests.proof.chaos.rest import wait_for_rest
 from tests.proof.chaos.terms import Options
 from tests.proof.checker.__main__ import main as judge
 from turnstile.backends.postgres.database import IDLE_SECONDS
@@ -58,44 +51,32 @@ class Moment:
 
 @dataclass(slots=True, kw_only=True)
 class Soak:
-    """A cast at work."""
+    """Processes under load, and what they hold."""
 
-    stage: Stage
-    cast: Cast
-    folder: Path
-    journal: Journal
-    http: httpx.AsyncClient
-    apis: list[str]
-    tally: Tally
+    company: Company
     rounds: int = 0
 
     async def load(self, seconds: float, turns_per_second: float | None) -> float:
         """Lets clients talk for so long, then waits until all has settled; the turns accepted a second."""
-        stopping = asyncio.Event()
-        options = replace(self.stage.options, turns_per_second=turns_per_second, pause_seconds=0.01)
-        turn = itertools.cycle(self.apis)
+        company, stopping = self.company, asyncio.Event()
+        options = replace(company.options, turns_per_second=turns_per_second, pause_seconds=0.01)
         self.rounds += 1
-        talkers = [
-            Client(
-                f"r{self.rounds}c{number}", options, self.journal, self.tally, self.http, lambda: next(turn), stopping
-            )
-            for number in range(options.clients)
-        ]
-        before, begun = self.tally.accepted, time.monotonic()
-        talking = [asyncio.create_task(each.run()) for each in talkers]
+        before, begun = company.tally.accepted, time.monotonic()
+        clients = company.clients(f"r{self.rounds}c", stopping, options)
+        talking = [asyncio.create_task(each.run()) for each in clients]
         await self._sample_for(seconds)
-        rate = (self.tally.accepted - before) / (time.monotonic() - begun)
+        rate = (company.tally.accepted - before) / (time.monotonic() - begun)
         stopping.set()
         await asyncio.gather(*talking)
-        if await wait_for_rest(self.stage, self.stage.options.bound_seconds) is None:
+        if await wait_for_rest(company.stage, options.bound_seconds) is None:
             raise RuntimeError("the load did not come to rest")
         return rate
 
     async def look(self) -> Moment:
-        """What is held just now."""
-        holdings = await look_at(self.cast.parts.values(), self.folder / "tasks")
-        moment = Moment({each.name: each for each in holdings}, await count_connections(self.stage))
-        with (self.folder / "resources.jsonl").open("a") as file:
+        folder = self.company.folder
+        holdings = await look_at(self.company.cast.parts.values(), folder / "tasks")
+        moment = Moment({each.name: each for each in holdings}, await count_connections(self.company.stage))
+        with (folder / "resources.jsonl").open("a") as file:
             file.writelines(json.dumps(asdict(each)) + "\n" for each in (*holdings, moment.connections))
         return moment
 
@@ -143,29 +124,19 @@ def leaks(before: Moment, after: Moment) -> list[str]:
 
 async def soak(minutes: float, options: Options, folder: Path) -> list[str]:
     """Makes a soak; what had leaked. Its evidence is in `folder`."""
-    (folder / "logs").mkdir(parents=True, exist_ok=True)
-    journal = Journal(folder)
-    async with AsyncExitStack() as exits:
-        exits.callback(journal.close)
-        stage = await exits.enter_async_context(open_stage(options, folder))
-        stage.wiring.base[TASKS] = str(folder / "tasks")
-        forks = await exits.enter_async_context(ForkServer.open())
-        cast = await exits.enter_async_context(Cast(journal, forks, None))
-        http = await exits.enter_async_context(httpx.AsyncClient(timeout=TIMEOUT_SECONDS))
-        apis = await start_cast(stage, cast, folder)
-        at_work = Soak(stage=stage, cast=cast, folder=folder, journal=journal, http=http, apis=apis, tally=Tally())
+    async with open_company(options, folder, base={TASKS: str(folder / "tasks")}) as company:
+        await company.start()
+        at_work = Soak(company=company)
         most = await at_work.load(MEASURE_SECONDS, None)
-        _say(f"this cast can do {most:.0f} turns/s here")
+        _say(f"these processes can do {most:.0f} turns/s here")
         await at_work.load(WARM_UP_SECONDS, most / 2)
         before = await at_work.calm()
         rate = await at_work.load(60 * minutes, most / 2)
         after = await at_work.calm()
-        _say(f"{at_work.tally.accepted} turns in all, {rate:.1f}/s over {minutes:g} min")
+        _say(f"{company.tally.accepted} turns in all, {rate:.1f}/s over {minutes:g} min")
         _table(before, after)
         rested_at = now()
-        await cast.stop_all()
-        await gather(stage, journal)
-        write_terms(options, folder, healed_at=rested_at, rested_at=rested_at)
+        await company.end(healed_at=rested_at, rested_at=rested_at)
     return leaks(before, after)
 
 
@@ -192,9 +163,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--folder", help="where the evidence goes")
     asked = parser.parse_args(arguments)
     folder = Path(asked.folder or tempfile.mkdtemp(prefix="soak-"))
-    options = Options(
-        seed=asked.seed, kinds=("none",), clients=16, lease_seconds=LEASE_SECONDS, turns_a_session=50, keep=True
-    )
+    options = Options(seed=asked.seed, kinds=("none",), clients=16, lease_seconds=LEASE_SECONDS, turns_a_session=50)
     _say(f"seed {asked.seed}, evidence in {folder}")
     found = asyncio.run(soak(asked.minutes, options, folder))
     for leak in found:

@@ -1,4 +1,4 @@
-"""The stage of a run: the embedded stack, a database with the audit, two queues, and the fault proxy in front of it all."""
+"""The servers of a run: the embedded stack, a database with the audit, two queues, and the fault proxy in front of them."""
 
 import asyncio
 import shutil
@@ -23,7 +23,7 @@ from turnstile.ops.migration_run import apply
 
 TEMPLATE = "template_chaos"
 ROLE = "product"
-"""Whom the product connects as: no superuser, or no limit on connections would hold for it."""
+"""The role of the product: no superuser, because a superuser has no limit on connections."""
 
 GRANTS = f"""
 GRANT ALL ON ALL TABLES IN SCHEMA public TO {ROLE};
@@ -53,12 +53,10 @@ class Stage:
 
     @property
     def locks_url(self) -> str:
-        """The stack's Redis, past the proxy."""
         return self.stack.redis.url
 
     @property
     def redis_prefix(self) -> str:
-        """Of the run's keys."""
         return self.wiring.redis_prefix
 
     async def addresses(self, name: str) -> Addresses:
@@ -71,7 +69,6 @@ class Stage:
         )
 
     def queue_url(self, *, dead: bool = False) -> str:
-        """As the emulator itself names it."""
         queue = self.wiring.queue
         return str(self.sqs.get_queue_url(QueueName=queue.dlq if dead else queue.sqs)["QueueUrl"])
 
@@ -135,7 +132,7 @@ def _base(stack: LocalStack) -> dict[str, str]:
 
 @asynccontextmanager
 async def own_stack() -> AsyncIterator[LocalStack]:
-    """An embedded stack that nobody else uses, for as long as the block."""
+    """An embedded stack of its own, for as long as the block."""
     home = Path(tempfile.mkdtemp(prefix="turnstile-chaos-"))
     try:
         yield await asyncio.to_thread(up, home, durable=False)

@@ -22,7 +22,7 @@ class Policy:
     minimum: int
     maximum: int
     in_after: int = IN_AFTER
-    """AWS lets nobody choose; who has no time does."""
+    """AWS does not let one choose this; a short run does."""
     out_cooldown: int = 1
     in_cooldown: int = 5
 

@@ -1,4 +1,4 @@
-"""Under which terms a run stands: the product's settings in small, so that what takes half a minute takes a second.
+"""The settings of a run: the product's durations made small, so that half a minute takes a second.
 
 Every duration that the product lets one set is scaled down alike; their ratios stay those of production where the
 nesting of time-outs depends on them.
@@ -6,7 +6,7 @@ nesting of time-outs depends on them.
 
 import json
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tests.proof.chaos.workload import HISTORIES
 
@@ -27,7 +27,7 @@ TENANTS = {"alpha": "alpha-key-of-the-chaos-run", "beta": "beta-key-of-the-chaos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What somebody asks of a run."""
+    """The options of a run."""
 
     seed: int = 1
     seconds: float = 60.0
@@ -76,11 +76,6 @@ class Options:
     bound_seconds: float = 90.0
     plant: str | None = None
     """A planted bug, switched on in every process of the product."""
-    keep: bool = False
-
-    def calm(self) -> "Options":
-        """The same run without any fault."""
-        return replace(self, kinds=("none",))
 
     @property
     def is_calm(self) -> bool:
@@ -88,7 +83,6 @@ class Options:
 
     @property
     def tenant_cap(self) -> int | None:
-        """TURNSTILE_TENANT_SLOTS."""
         return None if self.is_calm else self.tenant_slots
 
 
@@ -111,7 +105,6 @@ class Queue:
     halts: bool = False
 
     def declaration(self, lease_seconds: float) -> str:
-        """TURNSTILE_QUEUES."""
         fields = {
             "name": self.name,
             "sqs": self.sqs,
@@ -138,7 +131,6 @@ class Wiring:
     tenant_slots: int | None = None
 
     def environment(self, at: Addresses, **more: str) -> dict[str, str]:
-        """The environment of one process."""
         return {
             **self.base,
             "DATABASE_URL": at.postgres,

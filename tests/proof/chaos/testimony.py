@@ -1,4 +1,4 @@
-"""What a handler leaves behind as evidence: one `write` a line, so that a kill at any instant leaves whole lines.
+"""The evidence that handlers write: one `write` a line, so that a kill at any instant leaves whole lines.
 
 It needs nothing that the nemesis takes away (no Postgres, no Redis). Its times are the machine's clock, also in a process
 whose clock is shifted.
@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from turnstile import Context, Turn
+
 RUNS = "CHAOS_RUNS_FILE"
 """Names the file of the handlers' runs; other evidence of theirs goes beside it."""
 
@@ -20,11 +22,28 @@ def clock() -> float:
     return time.clock_gettime(time.CLOCK_REALTIME)
 
 
-def leave(name: str, record: Mapping[str, Any]) -> None:
-    """Appends a record to `<name>.jsonl`."""
+def record(turn: Turn, ctx: Context, what: str, *, generation: int = 0, **more: Any) -> None:
+    """A line about a run of the handler."""
+    line = {
+        "at": clock(),
+        "what": what,
+        "turn_id": str(turn.id),
+        "session": turn.session_id,
+        "seq": turn.seq,
+        "attempt": ctx.attempt,
+        "fence": ctx.fence,
+        "generation": generation,
+        "pid": os.getpid(),
+        **more,
+    }
+    leave("runs", line)
+
+
+def leave(name: str, line: Mapping[str, Any]) -> None:
+    """Appends a line to `<name>.jsonl`."""
     path = Path(os.environ[RUNS]).with_name(f"{name}.jsonl")
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(descriptor, json.dumps(record).encode() + b"\n")
+        os.write(descriptor, json.dumps(line).encode() + b"\n")
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The receiver of a run's webhooks: a TLS server on this machine that verifies, writes down what it got, and has its moods.
+"""The receiver of a run's webhooks: a TLS server on this machine that verifies and records what it gets, and fails now and then.
 
 It answers as the run's seed says for each event and try: most are taken, some are refused, left without an answer, or cut
 off after they have been read. Its moods are over with the faults, and in a calm run it has none.
@@ -51,11 +51,9 @@ class Receiver:
 
     @property
     def url(self) -> str:
-        """What clients name."""
         return f"https://{HOST}:{self.port}/turns?token=t0ken"
 
     def environment(self, certificate: Path) -> dict[str, str]:
-        """What all processes of the run are told."""
         return {
             "TURNSTILE_WEBHOOK_HOSTS": f"{HOST}:{self.port}",
             "TURNSTILE_WEBHOOK_SECRETS": SECRET,
@@ -63,11 +61,9 @@ class Receiver:
         }
 
     def close(self) -> None:
-        """Lets go of those that were left hanging."""
         self._closing.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, one POST."""
         try:
             with suppress(OSError, EOFError, ValueError, KeyError, asyncio.LimitOverrunError):
                 await self._take(reader, writer)
@@ -88,7 +84,7 @@ class Receiver:
             body=_read(body),
             answer=answer,
         )
-        # Before the answer: whoever says that it has arrived must find it here.
+        # Before the response: when the product counts it as delivered, it is on record.
         self._journal.write(post)
         if answer == "hang":
             await self._closing.wait()
@@ -139,7 +135,7 @@ async def open_receiver(journal: Journal, base: dict[str, str], seed: int, *, mo
 
 
 def reach_receiver(certificate: str) -> None:
-    """In this process alone: every name is the receiver's, its certificate is trusted, and nobody waits for long."""
+    """In this process alone: every name is the receiver's, its certificate is trusted, and waits are short."""
     import turnstile.relay.webhooks.delivery
     import turnstile.relay.webhooks.post
     from tests.proof.planted_bugs.patching import replace

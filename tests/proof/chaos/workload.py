@@ -1,4 +1,4 @@
-"""What the clients of a run ask for: a seeded mixture of everything that a turn may do. Pure."""
+"""The turns that clients submit: a seeded mixture of everything that a turn may do. Pure."""
 
 import random
 from dataclasses import dataclass, replace
@@ -102,5 +102,4 @@ def make_calm_wish(
 
 
 def make_memory_wish(rng: random.Random) -> Wish:
-    """A turn that uses its session's memory."""
     return Wish(content={"do": "remember", "say": f"{rng.getrandbits(32):08x}"})

@@ -15,7 +15,6 @@ CLEAN, CONVICTED, UNREADABLE = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Checks one folder; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.proof.checker", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--limit", type=int, default=20, help="tell at most so many violations in full")
@@ -32,7 +31,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def by_invariant(violations: Sequence[Violation]) -> dict[str, int]:
-    """How many of each, most first."""
     return dict(Counter(violation.invariant for violation in violations).most_common())
 
 

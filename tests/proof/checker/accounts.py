@@ -1,6 +1,6 @@
 """Accounts: nothing lost (I1), nothing settled twice (I2), no effect without its settlement or twice (I3).
 
-A turn's inputs are accounted for one by one: each was said by one request, which was told of this turn, and none stands twice.
+A turn's inputs are accounted for one by one: each comes from one request, which was told of this turn, and none is there twice.
 """
 
 import json
@@ -67,7 +67,7 @@ def _asked_for(ledger: Ledger) -> Iterator[Violation]:
 
 
 def _inputs(ledger: Ledger) -> Iterator[Violation]:
-    """What each accepted request said stands in its turn as often as it was said, and what nobody said stands nowhere.
+    """Each accepted request's input is in its turn, as often as it was sent, and no other input is there.
 
     A request without an answer may have been merged into any turn of its session, or not.
     """
@@ -89,7 +89,7 @@ def _inputs(ledger: Ledger) -> Iterator[Violation]:
             yield Violation("I1", says, turn_id, row.session)
         asked = due.get(turn_id)
         if asked is None:
-            # Judged as a row that somebody must account for.
+            # Judged as a row that needs a submit.
             continue
         for content in (asked - inputs).elements():
             yield Violation("I1", f"was told of the input {content} and does not have it", turn_id, row.session)
@@ -97,7 +97,7 @@ def _inputs(ledger: Ledger) -> Iterator[Violation]:
             if perhaps[row.session][content]:
                 perhaps[row.session][content] -= 1
             else:
-                yield Violation("I1", f"has the input {content} that nobody was told of", turn_id, row.session)
+                yield Violation("I1", f"has the input {content} that no client was told of", turn_id, row.session)
 
 
 def _words(content: Any) -> str:

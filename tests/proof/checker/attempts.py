@@ -1,4 +1,4 @@
-"""Attempts: counted at the claim and given back where nobody failed (I7), and what one turn may cost in workers (I8)."""
+"""Attempts (I7): charged at the claim, and refunded where the handler did not fail. Crash loops (I8) end in time."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -112,7 +112,7 @@ def _unfounded(ledger: Ledger, claim: Claim, record: AttemptRecord) -> Iterator[
         yield f"an attempt is recorded under fence {record.fence}, which no claim was given"
     elif record.outcome == LOST:
         if claim not in ledger.takeovers:
-            yield f"fence {record.fence} is recorded as lost, and nobody has taken it over"
+            yield f"fence {record.fence} is recorded as lost, and no worker took it over"
     elif claim not in ledger.settlements:
         yield f"fence {record.fence} is recorded as {record.outcome}, and no change of the turn was that"
 

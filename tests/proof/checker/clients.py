@@ -1,4 +1,4 @@
-"""What clients were promised: reads go forward (I11), a key names one turn (I12), a cancel is kept (I13)."""
+"""Promises to clients: reads go forward (I11), a key names one turn (I12), an acknowledged cancel holds (I13)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,7 @@ NOT_FOUND = 404
 
 
 def reads_go_forward(ledger: Ledger) -> Iterator[Violation]:
-    """I11: whoever asks after an answer was given sees that state or a later one, and nothing that never was."""
+    """I11: a read after a response shows that state or a later one, and only states that the turn had."""
     accepted: dict[str, float] = {}
     for call in ledger.submits:
         if call.outcome == "ok" and call.turn_id is not None and call.turn_id in ledger.reads:

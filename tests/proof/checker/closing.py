@@ -1,4 +1,4 @@
-"""Streams of a calm run (I17): it is the worker that closes them. The table is for those that nobody closed."""
+"""Streams of a calm run (I17): workers close them. Readers get the end from the table only where no worker did."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,6 @@ SHARE = 1 / 3
 
 
 def closed_by_workers(ledger: Ledger) -> Iterator[Violation]:
-    """I17, of a calm run."""
     if not ledger.terms.calm:
         return
     ends = [

@@ -1,4 +1,4 @@
-"""Durable memory (I19): what is kept was written under a standing claim, and a run reads it as it is, whatever becomes of Redis.
+"""Durable memory (I19): items are written under a valid claim, and a run reads the newest version, whatever happens to Redis.
 
 Only the session's claim writes. So a run is told of what was there when it was claimed, with its own writes since; one that has
 been overtaken may also be told of what came later, which it can't know and must not write over.
@@ -21,7 +21,6 @@ State = dict[Place, MemoryChange]
 
 
 def durable_memory(ledger: Ledger) -> Iterator[Violation]:
-    """I19, of the durable kinds."""
     books: defaultdict[tuple[str, str], _Book] = defaultdict(_Book)
     for change in ledger.evidence.memory_changes:
         books[change.tenant, change.session].changes.append(change)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from tests.proof.checker.memory_evidence import Conversation, MemoryAct, MemoryChange, MemoryItem
 from tests.proof.checker.tables import AttemptRecord, Change, HaltChange, JoinChange, RecordedValue, Row, Said
@@ -82,7 +82,7 @@ class Call:
     wait: float | None = None
     """submit, read: how many seconds it asked to wait for the turn's end; None: it did not."""
     webhook: bool = False
-    """submit: it named somebody who is to be told of the end."""
+    """submit: it named a webhook for the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,32 +221,6 @@ class LogLine:
     turn_id: str | None = None
 
 
-FILES: dict[str, type] = {
-    "history": Call,
-    "audit": Change,
-    "halts": HaltChange,
-    "joins": JoinChange,
-    "turns": Row,
-    "messages": Said,
-    "attempts": AttemptRecord,
-    "values": RecordedValue,
-    "runs": HandlerRun,
-    "wire": WireCall,
-    "queued": QueuedMessage,
-    "keys": RedisKey,
-    "redis": RedisCommand,
-    "faults": Fault,
-    "lives": Life,
-    "streams": StreamRead,
-    "webhooks": OwedWebhook,
-    "posts": Posted,
-    "memory_acts": MemoryAct,
-    "memory_changes": MemoryChange,
-    "memory_items": MemoryItem,
-    "conversations": Conversation,
-}
-
-
 @dataclass(slots=True, kw_only=True)
 class Evidence:
     """All of it. `runs`, `history` and `wire` may be in any order; `audit` and `redis` are in theirs."""
@@ -275,6 +249,12 @@ class Evidence:
     memory_items: list[MemoryItem] = field(default_factory=list)
     conversations: list[Conversation] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
+
+
+FILES: dict[str, type] = {
+    one.name: get_args(one.type)[0] for one in fields(Evidence) if one.name not in {"terms", "logs"}
+}
+"""The files of a run, `<name>.jsonl`, and the records in them."""
 
 
 def load(folder: Path) -> Evidence:

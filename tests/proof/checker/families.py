@@ -1,7 +1,7 @@
 """Families: turns that other turns have started. Each has its parent (I1), none was started twice, and what a parent answers
 after a join is what has become of its children (I3).
 
-A parent's reply says whom it has joined, under which policy, and what it was given of each: `children`, with `outputs` in
+A parent's reply says which children it joined, by which policy, and what it was given of each: `children`, with `outputs` in
 their order or, if the policy could not be met, the child that is to blame as `lost`.
 """
 
@@ -67,7 +67,7 @@ def _was_at_rest(ledger: Ledger, parent_id: str, child: Row) -> bool:
 
 
 def joins_answered(ledger: Ledger) -> Iterator[Violation]:
-    """I3: whoever has joined answers with what became of each child; nobody fails for a child that has not failed."""
+    """I3: a parent's reply says what became of each child, and no parent fails for a child that has not failed."""
     for turn_id, row in ledger.rows.items():
         changes = ledger.changes.get(turn_id, ())
         for change in changes:

@@ -8,7 +8,6 @@ from tests.proof.checker.violation import Violation
 
 
 def fences_rise(ledger: Ledger) -> Iterator[Violation]:
-    """I4."""
     for turn_id, changes in ledger.changes.items():
         highest = 0
         for change in changes:

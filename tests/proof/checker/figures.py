@@ -1,4 +1,4 @@
-"""Figures of a run, for the report. They convict nobody."""
+"""Figures of a run, for the report. No violations."""
 
 from collections import Counter
 from typing import Any

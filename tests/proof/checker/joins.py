@@ -1,4 +1,4 @@
-"""Joins: a parent that waits is claimed by nobody (I16), and is woken when its children have ended (I15).
+"""Joins: a parent that waits is not claimed (I16), and is woken when its children have ended (I15).
 
 When it is woken is no promise: to be woken for nothing costs a run, and its handler asks again. What it then answers is
 judged in `families`; that a join is not charged, with all attempts (I7).

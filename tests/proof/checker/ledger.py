@@ -1,7 +1,7 @@
 """The index over the evidence: built once, in one pass over each kind, and only read afterwards.
 
 Everything is kept by turn, and the audit by session as well: both orders are the audit's own (`n`), which is the order in
-which the changes of one session became visible. (Whoever claims, numbers or redrives a turn has seen what came before as
+which the changes of one session became visible. (A statement that claims, numbers or redrives a turn has seen what came before as
 committed, or holds the session's row; so no change that one rule compares with another can have drawn its number early.)
 """
 
@@ -28,7 +28,6 @@ def is_takeover(change: Change) -> bool:
 
 
 def is_settlement(change: Change) -> bool:
-    """A claim was ended under its own fence."""
     return change.before == RUNNING and change.after != RUNNING and change.fence == change.fence_before
 
 
@@ -72,7 +71,6 @@ class Ledger:
 
     @classmethod
     def of(cls, evidence: Evidence) -> "Ledger":
-        """Indexes the evidence."""
         ledger = cls(evidence, evidence.terms)
         ledger.rows = {row.turn_id: row for row in evidence.turns}
         ledger._index_audit(evidence.audit)
@@ -102,7 +100,6 @@ class Ledger:
         return sum(entry.role == "user" for entry in self.said.get(turn_id, ())) or 1
 
     def reply_of(self, turn_id: str) -> Any:
-        """What was answered; None if nothing was."""
         return next((said.content for said in self.said.get(turn_id, ()) if is_reply(said)), None)
 
     def session_of(self, turn_id: str) -> str | None:

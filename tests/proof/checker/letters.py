@@ -1,4 +1,4 @@
-"""Messages: dead letters are accounted for (I9), and nothing is deleted before its outcome is safe (I10)."""
+"""Messages: a dead letter for each FAILED turn (I9), and no delete before the outcome is safe (I10)."""
 
 import json
 from collections import defaultdict
@@ -33,7 +33,7 @@ def dead_letters_accounted(ledger: Ledger) -> Iterator[Violation]:
         if row.status in OPEN:
             continue
         if halting.get(row.session) == turn_id:
-            # Not given up yet: whoever skips it owes its letter.
+            # Not skipped yet: the skip will owe its dead letter.
             if row.send_at is not None or letters.get((turn_id, row.generation)):
                 yield Violation("I9", "halts its session, and has a dead letter or is owed one", turn_id, row.session)
             continue
@@ -108,7 +108,7 @@ def deleted_after_commit(ledger: Ledger) -> Iterator[Violation]:
 
     A message means "look at this session", so most deletes are lawful at any time: of a duplicate, of one that came while
     another worker was on the session. Only where a single delivery was ever made of the whole session is it certain that
-    whoever deletes is the one at work; FIFO deletes after the claim, so there is nothing to tell.
+    the delete comes from the worker that runs it; FIFO deletes after the claim, so nothing can be said.
     """
     deletes = [call for call in ledger.evidence.wire if call.action == "delete" and call.effective and not call.dead]
     if not deletes:
@@ -134,7 +134,7 @@ def deleted_after_commit(ledger: Ledger) -> Iterator[Violation]:
 def _too_early(ledger: Ledger, call: WireCall, receives: list[float]) -> Iterator[str]:
     changes = ledger.changes.get(call.turn_id or "")
     if not changes:
-        # A message whose turn never was: a phantom, and nobody's loss.
+        # A message of an unknown turn: nothing is lost.
         return
     if changes[0].at > call.at:
         yield f"its message {call.message_id} was deleted before the turn was recorded"
@@ -145,7 +145,7 @@ def _too_early(ledger: Ledger, call: WireCall, receives: list[float]) -> Iterato
     session = ledger.sessions[changes[0].tenant, changes[0].session]
     meanwhile = [change for change in session if before[0] <= change.at <= call.at]
     if not any(_ends_something(change) for change in meanwhile) and _running(changes, call.at):
-        yield f"its message {call.message_id} was deleted while its only hold had settled nothing"
+        yield f"its message {call.message_id} was deleted while its only session run had settled nothing"
 
 
 def _ends_something(change: Change) -> bool:

@@ -1,4 +1,4 @@
-"""Locks (I14): whoever deletes, extends or overwrites a session lock holds it, and at rest there is none."""
+"""Locks (I14): only its owner deletes, extends or overwrites a session lock, and at rest there is none."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class _Held:
 
 
 def locks_kept(ledger: Ledger) -> Iterator[Violation]:
-    """I14. What the watcher can't know (after a gap, a flush, an expiry) convicts nobody."""
+    """I14. What the watcher can't know (after a gap, a flush, an expiry) is no violation."""
     for key in ledger.evidence.keys:
         if LOCK in key.key:
             says = f"{key.key} is left at rest (of {key.value}, for {key.ttl_ms} ms)"
@@ -78,7 +78,7 @@ def _run(token: str | None, commands: Sequence[RedisCommand], known: dict[str, _
                     _expire(keys[0], command.at, known)
                     yield from _set(token, command, commands[place + 1 :], known)
             case "UNLINK" if token is None:
-                # Nobody but the nemesis does this: it is its way to flush the locks of one run.
+                # Only the nemesis does this, to flush the locks of one run.
                 for key in _locks(command):
                     known.pop(key, None)
             case "DEL" | "UNLINK":
@@ -106,7 +106,7 @@ def _expire(key: str, at: float, known: dict[str, _Held]) -> None:
 def _touch(token: str | None, command: RedisCommand, key: str, known: dict[str, _Held]) -> Iterator[Violation]:
     _expire(key, command.at, known)
     held = known.get(key)
-    # Outside of a script (no token) nobody has compared.
+    # Outside of a script (no token) the owner was not compared.
     if held is not None and held.token != token:
         says = f"{_name(command)} of {key} by {token or command.source}, while {held.token} held it"
         yield Violation("I14", says, None, session_of(key))
@@ -123,7 +123,7 @@ def _set(
         if any(_name(other) == "GET" and other.words[1:2] == [key] for other in rest):
             return
         if held is not None:
-            # Taken although somebody holds it: the knowledge was wrong (an eviction), not the taker.
+            # SET NX succeeded although a lock is known: the knowledge was wrong (an eviction).
             del known[key]
     elif held is not None and held.token != value:
         says = f"SET of {key} to {value} by {token or command.source}, while {held.token} held it"

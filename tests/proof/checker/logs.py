@@ -1,4 +1,4 @@
-"""What the processes said of themselves: no settlement that was never made (I2), and no failure without a cause (LOGS)."""
+"""Logs: no settlement is logged that was not made (I2), and no failure without a cause (LOGS)."""
 
 import json
 from collections import Counter
@@ -96,7 +96,7 @@ def _explained(ledger: Ledger, line: LogLine) -> bool:
 
 
 def _blocked_on_purpose(ledger: Ledger) -> set[int]:
-    """The processes whose handler was told to block the event loop: it may do so long after somebody submitted that."""
+    """The processes whose handler was told to block the event loop: it may do so long after the submit."""
     told = {
         turn_id
         for turn_id, said in ledger.said.items()

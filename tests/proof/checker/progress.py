@@ -36,7 +36,7 @@ def progress(ledger: Ledger) -> Iterator[Violation]:
 def nobody_forgotten(ledger: Ledger) -> Iterator[Violation]:
     """I15, of a calm run: no turn is begun only because the net sent its wake-up once more.
 
-    It counts as forgotten if at the second send no message of its session was on its way, nobody was at work in it, and
+    It counts as forgotten if at the second send no message of its session was on its way, no turn of it was RUNNING, and
     nothing had happened there for about a net's length. (A hold that ends at its bound owes its successor a send too.)
     """
     if not ledger.terms.calm:
@@ -62,7 +62,7 @@ def nobody_forgotten(ledger: Ledger) -> Iterator[Violation]:
             continue
         if _is_forgotten(ledger, (changes[0].tenant, session), again):
             yield Violation(
-                "I15", f"was forgotten until the net sent it again, {begun - times[0]:.1f} s later", turn_id, session
+                "I15", f"was forgotten until its resend deadline, {begun - times[0]:.1f} s later", turn_id, session
             )
 
 

@@ -1,7 +1,7 @@
-"""What is done once (I3, I4): a value is recorded once, by the run that made it, and every later run is given that.
+"""Recorded values (I3, I4): a value is recorded once, by the run that made it, and every later run gets it.
 
 The handler leaves a line before it does something (`did`), and one when it has been given what came of it (`got`). Between
-the deed and its record a worker may die, so a second deed is lawful until somebody has been given the value of the first.
+the deed and its record a worker may die, so doing it again is correct until a run has been given the first value.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,6 @@ UNDER_WAY_SECONDS = 0.25
 
 
 def done_once(ledger: Ledger) -> Iterator[Violation]:
-    """I3, I4."""
     for turn_id, effects in ledger.effects.items():
         recorded = ledger.values.get(turn_id, {})
         for says in _forgotten(ledger, turn_id, effects, recorded):

@@ -1,4 +1,4 @@
-"""How soon turns go on after their worker was killed, or told to stop. Figures; they convict nobody.
+"""How soon turns go on after their worker was killed, or told to stop. Figures, no violations.
 
 A worker's name contains its pid between dashes, and the kernel gives no pid twice within a run: what ended under that pid is
 the worker that held the claim.

@@ -13,7 +13,6 @@ from tests.proof.checker.violation import Violation
 
 
 def tenant_share(ledger: Ledger) -> Iterator[Violation]:
-    """I22."""
     most = ledger.terms.tenant_slots
     if most is not None:
         for run, many, tenant in _more_than(most, ledger, lambda tenant: tenant):
@@ -22,7 +21,6 @@ def tenant_share(ledger: Ledger) -> Iterator[Violation]:
 
 
 def slots_kept(ledger: Ledger) -> Iterator[Violation]:
-    """I23."""
     most = ledger.terms.slots
     for run, many, _ in _more_than(most, ledger, lambda _: ""):
         says = f"ran as number {many} in process {run.pid}, which has {most} slots"

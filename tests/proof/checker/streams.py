@@ -17,7 +17,7 @@ from tests.proof.checker.violation import Violation
 
 ENDS = frozenset({"end", "error"})
 FROM_THE_TABLE = 10**15
-"""Numbers from here on are given by whoever tells a turn's end from the table."""
+"""Numbers from here on: the end was read from the table, not from the stream."""
 
 Event = dict[str, Any]
 Place = tuple[int, int]
@@ -26,7 +26,6 @@ _ID = re.compile(r"(\d+)-(\d+)")
 
 
 def streams(ledger: Ledger) -> Iterator[Violation]:
-    """I17."""
     readers: defaultdict[tuple[str, str], list[StreamRead]] = defaultdict(list)
     for read in ledger.evidence.streams:
         readers[read.turn_id, read.reader].append(read)
@@ -47,13 +46,12 @@ class _Reader:
         self._ended = False
 
     def faults(self, reads: Sequence[StreamRead]) -> Iterator[str]:
-        """Of its connections, in their order."""
         resumed = _ID.fullmatch(reads[0].after or "")
         if resumed is not None:
             self._place, self._text = (int(resumed[1]), int(resumed[2])), None
         for read in reads:
             if read.events and read.events[0]["event"] != "metadata":
-                yield f"was told {read.events[0]['event']} before which turn it is"
+                yield f"was told {read.events[0]['event']} before the metadata"
             for event in read.events[1:]:
                 yield from self._fault(event)
 

@@ -68,7 +68,7 @@ class JoinChange:
     at: float
     turn_id: str
     after: Sequence[str] | None
-    """Whom it waits for from now on; None: it goes on."""
+    """The children that it waits for from now on; None: it goes on."""
     policy: str | None
     expires_at: float
     """When it goes on whatever has become of them."""
@@ -102,7 +102,7 @@ class Row:
     """The turn that started it, or that it compensates."""
     child_key: str | None = None
     webhook: bool = False
-    """Somebody is to be told of its end."""
+    """It asked for a webhook."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Transitions (I18): a turn goes only ways that the diagram has."""
+"""Transitions (I18): only those of the state diagram."""
 
 from collections.abc import Iterator
 
@@ -38,9 +38,9 @@ def _faults(change: Change, previous: Change | None) -> Iterator[str]:
         yield f"went from {change.before or 'nothing'} to {change.after}"
     if previous is None:
         if change.after == CANCELED and not change.cancel_requested:
-            yield "was born CANCELED, and nobody had asked for it"
+            yield "was inserted as CANCELED without a cancel"
         if change.after == CANCELED and change.seq is not None:
-            yield f"was born CANCELED with a place in its session ({change.seq})"
+            yield f"was inserted as CANCELED with a seq ({change.seq})"
         if change.generation != 1:
             yield f"was born in generation {change.generation}"
         return

@@ -1,4 +1,4 @@
-"""Vanishing memory (I19): an item may be gone at any moment, but what is there is its newest, and was written in its session.
+"""Memory that is not durable (I19): an item may be gone at any moment, but what is there is its newest version.
 
 Nothing is on record but what the handlers were told. A write that was not answered, or answered with the news that Redis is
 away, may have been done all the same, also later. Versions rise in the order in which Redis wrote them, over all of this.
@@ -27,7 +27,6 @@ class _Known:
 
 
 def vanishing_memory(ledger: Ledger) -> Iterator[Violation]:
-    """I19, of all kinds that are not durable."""
     acts = [act for act in ledger.evidence.memory_acts if act.kind is not None and act.kind not in DURABLE_KINDS]
     known: defaultdict[Place, _Known] = defaultdict(_Known)
     for act in acts:

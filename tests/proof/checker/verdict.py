@@ -1,4 +1,4 @@
-"""The verdict: every rule asked once, over one index."""
+"""The verdict: every rule is applied once, to one index."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""The product's words, said once more by somebody who does not import them: a rename there must be meant here too."""
+"""The product's words, repeated without an import: a rename in the product must be repeated here."""
 
 PENDING, RUNNING, SUCCEEDED, FAILED, CANCELED = "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELED"
 OPEN = frozenset({PENDING, RUNNING})

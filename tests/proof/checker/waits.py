@@ -1,4 +1,4 @@
-"""Waits (I11, I15): `Prefer: wait=N` and `?wait=N` tell an end that was, within their bound, and by event rather than by net."""
+"""Waits (I11, I15): `Prefer: wait=N` and `?wait=N` show a true end, within their bound, and by event."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,14 +17,13 @@ REACH_SECONDS = 2.0
 """So long after its end a fault may still be felt."""
 
 LONG_SECONDS = 2.0
-"""Whoever has waited so long looks for himself a second apart and more: an event is told from a look by then."""
+"""After so long a waiting request looks at the table once a second or less often: a response to an event is quicker than that."""
 LATE_SECONDS = 0.8
 LATE_SHARE = 1 / 3
 """One hint may get lost, or the machine have been busy. As a rule an end is told when it is there."""
 
 
 def waits(ledger: Ledger) -> Iterator[Violation]:
-    """I11 of what was answered, I15 of when."""
     waited = [call for call in ledger.evidence.history if call.wait is not None]
     plain = [call for call in ledger.evidence.history if call.wait is None]
     took = sorted(call.until - call.at for call in plain if call.outcome != "unknown") or [0.0]

@@ -1,4 +1,4 @@
-"""Waste (I16): a handler that ran in vain was taken over, and a lost lease has its cause."""
+"""Waste (I16): a handler that ran in vain was taken over, and a lost lease has a cause."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from tests.proof.checker.violation import Violation
 from tests.proof.checker.vocabulary import LOST, RUNNING
 
 COSTS_NO_LEASE = ("block", "deaf", "table-locked")
-"""In the kind of a fault that a lease has to outlive: the heartbeat has a thread of its own for it, or nobody can renew."""
+"""In the kind of a fault that a lease has to outlive: the heartbeat has a thread of its own, or no worker can renew."""
 
 
 def wasted(ledger: Ledger) -> list[Claim]:

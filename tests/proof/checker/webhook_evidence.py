@@ -19,7 +19,6 @@ class OwedWebhook:
 
     @property
     def event_id(self) -> str:
-        """What its receiver knows it by."""
         return f"turn_{self.turn_id}_{self.generation}"
 
 

@@ -1,7 +1,7 @@
 """Webhooks (I20): each end of a turn that asked for it is told, signed and as it was; at least once, and not for ever.
 
 At least once means that a POST may come again, and that one which the table calls delivered was taken by its receiver. What
-is told is the end of one generation: the turn may have been put back to work by the time that anybody hears of it.
+is told is the end of one generation: the turn may have been redriven before the receiver gets it.
 """
 
 from collections import defaultdict
@@ -23,7 +23,6 @@ End = tuple[str, int]
 
 
 def webhooks(ledger: Ledger) -> Iterator[Violation]:
-    """I20."""
     asked = {turn_id for turn_id, row in ledger.rows.items() if row.webhook}
     ends: dict[End, Change] = {
         (turn_id, change.generation): change
@@ -49,7 +48,7 @@ def _accepted(ledger: Ledger, asked: set[str]) -> Iterator[tuple[str, str]]:
 def _owed(ends: dict[End, Change], owed: dict[End, OwedWebhook]) -> Iterator[tuple[str, str]]:
     for (turn_id, generation), end in ends.items():
         if (turn_id, generation) not in owed:
-            yield turn_id, f"became {end.after} in generation {generation}, and nobody is to be told"
+            yield turn_id, f"became {end.after} in generation {generation}, and no webhook is owed"
     for (turn_id, generation), webhook in owed.items():
         if (turn_id, generation) not in ends:
             yield turn_id, f"has a webhook for generation {generation}, which has not ended or did not ask for it"
@@ -65,7 +64,7 @@ def _posted(
 ) -> Iterator[tuple[str, str]]:
     by_id = {webhook.event_id: webhook for webhook in owed.values()}
     for event_id in posts.keys() - by_id.keys():
-        yield posts[event_id][0].turn_id, f"was told of as {event_id}, which nobody owes"
+        yield posts[event_id][0].turn_id, f"was told of as {event_id}, which is not owed"
     for end, webhook in owed.items():
         got = posts.get(webhook.event_id, [])
         for says in (*_came_to(webhook, got), *_said(webhook, ends.get(end), got)):

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.proof.crashpoints import handlers
+from tests.proof.chaos.testimony import RUNS
 from tests.proof.crashpoints.passing import FaultKind, Plan, Strike, arm
 
 EXIT_BROKEN = 3
@@ -57,7 +57,6 @@ class Actor:
     news: list[dict[str, Any]] = field(default_factory=list)
 
     def play(self, part: Part) -> None:
-        """Gives it its part."""
         self.role, self.started_at = part.role, time.time()
         os.write(self.orders, json.dumps(asdict(part)).encode() + b"\n")
         os.close(self.orders)
@@ -75,7 +74,6 @@ class Actor:
         self.news += [json.loads(line) for line in lines]
 
     def alive(self) -> bool:
-        """Whether it still runs, or is stopped."""
         if self.code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -83,13 +81,11 @@ class Actor:
         return self.code is None
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal, if it still lives."""
         if self.alive():
             self.meant = self.meant or number in (signal.SIGKILL, signal.SIGTERM)
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL, and waits for the corpse."""
         if self.alive():
             self.signal(signal.SIGKILL)
             _, status = os.waitpid(self.pid, 0)
@@ -137,7 +133,7 @@ def _play(part: Part, report: int) -> int:
     os.dup2(log, 1)
     os.dup2(log, 2)
     settings = Settings(**part.settings)
-    handlers.record_to(folder / "runs.jsonl")
+    os.environ[RUNS] = str(folder / "runs.jsonl")
     logs.configure(settings)
     plan = Plan(list(part.strikes), report, _flusher(settings), part.announce)
     if part.strikes or part.announce != ():
@@ -180,7 +176,8 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
     from turnstile.backends.postgres.database import Database
     from turnstile.config.redis_clients import RedisClients
     from turnstile.message_queue import MessageQueues
-    from turnstile.producer.app import HOT_CONNECTIONS
+    from turnstile.producer.app import WRITE_CONNECTIONS
+    from turnstile.producer.session_gate import SessionGate
     from turnstile.producer.submit.intake import Intake
     from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
     from turnstile.streaming.cancel_signals import CancelHints
@@ -193,7 +190,7 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
                 settings,
                 request["tenant"],
                 request["session"],
-                request["body"],
+                json.dumps(request["body"]).encode(),
                 key=request["key"],
                 now=datetime.now(UTC),
                 random_bits=secrets.randbits(RANDOM_BITS),
@@ -207,12 +204,11 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
 
     queues = MessageQueues(settings)
     try:
-        async with Database(settings.database_url, "turnstile-api", size=HOT_CONNECTIONS, pinned=True) as database:
+        async with Database(settings.database_url, "turnstile-api", size=WRITE_CONNECTIONS, pinned=True) as database:
             sending = WakeUpSending(queues, list(settings.queues_by_name))
             hints = CancelHints(settings, RedisClients.open(settings))
-            intake = Intake(settings, Submitting(settings, database, sending), hints)
+            intake = Intake(settings, Submitting(settings, database, sending), hints, SessionGate())
             await asyncio.gather(*(submit(intake, *numbered) for numbered in enumerate(part.requests)))
-            await intake.close()
     finally:
         await queues.close()
 

@@ -49,7 +49,7 @@ class NotStruckError(StuckError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What is done to whom."""
+    """One point, one fault, Redis kept or flushed, one kind of queue."""
 
     point: Point
     fault: FaultKind
@@ -58,7 +58,6 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """As the command line takes it."""
         return " | ".join(
             [
                 str(self.point),
@@ -84,7 +83,6 @@ class Result:
     """In a rehearsal: the points that the victim has passed."""
 
     def as_line(self) -> bytes:
-        """For the pipe to the matrix."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
 
@@ -291,7 +289,6 @@ class Director:
 
 
 def play_in_child(director: Director, report: int) -> None:
-    """Plays and reports; never returns."""
     os.setsid()
     try:
         result = director.play()

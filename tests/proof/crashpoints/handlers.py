@@ -1,4 +1,4 @@
-"""The handler of the cells: each turn says what shall happen to it; what it did goes to the cell's `runs.jsonl`.
+"""The handler of the cells: each turn says what it must do; what it did goes to the cell's `runs.jsonl`.
 
 `{"do": "answer"}` answers; `retry` asks to be tried again once; `fail` is a bug in the handler; `hang` takes too long, once;
 `deaf` ignores its cancellation, once; `slow` takes a while; `fan out` does something once and joins two children. What it
@@ -6,13 +6,11 @@ answers names the turn and the fence it was answered under.
 """
 
 import asyncio
-import json
-import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from tests.proof.chaos.testimony import record
 from turnstile import Context, Retry, Turn, handler
 
 LONG_SECONDS = 30.0
@@ -20,35 +18,9 @@ SLOW_SECONDS = 1.0
 DEAF_SECONDS = 1.5
 CHILDREN = 2
 
-_record_path: Path | None = None
-
-
-def record_to(path: Path) -> None:
-    """Where this process's runs are written."""
-    global _record_path
-    _record_path = path
-
 
 def _record(turn: Turn, ctx: Context, what: str, heard: Sequence[str] | None = None) -> None:
-    assert _record_path is not None
-    line = {
-        "at": time.time(),
-        "what": what,
-        "turn_id": str(turn.id),
-        "session": turn.session_id,
-        "seq": turn.seq,
-        "attempt": ctx.attempt,
-        "fence": ctx.fence,
-        "generation": generation_of(ctx),
-        "pid": os.getpid(),
-        "heard": heard,
-    }
-    # One write with O_APPEND: lines of several processes do not mix, and none is lost with its process.
-    target = os.open(_record_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(target, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(target)
+    record(turn, ctx, what, generation=generation_of(ctx), heard=heard)
 
 
 def generation_of(ctx: Context) -> int:
@@ -58,7 +30,6 @@ def generation_of(ctx: Context) -> int:
 
 @handler()
 async def act(turn: Turn, ctx: Context) -> Any:
-    """Does what the turn's input says."""
     heard = [remark.content["turn"] for remark in await ctx.history() if remark.role == "assistant"]
     _record(turn, ctx, "began", heard)
     how = "ended"

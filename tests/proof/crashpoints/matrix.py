@@ -106,7 +106,6 @@ class Matrix:
             yield from self._gather(0.2)
 
     def cell(self, cell: Cell) -> Callable[[Path], Director]:
-        """Makes the director of a cell."""
         return lambda folder: Director(
             self._stack, folder, cell.point.story, cell=cell, fifo=cell.fifo, seed=self._seed
         )
@@ -116,7 +115,6 @@ class Matrix:
         return lambda folder: Director(self._stack, folder, story, cell=None, fifo=fifo, seed=self._seed)
 
     def stop(self) -> None:
-        """Ends whatever still runs."""
         for running in self._running.values():
             os.killpg(running.pid, signal.SIGKILL)
             os.waitpid(running.pid, 0)

@@ -1,4 +1,4 @@
-"""What every wrapped await goes through: nothing, except in the one process in which a fault is to strike.
+"""What happens at a wrapped await: nothing, except in the one process in which a fault is to strike.
 
 The faults:
 
@@ -85,13 +85,11 @@ class Plan:
         return self._pending.pop(0)
 
     def strike(self, strike: Strike) -> None:
-        """Says that it strikes now; flushes Redis."""
         if strike.flush:
             self._flush_redis()
         self.tell(struck=strike.point, last=not self._pending)
 
     def tell(self, **news: Any) -> None:
-        """A line to the harness, in one write."""
         os.write(self._report, json.dumps({"at": time.time(), **news}).encode() + b"\n")
 
 
@@ -171,7 +169,7 @@ def _lost_answer(strike: Strike, answer: Any = None) -> Any:
             return OperationalError("the answer is lost")
         case "postgres", _:
             return DatabaseUnavailableError("the answer is lost")
-    raise ValueError(f"nobody answers at {strike.point}")
+    raise ValueError(f"no server answers at {strike.point}")
 
 
 class pass_with:  # noqa: N801 - stands where a function's name would

@@ -1,4 +1,4 @@
-"""What a cell's director works with: its database, queues and Redis prefix, and a client's and an operator's hands."""
+"""What a cell has to itself: database, queues and Redis prefix; and what its director does as a client and as an operator."""
 
 import asyncio
 import json
@@ -42,7 +42,6 @@ from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.message import WakeUp
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
-from turnstile.turn.stored_json import encode
 
 Value = TypeVar("Value")
 
@@ -54,7 +53,7 @@ SELECT count(*) FILTER (WHERE status IN ('PENDING', 'RUNNING')) AS open,
 
 
 def _log_to(path: Path) -> None:
-    # What the product's code says on behalf of the director is nobody's evidence.
+    # Log lines of the director's own calls are no evidence.
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log, 2)
     os.dup2(log, 1)
@@ -107,7 +106,6 @@ class Stage:
         self.malformed = 0
 
     def close(self) -> None:
-        """Removes all of it."""
         self.unlock_row()
         self._sql.close()
         self.run(self._queues.close())
@@ -121,7 +119,6 @@ class Stage:
                 self._redis.delete(*keys)
 
     def run(self, work: Coroutine[Any, Any, Value]) -> Value:
-        """Runs product code to its end."""
         return self._runner.run(work)
 
     # --- a client
@@ -146,14 +143,12 @@ class Stage:
         return [answer.turn_id for answer in accepted]
 
     def wake(self, session: str, *turns: UUID, queue: int = 0) -> None:
-        """Sends a wake-up for each turn."""
         messages = [OutgoingMessage(WakeUp(TENANT, session, turn), "") for turn in turns]
         self.run(self._queues.send(self.declared[queue]["name"], messages))
 
     def note_submit(
         self, session: str, key: str | None, order: str, at: float, outcome: str, turn_id: str | None
     ) -> None:
-        """Evidence of what a client saw."""
         call = {
             "client": "director",
             "op": "submit",
@@ -169,25 +164,11 @@ class Stage:
         }
         self.write("history", call)
 
-    def note_redrive(self, turn_id: str, at: float) -> None:
-        """Evidence of a turn that an operator saw redriven."""
-        call = {
-            "client": "operator",
-            "op": "redrive",
-            "at": at,
-            "until": time.time(),
-            "outcome": "ok",
-            "turn_id": turn_id,
-        }
-        self.write("history", call)
-
     def write(self, name: str, line: dict[str, Any]) -> None:
-        """Adds a line to a file of evidence."""
         with (self.folder / f"{name}.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
 
     def send_raw(self, body: str, attributes: dict[str, str] | None = None) -> None:
-        """Puts anything on the main queue."""
         fields: dict[str, Any] = {
             "MessageAttributes": {
                 name: {"DataType": "String", "StringValue": value} for name, value in (attributes or {}).items()
@@ -198,7 +179,7 @@ class Stage:
         self._sqs.send_message(QueueUrl=self._urls[self.queue], MessageBody=body, **fields)
 
     def send_malformed(self) -> None:
-        """Puts a message on the main queue that nobody can read."""
+        """Puts a malformed message on the main queue."""
         self.malformed += 1
         self.send_raw(MALFORMED)
 
@@ -223,10 +204,9 @@ class Stage:
             dead_letter=True,
         )
         request = SettleRequest(turn=turn, settlement=failed, more=False, next_claim_id=uuid4())
-        self.run(settle(self._database, self._terms(), [request], encode))
+        self.run(settle(self._database, self._terms(), [request]))
 
     def relay(self) -> None:
-        """One round of a relay."""
         self.run(Relay(self._database, self._queues, self.settings).round())
 
     def _terms(self) -> ClaimTerms:
@@ -243,35 +223,30 @@ class Stage:
     # --- what is in the way
 
     def lock_row(self, turn: UUID) -> None:
-        """Somebody has the turn's row in his hand."""
         self._row_lock = psycopg.connect(self.database_url)
         self._row_lock.execute("SELECT 1 FROM turns WHERE id = %s FOR NO KEY UPDATE", (turn,))
 
     def unlock_row(self) -> None:
-        """Lets go of it."""
         if self._row_lock is not None:
             self._row_lock.close()
             self._row_lock = None
 
     def lock_session(self, session: str, seconds: float) -> None:
-        """Another worker has the session's lock."""
         self._locked = self._lock_key(session)
-        self._redis.set(self._locked, "somebody", px=int(seconds * 1000))
+        self._redis.set(self._locked, "another worker", px=int(seconds * 1000))
 
     def unlock_session(self) -> None:
-        """It is done with it, and does not look again."""
         if self._locked is not None:
             self._redis.delete(self._locked)
             self._locked = None
 
     def mark_waiting(self, session: str, seconds: float) -> None:
-        """Somebody has been turned away from the session."""
+        """Sets the session's waiting mark."""
         self._redis.set(f"{self._lock_key(session)}:waiting", "1", px=int(seconds * 1000))
 
-    def mark_rebuilding(self, session: str, seconds: float) -> None:
-        """Somebody is about to build the cached history of the session anew."""
-        key = f"{self.settings.redis_prefix}history:session:{{{TENANT}/{session}}}:rebuild"
-        self._redis.set(key, "1", px=int(seconds * 1000))
+    def cache_newer_history(self, session: str) -> None:
+        """Redis has a history of the session that is newer than what the table has."""
+        self._redis.rpush(f"{self.settings.redis_prefix}history:session:{{{TENANT}/{session}}}", "1000 x whole")
 
     def _lock_key(self, session: str) -> str:
         return f"{self.settings.redis_prefix}lock:session:{{{TENANT}/{session}}}"
@@ -293,7 +268,7 @@ class Stage:
         return sum(int(value) for value in answer["Attributes"].values())
 
     def dead_letters_in_flight(self) -> bool:
-        """Whether somebody still has dead letters in his hand."""
+        """Whether dead letters are in flight."""
         names = ["ApproximateNumberOfMessagesNotVisible"]
         answer = self._sqs.get_queue_attributes(QueueUrl=self._urls[self.dlq], AttributeNames=names)
         return int(answer["Attributes"][names[0]]) > 0
@@ -314,7 +289,6 @@ class Stage:
         return self._sql.execute(statement).fetchall()
 
     def lock_keys(self) -> list[dict[str, Any]]:
-        """The cell's locks in Redis."""
         keys: Sequence[str] = list(self._redis.scan_iter(f"{self._cell}:lock:*", count=1000))
         found = [(key, self._redis.get(key), self._redis.pttl(key)) for key in keys]
         return [{"key": key, "value": value, "ttl_ms": ttl} for key, value, ttl in found if value is not None]

@@ -1,6 +1,6 @@
-"""The stories: what a victim is at when a fault strikes. Each brings its victim to some of the points, and comes to an end.
+"""The stories: what the victim does when a fault strikes. Each brings its victim to some of the points, and comes to an end.
 
-A story is prepared before the victim starts; nobody but the victim works until the fault has struck. Some stories need
+A story is prepared before the victim starts; only the victim works until the fault has struck. Some stories need
 something to go wrong first, because nothing else leads to their points: a prelude, at a point of its own.
 """
 
@@ -39,11 +39,11 @@ class Story:
     announce: tuple[str, ...] = ()
     provoke: Callable[[Stage, Actor], None] = _nothing
     other_queue: bool = False
-    """Somebody works on the second queue too."""
+    """A worker of the second queue is started too."""
     requests: tuple[dict[str, Any], ...] = ()
-    """Of clients, for an API."""
+    """For an API: the requests of clients."""
     may_fail: str | None = None
-    """The error class that a prelude may give a turn."""
+    """An error class with which a turn may fail because of a prelude."""
 
 
 def _prelude(point: str, fault: FaultKind, after: str | None = None) -> Strike:
@@ -56,10 +56,6 @@ def _conversations(stage: Stage) -> None:
     stage.submit("b", "fail", "answer")
 
 
-def _one_turn(stage: Stage) -> None:
-    stage.submit("a", "answer")
-
-
 def _two_turns(stage: Stage) -> None:
     stage.submit("a", "answer", "answer")
 
@@ -69,7 +65,7 @@ def _remembering(stage: Stage) -> None:
 
 
 def _drain(stage: Stage, victim: Actor) -> None:
-    # It finishes its poll, and what that brings it gives back.
+    # It finishes its poll, and gives back what that brings.
     victim.signal(signal.SIGTERM)
     stage.submit("a", "answer")
 
@@ -83,7 +79,7 @@ def _lost(stage: Stage) -> None:
     stage.abandon("a")
 
 
-def _moved(stage: Stage) -> None:
+def _dead_letter_moved_back(stage: Stage) -> None:
     [turn] = stage.submit("a", "fail once", send=False)
     stage.fail("a")
     stage.relay()
@@ -93,35 +89,35 @@ def _moved(stage: Stage) -> None:
     assert turn
 
 
-def _busy(stage: Stage) -> None:
+def _session_locked(stage: Stage) -> None:
     stage.lock_session("a", 30.0)
     stage.submit("a", "answer")
 
 
-def _visit(stage: Stage, victim: Actor) -> None:
-    # The session's next wake-up comes while the victim has the session, as one does that a client's next turn brings.
+def _wake_again(stage: Stage, victim: Actor) -> None:
+    # The session's next wake-up comes while the victim runs the session, as with a client's next turn.
     stage.wake("a", *(UUID(turn) for turn in stage.expected))
 
 
-def _full_tenant(stage: Stage) -> None:
+def _tenant_at_its_cap(stage: Stage) -> None:
     stage.submit("a", "slow", "answer")
     stage.submit("b", "answer")
 
 
-def _alone(stage: Stage) -> None:
-    # With one of two slots taken, the second one's wake-up makes the worker look for other tenants.
+def _only_tenant(stage: Stage) -> None:
+    # With one of two slots in use, the second wake-up makes the worker look for waiting tenants.
     stage.submit("a", "slow", "answer")
     stage.submit("b", "answer")
 
 
-def _full_and_locked(stage: Stage) -> None:
+def _tenant_at_its_cap_and_row_locked(stage: Stage) -> None:
     stage.submit("a", "slow")
     [turn] = stage.submit("b", "answer")
     stage.lock_row(turn)
 
 
-def _taken_in_ahead(stage: Stage) -> None:
-    # Many that end at once, and by their pace more are taken in than there are slots for those that take a while.
+def _prefetched(stage: Stage) -> None:
+    # Many that end at once: by their pace the worker prefetches more of the slow ones than it has slots.
     for number in range(40):
         stage.submit(f"quick-{number}", "answer")
     for number in range(10):
@@ -138,19 +134,19 @@ def _next_locked(stage: Stage) -> None:
     stage.lock_row(turns[1])
 
 
-def _history_being_rebuilt(stage: Stage) -> None:
-    # By a reader who never comes back; what the first settle's answer would have put there is missing.
-    stage.mark_rebuilding("a", 10.0)
+def _newer_history(stage: Stage) -> None:
+    # As after a restore of the database. The first settle, whose response is lost, does not delete it.
+    stage.cache_newer_history("a")
     stage.submit("a", "answer", "answer")
 
 
-def _foreign(stage: Stage) -> None:
+def _head_of_another_queue(stage: Stage) -> None:
     [turn] = stage.submit("a", "answer", queue=1, send=False)
     stage.submit("a", "answer")
     assert turn
 
 
-def _short_holds(stage: Stage) -> None:
+def _short_runs(stage: Stage) -> None:
     stage.mark_waiting("a", 10.0)
     stage.submit("a", "answer", "answer", "answer")
 
@@ -183,12 +179,12 @@ def _request(session: str, key: str) -> dict[str, Any]:
     return {"tenant": TENANT, "session": session, "key": key, "body": {"input": {"do": "answer"}}}
 
 
-def _text(session: str, key: str) -> dict[str, Any]:
+def _merge(session: str, key: str) -> dict[str, Any]:
     request = _request(session, key)
     return {**request, "body": {**request["body"], "on_busy": "merge"}}
 
 
-_TEXTS = (_text("a", "first"), _text("a", "second"), _text("b", "third"), _text("a", "second"))
+_MERGES = (_merge("a", "first"), _merge("a", "second"), _merge("b", "third"), _merge("a", "second"))
 _REQUESTS = (_request("a", "first"), _request("b", "second"), _request("a", "first"))
 
 STORIES: dict[str, Story] = {
@@ -205,20 +201,22 @@ STORIES: dict[str, Story] = {
     "time-out": Story(prepare=lambda stage: _only(stage.submit("a", "hang", timeout_seconds=0.3))),
     "thread": Story(prepare=_two_turns, options={"handler": "tests.proof.crashpoints.handlers:act_in_thread"}),
     "lost turn": Story(prepare=_lost),
-    "moved back": Story(prepare=_moved),
-    "busy": Story(prepare=_busy),
-    "visited": Story(prepare=lambda stage: _only(stage.submit("a", "slow")), announce=(HANDLER,), provoke=_visit),
-    "full tenant": Story(prepare=_full_tenant, options={"tenant_slots": 1}),
-    "alone": Story(prepare=_alone, options={"concurrency": 2}),
-    "full, row locked": Story(prepare=_full_and_locked, options={"tenant_slots": 1}),
-    "taken in ahead": Story(prepare=_taken_in_ahead, options={"concurrency": 4}),
+    "dead letter moved back": Story(prepare=_dead_letter_moved_back),
+    "session locked": Story(prepare=_session_locked),
+    "second wake-up": Story(
+        prepare=lambda stage: _only(stage.submit("a", "slow")), announce=(HANDLER,), provoke=_wake_again
+    ),
+    "tenant at its cap": Story(prepare=_tenant_at_its_cap, options={"tenant_slots": 1}),
+    "only tenant": Story(prepare=_only_tenant, options={"concurrency": 2}),
+    "tenant at its cap, row locked": Story(prepare=_tenant_at_its_cap_and_row_locked, options={"tenant_slots": 1}),
+    "prefetched": Story(prepare=_prefetched, options={"concurrency": 4}),
     "locked row": Story(prepare=_locked_row),
     "next row locked": Story(prepare=_next_locked, options={"session_run_turns": 1, "concurrency": 1}),
-    "foreign head": Story(prepare=_foreign, other_queue=True),
-    "short holds": Story(prepare=_short_holds, options={"session_run_turns": 1, "concurrency": 1}),
-    "claim answer lost": Story(prepare=_two_turns, preludes=(_prelude(CLAIM, FaultKind.LOST),)),
-    "settle answer lost": Story(prepare=_two_turns, preludes=(_prelude(SETTLE, FaultKind.LOST),)),
-    "history being rebuilt": Story(prepare=_history_being_rebuilt, preludes=(_prelude(SETTLE, FaultKind.LOST),)),
+    "head of another queue": Story(prepare=_head_of_another_queue, other_queue=True),
+    "short session runs": Story(prepare=_short_runs, options={"session_run_turns": 1, "concurrency": 1}),
+    "claim response lost": Story(prepare=_two_turns, preludes=(_prelude(CLAIM, FaultKind.LOST),)),
+    "settle response lost": Story(prepare=_two_turns, preludes=(_prelude(SETTLE, FaultKind.LOST),)),
+    "newer history": Story(prepare=_newer_history, preludes=(_prelude(SETTLE, FaultKind.LOST),)),
     "settle refused": Story(
         prepare=_two_turns, preludes=(_prelude(SETTLE, FaultKind.REFUSED),), may_fail="unstorable_reply"
     ),
@@ -226,15 +224,15 @@ STORIES: dict[str, Story] = {
         prepare=_two_turns,
         preludes=(_prelude("turnstile.backends.postgres.database.Database.fetch_pipelined: run", FaultKind.CUT),),
     ),
-    "receive answer lost": Story(prepare=_two_turns, preludes=(_prelude(RECEIVE, FaultKind.LOST),)),
+    "receive response lost": Story(prepare=_two_turns, preludes=(_prelude(RECEIVE, FaultKind.LOST),)),
     "family": Story(prepare=_family),
-    "value answer lost": Story(prepare=_family, preludes=(_prelude(RECORD, FaultKind.LOST),)),
-    "gone wrong": Story(
+    "value response lost": Story(prepare=_family, preludes=(_prelude(RECORD, FaultKind.LOST),)),
+    "processor fails": Story(
         prepare=_two_turns,
         preludes=(_prelude("turnstile.worker.processor.Processor._work: handle", FaultKind.EXCEPTION),),
     ),
     "remembering": Story(prepare=_remembering),
-    "cache lost": Story(
+    "item cache fails": Story(
         prepare=_remembering,
         preludes=(
             Strike(
@@ -249,8 +247,8 @@ STORIES: dict[str, Story] = {
     "relay": Story(prepare=_due_rows, role="relay"),
     # --- an API
     "submit": Story(prepare=_no_turns, role="api", requests=_REQUESTS),
-    "double texting": Story(prepare=_no_turns, role="api", requests=_TEXTS),
-    "submit answers lost": Story(
+    "submit on busy": Story(prepare=_no_turns, role="api", requests=_MERGES),
+    "submit responses lost": Story(
         prepare=_no_turns,
         role="api",
         requests=_REQUESTS,

@@ -27,7 +27,6 @@ MODULES = (
     "turnstile.worker.processor",
     "turnstile.worker.claiming",
     "turnstile.worker.recovery",
-    "turnstile.worker.session_release",
     "turnstile.worker.handling",
     "turnstile.worker.delivery",
     "turnstile.worker.slots.tenant_cap",

@@ -1,4 +1,4 @@
-"""Under which terms a cell stands: the product's settings in small, so that every time-out passes within seconds."""
+"""The settings of a cell: the product's durations made small, so that every time-out passes within seconds."""
 
 from typing import Any
 

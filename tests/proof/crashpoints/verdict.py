@@ -1,15 +1,13 @@
-"""The end of a cell: its evidence is written down, and judged by the checker and by what the story expects."""
+"""The end of a cell: its evidence is written, and judged by the checker and by what the story expects."""
 
 import json
 import time
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.proof.chaos import audit
 from tests.proof.checker import Violation, check, load, tell
 from tests.proof.crashpoints import terms
-from tests.proof.crashpoints.handlers import CHILDREN
 from tests.proof.crashpoints.passing import FaultKind
 
 if TYPE_CHECKING:
@@ -79,22 +77,14 @@ def _expectations(director: "Director") -> list[str]:
         if status == wanted or (status == "FAILED" and error_class in allowed):
             continue
         problems.append(f"turn {turn_id} is {status} ({error_class}), not {wanted}")
-    if strangers := statuses.keys() - stage.expected.keys():
-        problems.append(f"turns that nobody was told of: {', '.join(sorted(strangers))}")
     children = stage.children()
     for parent, status, error_class in children:
         if status != "SUCCEEDED" and error_class not in allowed:
             problems.append(f"a child of turn {parent} is {status} ({error_class})")
-    for parent, many in Counter(parent for parent, _, _ in children).items():
-        if many > CHILDREN:
-            problems.append(f"turn {parent} has {many} children, of {CHILDREN} that it was to start")
     letters = _records(director.folder, "queued")
     malformed = sum(letter["dead"] and letter["body"] == terms.MALFORMED for letter in letters)
     if malformed < stage.malformed:
         problems.append("the malformed message is not on the DLQ")
-    for number, line in enumerate(letters):
-        if not line["dead"] and director.rested_at is not None:
-            problems.append(f"message {number} was found on {line['queue']}: {line['body']}")
     return problems
 
 

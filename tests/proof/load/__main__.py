@@ -34,7 +34,6 @@ PAGE = ROOT / "docs" / "load.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code."""
     told = _parse(arguments)
     tidy_up_when_terminated()
     if told.render:

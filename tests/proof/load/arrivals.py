@@ -82,7 +82,6 @@ class Talk:
         self._open = [self._new_session() for _ in range(self.sessions)]
 
     def next(self) -> Ask:
-        """One turn more, in any of the sessions."""
         place = self.rng.randrange(self.sessions)
         tenant, session, turns = self._open[place]
         self._open[place] = (tenant, session, turns + 1) if turns + 1 < TURNS_A_SESSION else self._new_session()

@@ -50,7 +50,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True, kw_only=True)
 class Load:
-    """A cast and somebody who asks it for turns."""
+    """Processes, and the load on them."""
 
     plan: Plan
     way: Way

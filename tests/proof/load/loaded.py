@@ -1,4 +1,4 @@
-"""What a load has left behind, read back: how long each turn took, and what every part cost and held meanwhile."""
+"""The evidence of a load, read back: how long each turn took, and what every part used meanwhile."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from tests.proof.load.windows import Point, gain, growth
 
 SERVERS = ("postgres", "redis", "emulator")
 OTHERS = "others"
-"""Whoever else uses the machine."""
+"""All other processes on the machine."""
 
 MB = 1e6
 
@@ -26,7 +26,7 @@ class Turn:
     lag: float
     """From when it was due until it was submitted: what the harness itself was late."""
     answered: float | None
-    """From when it was due until whoever submitted it was told of its id."""
+    """From when it was due until its submit was answered."""
     waited: float | None
     """From its row to its claim."""
     ended: float | None
@@ -46,21 +46,17 @@ class Loaded:
 
     @property
     def seconds(self) -> float:
-        """How long turns were due."""
         return self.outcome.ended_at - self.outcome.begun_at
 
     @property
     def ended(self) -> int:
-        """How many turns have."""
         return sum(turn.ended is not None for turn in self.turns)
 
     def since(self, at: float) -> float:
-        """Seconds since the paced part began."""
         return at - self.outcome.begun_at
 
 
 def read(folder: Path) -> Loaded:
-    """One way's folder."""
     document = json.loads((folder / "outcome.json").read_text())
     outcome = Outcome(**{**document, "plan": Plan(**document["plan"])})
     rows = {row["turn_id"]: row for row in _lines(folder / "turns.jsonl")}
@@ -88,12 +84,11 @@ def read(folder: Path) -> Loaded:
 
 
 def series(loaded: Loaded, name: str, unit: float = 1.0) -> list[Point]:
-    """One figure of the samples over time."""
     return [(loaded.since(sample["at"]), sample[name] / unit) for sample in loaded.samples]
 
 
 def cores(loaded: Loaded) -> dict[str, Sequence[Point]]:
-    """Of each group of parts, and of whoever else is on the machine."""
+    """Of each group of parts, and of all other processes."""
     found: dict[str, Sequence[Point]] = {}
     for group in (*_groups(loaded), HARNESS, OTHERS):
         points: dict[float, float] = {}
@@ -105,7 +100,6 @@ def cores(loaded: Loaded) -> dict[str, Sequence[Point]]:
 
 
 def spent(loaded: Loaded, group: str) -> float:
-    """CPU seconds of a group over the whole run."""
     return max(0.0, sum(sign * gain(_counter(loaded, name)) for name, sign in _members(loaded, group)))
 
 
@@ -121,7 +115,7 @@ def _members(loaded: Loaded, group: str) -> list[tuple[str, int]]:
 
 
 def _groups(loaded: Loaded) -> list[str]:
-    """Those of whom memory is known, the product's own first."""
+    """Those with known memory, the product's own first."""
     names = {_group(name) for sample in loaded.samples for name in sample["memory"]}
     return [*sorted(names - set(SERVERS), reverse=True), *SERVERS]
 
@@ -131,7 +125,6 @@ def _group(part: str) -> str:
 
 
 def memory(loaded: Loaded) -> dict[str, Sequence[Point]]:
-    """MB of each group of parts."""
     found: dict[str, Sequence[Point]] = {}
     for group in _groups(loaded):
         found[group] = [

@@ -10,7 +10,7 @@ PACED = "paced"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What somebody asks of a load. Times in seconds."""
+    """The options of a load. Times in seconds."""
 
     over_http: bool
     seconds: float

@@ -1,4 +1,4 @@
-"""From a load's evidence to text: tables for whoever ran it and for docs/load.md, and the plots beside it."""
+"""From a load's evidence to text: tables for the terminal and for docs/load.md, and the plots beside it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +29,6 @@ def render(folder: Path, page: Path, plots: Path) -> None:
 
 
 def tell(folder: Path) -> str:
-    """A run as Markdown."""
     where = read_surroundings(folder)
     servers = ", ".join(f"{name} {version}" for name, version in where.servers.items())
     head = (

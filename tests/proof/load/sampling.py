@@ -1,4 +1,4 @@
-"""What everything costs and holds while the load is on, looked at again and again: `samples.jsonl`."""
+"""CPU, memory, connections and backlog during a load, sampled: `samples.jsonl`."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ class Sample:
     at: float
     """Seconds since the epoch, as all evidence."""
     cpu: dict[str, float]
-    """CPU seconds so far of each part; `machine` is all that anybody used."""
+    """CPU seconds so far of each part; `machine` is what all processes used."""
     memory: dict[str, int]
     """Bytes, shared pages divided among those who share them."""
     connections: int
@@ -73,7 +73,6 @@ class Sampler:
     _parts: dict[int, tuple[str, Tree]] = field(default_factory=dict)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Until `stopping`, and once more then."""
         with (
             psycopg.connect(self.room.database_url, autocommit=True, row_factory=psycopg.rows.dict_row) as database,
             redis.Redis.from_url(self.room.redis_url) as client,

@@ -13,7 +13,7 @@ from bench.contenders import OURS
 from bench.stage import Room
 from tests.proof.chaos import audit
 from tests.proof.chaos.cast import Cast
-from tests.proof.chaos.run import wait_until_ready
+from tests.proof.chaos.company import wait_until_ready
 from tests.proof.chaos.terms import TENANTS
 from tests.proof.chaos.testimony import RUNS
 from tests.proof.checker.evidence import Terms
@@ -70,14 +70,13 @@ def environment_of(plan: Plan, room: Room, folder: Path) -> dict[str, str]:
 
 
 def install_audit(room: Room) -> None:
-    """So that the checker is told of every change by somebody who knows nothing of the product."""
+    """Records every change for the checker, without the product's own code."""
     audit.install(room.database_url)
     with psycopg.connect(room.database_url, autocommit=True) as connection:
         connection.execute(UNLOGGED)
 
 
 async def start_cast(plan: Plan, cast: Cast, environment: dict[str, str]) -> list[int]:
-    """The ports of the APIs, which are ready."""
     ports = [choose_free() for _ in range(plan.apis if plan.over_http else 0)]
     for number, port in enumerate(ports, start=1):
         await cast.add(f"api-{number}", "api", ["api"], {**environment, "TURNSTILE_API_PORT": str(port)})
@@ -89,7 +88,6 @@ async def start_cast(plan: Plan, cast: Cast, environment: dict[str, str]) -> lis
 
 
 def sqs_client(environment: dict[str, str]) -> Any:
-    """For the harness itself."""
     with patch.dict("os.environ", environment):
         return boto3.client("sqs")
 

@@ -27,7 +27,7 @@ from turnstile.submit.submitting import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 
 MOST_CONNECTIONS = 256
-"""To the APIs. Whoever comes when all are taken waits, and his waiting counts."""
+"""To the APIs. A request that finds all in use waits, and its wait counts."""
 TRIES = 3
 BATCH = 100
 LANES = 2
@@ -130,7 +130,6 @@ class OverHttp:
         return found
 
     def close(self) -> None:
-        """Lets go of all connections."""
         for free in self._free.values():
             for connection in free:
                 connection.writer.close()

@@ -18,7 +18,6 @@ def windows(begun: float, ended: float, width: float) -> Iterator[tuple[float, f
 
 
 def rates(times: Iterable[float], begun: float, ended: float, width: float) -> list[Point]:
-    """How many a second."""
     counts = [len(held) for held in _held(((at, 0.0) for at in times), begun, ended, width)]
     return [
         ((low + high) / 2, count / width)
@@ -45,7 +44,6 @@ def growth(points: Sequence[Point]) -> list[Point]:
 
 
 def gain(points: Sequence[Point]) -> float:
-    """By how much a counter has grown in all."""
     return sum(_gain(before, after) for before, after in itertools.pairwise(points))
 
 

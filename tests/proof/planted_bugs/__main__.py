@@ -1,6 +1,6 @@
 """`python -m tests.proof.planted_bugs`: each planted bug in a run of its own, and the checker's verdict on it.
 
-The checker is right to acquit only if it would have convicted. Every bug must be convicted under the invariant that it
+An acquittal is worth something only if the checker would have convicted. Every bug must be convicted under the invariant that it
 breaks; a run of the same kinds without any bug must be acquitted. Exit code 1 if the checker missed one.
 """
 
@@ -45,7 +45,7 @@ class Verdict:
     def __str__(self) -> str:
         found = ", ".join(f"{name} {many}" for name, many in self.convicted.most_common(6)) or "nothing"
         after = f" at try {self.tries}" if self.tries > 1 else ""
-        return f"{'caught' if self.caught else 'MISSED':<7} {self.name:<34} {found}{after} ({self.seconds:.0f} s)"
+        return f"{'caught' if self.caught else 'MISSED':<7} {self.name:<36} {found}{after} ({self.seconds:.0f} s)"
 
 
 @dataclass(slots=True)
@@ -94,8 +94,9 @@ def _told(verdict: Verdict) -> Verdict:
 async def try_all(bugs: Sequence[PlantedBug], seed: int, jobs: int, folder: Path) -> list[Verdict]:
     """All of them, `jobs` at a time, on one stack; the control last."""
     async with AsyncExitStack() as exits:
-        stack = await exits.enter_async_context(own_stack())
-        forks = await exits.enter_async_context(ForkServer.open())
+        stack, forks = await asyncio.gather(
+            exits.enter_async_context(own_stack()), exits.enter_async_context(ForkServer.open())
+        )
         court = Court(stack, forks, folder, seed, asyncio.Semaphore(jobs))
         trials = [court.try_bug(bug) for bug in bugs]
         return [*await asyncio.gather(*trials, court.try_control())]
@@ -115,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
     asked = parser.parse_args(arguments)
     if asked.list:
         for bug in CATALOGUE:
-            print(f"{bug.name:<34} {bug.invariant:<5} {bug.what}")
+            print(f"{bug.name:<36} {bug.invariant:<5} {bug.what}")
         return 0
     if unknown := set(asked.names) - BY_NAME.keys():
         print(f"planted-bugs: there is no {', '.join(sorted(unknown))}; --list names them", file=sys.stderr)

@@ -1,15 +1,24 @@
-"""The planted bugs: each with the run that brings it to light and the invariant that must convict it by name.
+"""The planted bugs: each with the run that shows it and the invariant under which it must be convicted.
 
-They live here, as patches of the product's statements and functions in the processes of one chaos run. Nothing of them
-ships, and nothing in the product knows of them.
+They are patches of the product's statements and functions, in the processes of one chaos run. Nothing of them ships.
 """
 
-from tests.proof.planted_bugs import bugs_of_conversations, bugs_of_the_spine
-from tests.proof.planted_bugs.planted_bug import PlantedBug
+from tests.proof.planted_bugs import in_code, in_conversations, in_families, in_memory, in_relay, in_statements
+from tests.proof.planted_bugs.planted_bug import BUGS, PlantedBug
 
-CATALOGUE: tuple[PlantedBug, ...] = (*bugs_of_the_spine.BUGS, *bugs_of_conversations.BUGS)
+__all__ = [
+    "BY_NAME",
+    "CATALOGUE",
+    "in_code",
+    "in_conversations",
+    "in_families",
+    "in_memory",
+    "in_relay",
+    "in_statements",
+]
 
-BY_NAME = {bug.name: bug for bug in CATALOGUE}
+BY_NAME = BUGS
+CATALOGUE: tuple[PlantedBug, ...] = tuple(BUGS.values())
 
 
 def plant(name: str) -> None:

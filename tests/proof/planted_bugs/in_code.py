@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace as with_fields
 from typing import Any
 
@@ -19,7 +19,8 @@ import turnstile.worker.processor
 import turnstile.worker.settling
 import turnstile.worker.slots.slots
 import turnstile.worker.slots.tenant_slots
-from tests.proof.planted_bugs.patching import replace
+from tests.proof.planted_bugs.patching import instead_of, replace
+from tests.proof.planted_bugs.planted_bug import planted
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, MalformedMessageError
 from turnstile.statements.submit import Accepted
@@ -27,189 +28,159 @@ from turnstile.turn.settlement import AttemptOutcome
 from turnstile.worker.attempt.outcome import Snoozed, Stopped, StopReason
 
 
+@planted("I4", "worker-clock-shifted", "worker-sigkill")
 def leases_by_the_local_clock() -> None:
-    """Leases end by the clock of whoever took them, not by the database's."""
+    """Leases end by the worker's clock, not by the database's."""
 
-    def local(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def fetch_pipelined(self: Database, statements: list[tuple[str, Mapping[str, Any]]]) -> Any:
-            off = time.time() - time.clock_gettime(time.CLOCK_REALTIME)
-            altered = [
-                (sql, {**values, "lease": values["lease"] + off} if "lease" in values else values)
-                for sql, values in statements
-            ]
-            return await original(self, altered)
-
-        return fetch_pipelined
-
-    replace(Database, "fetch_pipelined", local)
+    @instead_of(Database, "fetch_pipelined")
+    async def fetch_pipelined(original: Any, self: Database, statements: list[tuple[str, Mapping[str, Any]]]) -> Any:
+        off = time.time() - time.clock_gettime(time.CLOCK_REALTIME)
+        altered = [
+            (sql, {**values, "lease": values["lease"] + off} if "lease" in values else values)
+            for sql, values in statements
+        ]
+        return await original(self, altered)
 
 
-def renewals_not_counted() -> None:
-    """A lease that ran out says that its worker is lost, whether or not anybody can renew."""
+@planted("I16", "postgres-table-locked", sleep_seconds=(1.0, 3.0), seconds=14.0, lanes=1, bound_seconds=30.0)
+def takeover_without_renewal_evidence() -> None:
+    """A lease that ran out counts as a lost worker even when no worker could renew."""
     replace(turnstile.relay.renewal_evidence.RenewalEvidence, "allows_takeover", lambda _: lambda self, now: True)
 
 
+@planted("I15", "sqs-purged", "worker-sigkill", fifo=True)
 def deduplication_id_reused() -> None:
     """A FIFO wake-up is sent under its turn's id, and SQS swallows every repeat for five minutes."""
 
-    def stable(original: Callable[..., Any]) -> Callable[..., Any]:
-        def entry(address: Any, wake_up: Any, attributes: Any) -> Any:
-            made = original(address, wake_up, attributes)
-            return made | ({"MessageDeduplicationId": str(wake_up.turn_id)} if address.fifo else {})
-
-        return entry
-
-    replace(turnstile.message_queue, "_entry", stable)
+    @instead_of(turnstile.message_queue, "_entry")
+    def entry(original: Any, address: Any, wake_up: Any, attributes: Any) -> Any:
+        made = original(address, wake_up, attributes)
+        return made | ({"MessageDeduplicationId": str(wake_up.turn_id)} if address.fifo else {})
 
 
+@planted("I10", "malformed-message")
 def malformed_message_dropped() -> None:
-    """What can't be understood is deleted, and nobody ever sees it again."""
+    """A malformed message is deleted without a copy on the DLQ."""
 
-    def dropping(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def read(self: Any, message: Any) -> Any:
-            try:
-                turnstile.worker.delivery.decode(message.body)
-            except MalformedMessageError:
-                await self.delete(message)
-                return None
-            return await original(self, message)
-
-        return read
-
-    replace(turnstile.worker.delivery.Delivery, "read", dropping)
+    @instead_of(turnstile.worker.delivery.Delivery, "read")
+    async def read(original: Any, self: Any, message: Any) -> Any:
+        try:
+            turnstile.worker.delivery.decode(message.body)
+        except MalformedMessageError:
+            await self.delete(message)
+            return None
+        return await original(self, message)
 
 
+@planted("LOGS", "malformed-message")
 def malformed_message_ends_the_poll() -> None:
-    """What can't be understood raises out of the consumer."""
+    """A malformed message raises out of the consumer."""
 
-    def raising(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def receive(self: Any, queue: str, most: int, *, dead: bool = False, wait: bool = True) -> Any:
-            received = await original(self, queue, most, dead=dead, wait=wait)
-            for message in received:
-                if not dead:
-                    turnstile.worker.delivery.decode(message.body)
-            return received
-
-        return receive
-
-    replace(turnstile.message_queue.MessageQueues, "receive", raising)
+    @instead_of(turnstile.message_queue.MessageQueues, "receive")
+    async def receive(original: Any, self: Any, queue: str, most: int, *, dead: bool = False, wait: bool = True) -> Any:
+        received = await original(self, queue, most, dead=dead, wait=wait)
+        for message in received:
+            if not dead:
+                turnstile.worker.delivery.decode(message.body)
+        return received
 
 
+@planted("I2", "worker-frozen", "worker-cut-off-from-postgres", lanes=3)
 def superseded_taken_for_settled() -> None:
     """A settle that changed no row is taken for a success."""
 
-    def hopeful(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def settle(database: Any, terms: Any, requests: Any, encode: Any) -> Any:
-            answers = await original(database, terms, requests, encode)
-            return [
-                turnstile.statements.settle.Settled(request.settlement.status, turnstile.statements.settle.NoClaim.IDLE)
-                if isinstance(answer, turnstile.statements.settle.Superseded)
-                else answer
-                for request, answer in zip(requests, answers, strict=True)
-            ]
-
-        return settle
-
-    replace(turnstile.worker.settling, "settle", hopeful)
+    @instead_of(turnstile.worker.settling, "settle")
+    async def settle(original: Any, database: Any, terms: Any, requests: Any) -> Any:
+        answers = await original(database, terms, requests)
+        return [
+            turnstile.statements.settle.Settled(request.settlement.status, turnstile.statements.settle.NoClaim.IDLE)
+            if isinstance(answer, turnstile.statements.settle.Superseded)
+            else answer
+            for request, answer in zip(requests, answers, strict=True)
+        ]
 
 
+@planted("I2", "commit-answer-lost")
 def lost_settle_taken_for_superseded() -> None:
-    """A settle whose answer got lost is not looked up: what it had claimed next is forgotten."""
+    """A settle whose response was lost is not looked up: the turn that it claimed next is forgotten."""
 
-    def forgetful(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def settle(database: Any, terms: Any, requests: Any, encode: Any) -> Any:
-            try:
-                return await original(database, terms, requests, encode)
-            except DatabaseUnavailableError:
-                return [turnstile.statements.settle.Superseded() for _ in requests]
-
-        return settle
-
-    replace(turnstile.worker.settling, "settle", forgetful)
+    @instead_of(turnstile.worker.settling, "settle")
+    async def settle(original: Any, database: Any, terms: Any, requests: Any) -> Any:
+        try:
+            return await original(database, terms, requests)
+        except DatabaseUnavailableError:
+            return [turnstile.statements.settle.Superseded() for _ in requests]
 
 
+@planted("I16", "event-loop-blocked")
 def heartbeat_on_the_event_loop() -> None:
-    """The heartbeat waits its turn among the handlers."""
+    """The heartbeat runs on the event loop of the handlers."""
 
-    def on_loop(original: Callable[..., Any]) -> Callable[..., Any]:
-        def beat(self: Any) -> bool:
-            done = threading.Event()
-            answers: list[bool] = []
+    @instead_of(turnstile.worker.heartbeat.Heartbeat, "_beat")
+    def beat(original: Any, self: Any) -> bool:
+        done = threading.Event()
+        answers: list[bool] = []
 
-            def run() -> None:
-                answers.append(original(self))
-                done.set()
+        def run() -> None:
+            answers.append(original(self))
+            done.set()
 
-            self._call_soon(run)
-            done.wait()
-            return answers[0]
-
-        return beat
-
-    replace(turnstile.worker.heartbeat.Heartbeat, "_beat", on_loop)
+        self._call_soon(run)
+        done.wait()
+        return answers[0]
 
 
+@planted("I7", "worker-sigterm-twice")
 def release_charges_an_attempt() -> None:
-    """A deployment costs every turn under way an attempt."""
+    """A deployment charges every running turn an attempt."""
 
-    def charging(original: Callable[..., Any]) -> Callable[..., Any]:
-        def decide(outcome: Any, *args: Any, **fields: Any) -> Any:
-            settlement = original(outcome, *args, **fields)
-            if isinstance(outcome, Stopped) and outcome.reason is StopReason.SHUTDOWN:
-                return with_fields(settlement, refund=False)
-            return settlement
-
-        return decide
-
-    replace(turnstile.worker.settling, "decide", charging)
+    @instead_of(turnstile.worker.settling, "decide")
+    def decide(original: Any, outcome: Any, *args: Any, **fields: Any) -> Any:
+        settlement = original(outcome, *args, **fields)
+        if isinstance(outcome, Stopped) and outcome.reason is StopReason.SHUTDOWN:
+            return with_fields(settlement, refund=False)
+        return settlement
 
 
+# One turn in fifty asks for patience.
+@planted("I7", "relay-sigkill", clients=14, pause_seconds=0.05, seconds=14.0)
 def snooze_charges_an_attempt() -> None:
-    """A provider that asks for patience uses up the turn's budget."""
+    """A snooze charges an attempt."""
 
-    def charging(original: Callable[..., Any]) -> Callable[..., Any]:
-        def decide(outcome: Any, *args: Any, **fields: Any) -> Any:
-            settlement = original(outcome, *args, **fields)
-            if isinstance(outcome, Snoozed) and settlement.outcome is AttemptOutcome.SNOOZED:
-                return with_fields(settlement, refund=False)
-            return settlement
-
-        return decide
-
-    replace(turnstile.worker.settling, "decide", charging)
+    @instead_of(turnstile.worker.settling, "decide")
+    def decide(original: Any, outcome: Any, *args: Any, **fields: Any) -> Any:
+        settlement = original(outcome, *args, **fields)
+        if isinstance(outcome, Snoozed) and settlement.outcome is AttemptOutcome.SNOOZED:
+            return with_fields(settlement, refund=False)
+        return settlement
 
 
+@planted("I8", "poison-pill", lanes=1, between_faults_seconds=4.0)
 def crash_budget_ignored() -> None:
-    """A turn that kills its worker is tried for ever."""
+    """A turn that kills its worker is claimed again without end."""
 
-    def boundless(original: Callable[..., Any]) -> Callable[..., Any]:
-        def terms(**fields: Any) -> Any:
-            return original(**{**fields, "max_crashes": 1_000_000})
-
-        return terms
-
-    replace(turnstile.worker.processor, "ClaimTerms", boundless)
+    @instead_of(turnstile.worker.processor, "ClaimTerms")
+    def terms(original: Any, **fields: Any) -> Any:
+        return original(**{**fields, "max_crashes": 1_000_000})
 
 
+@planted("I12")
 def idempotency_key_ignored() -> None:
-    """Equal requests make a turn each."""
+    """Equal requests create one turn each."""
     replace(turnstile.producer.submit.turn_request, "_recorded_key", lambda original: lambda key, turn_id: None)
 
 
+@planted("I1", "postgres-unreachable", "postgres-half-open", lanes=1)
 def accepted_without_commit() -> None:
-    """The client is told 202 although the database did not answer."""
+    """The client gets 202 although the database did not respond."""
 
-    def optimistic(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def record(self: Any, submissions: Any) -> Any:
-            try:
-                async with asyncio.timeout(0.3):
-                    return await original(self, submissions)
-            except (TimeoutError, DatabaseUnavailableError):
-                return [_promised(submission) for submission in submissions]
-
-        return record
-
-    replace(turnstile.producer.submit.intake.Intake, "_record", optimistic)
+    @instead_of(turnstile.producer.submit.intake.Intake, "_record")
+    async def record(original: Any, self: Any, submissions: Any) -> Any:
+        try:
+            async with asyncio.timeout(0.3):
+                return await original(self, submissions)
+        except (TimeoutError, DatabaseUnavailableError):
+            return [_promised(submission) for submission in submissions]
 
 
 def _promised(submission: Any) -> Accepted:
@@ -229,22 +200,20 @@ def _promised(submission: Any) -> Accepted:
     )
 
 
+@planted("I22", "relay-sigkill", clients=12, workers=1, tenant_slots=2)
 def tenant_cap_not_kept() -> None:
-    """A session that was put off is worked on all the same."""
+    """A deferred session runs all the same."""
 
-    def open_door(original: Callable[..., Any]) -> Callable[..., Any]:
-        def enter(self: Any, tenant_id: str, session_id: str, now: float) -> bool:
-            if original(self, tenant_id, session_id, now):
-                return True
-            self._taken[tenant_id] += 1
+    @instead_of(turnstile.worker.slots.tenant_slots.TenantSlots, "enter")
+    def enter(original: Any, self: Any, tenant_id: str, session_id: str, now: float) -> bool:
+        if original(self, tenant_id, session_id, now):
             return True
-
-        return enter
-
-    replace(turnstile.worker.slots.tenant_slots.TenantSlots, "enter", open_door)
+        self._taken[tenant_id] += 1
+        return True
 
 
+@planted("I23", "relay-sigkill", clients=80, workers=1, lanes=1, pause_seconds=0.02, tenant_slots=None)
 def slots_not_counted() -> None:
-    """What was taken in ahead does not wait for a slot, and as much is taken in ahead as there are slots."""
+    """Prefetched turns do not wait for a slot, and as many are prefetched as there are slots."""
     replace(turnstile.worker.slots.slots.Slots, "take", lambda _: lambda self: True)
     replace(turnstile.worker.slots.slots.Slots, "ahead", lambda _: lambda self: self.count)

@@ -1,20 +1,31 @@
 """Bugs in what a session remembers: its working memory and its history."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace as with_fields
 from typing import Any
 
 import turnstile.memory.durable_items
 import turnstile.memory.history
 import turnstile.memory.history_cache
-from tests.proof.planted_bugs.patching import alter, replace
+from tests.proof.planted_bugs.patching import alter, instead_of, replace
+from tests.proof.planted_bugs.planted_bug import planted
 from turnstile.memory.item import Item
 from turnstile.memory.item_cache import Found, ItemCache
 from turnstile.memory.working import WorkingMemory
 
 
+@planted(
+    "I19",
+    "worker-frozen",
+    "worker-cut-off-from-postgres",
+    lanes=3,
+    seconds=20.0,
+    clients=10,
+    bound_seconds=30.0,
+    memory=0.5,
+)
 def fact_written_without_fence() -> None:
-    """A stalled worker writes over what its successor has kept."""
+    """A stalled worker overwrites durable items of its successor."""
     alter(
         turnstile.memory.durable_items,
         "WRITE_ITEMS",
@@ -25,13 +36,15 @@ def fact_written_without_fence() -> None:
     )
 
 
+@planted("I19", "redis-flushed", memory=0.5)
 def facts_not_read_again_after_a_flush() -> None:
-    """What Redis answers is believed, whether it has all durable items or has just forgotten them."""
+    """Redis is believed to have all durable items, also after a flush."""
     replace(WorkingMemory, "_is_whole", lambda original: lambda self, found: found is not None)
 
 
+@planted("I19", memory=0.5)
 def expected_version_ignored() -> None:
-    """A compare-and-set writes over whatever is there."""
+    """A compare-and-set overwrites any version."""
     alter(
         turnstile.memory.durable_items,
         "WRITE_ITEMS",
@@ -39,37 +52,34 @@ def expected_version_ignored() -> None:
     )
 
 
+# A busy machine answers for Redis too late, and nothing is kept.
+@planted("I19", memory=0.5, clients=4, seconds=12.0)
 def items_kept_in_the_process() -> None:
-    """What a worker has read once it does not ask Redis for again."""
+    """A worker keeps items that it has read, and does not ask Redis for them again."""
     known: dict[tuple[str, str], Item] = {}
 
-    def remembering(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def read(self: ItemCache, session: Any, places: Sequence[Any]) -> Found | None:
-            kept = [known[session.stem, place.field] for place in places if (session.stem, place.field) in known]
-            if len(kept) == len(places) and not any(place.kind.durable for place in places):
-                return Found(0, kept)
-            found: Found | None = await original(self, session, places)
-            for item in found.items if found else ():
-                known[session.stem, f"{item.kind}:{item.key}"] = item
-            return found
-
-        return read
-
-    replace(ItemCache, "read", remembering)
+    @instead_of(ItemCache, "read")
+    async def read(original: Any, self: ItemCache, session: Any, places: Sequence[Any]) -> Found | None:
+        kept = [known[session.stem, place.field] for place in places if (session.stem, place.field) in known]
+        if len(kept) == len(places) and not any(place.kind.durable for place in places):
+            return Found(0, kept)
+        found: Found | None = await original(self, session, places)
+        for item in found.items if found else ():
+            known[session.stem, f"{item.kind}:{item.key}"] = item
+        return found
 
 
+# It shows in the first turn after a settlement of which Redis was not told, if that turn looks at its history.
+@planted("I5", "redis-unreachable", "worker-cut-off-from-redis", "commit-answer-lost", histories=1.0)
 def history_of_any_version() -> None:
-    """Whatever history Redis has is shown, also one that ends before the last turn."""
+    """Any cached history is shown, also one that ends before the last turn."""
     alter(turnstile.memory.history_cache, "LOAD", ("if claim == ARGV[2] then", "if claim then"))
 
 
+@planted("I21")
 def history_without_the_inputs() -> None:
-    """The history goes on by the replies, and what they answer is left out."""
+    """The cached history grows by the replies only, without the inputs."""
 
-    def replies_only(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def append(self: Any, turn: Any, reply: Any) -> None:
-            await original(self, with_fields(turn, messages=()), reply)
-
-        return append
-
-    replace(turnstile.memory.history.History, "append", replies_only)
+    @instead_of(turnstile.memory.history.History, "append")
+    async def append(original: Any, self: Any, turn: Any, reply: Any) -> None:
+        await original(self, with_fields(turn, messages=()), reply)

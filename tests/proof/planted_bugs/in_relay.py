@@ -1,6 +1,6 @@
 """Bugs in the relay and in the recovery of lost turns."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
 import psycopg
@@ -10,7 +10,8 @@ import turnstile.relay.renewal_evidence
 import turnstile.relay.sends
 import turnstile.statements.settle
 import turnstile.worker.app
-from tests.proof.planted_bugs.patching import alter, replace
+from tests.proof.planted_bugs.patching import alter, instead_of, replace
+from tests.proof.planted_bugs.planted_bug import planted
 from turnstile.errors import QueueUnavailableError
 from turnstile.relay.queues import RelayQueues
 
@@ -25,8 +26,9 @@ class _Refused:
         raise QueueUnavailableError(f"{queue} refuses this process")
 
 
-def relay_captures() -> None:
-    """A relay keeps the rows that it can't send, and takes them again before those that can."""
+@planted("I15", "sqs-purged")
+def relay_keeps_rows_that_it_cannot_send() -> None:
+    """A relay keeps the rows that it can't send, and takes them again before relays that could send them."""
 
     async def keep(self: Any, rows: Any) -> None:
         pass
@@ -42,13 +44,16 @@ def relay_captures() -> None:
     )  # fmt: skip
 
 
+@planted("I15", "worker-sigkill")
 def takeover_never_allowed() -> None:
-    """The guard against takeovers of the living never gives in, and lost turns stay lost."""
+    """The guard against takeovers of living workers never permits one: lost turns stay lost."""
     replace(turnstile.relay.renewal_evidence.RenewalEvidence, "allows_takeover", lambda _: lambda self, now: False)
 
 
+# A turn is lost, taken over and then tried again: many kills, and many turns that fail.
+@planted("I7", "worker-sigkill", seconds=20.0, clients=14, pause_seconds=0.05, bound_seconds=30.0)
 def crashes_never_cleared() -> None:
-    """Lost workers are counted for as long as a turn lives, however many of its runs were completed in between."""
+    """The crashes of a turn are never reset, however many of its runs ended normally."""
     alter(
         turnstile.statements.settle,
         "SETTLE",
@@ -56,16 +61,13 @@ def crashes_never_cleared() -> None:
     )
 
 
+@planted("LOGS")
 def refused_statement_ends_the_process() -> None:
-    """What Postgres refuses in one step of a round is raised, and ends the relay with all that runs beside it."""
+    """A statement that Postgres refuses ends the relay's process."""
 
-    def raising(_: Callable[..., Any]) -> Callable[..., Any]:
-        async def alone(step: str, work: Awaitable[Any]) -> Any:
-            if step == "forget_submissions":
-                # Its occasion: a row that a statement is refused for.
-                raise psycopg.errors.CheckViolation("a row that was restored from elsewhere")
-            return await work
-
-        return alone
-
-    replace(turnstile.relay.loop, "alone", raising)
+    @instead_of(turnstile.relay.loop, "alone")
+    async def alone(original: Any, step: str, work: Awaitable[Any]) -> Any:
+        if step == "forget_submissions":
+            # Its occasion: a row that a statement is refused for.
+            raise psycopg.errors.CheckViolation("a row that was restored from elsewhere")
+        return await work

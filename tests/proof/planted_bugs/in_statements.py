@@ -1,6 +1,5 @@
-"""Bugs in the SQL and Lua: what a statement would be if somebody had not thought of one thing."""
+"""Bugs in the SQL and Lua: statements in which one condition was forgotten."""
 
-from collections.abc import Callable
 from typing import Any
 
 import turnstile.relay.loop
@@ -10,9 +9,14 @@ import turnstile.statements.redrive
 import turnstile.statements.settle
 import turnstile.worker.session_lock
 from tests.proof.chaos.cast import pause
-from tests.proof.planted_bugs.patching import alter, replace
+from tests.proof.planted_bugs.patching import alter, instead_of
+from tests.proof.planted_bugs.planted_bug import planted
 
 
+# Long handlers: the sleeper must wake while its successor is still at work.
+@planted(
+    "I3", "worker-frozen", "worker-cut-off-from-postgres", sleep_seconds=(2.0, 4.0), seconds=12.0, bound_seconds=30.0
+)
 def settle_without_fence() -> None:
     """A stalled worker settles its successor's run."""
     alter(
@@ -23,8 +27,9 @@ def settle_without_fence() -> None:
     )
 
 
+@planted("I5")
 def claim_without_head_test() -> None:
-    """Any due turn of the session will do."""
+    """Any due turn of a session may be claimed."""
     alter(
         turnstile.statements.claim,
         "CLAIM",
@@ -33,20 +38,23 @@ def claim_without_head_test() -> None:
     )  # fmt: skip
 
 
+@planted("I6", "redis-flushed", "lock-answer-lost")
 def claim_without_lease_test() -> None:
     """A turn that is RUNNING is taken over although its lease is good."""
     alter(turnstile.statements.claim, "CLAIM", ("t.lease_until < now() AND t.send_at IS NOT NULL", "true"), times=2)
     alter(turnstile.statements.claim, "CLAIM", ("<= h.most_crashes", "IS NOT NULL"))
 
 
+@planted("I7", "worker-sigkill")
 def takeover_charged_twice() -> None:
     """A turn is charged two crashes for one lost worker, and ends long before its budget."""
     alter(turnstile.statements.claim, "CLAIM", ("crashes = t.crashes + (due.was = 'RUNNING')::int,",
                                  "crashes = t.crashes + 2 * (due.was = 'RUNNING')::int,"))  # fmt: skip
 
 
+@planted("I7", "worker-sigkill")
 def attempt_counted_at_settle() -> None:
-    """Charged when it has ended, so that an attempt that kills its worker is never charged."""
+    """An attempt is charged at the settle, so one that kills its worker is never charged."""
     alter(turnstile.statements.claim, "CLAIM", ("attempt = t.attempt + (due.verdict = 'RUNNING')::int,", ""))
     alter(
         turnstile.statements.settle,
@@ -57,11 +65,24 @@ def attempt_counted_at_settle() -> None:
     )  # fmt: skip
 
 
+# Only a handler that ends before it hears of its cancel leaves the last word to the settle: hints are lost with
+# Redis, and the next heartbeat comes after half a second.
+@planted(
+    "I13",
+    "redis-unreachable",
+    cancels=0.4,
+    sleep_seconds=(0.15, 0.45),
+    clients=14,
+    pause_seconds=0.05,
+    seconds=14.0,
+    lanes=1,
+)
 def cancel_loses_to_completion() -> None:
     """The settle does not look whether a cancel was acknowledged."""
     alter(turnstile.statements.settle, "SETTLE", ("t.cancel_requested_at IS NOT NULL AS canceled", "false AS canceled"))
 
 
+@planted("I13", "relay-sigkill", cancels=0.4, sleep_seconds=(0.5, 2.0))
 def cancel_ignores_running() -> None:
     """A running turn's cancel is acknowledged and forgotten."""
     alter(
@@ -69,6 +90,7 @@ def cancel_ignores_running() -> None:
     )
 
 
+@planted("I9", "relay-sigkill")
 def dead_letter_not_owed() -> None:
     """FAILED is committed without the `send_at` that owes its dead letter."""
     alter(
@@ -78,11 +100,14 @@ def dead_letter_not_owed() -> None:
     )
 
 
+# Not a calm run, in which nothing fails.
+@planted("I5", "redis-flushed", halt=True, bound_seconds=30.0)
 def next_ignores_the_halt() -> None:
     """The settle that halts a session claims its next turn all the same."""
     alter(turnstile.statements.settle, "SETTLE", (" AND NOT (%(halt)s AND d.status = 'FAILED')\n", "\n"))
 
 
+@planted("I3", "relay-sigkill")
 def reply_of_every_outcome() -> None:
     """A reply is written to the history whatever the turn came to."""
     alter(
@@ -92,8 +117,9 @@ def reply_of_every_outcome() -> None:
     )
 
 
+@planted("I15", "sqs-down")
 def relay_stamps_before_it_sends() -> None:
-    """The relay takes a row for sent as soon as it has taken it."""
+    """The relay counts a row as sent as soon as it has taken it."""
     alter(
         turnstile.relay.loop,
         "TAKE_DUE",
@@ -102,36 +128,40 @@ def relay_stamps_before_it_sends() -> None:
     )  # fmt: skip
 
 
+@planted("I18", "two-redrives")
 def redrive_without_compare_and_set() -> None:
-    """Whatever the row is by now goes back to work."""
+    """A redrive revives a row whatever its status is by now."""
     alter(
         turnstile.statements.redrive,
         "REVIVE",
         ("WHERE ('' || t.status) = 'FAILED' AND t.generation = w.generation AND ",
          "WHERE ('' || t.status) IN ('FAILED', 'PENDING') AND "),
+        ("t.session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND ('' || t.status) = 'FAILED'",
+         "t.session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id])"),
+        ("(k.id = t.id AND k.status <> 'FAILED')", "false"),
         ("WHERE t.id = ANY (ARRAY[n.id]) AND ('' || t.status) = 'FAILED'", "WHERE t.id = ANY (ARRAY[n.id])"),
     )  # fmt: skip
 
 
+# The thawed worker must have had a lock, and its successor must still have it.
+@planted("I14", "worker-frozen", lanes=3, speeches=0.5, seconds=15.0, bound_seconds=60.0)
 def blind_delete_of_the_lock() -> None:
-    """A lock is given back without looking whose it is."""
+    """A lock is deleted without a check of its owner."""
     alter(
         turnstile.worker.session_lock, "RELEASE", ("if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end\n", "")
     )
 
 
+# No later turn of the session must bring it to light: many short sessions.
+@planted("I15", turns_a_session=2, clients=10, pause_seconds=0.05)
 def waiting_mark_never_read() -> None:
-    """Whoever was turned away by the lock is forgotten."""
+    """The waiting mark is never read: the message that was turned away is forgotten."""
     alter(
         turnstile.worker.session_lock, "RELEASE", ("redis.call('DEL', KEYS[2]) == 1", "redis.call('DEL', KEYS[2]) == 2")
     )
 
-    # Its occasion is a turn that comes between the last settle of a hold and its unlock: a millisecond, if nobody is late.
-    def late(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def release(self: Any, lock: Any) -> Any:
-            await pause(0.4)
-            return await original(self, lock)
-
-        return release
-
-    replace(turnstile.worker.session_lock.SessionLock, "release", late)
+    # It shows if a turn comes between the last settle of a session run and its unlock, usually a millisecond.
+    @instead_of(turnstile.worker.session_lock.SessionLock, "release")
+    async def release(original: Any, self: Any, lock: Any) -> Any:
+        await pause(0.4)
+        return await original(self, lock)

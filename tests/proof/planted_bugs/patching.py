@@ -27,3 +27,12 @@ def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     if not hasattr(owner, name):
         raise UnfitBugError(f"{owner.__name__} has no {name}")
     setattr(owner, name, make(getattr(owner, name)))
+
+
+def instead_of(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
+    """Puts the decorated function in the original's place; it gets the original as its first argument."""
+
+    def put(new: Callable[..., Any]) -> None:
+        replace(owner, name, lambda original: lambda *args, **fields: new(original, *args, **fields))
+
+    return put

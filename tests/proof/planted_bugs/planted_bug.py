@@ -1,38 +1,52 @@
 """What a planted bug is, and the run that it is tried in."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tests.proof.chaos.terms import Options
+
+Plant = Callable[[], None]
+
+SHORT = {
+    "seconds": 8.0,
+    "clients": 6,
+    "workers": 3,
+    "apis": 1,
+    "relays": 1,
+    "lanes": 2,
+    "between_faults_seconds": 0.5,
+    "bound_seconds": 15.0,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlantedBug:
-    """A bug that somebody might have written."""
+    """A bug that a developer might have written."""
 
     name: str
-    plant: Callable[[], None]
+    what: str
+    """In a sentence."""
+    plant: Plant
     invariant: str
     """Under which it must be convicted, whatever else it breaks."""
-    options: Options = field(default_factory=Options)
-
-    @property
-    def what(self) -> str:
-        """In a sentence."""
-        return (self.plant.__doc__ or "").partition("\n")[0]
+    options: Options
 
 
-def run(*kinds: str, **more: object) -> Options:
-    """A short run in small: these kinds of faults, none for a calm one, and whatever options the bug needs besides."""
-    fields = {
-        "seconds": 8.0,
-        "clients": 6,
-        "workers": 3,
-        "apis": 1,
-        "relays": 1,
-        "lanes": 2,
-        "between_faults_seconds": 0.5,
-        "bound_seconds": 15.0,
-        **more,
-    }
-    return Options(kinds=kinds or ("none",), **fields)  # type: ignore[arg-type]
+BUGS: dict[str, PlantedBug] = {}
+"""By name; `catalogue` imports all of them."""
+
+
+def planted(invariant: str, *kinds: str, **options: object) -> Callable[[Plant], Plant]:
+    """A function that plants a bug, named after it.
+
+    It is tried in a short run with these kinds of faults (none: a calm run) and the options that the bug needs.
+    """
+
+    def register(plant: Plant) -> Plant:
+        name = plant.__name__.replace("_", "-")
+        run = Options(kinds=kinds or ("none",), **{**SHORT, **options})  # type: ignore[arg-type]
+        what = (plant.__doc__ or "").partition("\n")[0]
+        BUGS[name] = PlantedBug(name=name, what=what, plant=plant, invariant=invariant, options=run)
+        return plant
+
+    return register

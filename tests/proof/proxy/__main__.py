@@ -19,13 +19,11 @@ from tests.proof.proxy.toxics import SERVICES
 
 
 def address(text: str) -> Address:
-    """HOST:PORT"""
     host, _, port = text.rpartition(":")
     return host, int(port)
 
 
 async def serve(proxy: FaultProxy, port: int) -> None:
-    """Until it is told to stop."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -39,7 +37,6 @@ async def serve(proxy: FaultProxy, port: int) -> None:
 
 
 def main() -> None:
-    """Entry point."""
     parser = argparse.ArgumentParser(prog="python -m tests.proof.proxy", description=__doc__)
     parser.add_argument("--control", type=int, default=0, help="control port; 0: any that is free")
     parser.add_argument("--wire", type=Path, required=True, help="file that the SQS calls are written to")

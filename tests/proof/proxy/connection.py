@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 import struct
+from collections.abc import Callable
 from typing import cast
 
 from tests.proof.proxy.gate import Gate
@@ -14,7 +15,6 @@ _LINGER_NOT = struct.pack("ii", 1, 0)
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """Closes a connection with an RST."""
     # On a socket that is gone already there is nothing to reset.
     with contextlib.suppress(OSError):
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
@@ -43,14 +43,51 @@ class ServerSide(asyncio.Protocol):
         self._connection.up.choke(False)
 
 
-class Connection(asyncio.Protocol):
+class ClientSide(asyncio.Protocol):
+    """A client's connection to the gate. `up` carries its bytes to `forward`, `down` carries what it gets."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        forward: Callable[[bytes], None],
+        finish: Callable[[], None],
+        let_server_send: Callable[[bool], None],
+    ) -> None:
+        self.gate = gate
+        self.up = Lane(gate, forward, finish, self._let_client_send)
+        self.down = Lane(gate, self._to_client, self._finish_client, let_server_send)
+        self._client: asyncio.Transport | None = None
+
+    def pause_writing(self) -> None:
+        self.down.choke(True)
+
+    def resume_writing(self) -> None:
+        self.down.choke(False)
+
+    def toxics_changed(self) -> None:
+        self.up.pump()
+        self.down.pump()
+
+    def is_broken(self) -> bool:
+        return self.up.broken or self.down.broken
+
+    def _to_client(self, data: bytes) -> None:
+        if self._client is not None and not self._client.is_closing():
+            self._client.write(data)
+
+    def _finish_client(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    def _let_client_send(self, flowing: bool) -> None:
+        _regulate(self._client, flowing)
+
+
+class Connection(ClientSide):
     """A client's connection to the gate and the proxy's to the upstream, as one."""
 
     def __init__(self, gate: Gate) -> None:
-        self.gate = gate
-        self.up = Lane(gate, "server", self._to_server, self._finish_server, self._let_client_send)
-        self.down = Lane(gate, "client", self._to_client, self._finish_client, self._let_server_send)
-        self._client: asyncio.Transport | None = None
+        super().__init__(gate, self._to_server, self._finish_server, self._let_server_send)
         self._server: asyncio.Transport | None = None
         self._connecting: asyncio.Task[object] | None = None
         self._answer_lost = False
@@ -61,16 +98,13 @@ class Connection(asyncio.Protocol):
     # --- what a protocol changes
 
     def from_client(self, data: bytes) -> None:
-        """A chunk of the client's."""
         self.up.feed(data)
 
     def from_server(self, data: bytes) -> None:
-        """A chunk of the server's."""
         if not self._answer_lost:
             self.down.feed(data)
 
     def lose_answer(self) -> None:
-        """Swallows what the server says from now on."""
         self._answer_lost = True
 
     def request_complete(self) -> None:
@@ -111,12 +145,6 @@ class Connection(asyncio.Protocol):
         elif not self._answer_lost:
             self.up.end()
 
-    def pause_writing(self) -> None:
-        self.down.choke(True)
-
-    def resume_writing(self) -> None:
-        self.down.choke(False)
-
     # --- the server's side
 
     async def _connect(self) -> None:
@@ -128,7 +156,6 @@ class Connection(asyncio.Protocol):
             self.break_off(reset=True)
 
     def server_connected(self, transport: asyncio.Transport) -> None:
-        """The upstream has accepted."""
         self._server = transport
         if self._client is None:
             transport.abort()
@@ -136,7 +163,6 @@ class Connection(asyncio.Protocol):
             self._client.resume_reading()
 
     def server_lost(self) -> None:
-        """The upstream has closed."""
         self._server = None
         self.up.close()
         if self._client is None:
@@ -148,18 +174,11 @@ class Connection(asyncio.Protocol):
 
     # --- the gate's
 
-    def toxics_changed(self) -> None:
-        self.up.pump()
-        self.down.pump()
-
-    def is_broken(self) -> bool:
-        return self.up.broken or self.down.broken
-
     def break_off(self, *, reset: bool) -> None:
         self._forget()
         for transport in (self._client, self._server):
             if transport is not None and not transport.is_closing():
-                _break_off(transport, with_reset=reset)
+                close(transport, with_reset=reset)
 
     def _forget(self) -> None:
         if self._connecting is not None:
@@ -174,10 +193,6 @@ class Connection(asyncio.Protocol):
         if self._server is not None:
             self._server.write(data)
 
-    def _to_client(self, data: bytes) -> None:
-        if self._client is not None:
-            self._client.write(data)
-
     def _finish_server(self) -> None:
         if self._server is None or self._server.is_closing():
             return
@@ -186,18 +201,12 @@ class Connection(asyncio.Protocol):
         else:
             self._server.close()
 
-    def _finish_client(self) -> None:
-        if self._client is not None:
-            self._client.close()
-
-    def _let_client_send(self, flowing: bool) -> None:
-        _regulate(self._client, flowing)
-
     def _let_server_send(self, flowing: bool) -> None:
         _regulate(self._server, flowing)
 
 
-def _break_off(transport: asyncio.Transport, *, with_reset: bool) -> None:
+def close(transport: asyncio.Transport, *, with_reset: bool) -> None:
+    """Closes a connection, with an RST if so wanted."""
     if with_reset:
         reset(transport)
     else:

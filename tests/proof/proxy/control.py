@@ -23,9 +23,9 @@ class ProxyError(Exception):
 class ProxyControl:
     """A client of one proxy process. Safe for concurrent use in one event loop."""
 
-    def __init__(self, process: asyncio.subprocess.Process, control: int) -> None:
-        self._process = process
+    def __init__(self, control: int, process: asyncio.subprocess.Process | None = None) -> None:
         self._control = control
+        self._process = process
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._turn = asyncio.Lock()
 
@@ -48,34 +48,33 @@ class ProxyControl:
             # A Ctrl-C is the harness's to act on: it still has to ask the proxy for its counts.
             start_new_session=True,
         )
-        control = cls(process, 0)
+        control: ProxyControl | None = None
         try:
-            control._control = await control._read_port()
+            control = cls(await _read_port(process), process)
             yield control
         finally:
-            await control._stop()
+            if control is not None:
+                control.close()
+            await _end(process)
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
 
     async def open(self, service: str, name: str) -> int:
         """Opens a gate: a listening port for a group of clients. Returns its port on loopback."""
         answer = await self._ask(do="open", service=service, name=name)
         return int(answer["port"])
 
-    async def set(
-        self, service: str, name: str, toxic: str, *, seconds: float | None = None, **parameters: Any
-    ) -> None:
-        """Sets a toxic on a gate, or on `all` gates of the service that are open, for `seconds` or until it is healed.
+    async def set(self, service: str, name: str, toxic: str, **parameters: Any) -> None:
+        """Sets a toxic on a gate, or on `all` gates of the service that are open, until it is healed.
 
         The toxics of each service and their parameters stand in `tests.proof.proxy.toxics`. Setting one again replaces
         it. Raises ProxyError for one that there is not.
         """
-        await self._ask(do="set", service=service, name=name, toxic=toxic, parameters=parameters, seconds=seconds)
+        await self._ask(do="set", service=service, name=name, toxic=toxic, parameters=parameters)
 
     async def heal(self, service: str | None = None, name: str | None = None, toxic: str | None = None) -> None:
-        """Takes toxics away; what is None is any."""
         await self._ask(do="heal", service=service, name=name, toxic=toxic)
 
     async def counts(self) -> dict[str, dict[str, int]]:
@@ -107,20 +106,20 @@ class ProxyControl:
             raise ProxyError(answer["error"])
         return answer
 
-    async def _read_port(self) -> int:
-        assert self._process.stdout is not None
-        line = await asyncio.wait_for(self._process.stdout.readline(), START_SECONDS)
-        if not line:
-            raise ProxyError("the proxy did not start")
-        return int(line)
 
-    async def _stop(self) -> None:
-        if self._streams is not None:
-            self._streams[1].close()
-        if self._process.returncode is None:
-            self._process.terminate()
-        try:
-            await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
-        except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
+async def _read_port(process: asyncio.subprocess.Process) -> int:
+    assert process.stdout is not None
+    line = await asyncio.wait_for(process.stdout.readline(), START_SECONDS)
+    if not line:
+        raise ProxyError("the proxy did not start")
+    return int(line)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), STOP_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()

@@ -49,8 +49,6 @@ class Gate:
         """A toxic is set that bytes must be asked about: the one test of the fast path."""
         self._connect = connect
         self._toxics: dict[str, Toxic] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._healing: set[asyncio.Task[None]] = set()
         # One change at a time, or a heal that is about to listen would not see the cut that comes meanwhile.
         self._changing = asyncio.Lock()
         self._server: asyncio.Server | None = None
@@ -59,19 +57,14 @@ class Gate:
         self.port: int = self._place.getsockname()[1]
 
     async def open(self) -> None:
-        """Starts to accept."""
         await self._listen()
 
     def close(self) -> None:
-        """Stops for good."""
-        for timer in self._timers.values():
-            timer.cancel()
         self._break_off(reset=False)
         self._refuse()
         self._place.close()
 
     def find(self, kind: type[Kind]) -> Kind | None:
-        """The toxic of this kind that is set, if any."""
         for toxic in self._toxics.values():
             if isinstance(toxic, kind):
                 return toxic
@@ -86,7 +79,6 @@ class Gate:
         return False
 
     def count(self, what: str) -> None:
-        """Notes that it happened."""
         self.counts[what] += 1
 
     def admit(self, connection: Relayed) -> bool:
@@ -98,10 +90,9 @@ class Gate:
             return False
         return True
 
-    async def set(self, name: str, toxic: Toxic, seconds: float | None) -> None:
-        """Sets a toxic, for `seconds` or until it is healed; one of the same name is replaced."""
+    async def set(self, name: str, toxic: Toxic) -> None:
+        """Sets a toxic until it is healed; one of the same name is replaced."""
         async with self._changing:
-            self._forget_timer(name)
             self._toxics[name] = toxic
             match toxic:
                 case Cut():
@@ -114,28 +105,14 @@ class Gate:
                     self._break_off(reset=True)
                 case _:
                     self._changed()
-            if seconds is not None:
-                self._timers[name] = asyncio.get_running_loop().call_later(seconds, self._heal_in_time, name)
 
     async def heal(self, name: str | None = None) -> None:
-        """Takes a toxic away, or all of them."""
         async with self._changing:
             for each in [name] if name else list(self._toxics):
-                self._forget_timer(each)
                 self._toxics.pop(each, None)
             if self._server is None and not self.find(Cut):
                 await self._listen()
             self._changed()
-
-    def _heal_in_time(self, name: str) -> None:
-        task = asyncio.get_running_loop().create_task(self.heal(name))
-        self._healing.add(task)
-        task.add_done_callback(self._healing.discard)
-
-    def _forget_timer(self, name: str) -> None:
-        timer = self._timers.pop(name, None)
-        if timer is not None:
-            timer.cancel()
 
     def _changed(self) -> None:
         self.disturbed = any(isinstance(each, Latency | Stall | Drip | HalfOpen) for each in self._toxics.values())

@@ -22,17 +22,14 @@ class HttpMessage:
         return self.head + self.body
 
     def header(self, name: str) -> str:
-        """A header's value, empty if there is none."""
         found = re.search(rb"\r\n" + name.encode() + rb": *([^\r]*)", self.head, re.IGNORECASE)
         return found[1].decode("latin-1") if found else ""
 
     @property
     def status(self) -> int:
-        """Of an answer."""
         return int(self.head[9:12])
 
     def json(self) -> dict[str, Any]:
-        """The body; empty if it is not a JSON object."""
         try:
             found = json.loads(self.body or b"{}")
         except ValueError:
@@ -40,7 +37,6 @@ class HttpMessage:
         return found if isinstance(found, dict) else {}
 
     def with_body(self, body: bytes) -> "HttpMessage":
-        """The same head over another body."""
         length = b"\r\nContent-Length: %d" % len(body)
         return HttpMessage(_LENGTH.sub(lambda _: length, self.head, count=1), body)
 
@@ -56,7 +52,6 @@ def answer(status: int, content: dict[str, Any], error: str = "") -> HttpMessage
 
 
 def refusal(status: int, code: str, text: str) -> HttpMessage:
-    """An answer that says no."""
     return answer(status, {"__type": f"com.amazonaws.sqs#{code}", "message": text}, code)
 
 
@@ -69,7 +64,6 @@ class HttpReader:
         """No use to look before there are so many bytes."""
 
     def feed(self, data: bytes) -> Iterator[HttpMessage]:
-        """The messages that this chunk completes."""
         self._rest = self._rest + data if self._rest else data
         while len(self._rest) >= max(self._wanted, 1):
             end = self._rest.find(_END)

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.proof.proxy.toxics import Drip, HalfOpen, Latency, Stall, Towards
+from tests.proof.proxy.toxics import Drip, HalfOpen, Latency, Stall
 
 if TYPE_CHECKING:
     from tests.proof.proxy.gate import Gate
@@ -20,13 +20,11 @@ class Lane:
     def __init__(
         self,
         gate: "Gate",
-        towards: Towards,
         write: Callable[[bytes], None],
         finish: Callable[[], None],
         flow: Callable[[bool], None],
     ) -> None:
         self._gate = gate
-        self._towards: Towards = towards
         self._write = write
         self._finish = finish
         self._flow = flow
@@ -42,7 +40,6 @@ class Lane:
         """Bytes are missing in it: the connection can't be healed any more."""
 
     def feed(self, data: bytes) -> None:
-        """Takes a chunk."""
         if not self._queue and not self._gate.disturbed:
             self._write(data)
         else:
@@ -54,16 +51,13 @@ class Lane:
         self.pump()
 
     def is_empty(self) -> bool:
-        """Whether all that came in is out."""
         return not self._queue
 
     def choke(self, choked: bool) -> None:
-        """The sink can't take more for now."""
         self._choked = choked
         self._regulate()
 
     def close(self) -> None:
-        """Forgets what it holds."""
         self._queue.clear()
         self._held = 0
         if self._timer is not None:
@@ -73,7 +67,7 @@ class Lane:
         if self._gate.find(HalfOpen):
             self._throw_away()
             return
-        latency = self._latency()
+        latency = self._gate.find(Latency)
         now = asyncio.get_running_loop().time()
         late = 0.0
         if latency is not None:
@@ -105,11 +99,11 @@ class Lane:
                 self._regulate()
                 return
             due, data = self._queue[0]
-            if self._latency() is not None and due > loop.time():
+            if self._gate.find(Latency) and due > loop.time():
                 self._timer = loop.call_at(due, self.pump)
                 self._regulate()
                 return
-            drip = self._drip()
+            drip = self._gate.find(Drip)
             if drip is not None:
                 self._let_drip(drip, due, data)
                 self._timer = loop.call_later(drip.interval, self.pump)
@@ -139,16 +133,7 @@ class Lane:
             self._flow(flowing)
 
     def _is_stalled(self) -> bool:
-        stall = self._gate.find(Stall)
-        if stall is None or stall.towards not in (None, self._towards):
+        if self._gate.find(Stall) is None:
             return False
         self._gate.count("stall")
         return True
-
-    def _latency(self) -> Latency | None:
-        found = self._gate.find(Latency)
-        return found if found is not None and found.towards in (None, self._towards) else None
-
-    def _drip(self) -> Drip | None:
-        found = self._gate.find(Drip)
-        return found if found is not None and found.towards in (None, self._towards) else None

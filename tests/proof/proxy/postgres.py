@@ -38,7 +38,6 @@ class Requests:
         """Encrypted, or a cancel request: nothing more to be read here."""
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """The messages that this chunk completes."""
         if self._starting:
             data = self._start(self._rest + data)
         elif self._rest:
@@ -119,8 +118,7 @@ class PostgresConnection(Connection):
             self.request_complete()
 
     def _executed(self, sql: str) -> None:
-        fault = self.gate.find(StatementAnswerLost)
-        if fault is None or self._answer_lost or not writes(sql) or not fault.is_meant_for(sql):
+        if self.gate.find(StatementAnswerLost) is None or self._answer_lost or not writes(sql):
             return
         # What is written inside a transaction block is not committed by its own answer.
         if self._is_in_block() and not _ENDS_BLOCK.match(sql):

@@ -66,7 +66,6 @@ class Receipts:
         self._gone: deque[str] = deque()
 
     def received(self, message_id: str, handle: str, subject: Subject) -> Receipt:
-        """SQS has delivered it, with this handle."""
         receipt = self._by_id.get(message_id)
         if receipt is None:
             receipt = self._by_id[message_id] = Receipt(message_id, subject)
@@ -86,11 +85,9 @@ class Receipts:
         return receipt.latest
 
     def find(self, handle: str) -> Receipt | None:
-        """The message that the handle was issued for."""
         return self._by_handle.get(handle)
 
     def deleted(self, receipt: Receipt) -> None:
-        """It is gone. Older ones are forgotten."""
         receipt.gone = True
         self._gone.append(receipt.message_id)
         if len(self._gone) > MOST_GONE:

@@ -5,7 +5,7 @@ import uuid
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 from tests.proof.proxy.receipts import Receipts
 
@@ -30,25 +30,22 @@ class Redelivery:
         self._queues: dict[str, _Queue] = defaultdict(_Queue)
 
     def remember(self, queue: str, entries: list[Entry]) -> None:
-        """These were delivered."""
         self._queues[queue].delivered.extend(entries)
 
     def can_repeat(self, queue: str) -> bool:
         return bool(self._queues[queue].delivered)
 
-    def repeat(self, queue: str, most: int, handles: Literal["old", "fresh", "either"], chance: Random) -> list[Entry]:
-        """One to `most` deliveries made again."""
+    def repeat(self, queue: str, most: int, chance: Random) -> list[Entry]:
+        """One to `most` deliveries made again, some with the last receipt handle and some with a new one."""
         delivered = self._queues[queue].delivered
         chosen = chance.sample(list(delivered), k=chance.randint(1, min(most, len(delivered))))
         # Delivered twice already, it may be among the remembered twice.
         by_id = {entry["MessageId"]: entry for entry in chosen}
-        found = [self._again(entry, handles, chance) for entry in by_id.values()]
+        found = [self._again(entry, chance) for entry in by_id.values()]
         return [entry for entry in found if entry is not None]
 
-    def _again(self, entry: Entry, handles: Literal["old", "fresh", "either"], chance: Random) -> Entry | None:
-        if handles == "either":
-            handles = chance.choice(["old", "fresh"])
-        fresh = str(uuid.UUID(int=chance.getrandbits(128), version=4)) if handles == "fresh" else None
+    def _again(self, entry: Entry, chance: Random) -> Entry | None:
+        fresh = str(uuid.UUID(int=chance.getrandbits(128), version=4)) if chance.random() < 0.5 else None
         handle = self._receipts.delivered_again(entry["MessageId"], fresh)
         if handle is None:
             return None
@@ -68,7 +65,6 @@ class Redelivery:
         return [entry for entry in entries if entry not in kept]
 
     def take_held(self, queue: str, most: int, now: float) -> list[Entry]:
-        """What was kept back and is due."""
         held = self._queues[queue].held
         due = [one for one in held if one[0] <= now][:most]
         for one in due:

@@ -4,7 +4,7 @@ The control protocol: one JSON object a line, one JSON object a line in answer, 
 
     {"do": "open", "service": "postgres", "name": "worker-1"}                              -> {"port": 40001}
     {"do": "set", "service": "postgres", "name": "worker-1" | "all", "toxic": "latency",
-     "parameters": {"delay": 0.2, "jitter": 0.1}, "seconds": 5.0 | null}                   -> {}
+     "parameters": {"delay": 0.2, "jitter": 0.1}}                                          -> {}
     {"do": "heal", "service": null, "name": null, "toxic": null}                           -> {}
     {"do": "counts"}                                                  -> {"postgres/worker-1": {"connections": 3, ...}}
 """
@@ -68,7 +68,7 @@ class FaultProxy:
             self._gates[service, name] = gate
         return gate.port
 
-    async def set(self, service: str, name: str, toxic: str, parameters: dict[str, Any], seconds: float | None) -> None:
+    async def set(self, service: str, name: str, toxic: str, parameters: dict[str, Any]) -> None:
         """Sets a toxic on a gate, or on all that are open. Raises ValueError for what there is not."""
         if service not in toxics.SERVICES:
             raise ValueError(f"no service {service!r}")
@@ -77,7 +77,7 @@ class FaultProxy:
             self._sqs.receipts.mode = made.mode
             return
         for gate in self._find(service, name):
-            await gate.set(toxic, made, seconds)
+            await gate.set(toxic, made)
 
     async def heal(self, service: str | None, name: str | None, toxic: str | None) -> None:
         """Takes toxics away; what is None is any. How stale handles are answered stays as it is."""
@@ -124,8 +124,7 @@ class FaultProxy:
             case "open":
                 return {"port": await self.open(asked["service"], asked["name"])}
             case "set":
-                parameters, seconds = asked.get("parameters") or {}, asked.get("seconds")
-                await self.set(asked["service"], asked["name"], asked["toxic"], parameters, seconds)
+                await self.set(asked["service"], asked["name"], asked["toxic"], asked.get("parameters") or {})
             case "heal":
                 await self.heal(asked.get("service"), asked.get("name"), asked.get("toxic"))
             case "counts":

@@ -36,7 +36,6 @@ class Call:
 
     @property
     def dead(self) -> bool:
-        """It is about a dead-letter queue."""
         return is_dead(self.queue)
 
     @property
@@ -72,7 +71,7 @@ def read_call(request: HttpMessage) -> Call:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom a message is about, by its body. The product's own reader is not asked: it is under test."""
+    """The turn of a message, by its body. The product's own reader is not asked: it is under test."""
 
     turn_id: str | None
     session: str | None

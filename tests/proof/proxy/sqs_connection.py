@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from tests.proof.checker.evidence import WireCall
-from tests.proof.proxy.connection import reset
+from tests.proof.proxy.connection import ClientSide, close
 from tests.proof.proxy.gate import Gate
 from tests.proof.proxy.http_messages import HttpMessage, HttpReader
-from tests.proof.proxy.lane import Lane
 from tests.proof.proxy.sqs_calls import read_call
 from tests.proof.proxy.sqs_exchange import Exchange, SqsState, Step
 from tests.proof.proxy.wire_log import WireLog
@@ -29,18 +28,15 @@ class _ServerSide(asyncio.Protocol):
         self._connection.server_lost()
 
 
-class SqsConnection(asyncio.Protocol):
+class SqsConnection(ClientSide):
     """A request that is under way is seen to its end even if the client leaves: SQS does not notice that either, and
     what it did belongs into the wire log."""
 
     def __init__(self, gate: Gate, state: SqsState, log: WireLog) -> None:
-        self.gate = gate
+        super().__init__(gate, self._from_client, self._client_ended, lambda _: None)
         self._state = state
         self._log = log
-        self._up = Lane(gate, "server", self._from_client, self._client_ended, self._let_client_send)
-        self._down = Lane(gate, "client", self._to_client, self._finish_client, lambda _: None)
         self._requests = HttpReader()
-        self._client: asyncio.Transport | None = None
         self._server: asyncio.Transport | None = None
         self._exchange: Exchange | None = None
         self._forwarding: asyncio.Task[None] | None = None
@@ -55,20 +51,14 @@ class SqsConnection(asyncio.Protocol):
             self.break_off(reset=True)
 
     def data_received(self, data: bytes) -> None:
-        self._up.feed(data)
+        self.up.feed(data)
 
     def connection_lost(self, _: Exception | None) -> None:
         self._client = None
-        self._down.close()
+        self.down.close()
         self._note(answered=False)
-        # Behind the bytes that are still held back: they arrive although nobody waits for the answer any more.
-        self._up.end()
-
-    def pause_writing(self) -> None:
-        self._down.choke(True)
-
-    def resume_writing(self) -> None:
-        self._down.choke(False)
+        # Behind the bytes that are still held back: they arrive although the client has left.
+        self.up.end()
 
     # --- an exchange
 
@@ -111,14 +101,12 @@ class SqsConnection(asyncio.Protocol):
         transport.write(request.encode())
 
     def answered(self, response: HttpMessage) -> None:
-        """SQS has answered."""
         if self._exchange is None:
             return
         exchange, self._exchange = self._exchange, None
         self._conclude(exchange.finish(response))
 
     def server_lost(self) -> None:
-        """SQS has closed."""
         self._server = None
         self._give_up()
 
@@ -134,7 +122,7 @@ class SqsConnection(asyncio.Protocol):
         if step.reply is None or self._client is None:
             self.break_off(reset=True)
         else:
-            self._down.feed(step.reply.encode())
+            self.down.feed(step.reply.encode())
 
     def _note(self, *, answered: bool) -> None:
         if self._untold:
@@ -143,18 +131,11 @@ class SqsConnection(asyncio.Protocol):
 
     # --- the gate's
 
-    def toxics_changed(self) -> None:
-        self._up.pump()
-        self._down.pump()
-
-    def is_broken(self) -> bool:
-        return self._up.broken or self._down.broken
-
     def break_off(self, *, reset: bool) -> None:
-        self._up.close()
+        self.up.close()
         self._note(answered=False)
         if self._client is not None and not self._client.is_closing():
-            _close(self._client, with_reset=reset)
+            close(self._client, with_reset=reset)
         self._client_ended()
 
     # --- the lanes'
@@ -165,26 +146,6 @@ class SqsConnection(asyncio.Protocol):
             self._server.close()
 
     def _to_client(self, data: bytes) -> None:
-        if self._client is not None and not self._client.is_closing():
-            self._client.write(data)
-            if self._down.is_empty():
-                self._note(answered=True)
-
-    def _finish_client(self) -> None:
-        if self._client is not None:
-            self._client.close()
-
-    def _let_client_send(self, flowing: bool) -> None:
-        if self._client is None or self._client.is_closing():
-            return
-        if flowing:
-            self._client.resume_reading()
-        else:
-            self._client.pause_reading()
-
-
-def _close(transport: asyncio.Transport, *, with_reset: bool) -> None:
-    if with_reset:
-        reset(transport)
-    else:
-        transport.close()
+        super()._to_client(data)
+        if self._client is not None and not self._client.is_closing() and self.down.is_empty():
+            self._note(answered=True)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from tests.proof.checker.evidence import WireCall
@@ -77,14 +76,12 @@ class Exchange:
         self._answer_lost = False
 
     def begin(self) -> Step:
-        """The client has asked."""
         if self._strike(CallLost):
             return Step(calls=self._note())
         if self._strike(CallFails):
             return Step(reply=refusal(500, "InternalFailure", "The request processing has failed."), calls=self._note())
-        throttled = self._strike(CallThrottled)
-        if throttled:
-            return Step(reply=refusal(400, throttled.code, "Rate exceeded"), calls=self._note())
+        if self._strike(CallThrottled):
+            return Step(reply=refusal(400, "RequestThrottled", "Rate exceeded"), calls=self._note())
         match self._call.action:
             case "receive":
                 return self._begin_receive()
@@ -94,7 +91,6 @@ class Exchange:
                 return self._begin_entries()
 
     def finish(self, response: HttpMessage) -> Step:
-        """SQS has answered."""
         match self._call.action:
             case "receive":
                 return self._finish_receive(response)
@@ -109,7 +105,7 @@ class Exchange:
 
     def _strike(self, kind: type[Fault]) -> Fault | None:
         fault = self._gate.find(kind)
-        if fault is None or self._call.action not in fault.actions or not fnmatchcase(self._call.queue, fault.queue):
+        if fault is None or self._call.action not in fault.actions:
             return None
         return fault if self._gate.strikes(kind) else None
 
@@ -229,9 +225,8 @@ class Exchange:
             held = redelivery.take_held(self._call.queue, most, time.monotonic())
             if held:
                 return self._deliver(held)
-            fault = self._gate.find(Duplicate)
-            if fault and redelivery.can_repeat(self._call.queue) and self._strike(Duplicate):
-                return self._deliver(redelivery.repeat(self._call.queue, most, fault.handles, self._gate.chance))
+            if redelivery.can_repeat(self._call.queue) and self._strike(Duplicate):
+                return self._deliver(redelivery.repeat(self._call.queue, most, self._gate.chance))
         return Step(forward=self._call.request)
 
     def _finish_receive(self, response: HttpMessage) -> Step:

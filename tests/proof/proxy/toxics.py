@@ -1,6 +1,5 @@
 """The toxics: everything that can be set on a gate, with its parameters. Durations are in seconds."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -9,9 +8,6 @@ from typing import Any, Literal
 SERVICES = ("postgres", "redis", "sqs")
 ACTIONS = ("send", "receive", "delete", "visibility", "other")
 """What an SQS request is about. `other`: GetQueueUrl, GetQueueAttributes and the like."""
-
-Towards = Literal["server", "client"]
-"""The direction in which bytes flow."""
 
 StaleHandles = Literal["aws", "moto", "elasticmq"]
 
@@ -25,15 +21,11 @@ class Latency:
 
     delay: float = 0.1
     jitter: float = 0.0
-    towards: Towards | None = None
-    """None: both ways."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
     """Bytes are held back, and go on when it is healed: none are lost."""
-
-    towards: Towards | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +34,11 @@ class Drip:
 
     size: int = 8
     interval: float = 0.05
-    towards: Towards | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfOpen:
-    """Connections are accepted and read, nothing is forwarded or answered, and nobody hears of a close. What was thrown
+    """Connections are accepted and read, nothing is forwarded or answered, not even a close. What was thrown
     away is missing from the stream, so healing it resets the connections that it touched."""
 
 
@@ -74,7 +65,6 @@ class OnRequests:
     """None: until it is healed."""
 
     def strikes(self, chance: Random) -> bool:
-        """Whether it hits this request."""
         if self.count == 0 or chance.random() >= self.probability:
             return False
         if self.count is not None:
@@ -86,12 +76,6 @@ class OnRequests:
 class StatementAnswerLost(OnRequests):
     """A statement that writes is executed and committed; its answer is swallowed and the connection cut."""
 
-    match: str = ""
-    """A regular expression that the SQL must contain."""
-
-    def is_meant_for(self, sql: str) -> bool:
-        return not self.match or re.search(self.match, sql, re.IGNORECASE) is not None
-
 
 @dataclass(slots=True, kw_only=True)
 class CommandAnswerLost(OnRequests):
@@ -102,8 +86,6 @@ class CommandAnswerLost(OnRequests):
 class OnCalls(OnRequests):
     """A fault of SQS calls."""
 
-    queue: str = "*"
-    """A pattern of queue names, as of a shell: `*-dlq` is all dead-letter queues."""
     actions: Sequence[str] = ACTIONS
 
     def __post_init__(self) -> None:
@@ -130,9 +112,7 @@ class CallFails(OnCalls):
 
 @dataclass(slots=True, kw_only=True)
 class CallThrottled(OnCalls):
-    """Answered 400 with `code` and not done."""
-
-    code: Literal["RequestThrottled", "ThrottlingException"] = "RequestThrottled"
+    """Answered 400 and not done."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -148,7 +128,6 @@ class Duplicate(OnCalls):
     """A receive brings messages that were delivered before, invisible or deleted as they may be. Never on FIFO queues."""
 
     actions: Sequence[str] = ("receive",)
-    handles: Literal["old", "fresh", "either"] = "either"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -195,7 +174,6 @@ _OF_SERVICE: dict[str, dict[str, type[Toxic]]] = {
 
 
 def names(service: str) -> list[str]:
-    """The toxics that a service's gates take."""
     return [*_OF_TCP, *_OF_SERVICE[service]]
 
 

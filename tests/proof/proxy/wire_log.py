@@ -29,7 +29,6 @@ class WireLog:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Writes out what there is."""
         self._timer = None
         if self._lines:
             self._file.write("\n".join(self._lines) + "\n")
@@ -37,7 +36,6 @@ class WireLog:
             self._lines.clear()
 
     def close(self) -> None:
-        """Writes out the rest."""
         if self._timer is not None:
             self._timer.cancel()
         self.flush()

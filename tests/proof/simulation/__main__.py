@@ -1,6 +1,6 @@
 """python -m tests.proof.simulation [--seed N] [--seeds COUNT | --turns N | --seconds S] [--jobs 2] [--trace]
 
-Lives seed after seed and has each one checked. Exit code 1 if a seed fails; it is printed, with the command that replays it.
+Runs seed after seed and checks each one. Exit code 1 if a seed fails; it is printed, with the command that replays it.
 """
 
 import argparse
@@ -18,7 +18,6 @@ PROGRESS_SECONDS = 30.0
 
 
 def main() -> int:
-    """Runs what the command line asks for."""
     options = _parse()
     if options.digest:
         sys.stdout.write(digest(run_seed(options.seed)[1]) + "\n")
@@ -34,7 +33,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.proof.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, help="how many seeds")
-    parser.add_argument("--turns", type=int, help="seeds until so many turns have lived")
+    parser.add_argument("--turns", type=int, help="seeds until so many turns have run")
     parser.add_argument("--seconds", type=float, help="seeds for so long, in real time")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--keep-going", action="store_true", help="go on after a seed that fails")
@@ -70,7 +69,6 @@ class _Sum:
         self.convictions: Counter[str] = Counter()
 
     def add(self, judged: Judged) -> None:
-        """One more seed."""
         self.seeds += 1
         self.turns += judged.turns
         self.faults += judged.faults
@@ -83,13 +81,12 @@ class _Sum:
             sys.stdout.write(judged.report + "\n\n")
 
     def say(self) -> None:
-        """One line of figures."""
         took = time.monotonic() - self.begun
         rate = self.turns / self.cpu_seconds if self.cpu_seconds else 0.0
         sys.stdout.write(
-            f"{self.seeds} seeds, {self.turns} turn-lives, {self.faults} faults of {len(self.kinds)} kinds,"
+            f"{self.seeds} seeds, {self.turns} turns, {self.faults} faults of {len(self.kinds)} kinds,"
             f" {len(self.failed)} seeds failed {self.failed[:10]} {dict(self.convictions)};"
-            f" {took:.0f} s, {rate:.0f} turn-lives a CPU second; longest rest {self.longest_rest:.0f} virtual s\n"
+            f" {took:.0f} s, {rate:.0f} turns a CPU second; longest rest {self.longest_rest:.0f} virtual s\n"
         )
         sys.stdout.flush()
         self.told_at = time.monotonic()

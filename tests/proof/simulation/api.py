@@ -1,5 +1,6 @@
 """The API as a simulated process: the real intake and cancel behind requests that take time and may be left unanswered."""
 
+import json
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
@@ -8,6 +9,7 @@ from uuid import UUID
 
 from tests.proof.simulation.processes import Process
 from tests.proof.simulation.worker import Backing
+from turnstile.producer.session_gate import SessionGate
 from turnstile.producer.submit.intake import Intake
 from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
 from turnstile.statements.submit import Accepted
@@ -24,7 +26,7 @@ class UnansweredError(Exception):
 
 
 class RefusedError(Exception):
-    """Nobody listens: certainly nothing was done."""
+    """The API is down: certainly nothing was done."""
 
 
 class _NoHints:
@@ -47,12 +49,14 @@ class SimulatedApi:
         self.database = backing.database(process)
         self.sending = WakeUpSending(backing.queues(process), list(self._settings.queues_by_name))
         submitting = Submitting(self._settings, self.database, self.sending)
-        self._intake = Intake(self._settings, submitting, cast("CancelHints", _NoHints()))
+        self._intake = Intake(self._settings, submitting, cast("CancelHints", _NoHints()), SessionGate())
 
     async def submit(self, tenant: str, session: str, body: dict[str, Any], key: str | None) -> Accepted:
-        """What the route of a submit does with a parsed body. Each call is another request, with another id."""
+        """What the route of a submit does. Each call is another request, with another id."""
         now, bits = datetime.fromtimestamp(self.loop.now, UTC), secrets.randbits(RANDOM_BITS)
-        submission = read_submission(self._settings, tenant, session, body, key=key, now=now, random_bits=bits)
+        submission = read_submission(
+            self._settings, tenant, session, json.dumps(body).encode(), key=key, now=now, random_bits=bits
+        )
         return await self._intake.accept(submission)
 
     async def ask(self, work: Callable[["SimulatedApi"], Awaitable[Any]], *, answered: bool = True) -> Any:
@@ -76,7 +80,7 @@ class SimulatedApi:
             if answered:
                 loop.call_in(loop.world, loop.now + LATENCY_SECONDS, settle, task)
             else:
-                # Looked at, or asyncio would complain that nobody has.
+                # Retrieved, or asyncio would complain.
                 task.exception()
 
         def begin() -> None:

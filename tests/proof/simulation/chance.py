@@ -1,4 +1,4 @@
-"""What the product takes from outside the program, taken from the seed: the time and all randomness.
+"""Time and randomness come from the seed: what the product reads from outside the program.
 
 The modules of the standard library are patched for the run of one life, because the product asks them by name. A
 process's own clocks differ: the monotonic one begins anywhere, the wall clock may be set wrong.

@@ -1,4 +1,4 @@
-"""The clients of a life: they submit, repeat what was not answered, cancel, and write down what they were told."""
+"""The clients of a simulated run: they submit, repeat requests without a response, cancel, and record the responses."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -136,6 +136,6 @@ class Clients:
         except SubmissionRefusedError:
             outcome = "fail"
         if outcome != "refused":
-            # A refused connection is no request: whoever repeats it, without a key too, asks for the first time.
+            # A refused connection is no request: a repeat, without a key too, is a first request.
             self.history.append(replace(told, at=begun, until=self._loop.now, outcome=outcome))
         return answer

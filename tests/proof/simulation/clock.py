@@ -54,15 +54,12 @@ class Handle:
         self.cancelled_ = False
 
     def cancel(self) -> None:
-        """It will not run."""
         self.cancelled_ = True
 
     def cancelled(self) -> bool:
-        """Whether it was cancelled."""
         return self.cancelled_
 
     def when(self) -> float:
-        """Its time on the virtual clock."""
         return self.when_
 
 
@@ -97,36 +94,6 @@ def renumber() -> None:
     """Numbers start anew: at the beginning of each life."""
     global _numbers
     _numbers = itertools.count(1)
-
-
-class StrandEvent:
-    """What `threading.Event` is to code that awaits where it would block."""
-
-    def __init__(self, loop: "VirtualLoop") -> None:
-        self._loop = loop
-        self._strand = loop.world
-        self._future: Any = None
-        self._set = False
-
-    def set(self) -> None:
-        """Wakes whoever waits."""
-        self._set = True
-        if self._future is not None:
-            # On the strand of whoever waits, not of whoever sets.
-            self._loop.call_in(self._strand, self._loop.now, _wake, self._future)
-
-    def clear(self) -> None:
-        """From now on it waits again."""
-        self._set = False
-
-    async def wait(self, timeout: float) -> bool:
-        """Whether it was set, within so many virtual seconds."""
-        if not self._set:
-            self._strand = self._loop.current
-            self._future = self._loop.create_future()
-            self._loop.call_later(timeout, _wake, self._future)
-            await self._future
-        return self._set
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -198,7 +165,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # --- what the simulation asks of it
 
     async def pause(self, seconds: float) -> None:
-        """Lets so much virtual time go by."""
         future = self.create_future()
         handle = self.call_later(seconds, _wake, future)
         try:
@@ -209,7 +175,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_in(
         self, strand: Strand, when: float, callback: Callback, *args: Any, context: Context | None = None
     ) -> Handle:
-        """Runs `callback` on a strand of one's choice."""
         handle = Handle(callback, args, context or copy_context(), strand, when)
         if not self.ended:
             heapq.heappush(self._timers, (when, next(self._order), handle))
@@ -221,7 +186,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         strand.halted = True
 
     def let_go(self, strand: Strand) -> None:
-        """What has piled up runs now, in order."""
         strand.holds -= 1
         if strand.holds or strand.dead:
             return
@@ -230,7 +194,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         strand.backlog = []
 
     def kill(self, strand: Strand) -> None:
-        """Nothing of this strand ever runs again."""
         strand.dead = strand.halted = True
         strand.backlog = []
 
@@ -306,8 +269,7 @@ def _drop(task: SimulatedTask) -> None:
         try:
             coroutine.close()
         except RuntimeError:
-            # It awaits in a `finally`: there is nobody any more to await for, and the next one has its turn. Left where it is, it
-            # would say so when it is collected.
+            # It awaits in a `finally`: the next `finally` has its turn. Without this, the garbage collector would complain.
             continue
         except BaseException:
             return

@@ -1,4 +1,4 @@
-"""The wires to Redis and SQS, as the product's clients of them see a broken one."""
+"""The connections to Redis and SQS, with the errors that the product's clients raise."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -16,7 +16,6 @@ class RedisWire:
         self._wire = wire
 
     async def ask(self, execute: Callable[[], Any]) -> Any:
-        """From the event loop."""
         try:
             return await self._wire.ask(execute)
         except BrokenWireError as error:
@@ -30,8 +29,6 @@ def _redis_error(error: BrokenWireError) -> redis.exceptions.RedisError:
 
 
 def carry_to_sqs(wire: Wire) -> Callable[[Callable[[], Any], float], Awaitable[Any]]:
-    """For `tests.support.fakes.queues.FakeClient`."""
-
     async def carry(call: Callable[[], Any], seconds: float) -> Any:
         try:
             return await wire.ask(call, seconds)

@@ -1,4 +1,4 @@
-"""The handler of the simulation: each turn says what shall happen to it; what the handler saw is kept as evidence."""
+"""The handler of the simulation: each turn says what it must do; what the handler saw is kept as evidence."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,7 +23,6 @@ class Acting:
         self._runs = runs
 
     def handler(self, *, in_thread: bool) -> Handler:
-        """An async one, or a plain function."""
         return Handler(self._act_in_thread if in_thread else self._act)
 
     async def _act(self, turn: Turn, ctx: Context) -> Any:
@@ -69,7 +68,7 @@ class Acting:
         return {}
 
     def _note_held_loop(self, process: Process, seconds: float) -> None:
-        # A claim whose answer arrives meanwhile is in nobody's hand yet, so no heartbeat renews it: a lease may be lost.
+        # No heartbeat renews a claim whose response arrives meanwhile: a lease may be lost.
         at = self._loop.now
         self._faults.append(
             Fault(at=at, until=at + seconds, kind="handler-held-the-loop", target=process.strand.name, pid=process.pid)

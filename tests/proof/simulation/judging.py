@@ -30,13 +30,11 @@ class Judged:
 
 
 def run_seed(seed: int, *, traced: bool = False) -> tuple[Plan, Evidence]:
-    """Lives one life."""
     plan = make_plan(seed, tuple(KINDS))
     return plan, live(plan, nemesis, traced=traced)
 
 
 def judge(seed: int, *, traced: bool = False) -> Judged:
-    """Lives one life and has it checked."""
     begun = time.process_time()
     plan, evidence = run_seed(seed, traced=traced)
     violations = check(evidence)

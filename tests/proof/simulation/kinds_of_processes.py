@@ -1,4 +1,4 @@
-"""Faults of the product's own processes, and what people do to a running system."""
+"""Faults of the product's own processes, and what operators do to a running system."""
 
 from collections.abc import Callable
 from random import Random
@@ -24,8 +24,6 @@ def _some(world: World, chance: Random, role: str) -> Process | None:
 
 
 def killed(role: str) -> Strike:
-    """SIGKILL."""
-
     def strike(world: World, chance: Random) -> None:
         process = _some(world, chance, role)
         if process is not None:
@@ -49,8 +47,6 @@ def frozen(role: str) -> Strike:
 
 
 def stopped(times: int) -> Strike:
-    """SIGTERM, once or twice."""
-
     def strike(world: World, chance: Random) -> None:
         process = _some(world, chance, "worker")
         if process is None:
@@ -71,7 +67,6 @@ def clock_shifted(world: World, chance: Random) -> None:
 
 
 def scaled_out(world: World, chance: Random) -> None:
-    """One more worker, for good."""
     process = world.start("worker", lasting=False)
     world.strike("worker-added", process.strand.name, 0.0, None, process.pid)
 
@@ -127,7 +122,7 @@ def _duplicate(world: World, chance: Random) -> str:
 
 
 def injected(kind: str, body: Callable[[World, Random], str]) -> Strike:
-    """Somebody sends a message that the product did not."""
+    """A message that the product did not send."""
 
     def strike(world: World, chance: Random) -> None:
         options: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Faults of Postgres, Redis and SQS, of the ways to them, and all that SQS permits itself."""
+"""Faults of Postgres, Redis and SQS, of the connections to them, and what SQS may do at any time."""
 
 from collections.abc import Callable
 from random import Random
@@ -25,7 +25,7 @@ def _put(wires: list[Wire], weather: Weather) -> Callable[[], None]:
 
 
 def weather(service: str, kind: str, make: Callable[[Random], Weather], lasts: Seconds) -> Strike:
-    """Something is wrong with everybody's way to a service."""
+    """Something is wrong with the connections of all processes to a service."""
 
     def strike(world: World, chance: Random) -> None:
         wires = [process.wires[service] for process in world.processes if process.alive]
@@ -50,8 +50,6 @@ def cut_off(service: str) -> Strike:
 
 
 def away(service: str) -> Strike:
-    """The service is down for everybody."""
-
     def strike(world: World, chance: Random) -> None:
         one = world.services[service]
         one.down += 1
@@ -66,13 +64,11 @@ def away(service: str) -> Strike:
 
 
 def flushed(world: World, chance: Random) -> None:
-    """Redis forgets everything."""
     world.redis.flush()
     world.strike("redis-flushed", "redis", 0.0, None, None)
 
 
 def emptied(world: World, chance: Random) -> None:
-    """All wake-ups are gone from the main queue."""
     world.main.purge()
     world.strike("wake-ups-lost", "sqs", 0.0, None, None)
 

@@ -1,4 +1,4 @@
-"""One life: a small cluster, its clients and its faults, from a seed to the evidence of what happened."""
+"""One simulated run: a small cluster, its clients and its faults, from a seed to the evidence."""
 
 import asyncio
 import gc
@@ -59,12 +59,10 @@ class World:
 
     @property
     def main(self) -> Any:
-        """The main queue's model."""
         return self.sqs.queues[SCHEME + self.plan.queue.sqs]
 
     @property
     def dead(self) -> Any:
-        """The dead-letter queue's model."""
         return self.sqs.queues[SCHEME + self.plan.queue.dlq]
 
     def _make_sqs(self) -> FakeSqs:
@@ -143,7 +141,6 @@ class World:
         )
 
     def alive(self, role: str) -> list[Process]:
-        """Those that live, frozen or not."""
         return [process for process in self.processes if process.alive and process.role == role]
 
     def _choose_api(self) -> SimulatedApi | None:
@@ -167,7 +164,6 @@ class World:
             end()
 
     def heal(self) -> None:
-        """No fault goes on, and none follows."""
         self.healed = True
         for number in list(self._ends):
             self._end(number)
@@ -175,7 +171,7 @@ class World:
     # --- rest
 
     def is_at_rest(self) -> bool:
-        """Every turn has ended, every dead letter is sent, the main queue is empty, and nobody wants anything more."""
+        """Every turn has ended, every dead letter is sent, the main queue is empty, and no call is open."""
         if self.clients.under_way or self.main.messages or self.alive("redrive"):
             return False
         return all(row.status.is_terminal and row.send_at is None for row in self.store.tables.turns.values())
@@ -191,7 +187,6 @@ class World:
         return max((len(session.open) for session in self.store.tables.sessions.values()), default=0)
 
     def collect(self) -> None:
-        """Puts what is left into the evidence."""
         evidence = self.evidence
         self.store.fill(evidence)
         evidence.history = self.clients.history

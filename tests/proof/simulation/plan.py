@@ -1,4 +1,4 @@
-"""What a seed decides before a life begins: its terms, the size of its cluster, its workload and its kinds of faults."""
+"""What a seed decides before a simulated run: settings, size of the cluster, workload and kinds of faults."""
 
 from dataclasses import dataclass
 from random import Random
@@ -30,7 +30,6 @@ class Plan:
 
     @property
     def queue(self) -> QueueSettings:
-        """The only queue."""
         return self.settings.find_queue(self.settings.queue)
 
 
@@ -138,7 +137,6 @@ POLICIES = 0.15
 
 
 def make_wish(chance: Random, plan: Plan, now: float) -> Wish:
-    """One turn of the mixture."""
     weights = _WEIGHTS if plan.kinds else _CALM
     [what] = chance.choices(list(weights), list(weights.values()))
     lease = plan.settings.lease_seconds

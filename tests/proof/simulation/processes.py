@@ -41,7 +41,6 @@ class Process:
         self.on_death: list[Callable[[int], None]] = []
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """A task of this process."""
         return self.within(lambda: self.loop.create_task(coroutine))
 
     def within(self, call: Callable[[], Any]) -> Any:
@@ -67,13 +66,11 @@ class Process:
             told(code)
 
     def freeze(self) -> None:
-        """SIGSTOP."""
         self.frozen += 1
         self.loop.hold(self.strand)
         self.loop.hold(self.threads)
 
     def thaw(self) -> None:
-        """SIGCONT."""
         self.frozen -= 1
         self.loop.let_go(self.strand)
         self.loop.let_go(self.threads)

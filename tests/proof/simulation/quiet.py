@@ -1,4 +1,4 @@
-"""The product's logs in a life: dropped, but for the few lines that the checker holds workers to; or all, as a trace."""
+"""The product's logs in a simulated run: only the lines that the checker compares are kept; or all, as a trace."""
 
 import sys
 import traceback
@@ -28,14 +28,12 @@ class Journal:
         """Dropped."""
 
     def info(self, event: str, *_: Any, **fields: Any) -> None:
-        """Dropped, but for the ends of turns."""
         if event.startswith("turn.") and "turn_id" in fields:
             self._keep(event, "info", "", fields["turn_id"])
 
     warning = info
 
     def error(self, event: str, *_: Any, **fields: Any) -> None:
-        """Kept."""
         if self.traced:
             self._write(event, **fields)
         self._keep(event, "error", "", fields.get("turn_id"))
@@ -50,7 +48,6 @@ class Journal:
         self._keep(event, "error", text, fields.get("turn_id"))
 
     def bind(self, **_: Any) -> "Journal":
-        """The same one."""
         return self
 
     def _keep(self, event: str, level: str, text: str, turn_id: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The wires to Postgres: the fake store as one process sees it, with all that can happen on the way."""
+"""The connection of one process to the fake store, with everything that can go wrong on it."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -20,17 +20,14 @@ class SimulatedDatabase:
         self._wire = wire
 
     async def fetch(self, statement: str, parameters: Parameters) -> Rows:
-        """As `Database.fetch`."""
         rows: Rows = await self._ask(lambda: self._store.execute(statement, parameters))
         return rows
 
     async def fetch_pipelined(self, statements: Sequence[tuple[str, Parameters]]) -> list[Rows]:
-        """As `Database.fetch_pipelined`."""
         answers: list[Rows] = await self._ask(lambda: self._store.execute_pipelined(statements))
         return answers
 
     async def ping(self) -> None:
-        """As `Database.ping`."""
         await self._ask(lambda: None)
 
     @asynccontextmanager

@@ -11,7 +11,7 @@ from typing import Any
 from tests.proof.simulation.clock import Strand, VirtualLoop
 
 Resume = Callable[[Any], None]
-"""Called once by whoever ends the blocking call: an exception is raised in the thread, all else is returned."""
+"""Called once by the end of the blocking call: an exception is raised in the thread, all else is returned."""
 
 
 class KilledError(SystemExit):
@@ -38,7 +38,6 @@ class LockstepThread:
         self._begun = self.ended = False
 
     def start(self) -> None:
-        """Begins to run in its strand's next turn."""
         self.loop.call_in(self.strand, self.loop.now, self._begin)
 
     def _begin(self) -> None:
@@ -94,7 +93,6 @@ class LockstepThread:
 
 
 def running_thread() -> LockstepThread:
-    """The thread that asks."""
     thread = LockstepThread.running
     if thread is None:
         raise AssertionError("a blocking call on the event loop")
@@ -109,11 +107,9 @@ class LockstepEvent:
         self._waiting: list[Resume] = []
 
     def is_set(self) -> bool:
-        """Whether it was set."""
         return self._set
 
     def set(self) -> None:
-        """Wakes whoever waits."""
         self._set = True
         for resume in self._waiting:
             resume(None)

@@ -1,11 +1,11 @@
-"""The wires between simulated processes and the services they ask: each call takes time, may get lost, and may have been
-carried out although its answer never came. What was sent lands also after its sender's death.
+"""The connections of simulated processes to services: each call takes time, may get lost, and may be done although its
+response never comes. What was sent arrives also after its sender's death.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from tests.proof.simulation.clock import Strand, VirtualLoop
 
@@ -19,13 +19,6 @@ class BrokenWireError(Exception):
 
 class SilentWireError(BrokenWireError):
     """No answer came in time."""
-
-
-class LateAnswer(Protocol):
-    """What a service returns that will answer later (a long poll)."""
-
-    answer: Deliver | None
-    """Set by the wire; called by the service."""
 
 
 @dataclass(slots=True)
@@ -83,7 +76,6 @@ class Wire:
         return await future
 
     def send(self, strand: Strand, execute: Callable[[], Any], deliver: Deliver, patience: float) -> None:
-        """Delivers the outcome on `strand`."""
         if strand.dead:
             return
         loop, weather, chance = self._loop, self.weather, self._chance

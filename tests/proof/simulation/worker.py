@@ -1,4 +1,4 @@
-"""A simulated worker: the real `worker.app`, put together by itself, with other hands on Postgres, Redis and SQS.
+"""A simulated worker: the real `worker.app`, composed by itself, with simulated connections to Postgres, Redis and SQS.
 
 Where the real one makes a thread, a lock client, or asks for its pid, it gets the simulation's; nothing else differs.
 """
@@ -14,6 +14,8 @@ from uuid import UUID
 
 import turnstile.worker.app
 import turnstile.worker.process.watchdog
+import turnstile.worker.resources
+import turnstile.worker.turn_work
 from tests.proof.simulation.clock import VirtualLoop, number
 from tests.proof.simulation.far_ends import RedisWire, carry_to_sqs
 from tests.proof.simulation.processes import Process
@@ -30,8 +32,9 @@ from turnstile.handlers.handler import Handler
 from turnstile.memory.kinds import Pressure
 from turnstile.streaming.stream import Append, Appended
 from turnstile.worker.attempt.attempt import Attempt
-from turnstile.worker.heartbeat import LATE_SECONDS, Connections, Heartbeat
+from turnstile.worker.heartbeat import Connections, Heartbeat
 from turnstile.worker.process.shutdown import Shutdown
+from turnstile.worker.resources import Resources
 from turnstile.worker.session_lock import SessionLock
 
 
@@ -48,20 +51,16 @@ class Backing:
         self.sqs = sqs
 
     def database(self, process: Process) -> Any:
-        """A process's hand on Postgres."""
         return SimulatedDatabase(self.store, process.wires["store"])
 
     def queues(self, process: Process) -> FakeMessageQueues:
-        """A process's hand on SQS."""
         return FakeMessageQueues(self.settings, FakeClient(self.sqs, carry_to_sqs(process.wires["sqs"])))
 
     def guarded(self, process: Process, name: str) -> Guarded:
-        """A process's hand on Redis."""
         client = FakeRedisClient(self.redis, RedisWire(process.wires["redis"]))
         return Guarded(name, client, self.settings.redis_timeout_seconds)
 
     def redis_clients(self, process: Process) -> RedisClients:
-        """Both."""
         return RedisClients(self.guarded(process, "lock"), self.guarded(process, "memory"))
 
 
@@ -75,7 +74,6 @@ class SimulatedHeartbeat(Heartbeat):
         self._task: Any = None
 
     def start(self) -> None:
-        """Begins, as the thread would."""
         loop = self._backing.loop
         self._task = self._process.on(self._process.threads, lambda: loop.create_task(self.serve()))
 
@@ -84,10 +82,6 @@ class SimulatedHeartbeat(Heartbeat):
         self._stopping = True
         self._rouse()
         return asyncio.wait({self._task}, timeout=timeout_seconds)
-
-    async def finish_extension(self) -> None:
-        """Waits on the same loop."""
-        await self._messages.finish(LATE_SECONDS)
 
     def _rouse(self) -> None:
         loop = self._backing.loop
@@ -107,7 +101,6 @@ class HandlerThreads:
         self._process = process
 
     def submit(self, call: Callable[..., Any], *args: Any) -> "Future[Any]":
-        """As `ThreadPoolExecutor.submit`."""
         future: Future[Any] = Future()
 
         def run() -> None:
@@ -144,7 +137,6 @@ class SilentEvents:
     """The streams of events, away for the whole of a life: nothing that is judged here depends on them."""
 
     def append(self, _: Append) -> "asyncio.Future[Appended]":
-        """As `EventWriter.append`."""
         answered: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         answered.set_result(Appended.AWAY)
         return answered
@@ -152,29 +144,38 @@ class SilentEvents:
 
 @contextmanager
 def worker_parts(backing: Backing) -> Iterator[None]:
-    """While it lasts, `worker.app` makes its parts of ours."""
+    """While it lasts, a worker is composed of the simulation's parts."""
     loop = backing.loop
 
     def leave(code: int) -> None:
         loop.current.process.die(code)
 
-    parts = {
+    system = {
+        "socket": SimpleNamespace(gethostname=lambda: "host"),
+        "os": SimpleNamespace(getpid=lambda: loop.current.process.pid),
+    }
+    in_resources = {
         "RedisClients": SimpleNamespace(open=lambda _: backing.redis_clients(loop.current.process)),
         # The handlers of the simulation keep nothing, and there is no Redis to watch.
         "MemoryWatch": lambda _: NoWatch(),
-        "listen": _hear_nothing,
         "EventWriter": lambda *_: SilentEvents(),
+    }
+    in_turn_work = {
+        "listen": _hear_nothing,
         "Heartbeat": lambda *arguments: SimulatedHeartbeat(backing, loop.current.process, *arguments),
         "in_own_thread": _at_once,
         "ThreadPoolExecutor": lambda *_: HandlerThreads(loop, loop.current.process),
-        "socket": SimpleNamespace(gethostname=lambda: "host"),
-        "os": SimpleNamespace(getpid=lambda: loop.current.process.pid),
-        # A process does it once. Here each life would keep for good what the lives before it have left.
-        "spare_collector": lambda: None,
+    }
+    modules: dict[Any, dict[str, Any]] = {
+        turnstile.worker.resources: {**system, **in_resources},
+        turnstile.worker.turn_work: {**system, **in_turn_work},
+        # A process calls it once. Here each life would keep for good what the lives before it have left.
+        turnstile.worker.app: {"spare_collector": lambda: None},
     }
     with ExitStack() as stack:
-        for name, part in parts.items():
-            stack.enter_context(patch.object(turnstile.worker.app, name, part))
+        for module, parts in modules.items():
+            for name, part in parts.items():
+                stack.enter_context(patch.object(module, name, part))
         # The processor keeps its attempts in a set, and stops them in the set's order: by number, not by address.
         stack.enter_context(patch.object(Attempt, "__hash__", number))
         stack.enter_context(patch.object(turnstile.worker.process.watchdog, "os", SimpleNamespace(_exit=leave)))
@@ -196,7 +197,6 @@ class SimulatedWorker:
         process.run(self._run())
 
     def tell_to_stop(self) -> None:
-        """SIGTERM."""
         if self.shutdown is not None and self.process.alive:
             self._backing.loop.call_in(self.process.strand, self._backing.loop.now, self.shutdown.signal)
 
@@ -209,6 +209,7 @@ class SimulatedWorker:
             address = await turnstile.worker.app._find_queue(queues, settings.queue, self.shutdown.stopping)
             code = 0
             if address is not None:
-                made = turnstile.worker.app._Worker(settings, self._handler, database, queues, address, self.shutdown)
-                code = await made.run(stack)
+                worker_id = turnstile.worker.resources.name_worker()
+                resources = Resources.open(stack, settings, self._handler, worker_id, database, queues, address)
+                code = await turnstile.worker.app._Worker(resources, self.shutdown).run(stack)
         self.process.die(code)

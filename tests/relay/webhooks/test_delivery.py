@@ -98,7 +98,7 @@ async def test_a_settled_turn_owes_its_webhook(
     assert (row["event"]["status"], row["event"]["metadata"], row["event"]["attempt"]) == (status, {"case": 7}, 1)
 
 
-async def test_what_goes_on_owes_nothing_yet(database: Database, settings: Settings) -> None:
+async def test_an_open_turn_owes_no_webhook(database: Database, settings: Settings) -> None:
     await ended(database, settings, RETRY)
 
     assert await owed(database) == []
@@ -123,7 +123,7 @@ async def test_a_cancelled_turn_owes_its_webhook(database: Database, settings: S
     )
 
 
-async def test_a_turn_that_is_born_cancelled_owes_its_webhook(database: Database, settings: Settings) -> None:
+async def test_a_turn_that_is_inserted_as_cancelled_owes_its_webhook(database: Database, settings: Settings) -> None:
     turn_id = await submitted(database, settings)
     await database.fetch("DELETE FROM turns", {})
     await database.fetch(
@@ -136,12 +136,11 @@ async def test_a_turn_that_is_born_cancelled_owes_its_webhook(database: Database
     assert (row["turn_id"], row["event"]["status"]) == (turn_id, "CANCELED")
 
 
-@pytest.mark.parametrize("halt", [False, True], ids=["dead-lettering", "halting"])
-async def test_a_crash_loop_owes_its_webhook(database: Database, settings: Settings, halt: bool) -> None:
+async def test_a_crash_loop_that_halts_its_session_owes_its_webhook(database: Database, settings: Settings) -> None:
     turn_id = await submitted(database, settings)
     await claimed(database, settings)
     await expire_leases(database)
-    terms = make_terms(settings, "worker-b", max_crashes=1, halt=halt)
+    terms = make_terms(settings, "worker-b", max_crashes=1, halt=True)
 
     async def taken_over() -> bool:
         # Not before the server has been up for a lease.
@@ -162,7 +161,7 @@ async def test_a_redriven_turn_owes_one_for_each_end(database: Database, setting
     assert [(row["generation"], row["event"]["status"]) for row in rows] == [(1, "FAILED"), (2, "SUCCEEDED")]
 
 
-async def test_neither_messages_nor_error_texts_are_part_of_it(database: Database, settings: Settings) -> None:
+async def test_the_event_has_no_messages_and_no_error_texts(database: Database, settings: Settings) -> None:
     await ended(database, settings, FAILURE, content="a secret")
 
     [row] = await owed(database)
@@ -173,7 +172,7 @@ async def test_neither_messages_nor_error_texts_are_part_of_it(database: Databas
 # --- delivered
 
 
-async def test_it_is_posted_signed_and_noted(
+async def test_a_webhook_is_posted_signed_and_noted(
     database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
 ) -> None:
     turn_id = await ended(database, settings)
@@ -215,7 +214,7 @@ async def test_a_refused_post_is_repeated_with_the_same_id_and_body(
     assert (row["tries"], row["error"], row["due_at"]) == (2, None, None)
 
 
-async def test_the_event_describes_its_own_end_whatever_became_of_the_turn(
+async def test_the_event_describes_the_end_that_it_was_owed_for(
     database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
 ) -> None:
     turn_id = await ended(database, settings, FAILURE)
@@ -228,7 +227,7 @@ async def test_the_event_describes_its_own_end_whatever_became_of_the_turn(
     assert json.loads(got.body)["data"]["generation"] == 1
 
 
-async def test_gone_means_never_again(
+async def test_a_webhook_that_got_410_is_not_repeated(
     database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
 ) -> None:
     receiver.answers = [b"HTTP/1.1 410 Gone\r\n\r\n"]
@@ -244,7 +243,7 @@ async def test_gone_means_never_again(
     assert "t0ken" not in str(lines)
 
 
-async def test_after_the_last_try_it_is_given_up(
+async def test_a_webhook_is_given_up_after_the_last_try(
     database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
 ) -> None:
     receiver.answers = [SICK]
@@ -257,7 +256,7 @@ async def test_after_the_last_try_it_is_given_up(
     assert (row["tries"], row["due_at"], row["error"]) == (webhook_delivery.MAX_TRIES, None, "status 503")
 
 
-async def test_a_row_that_is_refused_keeps_no_other_webhook_waiting(
+async def test_a_refused_row_delays_no_other_webhook(
     database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
 ) -> None:
     turns = [await ended(database, settings, session_id=f"s-{number}") for number in range(3)]
@@ -285,10 +284,10 @@ async def test_a_delivery_that_postgres_refuses_to_note_is_logged_as_an_error(
         await deliver(delivery)
 
     [line] = [line for line in lines if line["event"] == "relay.step_failed"]
-    assert (line["step"], line["turn_id"]) == ("note_webhook", str(turn_id))
+    assert (line["step"], line["turn_id"]) == ("deliver_webhook", str(turn_id))
 
 
-async def test_a_webhook_that_kills_its_deliverers_comes_to_an_end(
+async def test_a_webhook_that_kills_its_deliverers_is_given_up(
     database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
 ) -> None:
     await ended(database, settings)
@@ -300,7 +299,7 @@ async def test_a_webhook_that_kills_its_deliverers_comes_to_an_end(
     assert (row["due_at"], row["error"], receiver.got) == (None, "its deliverers were lost", [])
 
 
-async def test_a_host_that_is_not_allowed_any_more_gets_nothing(
+async def test_no_webhook_is_posted_to_a_host_that_is_no_longer_allowed(
     database: Database, settings: Settings, post: WebhookPost, receiver: Receiver
 ) -> None:
     await ended(database, settings)
@@ -333,7 +332,7 @@ async def test_where_webhooks_are_off_none_is_taken(database: Database, settings
     assert row["tries"] == 0
 
 
-async def test_of_two_deliverers_at_once_one_delivers(
+async def test_concurrent_deliverers_post_each_webhook_once(
     database: Database, settings: Settings, post: WebhookPost, receiver: Receiver
 ) -> None:
     for number in range(8):
@@ -346,7 +345,7 @@ async def test_of_two_deliverers_at_once_one_delivers(
     assert len({got.headers["webhook-id"] for got in receiver.got}) == 8
 
 
-async def test_the_loop_delivers_and_ends_when_told(
+async def test_the_loop_delivers_until_it_is_stopped(
     database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
 ) -> None:
     stopping = asyncio.Event()

@@ -87,7 +87,7 @@ async def test_a_host_is_the_same_however_its_address_is_written(
     assert tries[0]["sum"] == PER_HOST
 
 
-async def test_a_text_that_is_no_address_is_tried_like_any_other(database: Database, delivery: WebhookDelivery) -> None:
+async def test_an_invalid_url_is_a_failed_try(database: Database, delivery: WebhookDelivery) -> None:
     await owe(database, 1, "no address")
 
     await delivery.round()
@@ -97,7 +97,7 @@ async def test_a_text_that_is_no_address_is_tried_like_any_other(database: Datab
     assert row["error"] == "address not understood"
 
 
-async def test_a_process_has_so_many_posts_under_way_and_no_more(
+async def test_the_concurrent_posts_of_a_process_are_limited(
     database: Database, delivery: WebhookDelivery, slow: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhook_delivery, "CONCURRENT", 3)
@@ -109,7 +109,7 @@ async def test_a_process_has_so_many_posts_under_way_and_no_more(
     assert sorted(await tries_of(database, "")) == [0, 0, 1, 1, 1]
 
 
-async def test_what_waits_for_its_host_is_posted_when_the_posts_before_it_have_ended(
+async def test_a_webhook_that_waits_for_its_host_is_posted_after_the_posts_before_it(
     database: Database, delivery: WebhookDelivery, receiver: Receiver
 ) -> None:
     await owe(database, 3 * PER_HOST, f"https://{HOST}:{receiver.port}/")
@@ -154,4 +154,5 @@ async def test_a_name_whose_lookup_hangs_delays_no_others(
         await until(lambda: receiver.got)
     finally:
         over.set()
+        await slow.close()
     await delivery.settled()

@@ -1,1 +1,1 @@
-"""Which rows a statement touches, whatever the planner believes of the tables."""
+"""Which rows a statement reads, whatever statistics the planner has."""

@@ -1,4 +1,4 @@
-"""A burst for the statements to get lost in: many rows in every index of `turns`. Written past the triggers."""
+"""A burst of turns, many in every index of `turns`, written without the triggers."""
 
 from datetime import UTC, datetime
 from hashlib import md5
@@ -8,17 +8,19 @@ from uuid import UUID
 import psycopg
 
 MANY = 1000
-"""Turns of each kind. A statement that looks at so many rows for the sake of ten has not reached them by key."""
+"""Turns of each kind. A statement that reads as many rows for ten turns did not reach them by key."""
 FEW = 20
-"""Parents that wait for their children. The relay's scan of joins looks at all of them, by design; they are few."""
+"""Parents that wait for their children. The relay's scan of joins reads all of them, by design; they are few."""
 
 STAMP = datetime(2100, 1, 1, tzinfo=UTC)
-"""When the waiting ones are sent for again."""
+"""The resend deadline of the waiting turns."""
 
 QUEUE = "q"
 TENANT = "t"
+LONG = "long-1"
+"""Where the name of a session ends that has MANY answered turns, and RUNNING and PENDING ones behind them."""
 
-# One kind of turn a line, with what it differs in.
+# One kind of turn per line, with the columns in which the kinds differ.
 _KINDS: LiteralString = """
 INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, execute_at, lease_until, claim_id, worker_id, fence,
                    attempt, started_at, finished_at, expires_at, parent_turn_id, child_key, joining, join_policy, trace_id,
@@ -47,6 +49,22 @@ SELECT md5(%(wave)s || k.kind || n)::uuid, 't', %(wave)s || k.session || '-' || 
        ) k (kind, session, seq, status, send_at, lease_until, parent)
  CROSS JOIN generate_series(1, %(many)s) n
  WHERE k.kind <> 'joining' OR n <= %(few)s
+"""
+
+# A long session, whose last turns are RUNNING and PENDING; and one turn of another tenant.
+_LONG: LiteralString = """
+INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, lease_until, claim_id, worker_id, fence, attempt,
+                   started_at, finished_at, expires_at, trace_id, span_id)
+SELECT md5(%(wave)s || 'long' || n)::uuid, 't', %(wave)s || 'long-1', n, 'q', k.status,
+       CASE WHEN k.status = 'PENDING' THEN now() END, CASE WHEN k.status = 'RUNNING' THEN now() + interval '1 minute' END,
+       CASE WHEN k.status = 'RUNNING' THEN md5(%(wave)s || 'longclaim')::uuid END, 'w', n, 1, now(),
+       CASE WHEN k.status = 'SUCCEEDED' THEN now() END,
+       now() + interval '1 hour', md5(%(wave)s || 'long' || n), 'span'
+  FROM generate_series(1, %(many)s + 2) n CROSS JOIN LATERAL (
+       SELECT CASE n WHEN %(many)s + 1 THEN 'RUNNING' WHEN %(many)s + 2 THEN 'PENDING' ELSE 'SUCCEEDED' END AS status) k
+ UNION ALL
+SELECT md5(%(wave)s || 'tenant')::uuid, 'u', %(wave)s || 'tenant-1', 1, 'q', 'PENDING', now(), NULL, NULL, NULL, 0, 0, NULL, NULL,
+       now() + interval '1 hour', md5(%(wave)s || 'tenant'), 'span'
 """
 
 _BESIDE: tuple[LiteralString, ...] = (
@@ -78,10 +96,11 @@ _END_ALL: tuple[LiteralString, ...] = (
 
 
 def arrive(connection: psycopg.Connection, wave: str) -> None:
-    """A burst of MANY turns of each kind. `wave` tells the rows of one burst from those of another."""
+    """Inserts MANY turns of each kind. `wave` distinguishes the rows of one burst from those of another."""
     connection.execute("SET session_replication_role = replica")
     how = {"wave": wave, "many": MANY, "few": FEW, "stamp": STAMP}
     connection.execute(_KINDS, how)
+    connection.execute(_LONG, how)
     for statement in _BESIDE:
         connection.execute(statement, how)
     connection.execute("SELECT setval('fence_seq', %s)", [MANY])
@@ -89,7 +108,7 @@ def arrive(connection: psycopg.Connection, wave: str) -> None:
 
 
 def end_all(connection: psycopg.Connection) -> None:
-    """Everything has been answered."""
+    """Makes all turns SUCCEEDED."""
     connection.execute("SET session_replication_role = replica")
     for statement in _END_ALL:
         connection.execute(statement)
@@ -97,5 +116,5 @@ def end_all(connection: psycopg.Connection) -> None:
 
 
 def turn_id(kind: str, number: int, wave: str = "burst") -> UUID:
-    """Of the `number`th turn of a kind."""
+    """The id of the `number`th turn of a kind."""
     return UUID(md5(f"{wave}{kind}{number}".encode(), usedforsecurity=False).hexdigest())

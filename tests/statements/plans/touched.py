@@ -1,4 +1,4 @@
-"""What a statement touches, by EXPLAIN ANALYZE: rows and pages as they were counted, whatever the plan is called."""
+"""Counts the rows and pages that a statement reads, by EXPLAIN ANALYZE."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ _NAMED = ("Node Type", "Index Name", "Alias", "Index Cond", "Filter", "Join Filt
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """By one execution."""
+    """What one execution reads."""
 
     rows: int
-    """That the greediest node of the plan looked at, in all its loops."""
+    """Rows that the greediest node of the plan reads, in all its loops."""
     pages: int
-    """Of all nodes."""
+    """Pages that all nodes read."""
     node: str
-    """The greediest one."""
+    """The greediest node."""
 
 
 def prepare(connection: psycopg.Connection[Any], name: str, statement: LiteralString) -> None:
-    """As the product's connections do."""
+    """Prepares the statement as the product's connections do."""
     text, _ = number_placeholders(statement)
     connection.execute(SQL("PREPARE {} AS {}").format(Identifier(name), SQL(text)))
 
@@ -35,7 +35,7 @@ def prepare(connection: psycopg.Connection[Any], name: str, statement: LiteralSt
 def execute(
     connection: psycopg.Connection[Any], name: str, statement: LiteralString, parameters: Mapping[str, Any]
 ) -> Touched:
-    """What the prepared statement touches. It is rolled back."""
+    """Runs the prepared statement, rolls it back, and returns what it read."""
     _, names = number_placeholders(statement)
     values = SQL(", ").join([_literal(parameters[each]) for each in names])
     call = SQL("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE {}({})").format(Identifier(name), values)

@@ -12,22 +12,20 @@ Words = tuple[Any, ...]
 
 
 def _load(redis: "FakeRedis", keys: Words, args: Words) -> Any:
-    entry, rebuild = keys
-    seq, claim, limit, milliseconds = args
+    (entry,) = keys
+    seq, claim, limit = args
     elements = redis.elements(entry)
-    if elements:
-        seq_there, claim_there, _ = elements[0].split(" ")
-        if claim_there == claim:
-            return elements[: int(limit) + 1]
-        if int(seq_there) > int(seq):
-            return -1
-    return int(redis.set(rebuild, "1", milliseconds, if_absent=True))
+    if not elements:
+        return 0
+    seq_there, claim_there, _ = elements[0].split(" ")
+    if claim_there == claim:
+        return elements[: int(limit) + 1]
+    return -1 if int(seq_there) > int(seq) else 0
 
 
 def _store(redis: "FakeRedis", keys: Words, args: Words) -> int:
-    entry, rebuild = keys
+    (entry,) = keys
     seq, milliseconds, *elements = args
-    redis.delete(rebuild)
     there = redis.elements(entry)
     if there and int(there[0].split(" ")[0]) > int(seq):
         return 0

@@ -27,12 +27,10 @@ class FakeRedis:
     # --- commands
 
     def get(self, key: str) -> str | None:
-        """GET"""
         self._note("GET", key)
         return self._values[key] if self._lives(key) else None
 
     def set(self, key: str, value: str, milliseconds: int, *, if_absent: bool = False) -> bool:
-        """SET ... PX, with NX if so asked."""
         self._note("SET", key, value, *(("NX",) if if_absent else ()), "PX", str(milliseconds))
         if if_absent and self._lives(key):
             return False
@@ -41,7 +39,6 @@ class FakeRedis:
         return True
 
     def pexpire(self, key: str, milliseconds: int) -> int:
-        """PEXPIRE"""
         self._note("PEXPIRE", key, str(milliseconds))
         if not self._lives(key):
             return 0
@@ -49,7 +46,6 @@ class FakeRedis:
         return 1
 
     def delete(self, key: str) -> int:
-        """DEL"""
         self._note("DEL", key)
         if not self._lives(key):
             return 0
@@ -57,7 +53,6 @@ class FakeRedis:
         return 1
 
     def elements(self, key: str) -> list[str]:
-        """LRANGE 0 -1"""
         return list(self._values[key]) if self._lives(key) else []
 
     def put_elements(self, key: str, elements: Iterable[str], milliseconds: int) -> None:
@@ -66,15 +61,12 @@ class FakeRedis:
         self._ends[key] = self._now() + milliseconds / 1000
 
     def pttl(self, key: str) -> int:
-        """PTTL"""
         return int((self._ends[key] - self._now()) * 1000) if self._lives(key) else -2
 
     def exists(self, key: str) -> bool:
-        """EXISTS"""
         return self._lives(key)
 
     def keys(self) -> list[str]:
-        """KEYS *"""
         return [key for key in list(self._values) if self._lives(key)]
 
     def flush(self) -> None:
@@ -85,7 +77,7 @@ class FakeRedis:
         self._ends.clear()
 
     def eval(self, script: str, keys: tuple[str, ...], args: tuple[Any, ...]) -> Any:
-        """EVAL of one of the product's scripts; an unknown one is a defect of whoever changed it without this."""
+        """EVAL of one of the product's scripts; an unknown one was changed in the product and not here."""
         if self._record is not None:
             self._record("client", ("EVAL", "", str(len(keys)), *keys, *map(str, args)))
         return _SCRIPTS[script](self, keys, args)
@@ -148,16 +140,13 @@ _SCRIPTS: dict[str, Callable[[FakeRedis, tuple[str, ...], tuple[Any, ...]], Any]
 class Carrier(Protocol):
     """How a call comes to the server and its answer back. Raises redis.exceptions.RedisError for the way there."""
 
-    def ask(self, execute: Callable[[], Any]) -> Awaitable[Any]:
-        """From the event loop."""
-        ...
+    def ask(self, execute: Callable[[], Any]) -> Awaitable[Any]: ...
 
 
 class Direct:
     """At once, and always."""
 
     async def ask(self, execute: Callable[[], Any]) -> Any:
-        """Carries it out."""
         return execute()
 
 
@@ -182,7 +171,7 @@ class FakeClient(RedisClient):
         return [self.run]
 
     def pubsub(self) -> Any:
-        raise AssertionError("nobody listens here")
+        raise AssertionError("no subscription is expected here")
 
     def leave(self) -> None:
         """There is no other server."""

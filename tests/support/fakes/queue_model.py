@@ -34,7 +34,7 @@ class Anomalies:
     twice: float = 0.0
     """A sent message is there twice."""
     again: float = 0.0
-    """A received message is delivered to somebody else too."""
+    """A received message is delivered once more."""
     undeleted: float = 0.0
     """A delete is acknowledged and has no effect."""
     returns: float = 0.0
@@ -61,7 +61,6 @@ class Stored:
     handle: str | None = None
     """The newest one."""
     gone: bool = False
-    moved_by_sqs: bool = False
     turn_id: str | None = None
     session: str | None = None
 
@@ -81,8 +80,6 @@ class QueueModel:
     ids: int = 0
     sent_ids: dict[str, tuple[float, Stored]] = field(default_factory=dict)
     """FIFO: deduplication id -> until when, and what it stands for."""
-    max_receive_count: int | None = None
-    dead_letter_target: "QueueModel | None" = None
 
     def send(self, body: str, attributes: dict[str, dict[str, str]], group: str | None, once: str | None) -> Stored:
         """Takes a message; of a FIFO queue only one per deduplication id and five minutes."""
@@ -104,16 +101,8 @@ class QueueModel:
     def receive(self, most: int, visibility_seconds: float) -> list[tuple[Stored, str]]:
         """Up to `most` visible messages, each with a fresh receipt handle."""
         now = self.now()
-        found: list[Stored] = []
-        for stored in self._order(self._visible(now)):
-            if self.max_receive_count is not None and stored.receive_count >= self.max_receive_count:
-                self._move(stored)
-                continue
-            found.append(stored)
-            if len(found) == most:
-                break
         received = []
-        for stored in found:
+        for stored in self._order(self._visible(now))[:most]:
             stored.receive_count += 1
             handle = stored.handle = f"{stored.id}#{stored.receive_count}"
             self.handles[handle] = stored
@@ -143,7 +132,6 @@ class QueueModel:
         return stored, True, True
 
     def purge(self) -> None:
-        """Everything is gone."""
         for stored in self.messages:
             stored.gone = True
         self.messages.clear()
@@ -156,7 +144,7 @@ class QueueModel:
     def _visible(self, now: float) -> list[Stored]:
         if not self.fifo:
             return [stored for stored in self.messages if stored.visible_at <= now]
-        # A group in flight is closed to everybody.
+        # A group in flight is closed.
         closed = {stored.group for stored in self.messages if stored.visible_at > now}
         return [stored for stored in self.messages if stored.visible_at <= now and stored.group not in closed]
 
@@ -178,15 +166,6 @@ class QueueModel:
         stored.gone = True
         self.messages.remove(stored)
 
-    def _move(self, stored: Stored) -> None:
-        target = self.dead_letter_target
-        if target is None:
-            raise AssertionError("a RedrivePolicy without a target")
-        self._remove(stored)
-        moved = target._copy(stored, self.now())
-        moved.moved_by_sqs = True
-        target.messages.append(moved)
-
     def _copy(self, stored: Stored, visible_at: float) -> Stored:
         copy = Stored(stored.id, stored.body, stored.attributes, stored.group, visible_at)
         copy.turn_id, copy.session = stored.turn_id, stored.session
@@ -205,14 +184,10 @@ class QueueModel:
         stored.turn_id, stored.session = str(wake_up.turn_id), wake_up.session_id
 
     def describe(self, stored: Stored, handle: str) -> dict[str, Any]:
-        """As `receive_message` answers it."""
-        system = {"ApproximateReceiveCount": str(stored.receive_count % 1000)}
-        if stored.moved_by_sqs:
-            system["DeadLetterQueueSourceArn"] = "arn:aws:sqs:::source"
         return {
             "MessageId": stored.id,
             "Body": stored.body,
             "ReceiptHandle": handle,
-            "Attributes": system,
+            "Attributes": {"ApproximateReceiveCount": str(stored.receive_count % 1000)},
             "MessageAttributes": stored.attributes,
         }

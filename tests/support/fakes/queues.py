@@ -5,7 +5,6 @@ So the real batching, partial failures, look-ups and error mapping run on top of
 call back (`call_at`); without one it is answered at once with what is there.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +22,6 @@ from turnstile.message_queue import MessageQueues
 from turnstile.turn.message import DEAD_LETTER_REASON
 
 SCHEME = "fake://"
-ARN = "arn:aws:sqs:::"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +36,13 @@ class Deed:
 
     @property
     def reason(self) -> str | None:
-        """Why it is a dead letter."""
         attribute = self.message.attributes.get(DEAD_LETTER_REASON) if self.message is not None else None
         return attribute["StringValue"] if attribute else None
 
 
 @dataclass(slots=True)
 class LongPoll:
-    """A receive that waits; `answer` is set by whoever has asked."""
+    """A receive that waits; `answer` is set by the caller."""
 
     most: int
     visibility_seconds: float
@@ -72,7 +69,6 @@ class FakeSqs:
     # --- queues
 
     def create_queue(self, QueueName: str, Attributes: dict[str, str] | None = None) -> dict[str, str]:
-        """Makes a queue."""
         url = SCHEME + QueueName
         if url not in self.queues:
             fifo = (Attributes or {}).get("FifoQueue") == "true"
@@ -81,41 +77,25 @@ class FakeSqs:
         return {"QueueUrl": url}
 
     def delete_queue(self, QueueUrl: str) -> None:
-        """Removes a queue."""
         del self.queues[QueueUrl]
 
     def get_queue_url(self, QueueName: str) -> dict[str, str]:
-        """Where a queue is."""
         self._queue(SCHEME + QueueName)
         return {"QueueUrl": SCHEME + QueueName}
 
     def get_queue_attributes(self, QueueUrl: str, AttributeNames: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Counts, and the ARN."""
         queue = self._queue(QueueUrl)
         hidden = sum(stored.visible_at > self.now() for stored in queue.messages)
         values = {
-            "QueueArn": ARN + queue.name,
             "ApproximateNumberOfMessages": str(len(queue.messages) - hidden),
             "ApproximateNumberOfMessagesNotVisible": str(hidden),
             "ApproximateNumberOfMessagesDelayed": "0",
         }
         return {"Attributes": {name: values[name] for name in AttributeNames}}
 
-    def set_queue_attributes(self, QueueUrl: str, Attributes: dict[str, str]) -> None:
-        """The RedrivePolicy."""
-        policy = json.loads(Attributes["RedrivePolicy"])
-        queue = self._queue(QueueUrl)
-        queue.max_receive_count = int(policy["maxReceiveCount"])
-        queue.dead_letter_target = self._queue(SCHEME + policy["deadLetterTargetArn"].removeprefix(ARN))
-
-    def purge_queue(self, QueueUrl: str) -> None:
-        """Empties a queue."""
-        self._queue(QueueUrl).purge()
-
     # --- messages
 
     def send_message(self, QueueUrl: str, MessageBody: str, **options: Any) -> dict[str, str]:
-        """Sends one."""
         queue = self._queue(QueueUrl)
         stored = queue.send(
             MessageBody,
@@ -128,7 +108,6 @@ class FakeSqs:
         return {"MessageId": stored.id}
 
     def send_message_batch(self, QueueUrl: str, Entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Sends up to ten; each may fail alone."""
         self._admit(QueueUrl)
         taken, refused = [], []
         for entry in Entries:
@@ -155,7 +134,6 @@ class FakeSqs:
         return poll
 
     def delete_message_batch(self, QueueUrl: str, Entries: Sequence[dict[str, str]]) -> dict[str, Any]:
-        """Deletes up to ten; each may fail alone."""
         queue = self._admit(QueueUrl)
         done, failed = [], []
         for entry in Entries:
@@ -203,7 +181,6 @@ class FakeSqs:
         return {"Messages": [queue.describe(stored, handle) for stored, handle in received]}
 
     def _serve(self, url: str) -> None:
-        """Something may have become visible."""
         polls = self._polls[url]
         while polls:
             answer = self._receive(self.queues[url], polls[0])
@@ -258,7 +235,6 @@ class FakeClient:
     async def call(
         self, operation: str, parameters: dict[str, Any], *, seconds: float = COMMAND_SECONDS, tries: int = 2
     ) -> Any:
-        """As `SqsClient.call`."""
         if operation == POLL:
             seconds, tries = parameters["WaitTimeSeconds"] + POLL_SLACK_SECONDS, 1
         call = partial(getattr(self._server, xform_name(operation)), **parameters)

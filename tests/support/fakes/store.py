@@ -2,7 +2,7 @@
 
 It knows the product's own SQL constants and does for each what the statement does, on plain rows: everything in Python
 above it (claim, settle with its re-read, submit, cancel, revive, the relay) is the product's real code. That it does the
-same as Postgres is checked by `tests/contract` and by the Hypothesis machine in `tests/model`.
+same as Postgres is checked by `tests/statements` and by the Hypothesis machine in `tests/model`.
 
 What it leaves out: row locks. Each call, and each transaction of `connection()`, is one step that nothing gets between, so
 no row is ever skipped for being locked, and no claim is told to look again.
@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.proof.checker.evidence import Evidence
-from tests.proof.checker.tables import Change
 from tests.support.fakes import (
     store_cancel,
     store_children,
@@ -28,7 +27,6 @@ from tests.support.fakes import (
 from tests.support.fakes.store_tables import Tables
 from turnstile.memory import durable_items as memory_items
 from turnstile.queries import attempts, backlog, history
-from turnstile.queries import operator_turns as operator_reading
 from turnstile.statements import cancel as cancellation
 from turnstile.statements import cancel_before_submit as chosen_ids
 from turnstile.statements import children, claim, head, locked_rows, lost_turns, redrive, settle, waiting_tenants
@@ -58,7 +56,6 @@ STATEMENTS: dict[str, Statement] = {
     submission.FORGET_SUBMISSIONS: store_submit.forget_submissions,
     claim.CLAIM: store_claim.claim,
     reading_claims.READ_CLAIMS: store_claim.read_claims,
-    claim.READ_ENDED: store_claim.read_ended,
     recorded_values.READ_VALUES: store_children.read_values,
     recorded_values.RECORD_VALUE: store_children.record_value,
     recorded_values.REREAD_VALUE: store_children.reread_value,
@@ -119,13 +116,11 @@ STATEMENTS: dict[str, Statement] = {
     redrive_record.RECORD: store_cancel.no_answer,
     registry.ANNOUNCE: store_cancel.announce,
     registry.WITHDRAW: store_cancel.withdraw,
-    history.HISTORY: store_submit.history,
+    history.HISTORY_PAGE: store_submit.history_page,
     history.HISTORY_AS_TEXT: store_submit.history_as_text,
     history.CONTENTS: store_submit.contents,
     history.VERSION: store_submit.version,
-    history.SESSION_EXISTS: store_submit.session_exists,
     attempts.READ: store_submit.read_attempts,
-    operator_reading.FIND_TENANTS: store_submit.find_tenants,
 }
 
 
@@ -143,37 +138,16 @@ class FakeDatabase:
     # --- synchronous cores
 
     def execute(self, statement: str, parameters: Parameters) -> Rows:
-        """One autocommit statement."""
         return self.execute_pipelined([(statement, parameters)])[0]
 
     def execute_pipelined(self, statements: Sequence[tuple[str, Parameters]]) -> list[Rows]:
-        """Several statements in one commit."""
         with self.tables.transaction():
             return [_find(statement)(self.tables, parameters) for statement, parameters in statements]
 
-    # --- the Database of the product
-
-    async def open(self) -> None:
-        """Nothing to open."""
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-    async def __aenter__(self) -> "FakeDatabase":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        return
-
-    async def ping(self) -> None:
-        """Always there; an outage is the fault wrapper's to make."""
-
     async def fetch(self, statement: str, parameters: Parameters) -> Rows:
-        """As `Database.fetch`."""
         return self.execute(statement, parameters)
 
     async def fetch_pipelined(self, statements: Sequence[tuple[str, Parameters]]) -> list[Rows]:
-        """As `Database.fetch_pipelined`."""
         return self.execute_pipelined(statements)
 
     @asynccontextmanager
@@ -181,20 +155,11 @@ class FakeDatabase:
         """As `Database.connection`. Its `transaction()` must not be interrupted by another task's call."""
         yield FakeConnection(self.tables)
 
-    # --- what a simulation does to it
-
     def for_another_process(self) -> "FakeDatabase":
         """The same tables as another process sees them."""
         other = FakeDatabase(self._now)
         other.tables = self.tables
         return other
-
-    # --- evidence
-
-    @property
-    def changes(self) -> list[Change]:
-        """The audit so far."""
-        return self.tables.changes
 
     def fill(self, evidence: Evidence) -> None:
         """Puts audit, turns, messages and attempts into `evidence`."""
@@ -215,11 +180,9 @@ class FakeCursor:
         self._rows = iter(rows)
 
     async def fetchone(self) -> dict[str, Any] | None:
-        """The next row."""
         return next(self._rows, None)
 
     async def fetchall(self) -> Rows:
-        """The rest of them."""
         return list(self._rows)
 
 
@@ -231,11 +194,9 @@ class FakeConnection:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """All of the block or nothing."""
         with self._tables.transaction():
             yield
 
     async def execute(self, statement: str, parameters: Parameters) -> FakeCursor:
-        """One statement of it."""
         with self._tables.transaction():
             return FakeCursor(_find(statement)(self._tables, parameters))

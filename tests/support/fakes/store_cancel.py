@@ -27,7 +27,6 @@ def lock_session(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def lock_turn(tables: Tables, parameters: Parameters) -> Rows:
-    """LOCK_TURN."""
     row = _turn_of_tenant(tables, parameters)
     return [] if row is None else [{"session_id": row.session_id, "status": row.status.value}]
 
@@ -38,13 +37,11 @@ def read_archived(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def lock_named_session(tables: Tables, parameters: Parameters) -> Rows:
-    """LOCK_NAMED_SESSION."""
     known = (parameters["tenant"], parameters["session"]) in tables.sessions
     return [{"session_id": parameters["session"]}] if known else []
 
 
 def lock_open(tables: Tables, parameters: Parameters) -> Rows:
-    """LOCK_OPEN."""
     whose = (parameters["tenant"], parameters["session"])
     found = [
         row
@@ -58,7 +55,6 @@ def lock_open(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def leave_tombstone(tables: Tables, parameters: Parameters) -> Rows:
-    """LEAVE_TOMBSTONE."""
     now = tables.now()
     row = tables.chosen_ids.get((parameters["tenant"], parameters["id"]))
     if row is None:
@@ -76,7 +72,6 @@ def _named(tables: Tables, parameters: Parameters, status: TurnStatus) -> list[T
 
 
 def cancel_pending(tables: Tables, parameters: Parameters) -> Rows:
-    """CANCEL_PENDING."""
     now = tables.now()
     for row in _named(tables, parameters, TurnStatus.PENDING):
         tables.update_turn(
@@ -91,7 +86,6 @@ def cancel_pending(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def request_cancel(tables: Tables, parameters: Parameters) -> Rows:
-    """REQUEST_CANCEL."""
     for row in _named(tables, parameters, TurnStatus.RUNNING):
         asked_at = tables.now() if row.cancel_requested_at is None else row.cancel_requested_at
         tables.update_turn(row, cancel_requested_at=asked_at, cancel_reason=row.cancel_reason or parameters["reason"])
@@ -99,7 +93,6 @@ def request_cancel(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def announce(tables: Tables, parameters: Parameters) -> Rows:
-    """`statements.worker_registry.ANNOUNCE`."""
     now = tables.now()
     known = tables.workers.get(parameters["worker_id"])
     if known is None:
@@ -111,7 +104,6 @@ def announce(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def withdraw(tables: Tables, parameters: Parameters) -> Rows:
-    """`statements.worker_registry.WITHDRAW`."""
     forgotten = tables.now() - DAY
     for row in list(tables.workers.values()):
         if row.worker_id == parameters["worker_id"] or row.seen_at < forgotten:
@@ -126,10 +118,8 @@ def begin_redrive(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def no_answer(tables: Tables, parameters: Parameters) -> Rows:
-    """What is written for people alone."""
     return []
 
 
 def ping(tables: Tables, parameters: Parameters) -> Rows:
-    """`Database.ping`."""
     return [{"?column?": 1}]

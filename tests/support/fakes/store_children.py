@@ -27,13 +27,11 @@ def holds(tables: Tables, turn_id: UUID | None, fence: int) -> bool:
 
 
 def read_values(tables: Tables, parameters: Parameters) -> Rows:
-    """READ_VALUES."""
     values = tables.values.get(parameters["turn"], {})
     return [columns(row, ("key", "value")) for row in values.values()]
 
 
 def record_value(tables: Tables, parameters: Parameters) -> Rows:
-    """RECORD_VALUE."""
     value = json_value(parameters["value"])
     if not holds(tables, parameters["turn"], parameters["fence"]):
         return []
@@ -42,13 +40,11 @@ def record_value(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def reread_value(tables: Tables, parameters: Parameters) -> Rows:
-    """REREAD_VALUE."""
     row = tables.values.get(parameters["turn"], {}).get(parameters["key"])
     return [{"value": row.value}] if row and holds(tables, parameters["turn"], parameters["fence"]) else []
 
 
 def read_children(tables: Tables, parameters: Parameters) -> Rows:
-    """READ_CHILDREN."""
     newest: dict[str, TurnRow] = {}
     for row in sorted(tables.children_of(parameters["parent"]), key=attrgetter("created_at", "id")):
         if row.child_key is not None:
@@ -57,7 +53,6 @@ def read_children(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def has_successor(tables: Tables, row: TurnRow) -> bool:
-    """HAS_SUCCESSOR."""
     if row.child_key is None or row.parent_turn_id is None:
         return False
     return any(
@@ -68,7 +63,6 @@ def has_successor(tables: Tables, row: TurnRow) -> bool:
 
 
 def is_being_compensated(tables: Tables, row: TurnRow) -> bool:
-    """IS_BEING_COMPENSATED."""
     return any(
         (one.kind, one.tenant_id) == ("compensation", row.tenant_id) and one.status.is_open
         for one in tables.children_of(row.id)
@@ -76,7 +70,6 @@ def is_being_compensated(tables: Tables, row: TurnRow) -> bool:
 
 
 def is_overtaken(tables: Tables, row: TurnRow) -> bool:
-    """IS_OVERTAKEN."""
     if row.kind != "compensation" or row.parent_turn_id is None:
         return False
     return tables.turns[row.parent_turn_id].status is not TurnStatus.FAILED
@@ -88,7 +81,6 @@ def is_preceded(row: TurnRow, others: Iterable[TurnRow]) -> bool:
 
 
 def find_compensated(tables: Tables, parameters: Parameters) -> Rows:
-    """FIND_COMPENSATED."""
     failed = [row for row in _rows(tables, parameters["ids"]) if row.status is TurnStatus.FAILED]
     return [
         {"id": row.id}
@@ -98,13 +90,11 @@ def find_compensated(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def read_states(tables: Tables, parameters: Parameters) -> Rows:
-    """READ_STATES."""
     found = [row for row in _rows(tables, parameters["ids"]) if row.parent_turn_id == parameters["parent"]]
     return [columns(row, ("id", "status", "error_class", "error")) for row in found]
 
 
 def read_outputs(tables: Tables, parameters: Parameters) -> Rows:
-    """READ_OUTPUTS."""
     return [
         columns(said, ("turn_id", "content"))
         for turn_id in dict.fromkeys(parameters["ids"])
@@ -118,7 +108,6 @@ def _rows(tables: Tables, ids: Iterable[UUID]) -> list[TurnRow]:
 
 
 def wake_parents(tables: Tables, parameters: Parameters) -> Rows:
-    """WAKE_PARENTS."""
     return _wake(tables, _rows(tables, parameters["ids"]))
 
 
@@ -144,7 +133,6 @@ def _is_joined(tables: Tables, parent: TurnRow) -> bool:
 
 
 def compensate_failed(tables: Tables, parameters: Parameters) -> Rows:
-    """COMPENSATE_FAILED."""
     for turn_id, fence in zip(parameters["ids"], parameters["fences"], strict=True):
         row = tables.turns.get(turn_id)
         if row is not None and row.fence == fence and row.status is TurnStatus.FAILED:
@@ -153,7 +141,6 @@ def compensate_failed(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def compensate(tables: Tables, failed: TurnRow, parameters: Parameters) -> None:
-    """`statements.compensate.COMPENSATE`."""
     if not parameters["compensates"] or failed.kind != "turn":
         return
     now = tables.now()

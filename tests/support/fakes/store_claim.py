@@ -14,7 +14,6 @@ from tests.support.fakes.store_rows import (
     SessionRow,
     TurnRow,
     by_id,
-    by_seq,
     columns,
     json_value,
 )
@@ -43,7 +42,6 @@ def _wanted(parameters: Parameters) -> Iterable[tuple[str, str, UUID]]:
 
 
 def claim(tables: Tables, parameters: Parameters) -> Rows:
-    """CLAIM."""
     now = tables.now()
     answers: dict[UUID, dict[str, Any]] = {}
     due: dict[UUID, tuple[UUID, TurnRow]] = {}
@@ -82,7 +80,6 @@ def _may_be_taken_over(tables: Tables, row: TurnRow) -> bool:
 
 
 def seconds_of(instant: Instant) -> float:
-    """Virtual seconds."""
     return instant / SECOND
 
 
@@ -141,7 +138,6 @@ def _wake_heir(tables: Tables, session: SessionRow) -> None:
 
 
 def read_claims(tables: Tables, parameters: Parameters) -> Rows:
-    """READ_CLAIMS."""
     now, found = tables.now(), []
     for tenant_id, session_id, claim_id in _wanted(parameters):
         row = tables.running_in(tenant_id, session_id)
@@ -170,20 +166,7 @@ def read_claims(tables: Tables, parameters: Parameters) -> Rows:
     return found
 
 
-def read_ended(tables: Tables, parameters: Parameters) -> Rows:
-    """READ_ENDED."""
-    found: Rows = []
-    for tenant_id, session_id, claim_id in _wanted(parameters):
-        session, head = tables.sessions.get((tenant_id, session_id)), tables.head_of(tenant_id, session_id)
-        rows = () if session is None else sorted(session.by_seq.values(), key=by_seq, reverse=True)
-        for row in [one for one in rows if head is None or by_seq(one) < by_seq(head)][: parameters["reach"]]:
-            if row.claim_id == claim_id and row.status in (FAILED, CANCELED):
-                found.append({**columns(row, ENDED_COLUMNS), "turn_id": row.id, "status": row.status.value})
-    return found
-
-
 def renew(tables: Tables, parameters: Parameters) -> Rows:
-    """RENEW."""
     answers = []
     for turn_id, fence in zip(parameters["ids"], parameters["fences"], strict=True):
         row = tables.turns.get(turn_id)
@@ -204,7 +187,6 @@ def renew(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def settle(tables: Tables, parameters: Parameters) -> Rows:
-    """SETTLE."""
     asked = [
         dict(zip(SETTLE_COLUMNS, values, strict=True))
         for values in zip(*(parameters[name] for name in SETTLE_COLUMNS), strict=True)
@@ -306,7 +288,6 @@ def _go_on(tables: Tables, head: TurnRow, asked: dict[str, Any], parameters: Par
 
 
 def reread_settled(tables: Tables, parameters: Parameters) -> Rows:
-    """REREAD_SETTLED."""
     answers = []
     for turn_id, fence, attempt in zip(parameters["ids"], parameters["fences"], parameters["attempts"], strict=True):
         ended = {(one.attempt, one.fence): one.outcome for one in tables.attempts.get(turn_id, ())}

@@ -9,10 +9,8 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def seconds(instant: Instant | None) -> float | None:
-    """As evidence has it: virtual seconds."""
     return None if instant is None else instant / SECOND
 
 
 def interval(length_seconds: float) -> Instant:
-    """`make_interval(secs => ...)`."""
     return round(length_seconds * SECOND)

@@ -37,9 +37,8 @@ def check_row(row: TurnRow) -> None:
 
 
 def check_birth(row: TurnRow) -> None:
-    """The trigger `turns_legal_birth`."""
     if row.status not in {TurnStatus.PENDING, TurnStatus.CANCELED}:
-        raise errors.CheckViolation(f"turns_legal_transition: turn {row.id} may not be born {row.status}")
+        raise errors.CheckViolation(f"turns_legal_transition: turn {row.id} may not begin as {row.status}")
 
 
 def check_transition(row: TurnRow, before: TurnStatus, fence_before: int, generation_before: int) -> None:

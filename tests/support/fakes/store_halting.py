@@ -13,7 +13,7 @@ from turnstile.turn.status import TurnStatus
 Parameters = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 
-HALT_COLUMNS = ("id", "tenant_id", "session_id", "queue", "generation", "error_class")
+HALT_COLUMNS = ("id", "tenant_id", "session_id", "queue", "error_class")
 
 
 def _failed(tables: Tables, parameters: Parameters) -> TurnRow | None:
@@ -22,7 +22,6 @@ def _failed(tables: Tables, parameters: Parameters) -> TurnRow | None:
 
 
 def read_halt(tables: Tables, parameters: Parameters) -> Rows:
-    """READ_HALT."""
     row = tables.turns.get(parameters["id"])
     if row is None:
         return []
@@ -48,7 +47,6 @@ def lock_halted(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def retry(tables: Tables, parameters: Parameters) -> Rows:
-    """RETRY."""
     row = _failed(tables, parameters)
     if row is None or has_successor(tables, row) or is_being_compensated(tables, row) or is_overtaken(tables, row):
         return []
@@ -70,7 +68,6 @@ def retry(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def owe_dead_letter(tables: Tables, parameters: Parameters) -> Rows:
-    """OWE_DEAD_LETTER."""
     row = _failed(tables, parameters)
     if row is not None and row.dead_lettered_at is None:
         tables.update_turn(row, send_at=tables.now())
@@ -78,7 +75,6 @@ def owe_dead_letter(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def resume(tables: Tables, parameters: Parameters) -> Rows:
-    """RESUME."""
     session = tables.sessions[parameters["tenant"], parameters["session"]]
     tables.update_session(session, halted_by=None, updated_at=tables.now())
     return []

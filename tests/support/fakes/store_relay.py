@@ -93,12 +93,10 @@ def _unplaced(tables: Tables, parameters: Parameters) -> list[TurnRow]:
 
 
 def find_unplaced(tables: Tables, parameters: Parameters) -> Rows:
-    """FIND_UNPLACED."""
     return [{"id": row.id} for row in _unplaced(tables, parameters)]
 
 
 def place_scheduled(tables: Tables, parameters: Parameters) -> Rows:
-    """PLACE_SCHEDULED."""
     now = tables.now()
     due = _unplaced(tables, parameters)
     for key, rows in groupby(sorted(due, key=by_session), key=by_session):
@@ -110,7 +108,6 @@ def place_scheduled(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def mark_lost(tables: Tables, parameters: Parameters) -> Rows:
-    """MARK_LOST."""
     now = tables.now()
     marked: Counter[tuple[str | None, str]] = Counter()
     # A lease that ends at this instant is not over yet.
@@ -129,7 +126,6 @@ def _is_alive(tables: Tables, worker_id: str | None, parameters: Parameters) -> 
 
 
 def any_lost(tables: Tables, _: Parameters) -> Rows:
-    """ANY_LOST."""
     now = tables.now()
     return [
         {
@@ -143,7 +139,6 @@ def any_lost(tables: Tables, _: Parameters) -> Rows:
 
 
 def find_lost(tables: Tables, parameters: Parameters) -> Rows:
-    """FIND_LOST."""
     now = tables.now()
     found = []
     for row in tables.turns.values():
@@ -181,12 +176,10 @@ def _due(tables: Tables, parameters: Parameters) -> list[TurnRow]:
 
 
 def find_due(tables: Tables, parameters: Parameters) -> Rows:
-    """FIND_DUE."""
     return [{"id": row.id} for row in _due(tables, parameters)]
 
 
 def take_due(tables: Tables, parameters: Parameters) -> Rows:
-    """TAKE_DUE."""
     now = tables.now()
     answers: Rows = []
     for row in _due(tables, parameters):
@@ -203,7 +196,6 @@ def take_due(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def put_net(tables: Tables, parameters: Parameters) -> Rows:
-    """PUT_NET."""
     now = tables.now()
     for turn_id, stamp in zip(parameters["ids"], parameters["stamps"], strict=True):
         row = tables.turns.get(turn_id)
@@ -215,7 +207,6 @@ def put_net(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def give_back(tables: Tables, parameters: Parameters) -> Rows:
-    """GIVE_BACK."""
     for turn_id, stamp, due_at in zip(*(parameters[name] for name in ("ids", "stamps", "due_ats")), strict=True):
         row = tables.turns.get(turn_id)
         if row is not None and row.send_at == tables.from_datetime(stamp):
@@ -224,7 +215,6 @@ def give_back(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def dead_lettered(tables: Tables, parameters: Parameters) -> Rows:
-    """DEAD_LETTERED."""
     for turn_id, generation in zip(parameters["ids"], parameters["generations"], strict=True):
         row = tables.turns.get(turn_id)
         if row is not None and is_failed(row, generation):
@@ -233,7 +223,6 @@ def dead_lettered(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def wake_head(tables: Tables, parameters: Parameters) -> Rows:
-    """WAKE_HEAD."""
     head = tables.head_of(parameters["tenant"], parameters["session"])
     if head is None or not head.is_due(tables.now()):
         return []
@@ -242,13 +231,12 @@ def wake_head(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def wake_unlocked_head(tables: Tables, parameters: Parameters) -> Rows:
-    """WAKE_UNLOCKED_HEAD. One statement at a time: nobody ever sits on a row."""
+    """WAKE_UNLOCKED_HEAD. One statement at a time: no row is ever locked."""
     wake_head(tables, parameters)
     return [{"locked": False}]
 
 
 def defer(tables: Tables, parameters: Parameters) -> Rows:
-    """DEFER; nobody sits on a row here."""
     now = tables.now()
     answers: Rows = []
     for place, (tenant_id, session_id, seconds) in enumerate(
@@ -265,7 +253,6 @@ def defer(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def find_waiting_tenant(tables: Tables, parameters: Parameters) -> Rows:
-    """FIND_WAITING_TENANT, without its bounds."""
     now = tables.now()
     for tenant_id, session_id in sorted(tables.sessions):
         head = tables.head_of(tenant_id, session_id)
@@ -277,7 +264,6 @@ def find_waiting_tenant(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def backlog(tables: Tables, parameters: Parameters) -> Rows:
-    """BACKLOG."""
     return [_backlog_of(tables, queue, parameters["limit"]) for queue in sorted(parameters["queues"])]
 
 
@@ -305,12 +291,10 @@ def prune_items(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def halts(tables: Tables, row: TurnRow) -> bool:
-    """Whether the turn halts its session."""
     return tables.sessions[row.tenant_id, row.session_id].halted_by == row.id
 
 
 def revive(tables: Tables, parameters: Parameters) -> Rows:
-    """REVIVE."""
     now = tables.now()
     asked = zip(*(parameters[name] for name in ("ids", "generations", "traces", "spans", "expires")), strict=True)
     failed = [

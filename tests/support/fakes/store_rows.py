@@ -62,7 +62,6 @@ class TurnRow:
     finished_at: Instant | None = None
 
     def is_due(self, now: Instant) -> bool:
-        """`statements.head.DUE`."""
         return self.status is TurnStatus.PENDING and (self.execute_at is None or self.execute_at <= now)
 
 
@@ -85,7 +84,6 @@ class SessionRow:
 
     @property
     def head(self) -> TurnRow | None:
-        """`statements.head.OPEN_HEAD`."""
         return self.open[0] if self.open else None
 
 

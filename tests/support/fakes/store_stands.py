@@ -51,9 +51,10 @@ BEGIN
 END $$;
 """
 
+# Not TRUNCATE, which makes new files for each table and index: 20 ms of CPU.
 RESET: LiteralString = """
-TRUNCATE turns, messages, turn_attempts, turn_values, turn_traces, sessions, submissions, chosen_ids, workers,
-         audit RESTART IDENTITY;
+DELETE FROM turns; DELETE FROM messages; DELETE FROM turn_attempts; DELETE FROM turn_values; DELETE FROM turn_traces;
+DELETE FROM sessions; DELETE FROM submissions; DELETE FROM chosen_ids; DELETE FROM workers; DELETE FROM audit;
 UPDATE virtual.clock SET at = %(at)s, server_started_at = %(origin)s
 """
 
@@ -75,13 +76,9 @@ class Stand(Protocol):
 
     database: Database
 
-    async def pass_time(self, seconds: float) -> None:
-        """Moves the clock on."""
-        ...
+    async def pass_time(self, seconds: float) -> None: ...
 
-    async def snapshot(self) -> Snapshot:
-        """All tables."""
-        ...
+    async def snapshot(self) -> Snapshot: ...
 
 
 class FakeStand:
@@ -137,10 +134,8 @@ class PostgresStand:
         self._heartbeat: psycopg.Connection[Any] | None = None
 
     async def reset(self) -> None:
-        """Empty, and the clock at its start."""
         times = {"at": ORIGIN + timedelta(seconds=START_SECONDS), "origin": ORIGIN}
-        for statement in RESET.split(";"):
-            await self.database.fetch(statement, times)
+        await self.database.fetch_pipelined([(statement, times) for statement in RESET.split(";")])
 
     async def pass_time(self, seconds: float) -> None:
         statement: LiteralString = "UPDATE virtual.clock SET at = at + make_interval(secs => %(seconds)s)"

@@ -35,7 +35,6 @@ SUBMIT_COLUMNS = (
 
 
 def submit(tables: Tables, parameters: Parameters) -> Rows:
-    """SUBMIT."""
     asked = [
         dict(zip(SUBMIT_COLUMNS, values, strict=True))
         for values in zip(*(parameters[name] for name in SUBMIT_COLUMNS), strict=True)
@@ -60,7 +59,6 @@ def submit(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def stored(content: Any) -> Any:
-    """A `Jsonb` as it stands in the table."""
     return json_value(json.dumps(content.obj))
 
 
@@ -125,7 +123,6 @@ def _meet(tables: Tables, row: TurnRow) -> None:
 
 
 def answer_of(tables: Tables, row: TurnRow) -> dict[str, Any]:
-    """ANSWER."""
     return {
         **columns(row, ("session_id", "queue", "trace_id", "span_id", "parent_span_id")),
         "id": str(row.id),
@@ -145,7 +142,6 @@ def _iso(tables: Tables, instant: Instant | None) -> str | None:
 
 
 def read_submissions(tables: Tables, parameters: Parameters) -> Rows:
-    """READ_SUBMISSIONS."""
     answers: Rows = []
     for place, tenant_id, key, turn_id in zip(
         *(parameters[name] for name in ("ords", "tenants", "keys", "ids")), strict=True
@@ -160,7 +156,6 @@ def read_submissions(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def forget_submissions(tables: Tables, parameters: Parameters) -> Rows:
-    """FORGET_SUBMISSIONS."""
     limit = tables.now() - interval(parameters["older_than"])
     # In the order of their making, which is that of `created_at`.
     oldest = islice(tables.submissions.values(), forgetting.AT_ONCE)
@@ -171,7 +166,6 @@ def forget_submissions(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def forget_chosen_ids(tables: Tables, parameters: Parameters) -> Rows:
-    """FORGET_CHOSEN_IDS."""
     limit = tables.now() - interval(parameters["older_than"])
     oldest = islice(tables.chosen_ids.values(), forgetting.AT_ONCE)
     gone = [row for row in oldest if row.created_at < limit]
@@ -180,8 +174,14 @@ def forget_chosen_ids(tables: Tables, parameters: Parameters) -> Rows:
     return [{"gone": len(gone)}]
 
 
-def history(tables: Tables, parameters: Parameters) -> Rows:
-    """HISTORY: the newest first."""
+def history_page(tables: Tables, parameters: Parameters) -> Rows:
+    """HISTORY_PAGE of all messages before a turn: the simulation asks for no other."""
+    rows = _history(tables, {**parameters, "before": parameters["seq"], "limit": parameters["limit"] + 1})
+    return [{**row, "found": len(rows)} for row in rows[: parameters["limit"]]]
+
+
+def _history(tables: Tables, parameters: Parameters) -> Rows:
+    """The newest first."""
     session = tables.sessions.get((parameters["tenant"], parameters["session"]))
     found: Rows = []
     for row in reversed(session.answered if session else ()):
@@ -197,16 +197,14 @@ def history(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def history_as_text(tables: Tables, parameters: Parameters) -> Rows:
-    """HISTORY_AS_TEXT."""
     found: Rows = []
-    for row in history(tables, parameters):
+    for row in _history(tables, parameters):
         text = json.dumps(row.pop("content"), ensure_ascii=False)
         found.append({**row, "text": text if len(text.encode()) <= parameters["max_bytes"] else None})
     return found
 
 
 def contents(tables: Tables, parameters: Parameters) -> Rows:
-    """CONTENTS."""
     wanted = zip(parameters["turns"], parameters["ordinals"], strict=True)
     return [
         columns(said, ("turn_id", "ordinal", "content"))
@@ -217,13 +215,11 @@ def contents(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def last_answered(session: SessionRow, before: int) -> TurnRow | None:
-    """`turn.conversation.LAST_ANSWERED`."""
     # By the end of a sorted list: nearly always the first is it.
     return next((row for row in reversed(session.answered) if row.seq is not None and row.seq < before), None)
 
 
 def version(tables: Tables, parameters: Parameters) -> Rows:
-    """VERSION."""
     session = tables.sessions.get((parameters["tenant"], parameters["session"]))
     if session is None:
         return []
@@ -231,19 +227,12 @@ def version(tables: Tables, parameters: Parameters) -> Rows:
     return [{"seq": last and last.seq, "claim_id": last and last.claim_id}]
 
 
-def session_exists(tables: Tables, parameters: Parameters) -> Rows:
-    """SESSION_EXISTS."""
-    return [{"?column?": 1}] if (parameters["tenant"], parameters["session"]) in tables.sessions else []
-
-
 def read_owner(tables: Tables, parameters: Parameters) -> Rows:
-    """READ_OWNER."""
     row = tables.turns.get(parameters["id"])
     return [] if row is None else [columns(row, ("tenant_id", "session_id", "queue"))]
 
 
 def read_generations(tables: Tables, parameters: Parameters) -> Rows:
-    """READ_GENERATIONS."""
     found = [tables.turns[turn_id] for turn_id in dict.fromkeys(parameters["ids"]) if turn_id in tables.turns]
     return [
         {
@@ -255,14 +244,7 @@ def read_generations(tables: Tables, parameters: Parameters) -> Rows:
     ]
 
 
-def find_tenants(tables: Tables, parameters: Parameters) -> Rows:
-    """`queries.operator_turns.FIND_TENANTS`. There is no archive here."""
-    row = tables.turns.get(parameters["id"])
-    return [] if row is None else [{"tenant_id": row.tenant_id, "ended_at": None}]
-
-
 def read_attempts(tables: Tables, parameters: Parameters) -> Rows:
-    """`queries.attempts.READ`."""
     names = ("attempt", "fence", "generation", "worker_id", "outcome", "error_class", "error")
     turn = tables.turns.get(parameters["id"])
     if turn is None or turn.tenant_id != parameters["tenant"]:
@@ -279,5 +261,4 @@ def read_attempts(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def is_failed(row: TurnRow | None, generation: int) -> bool:
-    """FAILED in that generation, and still there."""
     return row is not None and row.status is TurnStatus.FAILED and row.generation == generation

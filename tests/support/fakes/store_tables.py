@@ -80,11 +80,9 @@ class Tables:
         return round(self._clock() * SECOND)
 
     def to_datetime(self, instant: Instant | None) -> datetime | None:
-        """As psycopg would return it."""
         return None if instant is None else self._origin + timedelta(microseconds=instant)
 
     def from_datetime(self, moment: datetime | None) -> Instant | None:
-        """As psycopg would send it."""
         return None if moment is None else (moment - self._origin) // MICROSECOND
 
     def queue_latency(self, queue: str, seen_seconds: float) -> float:
@@ -98,17 +96,14 @@ class Tables:
     # --- what the indexes find
 
     def head_of(self, tenant_id: str, session_id: str) -> TurnRow | None:
-        """`statements.head.OPEN_HEAD`."""
         session = self.sessions.get((tenant_id, session_id))
         return None if session is None else session.head
 
     def running_in(self, tenant_id: str, session_id: str) -> TurnRow | None:
-        """The session's RUNNING turn."""
         session = self.sessions.get((tenant_id, session_id))
         return None if session is None else session.running
 
     def children_of(self, parent_id: UUID) -> list[TurnRow]:
-        """By index `turns_parent`."""
         return self._by_parent.get(parent_id, [])
 
     # --- transactions
@@ -241,19 +236,16 @@ class Tables:
     # --- what stands around them
 
     def insert_session(self, tenant_id: str, session_id: str) -> SessionRow:
-        """INSERT INTO sessions."""
         now = self.now()
         session = self.sessions[tenant_id, session_id] = SessionRow(tenant_id, session_id, now, now)
         self._revert_by(partial(self.sessions.pop, (tenant_id, session_id)))
         return session
 
     def update_session(self, session: SessionRow, **values: Any) -> None:
-        """UPDATE sessions."""
         self._revert_by(partial(_assign, session, {name: getattr(session, name) for name in values}))
         _assign(session, values)
 
     def insert_message(self, row: MessageRow) -> None:
-        """INSERT INTO messages."""
         said = self.messages.setdefault(row.turn_id, [])
         if any(one.ordinal == row.ordinal for one in said):
             raise errors.UniqueViolation("messages_pkey")
@@ -261,7 +253,6 @@ class Tables:
         self._revert_by(said.pop)
 
     def insert_attempt(self, row: AttemptRow) -> None:
-        """INSERT INTO turn_attempts."""
         ended = self.attempts.setdefault(row.turn_id, [])
         if any((one.attempt, one.fence) == (row.attempt, row.fence) for one in ended):
             raise errors.UniqueViolation("turn_attempts_pkey")
@@ -286,27 +277,22 @@ class Tables:
         return True
 
     def delete_submission(self, row: SubmissionRow) -> None:
-        """DELETE FROM submissions."""
         del self.submissions[row.tenant_id, row.key]
         self._revert_by(partial(self.submissions.__setitem__, (row.tenant_id, row.key), row))
 
     def update_submission(self, row: SubmissionRow, **values: Any) -> None:
-        """UPDATE submissions."""
         self._revert_by(partial(_assign, row, {name: getattr(row, name) for name in values}))
         _assign(row, values)
 
     def insert_chosen_id(self, row: ChosenIdRow) -> None:
-        """INSERT INTO chosen_ids."""
         self.chosen_ids[row.tenant_id, row.turn_id] = row
         self._revert_by(partial(self.chosen_ids.pop, (row.tenant_id, row.turn_id)))
 
     def update_chosen_id(self, row: ChosenIdRow, **values: Any) -> None:
-        """UPDATE chosen_ids."""
         self._revert_by(partial(_assign, row, {name: getattr(row, name) for name in values}))
         _assign(row, values)
 
     def delete_chosen_id(self, row: ChosenIdRow) -> None:
-        """DELETE FROM chosen_ids."""
         del self.chosen_ids[row.tenant_id, row.turn_id]
         self._revert_by(partial(self.chosen_ids.__setitem__, (row.tenant_id, row.turn_id), row))
 
@@ -315,7 +301,6 @@ class Tables:
         self.workers[row.worker_id] = row
 
     def delete_worker(self, row: WorkerRow) -> None:
-        """DELETE FROM workers."""
         del self.workers[row.worker_id]
 
 

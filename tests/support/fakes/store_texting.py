@@ -14,7 +14,6 @@ Rows = list[dict[str, Any]]
 
 
 def take_key(tables: Tables, parameters: Parameters) -> Rows:
-    """TAKE_KEY."""
     row = SubmissionRow(
         tenant_id=parameters["tenant"],
         key=parameters["key"],
@@ -27,7 +26,6 @@ def take_key(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def lock_session(tables: Tables, parameters: Parameters) -> Rows:
-    """LOCK_SESSION."""
     whose = (parameters["tenant"], parameters["session"])
     session = tables.sessions.get(whose)
     if session is None:
@@ -38,13 +36,11 @@ def lock_session(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def busy_with(tables: Tables, parameters: Parameters) -> Rows:
-    """BUSY_WITH."""
     head = tables.head_of(parameters["tenant"], parameters["session"])
     return [] if head is None else [{"id": head.id}]
 
 
 def lock_last(tables: Tables, parameters: Parameters) -> Rows:
-    """LOCK_LAST."""
     session = tables.sessions.get((parameters["tenant"], parameters["session"]))
     if session is None or not session.open:
         return []
@@ -64,7 +60,6 @@ def lock_last(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def add_input(tables: Tables, parameters: Parameters) -> Rows:
-    """ADD_INPUT."""
     row = tables.turns[parameters["id"]]
     content = json_value(parameters["content"])
     ordinal = max((said.ordinal for said in tables.messages.get(row.id, ())), default=-1) + 1
@@ -73,7 +68,6 @@ def add_input(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def keep_answer(tables: Tables, parameters: Parameters) -> Rows:
-    """KEEP_ANSWER."""
     row = tables.submissions[parameters["tenant"], parameters["key"]]
     tables.update_submission(row, turn_id=parameters["id"], answer=stored(parameters["answer"]))
     return []

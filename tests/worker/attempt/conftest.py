@@ -11,7 +11,6 @@ from tests.support.claiming import submit_turns
 from tests.support.emitting import EmitterRig
 from tests.support.families import PARENT, Family, NoQueues
 from turnstile.backends.postgres.database import Database
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -32,12 +31,6 @@ async def bench(threads: Executor) -> Bench:
 @pytest.fixture
 async def rig() -> EmitterRig:
     return EmitterRig()
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared and nowhere in SQS."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 @pytest.fixture

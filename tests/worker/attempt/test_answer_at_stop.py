@@ -1,4 +1,4 @@
-"""An answer in the moment of a stop: it counts at a shutdown, if the handler knew nothing of the stop."""
+"""A handler that returns at the moment of a stop: its reply counts at a shutdown, if the handler has not seen the stop."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker.attempt.attempt import Attempt
 from turnstile.worker.attempt.outcome import Outcome, Stopped, StopReason, Succeeded
 
-NOT_TOLD = pytest.mark.parametrize(
+AT_THE_STOP = pytest.mark.parametrize(
     ("reason", "outcome"),
     [
         (StopReason.SHUTDOWN, Succeeded("just in time")),
@@ -23,8 +23,8 @@ NOT_TOLD = pytest.mark.parametrize(
 )
 
 
-@NOT_TOLD
-async def test_an_answer_in_the_moment_of_the_stop_counts_at_a_shutdown_only(
+@AT_THE_STOP
+async def test_a_reply_at_the_moment_of_the_stop_counts_at_a_shutdown_only(
     bench: Bench, reason: StopReason, outcome: Outcome
 ) -> None:
     async def finish(*_: Any) -> str:
@@ -36,10 +36,7 @@ async def test_an_answer_in_the_moment_of_the_stop_counts_at_a_shutdown_only(
     assert await attempt.run(LONG, LONG) == outcome
 
 
-@NOT_TOLD
-async def test_an_answer_of_a_thread_that_never_looked_counts_at_a_shutdown_only(
-    bench: Bench, reason: StopReason, outcome: Outcome
-) -> None:
+async def test_the_reply_of_a_thread_that_has_not_seen_the_stop_counts_at_a_shutdown(bench: Bench) -> None:
     loop = asyncio.get_running_loop()
 
     def finish(_: Turn, ctx: Context) -> str:
@@ -50,11 +47,11 @@ async def test_an_answer_of_a_thread_that_never_looked_counts_at_a_shutdown_only
             pass
         return "just in time"
 
-    assert await bench.stopped(bench.attempt(finish), reason) == outcome
+    assert await bench.stopped(bench.attempt(finish), StopReason.SHUTDOWN) == Succeeded("just in time")
 
 
 def stopped_as_its_thread_returns(bench: Bench, monkeypatch: pytest.MonkeyPatch, reply: Any) -> Attempt:
-    """An attempt whose thread has returned while its loop was busy telling it to stop, and has heard of neither."""
+    """An attempt whose thread returns while the loop is busy stopping it: the loop has not received the result."""
     release, cancel = threading.Event(), bench.context.cancel
     loop = asyncio.get_running_loop()
 
@@ -74,7 +71,7 @@ def stopped_as_its_thread_returns(bench: Bench, monkeypatch: pytest.MonkeyPatch,
     return attempt
 
 
-async def test_an_answer_of_a_thread_that_its_loop_has_not_heard_of_counts_too(
+async def test_a_reply_that_the_loop_has_not_received_yet_counts_too(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt = stopped_as_its_thread_returns(bench, monkeypatch, "just in time")

@@ -1,4 +1,4 @@
-"""Wake-ups of children: an SQS that is away or a queue that is missing delays no child but its own."""
+"""Wake-ups of children: an SQS that is away, or a missing queue, delays no child of another queue."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from turnstile.turn.envelope import OutgoingMessage
 from turnstile.worker.attempt.child_intake import ChildIntake
 
 
-async def test_while_sqs_is_away_children_are_started_and_it_is_asked_now_and_then(
+async def test_children_are_started_while_sqs_is_away_and_few_sends_are_tried(
     family: Family, parent: ClaimedTurn, no_queues: NoQueues
 ) -> None:
     run = family.run(parent)
@@ -34,7 +34,7 @@ async def test_while_sqs_is_away_children_are_started_and_it_is_asked_now_and_th
 
 
 class OneSilentQueue:
-    """`silent` takes nothing before its gate is open, and then refuses; every other queue takes all."""
+    """`silent` does not respond before its gate is open, and then refuses; every other queue accepts all."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -60,7 +60,7 @@ def with_silent(settings: Settings, database: Database, one_silent: OneSilentQue
     return ChildIntake(both, database, cast("MessageQueues", one_silent))
 
 
-async def test_a_queue_that_is_missing_leaves_the_children_of_no_other_to_the_relay(
+async def test_a_missing_queue_delays_no_wake_up_of_another_queue(
     settings: Settings, one_silent: OneSilentQueue, with_silent: ChildIntake
 ) -> None:
     one_silent.gate.set()
@@ -72,7 +72,7 @@ async def test_a_queue_that_is_missing_leaves_the_children_of_no_other_to_the_re
     assert one_silent.taken == [child.turn_id]
 
 
-async def test_children_of_several_queues_are_sent_for_side_by_side(
+async def test_wake_ups_of_several_queues_are_sent_side_by_side(
     settings: Settings, one_silent: OneSilentQueue, with_silent: ChildIntake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wake_ups, "PATIENCE_SECONDS", 60.0)

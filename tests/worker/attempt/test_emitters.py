@@ -1,4 +1,4 @@
-"""The voice of a worker: who has something to say is let say it, also at the worker's end, and nobody is kept after that."""
+"""The emitters of a worker: their last events are waited for at the worker's end, for a limited time."""
 
 import asyncio
 from typing import Any, cast
@@ -17,7 +17,7 @@ SUCCEEDED = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCE
 
 
 class Writer:
-    """Answers when the test says so."""
+    """Responds when the test decides."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Append, asyncio.Future[Appended]]] = []
@@ -38,7 +38,7 @@ def emitters(writer: Writer) -> Emitters:
     return Emitters(Settings(), cast("Any", writer))
 
 
-async def test_who_has_said_all_is_kept_no_longer(emitters: Emitters, writer: Writer) -> None:
+async def test_an_emitter_with_nothing_left_to_append_is_forgotten(emitters: Emitters, writer: Writer) -> None:
     emitter = emitters.begin(CLAIMED)
     emitter.settled(TurnStatus.SUCCEEDED, SUCCEEDED)
     await turn_loop()
@@ -50,7 +50,7 @@ async def test_who_has_said_all_is_kept_no_longer(emitters: Emitters, writer: Wr
     assert not emitters._speaking
 
 
-async def test_the_end_waits_for_what_is_being_said(emitters: Emitters, writer: Writer) -> None:
+async def test_closing_waits_for_an_append_under_way(emitters: Emitters, writer: Writer) -> None:
     emitters.begin(CLAIMED).settled(TurnStatus.SUCCEEDED, SUCCEEDED)
     await turn_loop()
     ending = asyncio.create_task(emitters.close())
@@ -62,7 +62,7 @@ async def test_the_end_waits_for_what_is_being_said(emitters: Emitters, writer: 
     await ending
 
 
-async def test_and_no_longer_than_it_takes_somebody_who_is_heard(emitters: Emitters, writer: Writer) -> None:
+async def test_closing_waits_for_a_limited_time(emitters: Emitters, writer: Writer) -> None:
     emitter = emitters.begin(CLAIMED)
     emitter.settled(TurnStatus.SUCCEEDED, SUCCEEDED)
     await turn_loop()
@@ -75,9 +75,7 @@ async def test_and_no_longer_than_it_takes_somebody_who_is_heard(emitters: Emitt
     assert len(writer.asked) == 1
 
 
-async def test_the_end_of_an_invocation_waits_for_the_last_word_also_where_another_is_on_its_way(
-    emitters: Emitters, writer: Writer
-) -> None:
+async def test_finishing_waits_for_the_last_event_behind_another_append(emitters: Emitters, writer: Writer) -> None:
     emitter = emitters.begin(CLAIMED)
     emitter.emit("text")
     await turn_loop()
@@ -94,7 +92,7 @@ async def test_the_end_of_an_invocation_waits_for_the_last_word_also_where_anoth
     assert [event.saying.kind.value for append, _ in writer.asked for event in append.events][-1] == "end"
 
 
-async def test_a_bug_in_the_writing_costs_the_events_and_keeps_nobody(emitters: Emitters, writer: Writer) -> None:
+async def test_a_bug_of_the_writer_costs_the_events_and_nothing_else(emitters: Emitters, writer: Writer) -> None:
     emitters.begin(CLAIMED).settled(TurnStatus.SUCCEEDED, SUCCEEDED)
     await turn_loop()
 

@@ -1,4 +1,4 @@
-"""Events that wait for Redis: nothing waits with them, their number and size are bounded, and large ones go in portions."""
+"""Events that wait for Redis: the handler does not wait, their number and size are bounded, and large ones go in portions."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.support.probes import until
 from turnstile.worker.attempt.event_buffer import MAX_APPEND_BYTES, MAX_GATHERED, MAX_GATHERED_BYTES
 
 
-async def test_with_redis_away_nothing_waits_and_all_is_said_later(rig: EmitterRig) -> None:
+async def test_while_redis_is_away_events_are_kept_and_appended_later(rig: EmitterRig) -> None:
     await rig.quiet()
     rig.redis.away = True
     await rig.emitter.emit("Hello, ")
@@ -21,7 +21,7 @@ async def test_with_redis_away_nothing_waits_and_all_is_said_later(rig: EmitterR
     assert [event.id.n for event in rig.redis.stream] == [1, 2, 3]
 
 
-async def test_what_waits_for_redis_is_bounded_and_the_text_is_whole(rig: EmitterRig) -> None:
+async def test_the_number_of_waiting_events_is_bounded_and_the_text_is_whole(rig: EmitterRig) -> None:
     rig.redis.away = True
     for n in range(3 * MAX_GATHERED):
         await rig.emitter.emit(f"{n} ")
@@ -34,17 +34,7 @@ async def test_what_waits_for_redis_is_bounded_and_the_text_is_whole(rig: Emitte
     assert rig.redis.text(rig.redis.heard) == rig.emitter.text == "".join(f"{n} " for n in range(3 * MAX_GATHERED))
 
 
-async def test_what_overflows_before_the_first_word_got_through_still_begins_with_it() -> None:
-    rig = EmitterRig()
-    for n in range(2 * MAX_GATHERED):
-        await rig.emitter.emit(f"{n} ")
-        await rig.emitter.emit(n)
-    await rig.quiet()
-    assert rig.redis.kinds[:2] == ["status", "reset"]
-    assert rig.redis.text(rig.redis.stream) == rig.emitter.text
-
-
-async def test_what_is_large_is_said_in_portions_and_in_order() -> None:
+async def test_large_events_are_appended_in_portions_and_in_order() -> None:
     rig = EmitterRig(cap=1000)
     for n in range(100):
         await rig.emitter.emit(large(n))
@@ -57,7 +47,7 @@ async def test_what_is_large_is_said_in_portions_and_in_order() -> None:
     assert rig.redis.calls < 10
 
 
-async def test_of_large_events_fewer_wait_for_redis(rig: EmitterRig) -> None:
+async def test_the_size_of_waiting_events_is_bounded(rig: EmitterRig) -> None:
     await rig.quiet()
     rig.redis.away = True
     for n in range(MAX_GATHERED // 2):
@@ -70,7 +60,7 @@ async def test_of_large_events_fewer_wait_for_redis(rig: EmitterRig) -> None:
     assert rig.redis.text(rig.redis.heard) == rig.emitter.text
 
 
-async def test_the_last_word_is_tried_for_a_while_only(rig: EmitterRig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_last_event_is_retried_for_a_limited_time(rig: EmitterRig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turnstile.worker.attempt.emitter.PARTING_SECONDS", 0.0)
     await rig.quiet()
     rig.redis.away = True

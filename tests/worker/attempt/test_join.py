@@ -1,4 +1,4 @@
-"""`ctx.join`: it ends the attempt while a child is open, and gives the replies or the failure."""
+"""`ctx.join`: it ends the attempt while a child is open, and returns the replies or raises the failure."""
 
 import pytest
 
@@ -19,17 +19,17 @@ async def test_a_join_of_open_children_ends_the_attempt(family: Family, parent: 
     assert pending.value.children == tuple(child.id for child in children)
 
 
-async def test_a_join_of_nobody_is_over(family: Family, parent: ClaimedTurn) -> None:
+async def test_a_join_of_no_children_returns_at_once(family: Family, parent: ClaimedTurn) -> None:
     assert await family.run(parent).join([], "all") == []
 
 
-@pytest.mark.parametrize("policy", ["any", "first", ""])
-async def test_a_join_that_can_never_be_over_is_refused(family: Family, parent: ClaimedTurn, policy: str) -> None:
+@pytest.mark.parametrize("policy", ["any", "first"])
+async def test_a_join_that_can_never_end_is_refused(family: Family, parent: ClaimedTurn, policy: str) -> None:
     with pytest.raises(ValueError, match=r"no child|not a valid"):
         await family.run(parent).join([], policy)
 
 
-async def test_a_join_of_somebody_elses_turn_is_refused(family: Family, parent: ClaimedTurn) -> None:
+async def test_a_join_of_a_turn_that_is_no_child_is_refused(family: Family, parent: ClaimedTurn) -> None:
     await submit_turns(family.database, family.settings, "other", session_id="other")
     stranger = await family.claim("other")
 
@@ -37,7 +37,7 @@ async def test_a_join_of_somebody_elses_turn_is_refused(family: Family, parent: 
         await family.run(parent).join([Child(stranger.id, "other", "#1")], "all")
 
 
-async def test_a_failed_child_says_why(family: Family, parent: ClaimedTurn) -> None:
+async def test_a_failed_child_raises_its_reason(family: Family, parent: ClaimedTurn) -> None:
     run = family.run(parent)
     child = await family.start(run, key="bad")
     await family.end(child, FAILURE)

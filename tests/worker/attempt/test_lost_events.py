@@ -1,4 +1,4 @@
-"""A stream that is flushed, full, or whose answers are lost: nothing is said twice, and the text is said anew."""
+"""A stream that is flushed or full, or whose responses are lost: no event comes twice, and the whole text is sent again."""
 
 import json
 
@@ -7,7 +7,7 @@ from tests.support.probes import until
 from turnstile.streaming.event import EventKind
 
 
-async def test_a_portion_whose_answer_was_lost_doubles_nothing_and_loses_nothing() -> None:
+async def test_a_lost_response_neither_repeats_nor_loses_events() -> None:
     rig = EmitterRig(cap=1000)
     await rig.quiet()
     rig.redis.loses_answer = True
@@ -18,7 +18,7 @@ async def test_a_portion_whose_answer_was_lost_doubles_nothing_and_loses_nothing
     assert [json.loads(event.saying.data)["n"] for event in rig.redis.heard[1:]] == list(range(40))
 
 
-async def test_after_a_flush_between_two_portions_all_that_was_not_said_is() -> None:
+async def test_after_a_flush_between_two_appends_the_rest_is_sent() -> None:
     rig = EmitterRig(cap=1000)
     await rig.emitter.emit("before, ")
     await rig.quiet()
@@ -26,30 +26,19 @@ async def test_after_a_flush_between_two_portions_all_that_was_not_said_is() -> 
     for n in range(40):
         await rig.emitter.emit(large(n))
     await until(lambda: rig.redis.calls > calls)
-    told = len(rig.redis.heard)
+    before = len(rig.redis.heard)
     rig.redis.stream = []
     await rig.emitter.emit("after")
     await rig.quiet()
 
     customs = [json.loads(event.saying.data)["n"] for event in rig.redis.heard if event.saying.kind is EventKind.CUSTOM]
-    assert told < len(rig.redis.heard)
+    assert before < len(rig.redis.heard)
     assert customs == list(range(40))
     assert [event.id.n for event in rig.redis.heard] == list(range(1, len(rig.redis.heard) + 1))
     assert rig.redis.text(rig.redis.stream) == "before, after"
 
 
-async def test_a_lost_answer_doubles_nothing(rig: EmitterRig) -> None:
-    await rig.quiet()
-    rig.redis.loses_answer = True
-    await rig.emitter.emit("once")
-    await rig.quiet()
-    await rig.emitter.emit(" more")
-    await rig.quiet()
-    assert rig.redis.text(rig.redis.heard) == "once more"
-    assert [event.id.n for event in rig.redis.heard] == [1, 2, 3]
-
-
-async def test_after_a_flush_the_numbers_go_on_and_the_text_is_said_anew(rig: EmitterRig) -> None:
+async def test_after_a_flush_the_whole_text_is_sent_under_the_next_numbers(rig: EmitterRig) -> None:
     await rig.emitter.emit("before, ")
     await rig.quiet()
     rig.redis.stream = []
@@ -61,7 +50,7 @@ async def test_after_a_flush_the_numbers_go_on_and_the_text_is_said_anew(rig: Em
     assert rig.redis.text(rig.redis.stream) == "before, after"
 
 
-async def test_numbers_that_somebody_may_have_seen_are_not_given_again(rig: EmitterRig) -> None:
+async def test_numbers_that_a_reader_may_have_seen_are_not_used_again(rig: EmitterRig) -> None:
     await rig.quiet()
     rig.redis.loses_answer = True
     await rig.emitter.emit("seen")
@@ -83,7 +72,7 @@ async def test_a_stream_at_its_cap_begins_anew() -> None:
     assert [event.id.n for event in rig.redis.heard] == list(range(1, len(rig.redis.heard) + 1))
 
 
-async def test_a_long_text_is_said_anew_in_pieces(rig: EmitterRig) -> None:
+async def test_a_long_text_is_sent_again_in_pieces(rig: EmitterRig) -> None:
     await rig.emitter.emit("x" * 100_000)
     await rig.quiet()
     rig.redis.stream = []

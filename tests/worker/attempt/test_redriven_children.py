@@ -1,4 +1,4 @@
-"""Children of a parent that runs again: what succeeded or still runs is kept, what failed is started anew after a redrive."""
+"""Children of a parent that runs again: those that succeeded or still run are kept, failed ones start anew after a redrive."""
 
 from tests.support.families import FAILURE, RETRY, Family
 from turnstile.statements.redrive import revive
@@ -6,9 +6,7 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
 
 
-async def test_a_redriven_parent_keeps_what_succeeded_and_starts_anew_what_did_not(
-    family: Family, parent: ClaimedTurn
-) -> None:
+async def test_a_redriven_parent_keeps_its_children_except_the_failed_ones(family: Family, parent: ClaimedTurn) -> None:
     run = family.run(parent)
     good, bad, slow = [await family.start(run, key=key) for key in ("good", "bad", "slow")]
     await family.end(good)
@@ -23,21 +21,9 @@ async def test_a_redriven_parent_keeps_what_succeeded_and_starts_anew_what_did_n
     assert await family.start(family.run(redriven), key="bad") == later[1]
 
 
-async def test_what_was_started_anew_is_not_redriven_as_well(family: Family, parent: ClaimedTurn) -> None:
-    bad = await family.start(family.run(parent), key="bad")
-    await family.end(bad, FAILURE)
-    await family.settle(parent, FAILURE)
-    successor = await family.start(family.run(await family.redrive(parent)), key="bad")
-
-    revived = await revive(
-        family.database, [(bad.id, 1)], [start_trace(2)], expires_in_seconds=[900.0], net_seconds=60.0
-    )
-
-    assert revived == []
-    assert ((await family.row(bad.id))["status"], (await family.row(successor.id))["status"]) == ("FAILED", "PENDING")
-
-
-async def test_a_child_that_was_redriven_in_mid_run_is_not_started_anew(family: Family, parent: ClaimedTurn) -> None:
+async def test_a_child_that_was_redriven_during_the_run_is_not_started_anew(
+    family: Family, parent: ClaimedTurn
+) -> None:
     bad = await family.start(family.run(parent), key="bad")
     await family.end(bad, FAILURE)
     await family.settle(parent, FAILURE)

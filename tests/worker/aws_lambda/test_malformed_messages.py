@@ -1,4 +1,4 @@
-"""Messages that can't be read go to the DLQ, or come back alone where it does not take them."""
+"""Messages that can't be read go to the DLQ, or come back alone if the DLQ refuses them."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.worker.aws_lambda import invocation as lambda_invocation
 
 
-async def test_what_cannot_be_read_goes_to_the_dlq_and_its_neighbours_are_answered(
+async def test_a_malformed_message_goes_to_the_dlq_and_the_others_are_answered(
     database: Database, queues: MessageQueues, settings: Settings, source: EventSource, function: MakeFunction
 ) -> None:
     source.send("not ours")
@@ -27,8 +27,7 @@ async def test_what_cannot_be_read_goes_to_the_dlq_and_its_neighbours_are_answer
     assert await rows(database, "status") == [("SUCCEEDED",)]
 
 
-@pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
-async def test_what_the_dlq_does_not_take_comes_back_alone_and_soon(
+async def test_a_message_that_the_dlq_refuses_comes_back_alone_and_soon(
     database: Database,
     queues: MessageQueues,
     settings: Settings,
@@ -52,7 +51,7 @@ async def test_what_the_dlq_does_not_take_comes_back_alone_and_soon(
     assert await queues.count(settings.queue) == 0
 
 
-async def test_messages_whose_queue_has_vanished_are_reported_and_their_neighbours_are_not(
+async def test_after_the_queue_was_deleted_only_malformed_messages_are_reported(
     database: Database,
     queues: MessageQueues,
     settings: Settings,
@@ -74,5 +73,5 @@ async def test_messages_whose_queue_has_vanished_are_reported_and_their_neighbou
         assert await source.invoke(function(), event) == ["not ours"]
 
     assert await rows(database, "status") == [("SUCCEEDED",)]
-    told = [line["log_level"] for line in lines if line["event"].startswith("lambda.") and "error" in line]
-    assert (told, [line for line in lines if line["event"] == "lambda.failed"]) == (["warning"], [])
+    logged = [line["log_level"] for line in lines if line["event"].startswith("lambda.") and "error" in line]
+    assert (logged, [line for line in lines if line["event"] == "lambda.failed"]) == (["warning"], [])

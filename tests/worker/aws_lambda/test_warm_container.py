@@ -4,17 +4,17 @@ import threading
 from typing import Any, cast
 
 import pytest
-import redis
 import structlog.testing
 
 from tests.support.event_source import EventSource
-from tests.support.invoking import MakeFunction, never_end, rows, send_turns
+from tests.support.invoking import MakeFunction, rows, send_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Context, Turn
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.loop import Relay
 from turnstile.worker.aws_lambda import handler as lambda_handler
+from turnstile.worker.aws_lambda import invocation as lambda_invocation
 
 
 async def test_a_warm_container_keeps_its_connections(
@@ -33,7 +33,7 @@ async def test_a_warm_container_keeps_its_connections(
     assert await rows(database, "status") == [("SUCCEEDED",)] * 2
 
 
-async def test_a_container_that_has_rested_long_does_not_take_its_dead_connections_for_an_outage(
+async def test_dead_connections_after_a_long_rest_are_no_outage(
     database: Database,
     queues: MessageQueues,
     settings: Settings,
@@ -58,31 +58,17 @@ async def test_a_container_that_has_rested_long_does_not_take_its_dead_connectio
 
     assert await rows(database, "status") == [("SUCCEEDED",)] * 2
     assert "database.away" not in {line["event"] for line in lines}
-    # Nobody knows what has become of those either.
+    # Connections to SQS are made anew as well.
     assert to_sqs.closed
 
 
-async def test_after_an_invocation_nothing_is_held_and_no_heartbeat_beats(
+async def test_a_handler_that_outlives_its_invocation_settles_nothing_later(
     database: Database,
     queues: MessageQueues,
     settings: Settings,
     source: EventSource,
     function: MakeFunction,
-) -> None:
-    one = function(never_end)
-    one._whole_seconds = 30.0
-    await send_turns(database, queues, settings, "a")
-
-    await source.invoke(one, await source.poll(1), seconds=12.0)
-
-    with redis.Redis.from_url(settings.redis_url) as looking:
-        assert list(looking.scan_iter(f"{settings.redis_prefix}lock:*")) == []
-    assert await database.fetch("SELECT worker_id FROM workers", {}) == []
-    assert [thread for thread in threading.enumerate() if thread.name == "heartbeat"] == []
-
-
-async def test_a_handler_that_outlives_its_invocation_answers_nothing_after_the_thaw(
-    database: Database, queues: MessageQueues, settings: Settings, source: EventSource, function: MakeFunction
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     may_end = threading.Event()
 
@@ -93,7 +79,8 @@ async def test_a_handler_that_outlives_its_invocation_answers_nothing_after_the_
     one = function(deaf)
     one._whole_seconds = 30.0
     await send_turns(database, queues, settings, "a")
-    await source.invoke(one, await source.poll(1), seconds=12.0)
+    monkeypatch.setattr(lambda_invocation, "RESERVE_SECONDS", 2.5)
+    await source.invoke(one, await source.poll(1), seconds=6.0)
     assert await rows(database, "status", "attempt") == [("PENDING", 0)]
     await Relay(database, queues, settings).round()
     await source.invoke(function(), await source.poll(1))

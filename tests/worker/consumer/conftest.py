@@ -9,7 +9,7 @@ from turnstile.message_queue import MessageQueues
 
 @pytest.fixture
 def database_url() -> str:
-    """No database is made: nothing here asks one."""
+    """No database is needed."""
     return "postgresql://127.0.0.1:1/none"
 
 

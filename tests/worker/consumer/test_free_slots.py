@@ -1,4 +1,4 @@
-"""The consumer receives for its free slots only, and no failure costs it a slot or its poll."""
+"""The consumer receives for free slots only, and no failure costs it a slot or its poll."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from tests.conftest import sqs_client
 from tests.support.consuming import Rig
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
-from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
 from turnstile.turn.envelope import ReceivedMessage
 
 
@@ -17,14 +17,14 @@ def visible(stack: Stack, url: str) -> int:
     return int(sqs_client(stack).get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name])
 
 
-async def test_only_free_slots_are_received_for(rig: Rig, stack: Stack) -> None:
+async def test_messages_are_received_for_free_slots_only(rig: Rig, stack: Stack) -> None:
     await rig.send(5)
     url = (await rig.queues.find(rig.settings.queue)).url
 
     async with rig.consuming(2, rig.work_until_released) as consumer:
         await until(lambda: len(rig.received) == 2)
 
-        assert (consumer.busy, consumer._room_left) == (2, 0)
+        assert (len(consumer.in_hand), consumer._room_left) == (2, 0)
         assert visible(stack, url) == 3
         rig.release.set()
         await until(lambda: len(rig.received) == 5)
@@ -32,7 +32,7 @@ async def test_only_free_slots_are_received_for(rig: Rig, stack: Stack) -> None:
     assert max(rig.watched.most) == 2
 
 
-async def test_a_slot_that_is_free_again_is_received_for_at_once(rig: Rig) -> None:
+async def test_a_slot_that_becomes_free_is_filled_at_once(rig: Rig) -> None:
     gates: list[asyncio.Event] = []
 
     async def work(message: ReceivedMessage) -> None:
@@ -51,13 +51,6 @@ async def test_a_slot_that_is_free_again_is_received_for_at_once(rig: Rig) -> No
     assert rig.watched.most[-1] >= 1
 
 
-async def test_a_poll_asks_for_ten_at_most(rig: Rig) -> None:
-    async with rig.consuming(64, rig.work_until_released):
-        await until(lambda: rig.watched.polls)
-
-    assert set(rig.watched.most) == {10}
-
-
 async def test_a_handler_that_was_left_behind_keeps_its_slot_until_it_ends(rig: Rig) -> None:
     runaway: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -67,7 +60,7 @@ async def test_a_handler_that_was_left_behind_keeps_its_slot_until_it_ends(rig: 
 
     await rig.send(2)
     async with rig.consuming(1, work) as consumer:
-        await until(lambda: len(rig.received) == 1 and consumer.busy == 0)
+        await until(lambda: len(rig.received) == 1 and len(consumer.in_hand) == 0)
         assert consumer._room_left == 0
 
         runaway.set_result(None)
@@ -80,14 +73,11 @@ async def test_a_handler_that_was_left_behind_keeps_its_slot_until_it_ends(rig: 
     [
         ValueError("a bug of ours"),
         DatabaseUnavailableError("away"),
-        QueueUnavailableError("away"),
         asyncio.CancelledError(),
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_a_message_that_cannot_be_processed_costs_neither_the_poll_nor_its_slot(
-    rig: Rig, error: BaseException
-) -> None:
+async def test_a_failed_message_costs_neither_the_poll_nor_its_slot(rig: Rig, error: BaseException) -> None:
     async def work(message: ReceivedMessage) -> None:
         rig.received.append(message)
         if len(rig.received) <= 2:
@@ -96,17 +86,28 @@ async def test_a_message_that_cannot_be_processed_costs_neither_the_poll_nor_its
     await rig.send(3)
     async with rig.consuming(1, work) as consumer:
         await until(lambda: len(rig.received) == 3, within=10.0)
-        await until(lambda: consumer.busy == 0)
+        await until(lambda: len(consumer.in_hand) == 0)
 
 
-@pytest.mark.parametrize(
-    "error", [QueueUnavailableError("away"), UnknownQueueError("turns")], ids=lambda error: type(error).__name__
-)
-async def test_a_receive_that_fails_is_tried_again(rig: Rig, error: Exception) -> None:
-    rig.watched.trouble = [error, error]
+async def test_a_failed_receive_is_repeated(rig: Rig) -> None:
+    rig.watched.trouble = [QueueUnavailableError("away"), UnknownQueueError("turns")]
     await rig.send(1)
 
     async with rig.consuming(4, rig.work_until_released):
         await until(lambda: rig.received)
 
     assert rig.watched.most[:3] == [4, 4, 4]
+
+
+async def test_a_message_that_must_stay_is_given_back_and_comes_later_with_each_receive(rig: Rig) -> None:
+    async def work(message: ReceivedMessage) -> None:
+        rig.received.append(message)
+        if len(rig.received) <= 2:
+            raise MessageStaysError("its row is locked")
+
+    await rig.send(1)
+    async with rig.consuming(1, work):
+        await until(lambda: len(rig.received) == 3)
+
+    [(_, first), (_, second)] = rig.watched.given_back
+    assert 1.0 <= first <= 2.0 <= second <= 4.0

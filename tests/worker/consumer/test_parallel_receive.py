@@ -1,4 +1,4 @@
-"""Short polls beside the long poll, while polls bring ten messages each."""
+"""Extra polls beside the long poll, while polls bring ten messages each."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.consumer import BESIDE
 
 
-async def test_while_polls_bring_ten_each_others_go_beside_them_and_wait_for_nothing(rig: Rig) -> None:
+async def test_extra_polls_run_while_polls_bring_ten_messages(rig: Rig) -> None:
     await rig.send(40)
     async with rig.consuming(64, rig.work_until_released):
         await until(lambda: len(rig.received) == 40)
@@ -18,7 +18,7 @@ async def test_while_polls_bring_ten_each_others_go_beside_them_and_wait_for_not
     assert {most for most, wait in zip(rig.watched.most, rig.watched.waits, strict=True) if not wait} == {10}
 
 
-async def test_one_that_brings_less_is_the_last_for_a_while(rig: Rig) -> None:
+async def test_no_extra_poll_follows_one_that_brought_fewer(rig: Rig) -> None:
     await rig.send(10)
     async with rig.consuming(64, rig.work_until_released) as consumer:
         await until(lambda: len(rig.received) == 10)
@@ -31,7 +31,7 @@ async def test_one_that_brings_less_is_the_last_for_a_while(rig: Rig) -> None:
         assert rig.watched.waits.count(False) == asked
 
 
-async def test_a_worker_of_few_slots_polls_one_by_one(rig: Rig) -> None:
+async def test_a_worker_of_few_slots_makes_no_extra_polls(rig: Rig) -> None:
     await rig.send(9)
     async with rig.consuming(9, rig.work_until_released):
         await until(lambda: len(rig.received) == 9)
@@ -39,7 +39,7 @@ async def test_a_worker_of_few_slots_polls_one_by_one(rig: Rig) -> None:
     assert False not in rig.watched.waits
 
 
-async def test_one_that_waits_for_room_takes_it_when_there_is_enough_for_ten(rig: Rig) -> None:
+async def test_an_extra_poll_waits_for_room_for_ten(rig: Rig) -> None:
     await rig.send(40)
     async with rig.consuming(20, rig.work_until_released) as consumer:
         await until(lambda: len(rig.received) == 20 and len(consumer._waiting) == 1 + BESIDE)
@@ -51,7 +51,7 @@ async def test_one_that_waits_for_room_takes_it_when_there_is_enough_for_ten(rig
 
 
 class Scripted:
-    """Queues whose polls bring what the test says, when it says so."""
+    """Queues whose polls return what the test decides, when it decides."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, bool, asyncio.Future[int]]] = []
@@ -61,12 +61,12 @@ class Scripted:
         self.asked.append((most, wait, brings))
         return [ReceivedMessage(f"m-{n}", "", "handle", 1, {}, False) for n in range(await brings)]
 
-    async def give_back(self, queue: str, messages: list[ReceivedMessage]) -> None:
-        """They are nobody's."""
+    async def give_back(self, queue: str, messages: list[ReceivedMessage], **_: float) -> None:
+        """Does nothing."""
 
 
-async def test_room_that_one_gives_back_goes_to_the_long_poll_that_waits_for_it(rig: Rig) -> None:
-    """Without any handler's end, which may be minutes away."""
+async def test_room_that_a_poll_gives_back_wakes_a_waiting_poll(rig: Rig) -> None:
+    """It does not wait for a handler's end, which may be minutes away."""
     scripted, gate = Scripted(), asyncio.Event()
 
     async def work(_: ReceivedMessage) -> None:
@@ -76,12 +76,12 @@ async def test_room_that_one_gives_back_goes_to_the_long_poll_that_waits_for_it(
     async with rig.consuming(20, work) as consumer:
         await until(lambda: len(scripted.asked) == 1)
         scripted.asked[0][2].set_result(10)
-        await until(lambda: len(scripted.asked) == 2 and consumer.busy == 10)
+        await until(lambda: len(scripted.asked) == 2 and len(consumer.in_hand) == 10)
         gate.set()
         await until(lambda: len(scripted.asked) == 3)
         assert [(most, wait) for most, wait, _ in scripted.asked] == [(10, True), (10, True), (10, False)]
         scripted.asked[1][2].set_result(10)
-        await until(lambda: consumer.busy == 10)
+        await until(lambda: len(consumer.in_hand) == 10)
         assert consumer._room_left == 0
 
         scripted.asked[2][2].set_result(3)
@@ -93,7 +93,7 @@ async def test_room_that_one_gives_back_goes_to_the_long_poll_that_waits_for_it(
         brings.set_result(0)
 
 
-async def test_a_stop_is_heeded_by_those_that_wait_for_room(rig: Rig) -> None:
+async def test_a_stop_ends_polls_that_wait_for_room(rig: Rig) -> None:
     await rig.send(20)
     async with rig.consuming(20, rig.work_until_released) as consumer:
         await until(lambda: len(rig.received) == 20 and len(consumer._waiting) == 1 + BESIDE)

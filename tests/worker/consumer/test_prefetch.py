@@ -10,14 +10,14 @@ class Paced(Slots):
 
     def __init__(self, count: int, ahead: int) -> None:
         super().__init__(count)
-        self.told_ahead = ahead
+        self.ahead_now = ahead
         self.fading: list[int] = []
 
     def ahead(self) -> int:
-        return self.fading.pop() if self.fading else self.told_ahead
+        return self.fading.pop() if self.fading else self.ahead_now
 
 
-async def test_a_poll_for_a_free_slot_is_for_what_will_soon_be_free_as_well(rig: Rig) -> None:
+async def test_a_poll_also_asks_for_slots_that_will_soon_be_free(rig: Rig) -> None:
     await rig.send(5)
     async with rig.consuming(Paced(2, ahead=3), rig.work_until_released):
         await until(lambda: len(rig.received) == 5)
@@ -25,29 +25,29 @@ async def test_a_poll_for_a_free_slot_is_for_what_will_soon_be_free_as_well(rig:
     assert rig.watched.most[0] == 5
 
 
-async def test_beyond_its_slots_it_polls_for_whole_batches_only(rig: Rig) -> None:
+async def test_a_poll_that_only_prefetches_asks_for_ten(rig: Rig) -> None:
     await rig.send(40)
     async with rig.consuming(Paced(10, ahead=25), rig.work_until_released) as consumer:
         await until(lambda: len(rig.received) == 30)
         assert (consumer._room_left, rig.watched.polls) == (-20, 3)
-        assert (consumer.busy, consumer.busy_slots) == (30, 10)
+        assert len(consumer.in_hand) == 30
 
     assert set(rig.watched.most) == {10}
 
 
-async def test_an_end_that_quickens_the_pace_makes_room(rig: Rig) -> None:
+async def test_a_faster_pace_makes_room(rig: Rig) -> None:
     await rig.send(20)
     slots = Paced(10, ahead=9)
     async with rig.consuming(slots, rig.work_until_released):
         await until(lambda: len(rig.received) == 10)
         slots.take()
-        slots.told_ahead = 10
+        slots.ahead_now = 10
         slots.give_back(0.1)
 
         await until(lambda: len(rig.received) == 20)
 
 
-async def test_nothing_is_received_ahead_of_handlers_that_take_their_time(rig: Rig) -> None:
+async def test_nothing_is_prefetched_while_handlers_are_slow(rig: Rig) -> None:
     await rig.send(3)
     slots = Slots(2)
     async with rig.consuming(slots, rig.work_until_released) as consumer:

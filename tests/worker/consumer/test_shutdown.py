@@ -1,4 +1,4 @@
-"""Shutdown of the consumer: it polls no more, and gives back what comes late."""
+"""Shutdown of the consumer: it polls no more, and gives late messages back."""
 
 import asyncio
 
@@ -7,10 +7,11 @@ from tests.support.probes import until
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.worker.consumer import Consumer
+from turnstile.worker.in_hand import InHand
 from turnstile.worker.slots.slots import Slots
 
 
-async def test_what_a_late_poll_brings_is_given_back(settings: Settings, rig: Rig) -> None:
+async def test_messages_of_a_late_poll_are_given_back(settings: Settings, rig: Rig) -> None:
     patient = MessageQueues(settings.model_copy(update={"receive_wait_seconds": 20}))
     rig.watched = Watched(patient)
     async with rig.consuming(4, rig.work_until_released):
@@ -24,7 +25,7 @@ async def test_what_a_late_poll_brings_is_given_back(settings: Settings, rig: Ri
     assert rig.received == []
 
 
-async def test_a_stop_begins_no_other_poll(rig: Rig) -> None:
+async def test_no_poll_begins_after_a_stop(rig: Rig) -> None:
     async with rig.consuming(4, rig.work_until_released):
         await until(lambda: rig.watched.polls)
         rig.stopping.set()
@@ -33,27 +34,16 @@ async def test_a_stop_begins_no_other_poll(rig: Rig) -> None:
     assert rig.watched.polls == polls
 
 
-async def test_a_stop_is_heeded_while_all_slots_are_busy(rig: Rig) -> None:
+async def test_a_stop_ends_the_polls_while_all_slots_are_busy(rig: Rig) -> None:
     await rig.send(1)
-    consumer = Consumer(rig.queues, rig.settings.queue, Slots(1), rig.work_until_released, rig.stopping)  # type: ignore[arg-type]
+    consumer = Consumer(rig.queues, rig.settings.queue, Slots(1), InHand(), rig.work_until_released, rig.stopping)  # type: ignore[arg-type]
     polling = asyncio.create_task(consumer.run())
     await until(lambda: rig.received)
 
     rig.stopping.set()
 
     await asyncio.wait_for(polling, 30)
-    assert consumer.busy == 1
+    assert len(consumer.in_hand) == 1
     rig.release.set()
-    await asyncio.wait_for(consumer.finished(), 30)
-    assert consumer.busy == 0
-
-
-async def test_what_is_abandoned_is_cancelled(rig: Rig) -> None:
-    await rig.send(1)
-    async with rig.consuming(1, rig.work_until_released) as consumer:
-        await until(lambda: rig.received)
-
-        consumer.abandon()
-
-        await asyncio.wait_for(consumer.finished(), 30)
-        assert not rig.release.is_set()
+    await asyncio.wait_for(consumer.in_hand.finished(), 30)
+    assert len(consumer.in_hand) == 0

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-import redis.asyncio
 
 from tests.support.beating import Beating
 from tests.support.claiming import claim_one, submit_turns
@@ -34,9 +33,3 @@ async def turn(database: Database, settings: Settings) -> ClaimedTurn:
     claimed = await claim_one(database, settings)
     assert isinstance(claimed, ClaimedTurn)
     return claimed
-
-
-@pytest.fixture
-async def keys(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
-    async with redis.asyncio.Redis.from_url(settings.redis_url, decode_responses=True) as opened:
-        yield opened

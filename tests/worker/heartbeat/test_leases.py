@@ -20,13 +20,13 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.attempt.outcome import StopReason
 
 
-async def test_a_lease_is_renewed_while_somebody_sits_on_the_row_that_tells_of_the_worker(
+async def test_a_lease_is_renewed_while_the_registry_row_of_the_worker_is_locked(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
     await until(lambda: beating.beats > 1)
-    with psycopg.connect(settings.database_url) as somebody:
-        assert somebody.execute("SELECT FROM workers FOR UPDATE").rowcount == 1
-        beating.hold(turn)
+    with psycopg.connect(settings.database_url) as other:
+        assert other.execute("SELECT FROM workers FOR UPDATE").rowcount == 1
+        beating.keep(turn)
         first = await lease_of(database)
 
         async def renewed_past_its_first_lease() -> bool:
@@ -41,7 +41,7 @@ async def test_a_lease_is_renewed_while_somebody_sits_on_the_row_that_tells_of_t
 async def test_a_lease_is_renewed_while_the_event_loop_is_blocked(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
-    beating.hold(turn)
+    beating.keep(turn)
     first = await lease_of(database)
     with psycopg.connect(settings.database_url, autocommit=True) as connection:
 
@@ -54,10 +54,10 @@ async def test_a_lease_is_renewed_while_the_event_loop_is_blocked(
     assert beating.stops == []
 
 
-async def test_a_turn_that_is_dropped_is_renewed_no_more(
+async def test_a_dropped_turn_is_not_renewed(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
-    kept = beating.hold(turn)
+    kept = beating.keep(turn)
     await beats_on(beating)
 
     beating.heartbeat.drop(kept)
@@ -65,10 +65,10 @@ async def test_a_turn_that_is_dropped_is_renewed_no_more(
     await until(lambda: _taken_over(database, settings))
 
 
-async def test_a_turn_past_its_time_is_renewed_no_more_whatever_its_handler_does(
+async def test_a_turn_past_its_deadline_is_not_renewed(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
-    beating.hold(turn, renew_until=time.monotonic())
+    beating.keep(turn, renew_until=time.monotonic())
 
     await until(lambda: _taken_over(database, settings))
     await beats_on(beating)
@@ -87,17 +87,17 @@ async def test_a_refused_renewal_stops_the_attempt(
     await expire_leases(database)
     await until(lambda: _taken_over(database, settings))
 
-    beating.hold(turn)
+    beating.keep(turn)
 
     await until(lambda: beating.stops)
     assert set(beating.stops) == {StopReason.SUPERSEDED}
 
 
-async def test_a_cancel_stops_the_attempt_and_its_lease_is_kept_for_the_settle(
+async def test_a_cancel_stops_the_attempt_with_the_rows_reason_and_the_lease_is_kept(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
-    beating.hold(turn)
-    await cancel(database, "t", turn.id, CancelReason.USER)
+    beating.keep(turn)
+    await cancel(database, "t", turn.id, CancelReason.SUPERSEDED)
 
     await until(lambda: beating.stops)
 
@@ -108,20 +108,10 @@ async def test_a_cancel_stops_the_attempt_and_its_lease_is_kept_for_the_settle(
 
     await until(renewed)
     assert set(beating.stops) == {StopReason.CANCELED}
-
-
-async def test_the_attempt_is_told_why_as_the_row_has_it(
-    database: Database, beating: Beating, turn: ClaimedTurn
-) -> None:
-    beating.hold(turn)
-    await cancel(database, "t", turn.id, CancelReason.SUPERSEDED)
-
-    await until(lambda: beating.stops)
-
     assert set(beating.told) == {CancelReason.SUPERSEDED}
 
 
-async def test_a_nudge_makes_it_look_at_a_turn_at_once(
+async def test_a_nudge_renews_a_turn_at_once(
     settings: Settings, queues: MessageQueues, database: Database, turn: ClaimedTurn
 ) -> None:
     """The next beat would be an hour away."""
@@ -129,7 +119,7 @@ async def test_a_nudge_makes_it_look_at_a_turn_at_once(
     beating = Beating(rare, queues, await queues.find(settings.queue))
     beating.heartbeat.start()
     await until(lambda: beating.beats)
-    beating.hold(turn)
+    beating.keep(turn)
     await cancel(database, "t", turn.id, CancelReason.USER)
 
     beating.heartbeat.nudge(turn.id)
@@ -139,18 +129,18 @@ async def test_a_nudge_makes_it_look_at_a_turn_at_once(
     assert not beating.heartbeat._thread.is_alive()
 
 
-async def test_a_nudge_about_somebody_elses_turn_is_none(beating: Beating, turn: ClaimedTurn) -> None:
-    beating.hold(turn)
+async def test_a_nudge_about_an_unknown_turn_is_ignored(beating: Beating, turn: ClaimedTurn) -> None:
+    beating.keep(turn)
 
     beating.heartbeat.nudge(uuid4())
 
     assert not beating.heartbeat._roused.is_set()
 
 
-async def test_a_hold_that_has_settled_its_turn_is_not_stopped(
+async def test_a_settled_turn_is_not_stopped(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
-    kept = beating.hold(turn)
+    kept = beating.keep(turn)
     await settle_one(database, settings, turn)
     kept.end()
 
@@ -162,7 +152,7 @@ async def test_a_hold_that_has_settled_its_turn_is_not_stopped(
 async def test_a_lease_that_ran_out_in_an_outage_is_renewed_after_it(
     database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
-    beating.hold(turn)
+    beating.keep(turn)
     await beats_on(beating)
     await expire_leases(database)
     await database.fetch(

@@ -17,7 +17,7 @@ async def test_beats_without_a_turn_are_evidence_too(beating: Beating) -> None:
 async def test_a_lock_on_the_whole_table_takes_the_evidence_away(
     settings: Settings, database: Database, beating: Beating
 ) -> None:
-    """Nobody can renew meanwhile, so a lease that runs out says nothing of its worker. Rows that are locked say nothing of it."""
+    """No worker can renew meanwhile, so a lease that runs out is no evidence of a lost worker."""
     await until(lambda: beating.heartbeat.evidence.allows_takeover(time.monotonic()))
 
     with psycopg.connect(settings.database_url) as other:

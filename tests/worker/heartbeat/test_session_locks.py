@@ -1,4 +1,4 @@
-"""The heartbeat keeps the session locks of the turns that it renews, and no others."""
+"""The heartbeat extends the session locks of the turns that it renews, and no others."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ from turnstile.worker.kept_alive import KeptAlive
 from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock
 
 
-async def test_a_lock_that_is_given_back_while_the_beat_is_under_way_is_not_taken_again(
+async def test_a_lock_that_is_released_during_a_beat_is_not_retaken(
     settings: Settings, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = OwnSessionLock(settings)
@@ -34,19 +34,19 @@ async def test_a_lock_that_is_given_back_while_the_beat_is_under_way_is_not_take
         await lock.release(ours)
 
     async def extend_late(extender: SessionLock, *args: Any) -> Any:
-        # The hold is over between the beat's look at what is kept and its call.
+        # The run ends between the beat's look at what is kept and its call.
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(give_back(kept), loop))
         return await extend(extender, *args)
 
     monkeypatch.setattr(SessionLock, "extend", extend_late)
-    kept = beating.hold(turn, ours)
+    kept = beating.keep(turn, ours)
     await beats_on(beating)
 
     assert await keys.get(ours.key) is None
     await lock.close()
 
 
-async def test_leases_are_renewed_while_the_name_of_redis_is_looked_up_without_end(
+async def test_leases_are_renewed_while_a_name_lookup_of_redis_hangs(
     database: Database, beating: Beating, turn: ClaimedTurn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = threading.Event()
@@ -56,7 +56,7 @@ async def test_leases_are_renewed_while_the_name_of_redis_is_looked_up_without_e
         return []
 
     monkeypatch.setattr(SessionLock, "extend", extend)
-    beating.hold(turn, lock=LockedSession("key", "waiting", "token"))
+    beating.keep(turn, lock=LockedSession("key", "waiting", "token"))
     leases = {await lease_of(database)}
 
     async def renewed_often() -> bool:
@@ -69,12 +69,12 @@ async def test_leases_are_renewed_while_the_name_of_redis_is_looked_up_without_e
         found.set()
 
 
-async def test_the_lock_of_a_turn_that_is_renewed_is_kept(
+async def test_the_lock_of_a_renewed_turn_is_extended(
     settings: Settings, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis
 ) -> None:
     lock = await _lock(settings)
     await keys.pexpire(lock.key, 500)
-    beating.hold(turn, lock)
+    beating.keep(turn, lock)
 
     async def extended() -> bool:
         return bool(await keys.pttl(lock.key) > 500)
@@ -82,12 +82,12 @@ async def test_the_lock_of_a_turn_that_is_renewed_is_kept(
     await until(extended)
 
 
-async def test_the_lock_of_a_turn_that_is_not_renewed_is_not_kept(
+async def test_the_lock_of_a_turn_that_is_not_renewed_runs_out(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis
 ) -> None:
     """A worker that is cut off from Postgres must not keep a session to itself."""
     lock = await _lock(settings)
-    kept = beating.hold(turn, lock, renew_until=time.monotonic())
+    kept = beating.keep(turn, lock, renew_until=time.monotonic())
     kept.renewed_at = time.monotonic() - settings.lease_seconds
 
     async def gone() -> bool:
@@ -96,11 +96,11 @@ async def test_the_lock_of_a_turn_that_is_not_renewed_is_not_kept(
     await until(gone)
 
 
-async def test_a_lock_that_was_flushed_is_taken_again_and_stops_nobody(
+async def test_a_flushed_lock_is_retaken_and_stops_no_handler(
     settings: Settings, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis
 ) -> None:
     lock = await _lock(settings)
-    beating.hold(turn, lock)
+    beating.keep(turn, lock)
     await keys.delete(lock.key)
 
     async def retaken() -> bool:
@@ -110,20 +110,7 @@ async def test_a_lock_that_was_flushed_is_taken_again_and_stops_nobody(
     assert beating.stops == []
 
 
-async def test_a_lock_that_another_has_is_left_to_it_and_stops_nobody(
-    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis
-) -> None:
-    lock = name_lock(settings, "t", "s", "ours")
-    await keys.set(lock.key, "theirs")
-    beating.hold(turn, lock)
-
-    await beats_on(beating)
-
-    assert await keys.get(lock.key) == "theirs"
-    assert beating.stops == []
-
-
-async def test_the_connections_of_the_locks_are_not_closed_under_an_extension(
+async def test_redis_connections_are_not_closed_during_an_extension(
     settings: Settings, queues: MessageQueues, turn: ClaimedTurn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, may_end, seen = threading.Event(), threading.Event(), list[str]()
@@ -141,7 +128,7 @@ async def test_the_connections_of_the_locks_are_not_closed_under_an_extension(
     monkeypatch.setattr(Guarded, "close", close)
     beating = Beating(settings, queues, await queues.find(settings.queue))
     beating.heartbeat.start()
-    beating.hold(turn, lock=LockedSession("key", "waiting", "token"))
+    beating.keep(turn, lock=LockedSession("key", "waiting", "token"))
     await until(begun.is_set)
 
     stopping = asyncio.create_task(asyncio.to_thread(beating.heartbeat.stop, 10.0))

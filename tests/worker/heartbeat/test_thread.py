@@ -1,4 +1,4 @@
-"""The heartbeat's thread: the worker is on record while it runs, no failed beat ends it, a stop does."""
+"""The heartbeat's thread: it registers the worker, no failed beat ends it, and a stop does."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.turn.claimed_turn import ClaimedTurn
 
 
-async def test_a_worker_is_on_record_while_it_lives_and_withdraws_when_it_stops(
+async def test_a_worker_is_registered_until_it_stops(
     settings: Settings, database: Database, queues: MessageQueues
 ) -> None:
     beating = Beating(settings, queues, await queues.find(settings.queue))
@@ -25,12 +25,13 @@ async def test_a_worker_is_on_record_while_it_lives_and_withdraws_when_it_stops(
     ]
     await asyncio.to_thread(beating.heartbeat.stop, 10.0)
     assert await on_record() == []
+    assert not beating.heartbeat._thread.is_alive()
 
 
-async def test_a_beat_that_fails_is_not_the_last(database: Database, beating: Beating, turn: ClaimedTurn) -> None:
-    """With the thread gone, every turn of the process would be lost without a word."""
+async def test_a_failed_beat_does_not_end_the_thread(database: Database, beating: Beating, turn: ClaimedTurn) -> None:
+    """Without the thread, every turn of the process would silently lose its lease."""
     beating.trouble.append(RuntimeError("a bug of ours"))
-    beating.hold(turn)
+    beating.keep(turn)
     await until(lambda: not beating.trouble)
     before = await lease_of(database)
 
@@ -38,9 +39,3 @@ async def test_a_beat_that_fails_is_not_the_last(database: Database, beating: Be
         return bool(await lease_of(database) > before)
 
     await until(renewed, within=10.0)
-
-
-async def test_a_stop_ends_the_thread(beating: Beating) -> None:
-    await asyncio.to_thread(beating.heartbeat.stop, 10.0)
-
-    assert not beating.heartbeat._thread.is_alive()

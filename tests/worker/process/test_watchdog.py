@@ -1,4 +1,4 @@
-"""The watchdog: a loop that does not turn ends its process, and a process that stood still as a whole does not."""
+"""The watchdog: a stuck loop ends its process, and a process that stood still as a whole goes on."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ BEAT_SECONDS = 10.0
 
 
 class Ended(BaseException):
-    """In place of the process's end."""
+    """Raised in place of the process's end."""
 
 
 class Clock:
-    """A clock that is put forward by hand."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -48,19 +48,19 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def turn(loop: asyncio.AbstractEventLoop) -> None:
-    """The loop turns, with all that is due on it."""
+    """Runs the loop once."""
     loop.call_soon(loop.stop)
     loop.run_forever()
 
 
 def look_on(watchdog: Watchdog, clock: Clock) -> None:
-    """Looks again and again while the loop never turns."""
+    """Looks repeatedly while the loop does not run."""
     for _ in range(100):
         clock.now += BEAT_SECONDS
         watchdog.look()
 
 
-def test_a_loop_that_turns_between_the_looks_goes_on(clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+def test_a_running_loop_goes_on(clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
     watchdog = Watchdog(loop, LIMIT_SECONDS)
 
     for _ in range(20):
@@ -71,9 +71,7 @@ def test_a_loop_that_turns_between_the_looks_goes_on(clock: Clock, loop: asyncio
     assert watchdog.stuck_for() == 0.0
 
 
-def test_a_loop_that_does_not_turn_ends_the_process_after_the_limit(
-    clock: Clock, loop: asyncio.AbstractEventLoop
-) -> None:
+def test_a_stuck_loop_ends_the_process_after_the_limit(clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
     watchdog = Watchdog(loop, LIMIT_SECONDS)
     began = clock.now
 
@@ -95,7 +93,7 @@ def test_a_process_that_stood_still_as_a_whole_goes_on(clock: Clock, loop: async
     assert watchdog.stuck_for() < LIMIT_SECONDS
 
 
-def test_a_loop_that_stays_stuck_after_the_process_stood_still_ends_it(
+def test_a_loop_that_stays_stuck_after_a_suspension_ends_the_process(
     clock: Clock, loop: asyncio.AbstractEventLoop
 ) -> None:
     watchdog = Watchdog(loop, LIMIT_SECONDS)
@@ -109,9 +107,7 @@ def test_a_loop_that_stays_stuck_after_the_process_stood_still_ends_it(
     assert clock.now <= woke + LIMIT_SECONDS
 
 
-def test_a_loop_that_turned_since_a_late_look_is_not_excused_into_the_future(
-    clock: Clock, loop: asyncio.AbstractEventLoop
-) -> None:
+def test_a_late_look_excuses_no_time_to_come(clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
     watchdog = Watchdog(loop, LIMIT_SECONDS)
     watchdog.look()
     clock.now += 80.0

@@ -1,4 +1,4 @@
-"""Slots: as many handlers at a time as there are, first come, first served; and what is taken in ahead of them."""
+"""Slots: as many handlers at a time as there are slots, first in, first out; and how many turns are prefetched."""
 
 import time
 
@@ -33,7 +33,7 @@ def end(slots: Slots, times: int, ran_seconds: float = 0.2) -> None:
 # --- taking and giving back
 
 
-def test_there_are_as_many_as_it_was_made_with() -> None:
+def test_the_number_of_slots_is_limited() -> None:
     slots = Slots(2)
 
     assert [slots.take() for _ in range(3)] == [True, True, False]
@@ -41,7 +41,7 @@ def test_there_are_as_many_as_it_was_made_with() -> None:
     assert [slots.take() for _ in range(2)] == [True, False]
 
 
-async def test_a_slot_that_is_given_back_is_the_first_ones_in_the_line() -> None:
+async def test_the_first_in_line_gets_the_next_slot() -> None:
     slots = Slots(1)
     slots.take()
     first, second = slots.stand_in_line(), slots.stand_in_line()
@@ -52,7 +52,7 @@ async def test_a_slot_that_is_given_back_is_the_first_ones_in_the_line() -> None
     assert not slots.take()
 
 
-async def test_who_has_left_the_line_is_passed_over() -> None:
+async def test_a_place_that_was_left_is_passed_over() -> None:
     slots = Slots(1)
     slots.take()
     first, second = slots.stand_in_line(), slots.stand_in_line()
@@ -64,17 +64,7 @@ async def test_who_has_left_the_line_is_passed_over() -> None:
     assert slots.leave(second)
 
 
-async def test_a_slot_that_nobody_waits_for_any_longer_is_free() -> None:
-    slots = Slots(1)
-    slots.take()
-    slots.leave(slots.stand_in_line())
-
-    slots.give_back()
-
-    assert slots.take()
-
-
-async def test_who_leaves_when_his_slot_has_come_has_it() -> None:
+async def test_leaving_after_the_slot_was_assigned_keeps_the_slot() -> None:
     slots = Slots(1)
     slots.take()
     place = slots.stand_in_line()
@@ -84,21 +74,21 @@ async def test_who_leaves_when_his_slot_has_come_has_it() -> None:
     assert not slots.take()
 
 
-def test_whoever_waits_for_room_is_told_when_a_handler_has_ended() -> None:
-    slots, told = Slots(1), []
-    slots.tell(lambda: told.append(slots.take()))
+def test_a_slot_that_is_given_back_is_announced() -> None:
+    slots, announced = Slots(1), []
+    slots.tell(lambda: announced.append(slots.take()))
     slots.take()
 
     slots.give_back()
 
-    assert told == [True]
+    assert announced == [True]
 
 
-# --- what is taken in ahead
+# --- prefetched turns
 
 
-@pytest.mark.parametrize(("ends", "ahead"), [(0, 0), (9, 0), (10, 1), (19, 1), (200, 20)])
-def test_it_is_a_tenth_of_what_has_ended_within_a_second(clock: Clock, ends: int, ahead: int) -> None:
+@pytest.mark.parametrize(("ends", "ahead"), [(9, 0), (10, 1), (19, 1), (200, 20)])
+def test_a_tenth_of_the_handlers_of_the_last_second_is_prefetched(clock: Clock, ends: int, ahead: int) -> None:
     slots = Slots(100)
 
     end(slots, ends)
@@ -106,16 +96,15 @@ def test_it_is_a_tenth_of_what_has_ended_within_a_second(clock: Clock, ends: int
     assert slots.ahead() == ahead
 
 
-@pytest.mark.parametrize(("count", "most"), [(1, 1), (64, 64)])
-def test_it_is_as_many_as_there_are_slots_at_most(clock: Clock, count: int, most: int) -> None:
-    slots = Slots(count)
+def test_at_most_as_many_turns_as_slots_are_prefetched(clock: Clock) -> None:
+    slots = Slots(64)
 
     end(slots, 10_000)
 
-    assert slots.ahead() == most
+    assert slots.ahead() == 64
 
 
-def test_nothing_is_taken_in_ahead_of_handlers_that_take_their_time_though_they_end_together(clock: Clock) -> None:
+def test_nothing_is_prefetched_for_slow_handlers(clock: Clock) -> None:
     slots = Slots(64)
 
     end(slots, 64, ran_seconds=QUICK_SECONDS + 0.1)
@@ -123,7 +112,7 @@ def test_nothing_is_taken_in_ahead_of_handlers_that_take_their_time_though_they_
     assert slots.ahead() == 0
 
 
-def test_a_slot_whose_turn_keeps_its_place_in_hand_makes_no_room(clock: Clock) -> None:
+def test_the_end_of_a_turn_in_a_run_that_goes_on_does_not_count(clock: Clock) -> None:
     slots = Slots(64)
 
     for _ in range(64):
@@ -133,7 +122,7 @@ def test_a_slot_whose_turn_keeps_its_place_in_hand_makes_no_room(clock: Clock) -
     assert slots.ahead() == 0
 
 
-def test_for_a_while_after_a_session_was_put_off_nothing_is_taken_in_ahead(clock: Clock) -> None:
+def test_nothing_is_prefetched_for_a_while_after_a_deferral(clock: Clock) -> None:
     slots = Slots(64)
     end(slots, 200)
 
@@ -145,18 +134,7 @@ def test_for_a_while_after_a_session_was_put_off_nothing_is_taken_in_ahead(clock
     assert slots.ahead() == 20
 
 
-def test_ends_are_forgotten_also_while_sessions_are_put_off_for_long(clock: Clock) -> None:
-    slots = Slots(64)
-    for _ in range(10):
-        end(slots, 100)
-        slots.turn_away()
-        clock.now += 0.9
-        slots.ahead()
-
-    assert len(slots._ends) <= 200
-
-
-def test_what_has_ended_longer_ago_than_a_second_does_not_count(clock: Clock) -> None:
+def test_handlers_that_ended_more_than_a_second_ago_do_not_count(clock: Clock) -> None:
     slots = Slots(64)
 
     end(slots, 100)

@@ -25,43 +25,21 @@ class BoundedAsyncConnection(psycopg.AsyncConnection[DictRow]):
     """Waits `patience_seconds` at most for each response; then the call fails with OperationalError, as if disconnected."""
 
     patience_seconds = 30.0
-    _waits_until: float | None = None
-    _watch: asyncio.TimerHandle | None = None
 
     async def wait(self, *asked: Any, **how: Any) -> Any:
         """As psycopg's `wait`, which every round trip uses, with the limit."""
-        loop = asyncio.get_running_loop()
-        self._waits_until = until = loop.time() + self.patience_seconds
-        # One timer for many waits: a turn has several, and a timer for each would be cancelled a millisecond later.
-        if self._watch is None or self._watch.when() > until:
-            self._look_at(until)
+        watch = asyncio.get_running_loop().call_later(self.patience_seconds, _hang_up, self)
         try:
             return await super().wait(*asked, **how)
         finally:
-            self._waits_until = None
-
-    def _look_at(self, when: float) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-        self._watch = asyncio.get_running_loop().call_at(when, self._look)
-
-    def _look(self) -> None:
-        looked_at, self._watch = self._watch, None
-        until = self._waits_until
-        if until is None or looked_at is None:
-            return
-        if until > looked_at.when():
-            self._look_at(until)
-        else:
-            _hang_up(self, self.patience_seconds)
+            watch.cancel()
 
 
-def _hang_up(connection: BoundedAsyncConnection, seconds: float) -> None:
+def _hang_up(connection: BoundedAsyncConnection) -> None:
     # The response, or the end of the connection, may arrive at the same moment.
     with suppress(OSError, psycopg.Error):
-        log.warning(
-            "database.silent", seconds=seconds, application=connection.info.get_parameters().get("application_name")
-        )
+        application = connection.info.get_parameters().get("application_name")
+        log.warning("database.silent", seconds=connection.patience_seconds, application=application)
         # On a duplicate descriptor: libpq's own must stay open until libpq closes it, or its number could be reused.
         with socket.socket(fileno=os.dup(connection.fileno())) as line:
             line.shutdown(socket.SHUT_RDWR)

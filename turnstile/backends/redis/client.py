@@ -117,7 +117,7 @@ class Server(RedisClient):
         self._timeout_seconds = timeout_seconds
         self._used_at = 0.0
         self._idle: asyncio.TimerHandle | None = None
-        self._session_release: set[asyncio.Task[None]] = set()
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
         # hiredis's annotation is wrong: it allows only a tuple of one element.
@@ -144,8 +144,8 @@ class Server(RedisClient):
 
     def leave(self) -> None:
         leaving = asyncio.create_task(self._disconnect_idle())
-        self._session_release.add(leaving)
-        leaving.add_done_callback(self._session_release.discard)
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
 
     async def _disconnect_idle(self) -> None:
         with suppress(*OUTAGES):

@@ -26,9 +26,6 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.redis.client import Command, NodeAwayError, RedisClient, Send
 
-FIRST_PAUSE_SECONDS = 0.25
-LONGEST_PAUSE_SECONDS = 5.0
-
 _NODE_OUTAGES = (RedisConnectionError, RedisTimeoutError, OSError, ClusterDownError)
 # redis-py raises IndexError for a cluster in which no node has any slots.
 _FAILURES = (RedisError, RedisClusterException, OSError, IndexError)
@@ -157,28 +154,22 @@ class Cluster(RedisClient):
         self._read_slots()
 
     def _read_slots(self) -> None:
-        if self._reading is None or self._reading.done():
+        if not self._closed and (self._reading is None or self._reading.done()):
             self._reading = asyncio.create_task(self._follow_slots(), name="redis-slots")
 
     async def _follow_slots(self) -> None:
-        """Reads which node has which slot, until every node with slots responds."""
-        pause = FIRST_PAUSE_SECONDS
-        while True:
-            try:
-                await self._client.nodes_manager.initialize()
-            except RedisClusterException:
-                # No known node is left: start again with the configured addresses, whose names may resolve to new nodes.
-                old, self._client = self._client, self._make()
-                with suppress(*_FAILURES):
-                    await old.aclose()
-            except _FAILURES as error:
-                log.info("redis.slots_unread", error=f"{type(error).__name__}: {error}")
-            names = {node.name for node in self._client.get_primaries()}
-            self._circuits = {name: circuit for name, circuit in self._circuits.items() if name in names}
-            if self._closed or not self._circuits:
-                return
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        """Reads which node has which slot. Each failed probe of a circuit leads here again."""
+        try:
+            await self._client.nodes_manager.initialize()
+        except RedisClusterException:
+            # No known node is left: start again with the configured addresses, whose names may resolve to new nodes.
+            old, self._client = self._client, self._make()
+            with suppress(*_FAILURES):
+                await old.aclose()
+        except _FAILURES as error:
+            log.info("redis.slots_unread", error=f"{type(error).__name__}: {error}")
+        names = {node.name for node in self._client.get_primaries()}
+        self._circuits = {name: circuit for name, circuit in self._circuits.items() if name in names}
 
 
 def _key(command: Command) -> str:

@@ -5,7 +5,7 @@
     redis+cluster://host:6379,host:6379              rediss+cluster://...      any of the nodes; they know the others
 
 TLS without a check of the certificate and its host name does not stop an attacker in between, so no option turns the check off
-(ADR 0035). Use `redis://` if you need no TLS, and name a self-signed certificate in `ssl_ca_certs`.
+(ADR 0028). Use `redis://` if you need no TLS, and name a self-signed certificate in `ssl_ca_certs`.
 """
 
 import re

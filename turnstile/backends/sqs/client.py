@@ -15,7 +15,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 
 from turnstile.backends.sqs.credentials import Credentials
-from turnstile.backends.sqs.endpoint import Endpoint, SqsOptions, find_endpoint
+from turnstile.backends.sqs.endpoint import Endpoint, find_endpoint
 from turnstile.errors import QueueUnavailableError
 
 Parameters = dict[str, Any]
@@ -61,10 +61,13 @@ class SqsClient:
         self._is_closed = False
 
     @classmethod
-    def open(cls, options: SqsOptions) -> "SqsClient":
-        """Makes a client without a network call. Raises RegionMissingError, SettingsError."""
+    def open(cls, region: str | None = None, endpoint_url: str | None = None) -> "SqsClient":
+        """Makes a client without a network call. The AWS configuration fills in what is None.
+
+        Raises RegionMissingError, SettingsError.
+        """
         session = botocore.session.get_session()
-        return cls(session, find_endpoint(session, options))
+        return cls(session, find_endpoint(session, region, endpoint_url))
 
     def for_another_loop(self) -> "SqsClient":
         """A client of the same endpoint. A new search for the endpoint would take a tenth of a second."""

@@ -16,14 +16,6 @@ from turnstile.errors import RegionMissingError, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
-class SqsOptions:
-    """The process's settings of the endpoint. The AWS configuration fills in what is None."""
-
-    region: str | None = None
-    endpoint_url: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Endpoint:
     """A resolved endpoint. `tls` is None for http; `proxy` comes from the environment."""
 
@@ -33,23 +25,23 @@ class Endpoint:
     proxy: str | None
 
 
-def find_region(options: SqsOptions) -> str:
-    """The region of the queues. Raises RegionMissingError."""
+def find_region(region: str | None) -> str:
+    """The region of the queues: `region`, or that of the AWS configuration. Raises RegionMissingError."""
     # Empty counts as unset: botocore would accept it, and then fail with an error about the URL that it makes from it.
-    region: str | None = options.region or boto3.session.Session().region_name
-    if not region:
+    found: str | None = region or boto3.session.Session().region_name
+    if not found:
         raise RegionMissingError
-    return region
+    return found
 
 
-def find_endpoint(session: botocore.session.Session, options: SqsOptions) -> Endpoint:
+def find_endpoint(session: botocore.session.Session, region: str | None, endpoint_url: str | None) -> Endpoint:
     """Resolves the endpoint without a network call. Raises RegionMissingError, SettingsError."""
-    region = find_region(options)
+    region = find_region(region)
     # With dummy credentials: otherwise boto3 would search for real ones now, and block.
     client = boto3.session.Session(botocore_session=session).client(
         "sqs",
         region_name=region,
-        endpoint_url=options.endpoint_url,
+        endpoint_url=endpoint_url,
         aws_access_key_id="none",
         aws_secret_access_key="none",  # noqa: S106 - it signs nothing
     )

@@ -1,4 +1,4 @@
-"""Faults that come from inside: handlers that kill, block or ignore, and replies that nobody can store."""
+"""Faults that come from inside: handlers that kill, block or ignore, and replies that can't be stored."""
 
 from uuid import UUID
 
@@ -28,7 +28,6 @@ async def deaf(scene: Scene) -> str | None:
 
 
 async def refused(scene: Scene) -> str | None:
-    """Replies that Postgres, or JSON, refuses."""
     return await scene.submit({"do": scene.rng.choice(["nul", "unfit"])})
 
 

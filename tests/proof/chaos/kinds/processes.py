@@ -11,24 +11,18 @@ HOUR = 3600.0
 
 
 def kill(role: str) -> Strike:
-    """kill -9."""
-
     async def strike(scene: Scene) -> str | None:
         part = scene.some(role)
-        if part is None:
-            return None
         return f"{part.name} {scene.cast.send(part.name, signal.SIGKILL)}"
 
     return strike
 
 
 def freeze(role: str, least: float, most: float) -> Strike:
-    """SIGSTOP, and SIGCONT after others have taken over: the sleeper wakes with everything it held long since lost."""
+    """SIGSTOP, and SIGCONT after other processes have taken over its work."""
 
     async def strike(scene: Scene) -> str | None:
         part = scene.some(role)
-        if part is None:
-            return None
         pid = scene.cast.send(part.name, signal.SIGSTOP)
         await scene.last(least, most)
         if part.pid == pid:
@@ -39,12 +33,10 @@ def freeze(role: str, least: float, most: float) -> Strike:
 
 
 def stop(role: str, *, twice: bool = False) -> Strike:
-    """SIGTERM: a deployment. The second one asks for haste."""
+    """SIGTERM, as by a deployment; with `twice` a second one, which ends the grace period."""
 
     async def strike(scene: Scene) -> str | None:
         part = scene.some(role)
-        if part is None:
-            return None
         pid = scene.cast.send(part.name, signal.SIGTERM)
         if twice:
             await scene.last(0.05, 0.5)
@@ -58,8 +50,6 @@ def stop(role: str, *, twice: bool = False) -> Strike:
 async def shift_clock(scene: Scene) -> str | None:
     """A worker whose machine's clock is an hour off, one way or the other, for the rest of its life."""
     part = scene.some("worker")
-    if part is None:
-        return None
     shift = scene.rng.choice([-HOUR, HOUR])
     part.environment = {**part.environment, CLOCK_SHIFT: str(shift)}
     scene.cast.send(part.name, signal.SIGKILL)

@@ -4,7 +4,7 @@ import asyncio
 
 import redis.asyncio
 
-from tests.proof.chaos.kinds.scene import EVERYBODY, Kind, Scene, Strike
+from tests.proof.chaos.kinds.scene import Kind, Scene, cut_off_worker, lose_responses, toxic
 from tests.proof.chaos.terms import LEASE_SECONDS
 
 
@@ -26,7 +26,7 @@ async def restart(scene: Scene) -> str | None:
 
 
 async def flush(scene: Scene) -> str | None:
-    """All locks and marks of this run are gone while their holders work on."""
+    """All locks and marks of this run are gone while workers go on with their turns."""
     times = scene.rng.randint(1, 4)
     async with redis.asyncio.Redis.from_url(scene.stage.stack.redis.url) as client:
         for _ in range(times):
@@ -37,35 +37,19 @@ async def flush(scene: Scene) -> str | None:
     return f"{times} times"
 
 
-async def lose_answers(scene: Scene) -> str | None:
-    """Locks are taken and given back, and nobody is told."""
-    count = scene.rng.randint(2, 8)
-    return await scene.suffer("redis", EVERYBODY, "answer_lost", 0.5, 2, probability=0.3, count=count)
-
-
-def toxic(name: str, least: float, most: float, **parameters: float) -> Strike:
-    """A toxic of the proxy, for everybody."""
-    return lambda scene: scene.suffer("redis", EVERYBODY, name, least, most, **parameters)
-
-
-async def cut_off_worker(scene: Scene) -> str | None:
-    """One worker loses Redis and keeps Postgres."""
-    part = scene.some("worker")
-    if part is None:
-        return None
-    how = scene.rng.choice(["cut", "half_open"])
-    return await scene.suffer("redis", part.name, how, LEASE_SECONDS + 0.5, 3 * LEASE_SECONDS)
-
-
 KINDS = (
     Kind("redis-down", stop, group="redis", shared=False),
     Kind("redis-restarted", restart, group="redis", shared=False),
     Kind("redis-flushed", flush),
-    Kind("redis-unreachable", toxic("cut", 0.5, 2.5 * LEASE_SECONDS), group="redis"),
-    Kind("redis-half-open", toxic("half_open", 0.5, 2 * LEASE_SECONDS), group="redis"),
+    Kind("redis-unreachable", toxic("redis", "cut", 0.5, 2.5 * LEASE_SECONDS), group="redis"),
+    Kind("redis-half-open", toxic("redis", "half_open", 0.5, 2 * LEASE_SECONDS), group="redis"),
     # The product's time-out for Redis is a tenth of the lease, 150 ms here: some calls pass and some do not.
-    Kind("redis-slow", toxic("latency", 1, 4, delay=0.08, jitter=0.07), group="redis"),
-    Kind("redis-drips", toxic("drip", 0.5, 2), group="redis"),
-    Kind("lock-answer-lost", lose_answers, group="redis"),
-    Kind("worker-cut-off-from-redis", cut_off_worker, group="redis"),
+    Kind("redis-slow", toxic("redis", "latency", 1, 4, delay=0.08, jitter=0.07), group="redis"),
+    Kind("redis-drips", toxic("redis", "drip", 0.5, 2), group="redis"),
+    Kind("lock-answer-lost", lose_responses("redis"), group="redis"),
+    Kind(
+        "worker-cut-off-from-redis",
+        cut_off_worker("redis", LEASE_SECONDS + 0.5, 3 * LEASE_SECONDS),
+        group="redis",
+    ),
 )

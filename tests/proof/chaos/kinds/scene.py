@@ -13,13 +13,17 @@ from tests.proof.chaos.forking import Forked
 from tests.proof.chaos.stage import Stage
 from tests.proof.chaos.terms import Addresses
 
-EVERYBODY = "all"
+ALL = "all"
 """All ports of a service on the proxy."""
 PATIENCE_SECONDS = 8.0
 REDRIVEN = (5, 80)
 """How many turns one redrive puts back. What fails always fails again: with all of them, a run of an hour would come to work on
 nothing but its redrives."""
 UNCOUNTED = frozenset({"cut", "half_open"})
+
+
+class NothingThereError(Exception):
+    """There is nothing that the fault could hit at present."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,10 +41,11 @@ class Scene:
         """Goes on for some seconds, or until the faults must stop."""
         await pause(self.rng.uniform(least, most), self.healing)
 
-    def some(self, role: str) -> Part | None:
-        """A living part of a role, by chance; None while there is none."""
-        living = self.cast.living(role)
-        return self.rng.choice(living) if living else None
+    def some(self, role: str) -> Part:
+        """A living process of a role, by chance. Raises NothingThereError."""
+        if living := self.cast.living(role):
+            return self.rng.choice(living)
+        raise NothingThereError
 
     async def suffer(
         self, service: str, name: str, toxic: str, least: float, most: float, **parameters: Any
@@ -56,7 +61,7 @@ class Scene:
                 if toxic in UNCOUNTED or await pause(0.2, self.healing):
                     break
         finally:
-            await proxy.heal(service, None if name == EVERYBODY else name, toxic)
+            await proxy.heal(service, None if name == ALL else name, toxic)
         # A cut that closed nothing has refused whatever came, which nobody counts.
         return f"{name}: {hits} times" if hits or toxic in UNCOUNTED else None
 
@@ -81,6 +86,31 @@ class Scene:
 
 
 Strike = Callable[[Scene], Awaitable[str | None]]
+
+
+def toxic(service: str, name: str, least: float, most: float, **parameters: Any) -> Strike:
+    """A toxic of the proxy between all processes and a service, for some seconds."""
+    return lambda scene: scene.suffer(service, ALL, name, least, most, **parameters)
+
+
+def cut_off_worker(service: str, least: float, most: float) -> Strike:
+    """One worker loses one service and keeps the others."""
+
+    async def strike(scene: Scene) -> str | None:
+        how = scene.rng.choice(["cut", "half_open"])
+        return await scene.suffer(service, scene.some("worker").name, how, least, most)
+
+    return strike
+
+
+def lose_responses(service: str) -> Strike:
+    """Calls that write are done, and the connection breaks before the response is through."""
+
+    async def strike(scene: Scene) -> str | None:
+        count = scene.rng.randint(2, 8)
+        return await scene.suffer(service, ALL, "answer_lost", 0.5, 2, probability=0.3, count=count)
+
+    return strike
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from tests.proof.checker.evidence import Evidence, HandlerRun
 from tests.proof.checker.tables import JoinChange, RecordedValue
-from tests.proof.tests.checker.conviction import amend
+from tests.proof.tests.checker.conviction import amended
 from tests.proof.tests.checker.scene import ECHO, Scene
 
 EXPIRES_SECONDS = 600.0
@@ -18,7 +18,7 @@ class Kinship(Scene):
 
     def start(
         self, turn_id: str, parent: str = "parent", key: str | None = "#1", *, kind: str = "turn", content: Any = ECHO
-    ) -> "Kinship":
+    ) -> Self:
         """A turn that another has brought about, in a session of its own: of it no client knows."""
         self.submit(turn_id, session=f"child:{turn_id}", content=content)
         self.evidence.history.pop()
@@ -26,32 +26,32 @@ class Kinship(Scene):
         turn.row = replace(turn.row, parent=parent, child_key=key, kind=kind)
         return self
 
-    def answer(self, turn_id: str, **more: Any) -> "Kinship":
+    def answer(self, turn_id: str, **more: Any) -> Self:
         """The turn is claimed and answered, with `more` in its reply."""
         self.claim(turn_id).run(turn_id).settle(turn_id)
         return self.reply(turn_id, **more)
 
-    def reply(self, turn_id: str, **more: Any) -> "Kinship":
+    def reply(self, turn_id: str, **more: Any) -> Self:
         """What the turn has just been answered with says `more`."""
         said = self.evidence.messages.pop()
         self.evidence.messages.append(replace(said, content={**said.content, **more}))
         return self
 
-    def fail(self, turn_id: str, error_class: str = "Boom") -> "Kinship":
+    def fail(self, turn_id: str, error_class: str = "Boom") -> Self:
         """The turn is claimed, and fails for good."""
         self.claim(turn_id).settle(turn_id, "failed", error_class=error_class)
         return self
 
-    def join(self, turn_id: str, children: Sequence[str], policy: str = "all") -> "Kinship":
+    def join(self, turn_id: str, children: Sequence[str], policy: str = "all") -> Self:
         """The claim ends: from now on the turn waits."""
         self.settle(turn_id, "joined")
         return self._joining(turn_id, children, policy)
 
-    def wake(self, turn_id: str = "parent") -> "Kinship":
+    def wake(self, turn_id: str = "parent") -> Self:
         """It is due again."""
         return self._joining(turn_id, None, None)
 
-    def note(self, turn_id: str, what: str, key: str, value: Any) -> "Kinship":
+    def note(self, turn_id: str, what: str, key: str, value: Any) -> Self:
         """What a handler did once (`did`), or was given for it (`got`)."""
         row = self.turns[turn_id].row
         line = HandlerRun(
@@ -61,17 +61,17 @@ class Kinship(Scene):
         self.evidence.runs.append(line)
         return self
 
-    def record(self, turn_id: str, key: str, value: Any) -> "Kinship":
+    def record(self, turn_id: str, key: str, value: Any) -> Self:
         """The value is recorded under the turn's present fence."""
         fence = self.turns[turn_id].row.fence
         self.evidence.values.append(RecordedValue(turn_id=turn_id, key=key, value=value, fence=fence, at=self._tick()))
         return self
 
-    def once(self, turn_id: str, key: str, value: Any) -> "Kinship":
+    def once(self, turn_id: str, key: str, value: Any) -> Self:
         """Something is done, recorded, and given."""
         return self.note(turn_id, "did", key, value).record(turn_id, key, value).note(turn_id, "got", key, value)
 
-    def compensate(self, turn_id: str, compensation: str = "undo", **told: Any) -> "Kinship":
+    def compensate(self, turn_id: str, compensation: str = "undo", **told: Any) -> Self:
         """In the commit that made the turn FAILED, its compensation is born."""
         failed, txid = self.turns[turn_id], self.evidence.audit[-1].txid
         content = {
@@ -80,14 +80,14 @@ class Kinship(Scene):
             "values": {one.key: one.value for one in self.evidence.values if one.turn_id == turn_id}, **told,
         }  # fmt: skip
         self.start(compensation, turn_id, None, kind="compensation", content=content)
-        amend(self.evidence.audit, lambda change: change.turn_id == compensation, txid=txid)
+        amended(self.evidence, "audit", lambda change: change.turn_id == compensation, txid=txid)
         return self
 
     def rest_of_family(self, **terms: Any) -> Evidence:
         """At rest, with a compensation due for each failure."""
         return self.rest(**{"compensates": True, **terms})
 
-    def _joining(self, turn_id: str, children: Sequence[str] | None, policy: str | None) -> "Kinship":
+    def _joining(self, turn_id: str, children: Sequence[str] | None, policy: str | None) -> Self:
         join = JoinChange(
             n=self._next_number(), at=self._tick(), turn_id=turn_id, after=children, policy=policy,
             expires_at=self.at + EXPIRES_SECONDS,

@@ -7,7 +7,7 @@ wire and Redis would have said of it. A test that wants a violation tells a corr
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from tests.proof.checker.evidence import (
     Call,
@@ -67,7 +67,7 @@ class Scene:
         scheduled: bool = False,
         canceled: bool = False,
         max_attempts: int | None = None,
-    ) -> "Scene":
+    ) -> Self:
         """A submit that made the turn; `outcome` is what its client knows of it. `canceled`: its cancel came first."""
         self.ask("submit", turn_id, session=session, content=content, key=key, outcome=outcome, status="PENDING")
         execute_at = self.at + 1 if scheduled else None
@@ -86,7 +86,7 @@ class Scene:
         self._audit(None, row)
         return self
 
-    def merge(self, turn_id: str = "a", *, content: Any = ECHO, session: str = "s", **said: Any) -> "Scene":
+    def merge(self, turn_id: str = "a", *, content: Any = ECHO, session: str = "s", **said: Any) -> Self:
         """A submit whose input was added to a turn that waits."""
         ordinal = sum(entry.turn_id == turn_id for entry in self.evidence.messages)
         self.evidence.messages.append(
@@ -94,7 +94,7 @@ class Scene:
         )
         return self.ask("submit", turn_id, session=session, content=content, on_busy="merge", merged=True, **said)
 
-    def ask(self, op: str, turn_id: str, *, outcome: str = "ok", **said: Any) -> "Scene":
+    def ask(self, op: str, turn_id: str, *, outcome: str = "ok", **said: Any) -> Self:
         """A call of a client. A refused or unanswered submit does not know its turn."""
         begun, ended = self._tick(), self._tick() + 0.009
         known = {"turn_id": turn_id} if outcome == "ok" or op != "submit" else {}
@@ -108,12 +108,12 @@ class Scene:
         )
         return self
 
-    def read(self, turn_id: str = "a", **said: Any) -> "Scene":
+    def read(self, turn_id: str = "a", **said: Any) -> Self:
         """A read that tells what stands in the row, unless `said` tells otherwise."""
         row = self.turns[turn_id].row
         return self.ask("read", turn_id, **{"http": 200, "status": row.status, "generation": row.generation, **said})
 
-    def cancel(self, turn_id: str = "a") -> "Scene":
+    def cancel(self, turn_id: str = "a") -> Self:
         """An acknowledged cancel of a turn that waits or runs."""
         row = self.turns[turn_id].row
         if row.status == "PENDING":
@@ -126,7 +126,7 @@ class Scene:
 
     def claim(
         self, turn_id: str = "a", *, heard: Sequence[str] | None = None, runs: bool = True, inputs: int | None = None
-    ) -> "Scene":
+    ) -> Self:
         """A claim of a turn that waits, and its handler's beginning."""
         row = self.turns[turn_id].row
         self._fence += 1
@@ -144,7 +144,7 @@ class Scene:
         *,
         heard: Sequence[str] | None = None,
         inputs: int | None = None,
-    ) -> "Scene":
+    ) -> Self:
         """A line that the handler wrote, under the turn's present fence."""
         row = self.turns[turn_id].row
         run = HandlerRun(
@@ -154,7 +154,7 @@ class Scene:
         self.evidence.runs.append(run)
         return self
 
-    def settle(self, turn_id: str = "a", outcome: str = "succeeded", *, error_class: str | None = None) -> "Scene":
+    def settle(self, turn_id: str = "a", outcome: str = "succeeded", *, error_class: str | None = None) -> Self:
         """The end of a claim under its own fence. A cancel that was requested before wins."""
         row = self.turns[turn_id].row
         if row.cancel_requested:
@@ -179,7 +179,7 @@ class Scene:
             )
         return self
 
-    def take_over(self, turn_id: str = "a", status: str = "RUNNING") -> "Scene":
+    def take_over(self, turn_id: str = "a", status: str = "RUNNING") -> Self:
         """The lease runs out, and the next claim finds it so: runs the turn again, or ends it."""
         row = self.turns[turn_id].row
         self.at = max(self.at, (row.lease_until or self.at) + 0.1)
@@ -203,19 +203,19 @@ class Scene:
 
     # --- relay and redrive
 
-    def place(self, turn_id: str = "a") -> "Scene":
+    def place(self, turn_id: str = "a") -> Self:
         """A scheduled turn falls due."""
         self._change(turn_id, seq=self._next_seq(self.turns[turn_id].row.session))
         return self
 
-    def dead_letter(self, turn_id: str = "a") -> "Scene":
+    def dead_letter(self, turn_id: str = "a") -> Self:
         """The dead letter that a FAILED turn is owed goes out."""
         turn = self.turns[turn_id]
         turn.row = replace(turn.row, send_at=None, dead_lettered_at=self._tick())
         attributes = {"turnstile.generation": str(turn.row.generation), "turnstile.reason": str(turn.row.error_class)}
         return self.queue(body_of(turn_id), dead=True, **attributes)
 
-    def queue(self, body: str, *, dead: bool, **attributes: str) -> "Scene":
+    def queue(self, body: str, *, dead: bool, **attributes: str) -> Self:
         """A message that is found on a queue at rest."""
         name = "q-dlq" if dead else "q"
         number = f"m{len(self.evidence.queued)}"
@@ -224,7 +224,7 @@ class Scene:
         )
         return self
 
-    def redrive(self, turn_id: str = "a") -> "Scene":
+    def redrive(self, turn_id: str = "a") -> Self:
         """A FAILED turn goes back to work, at the end of its session."""
         row = self.turns[turn_id].row
         self._change(
@@ -236,19 +236,19 @@ class Scene:
 
     # --- a halting queue
 
-    def halt(self, turn_id: str = "a") -> "Scene":
+    def halt(self, turn_id: str = "a") -> Self:
         """In the commit that made it FAILED, the turn halts its session, and owes no dead letter."""
         turn = self.turns[turn_id]
         turn.row = replace(turn.row, send_at=None)
         return self._halt(turn_id, None, turn_id, txid=self.evidence.audit[-1].txid)
 
-    def skip(self, turn_id: str = "a") -> "Scene":
+    def skip(self, turn_id: str = "a") -> Self:
         """A person passes the turn over: its dead letter is owed."""
         turn = self.turns[turn_id]
         turn.row = replace(turn.row, send_at=self._tick())
         return self._halt(turn_id, turn_id, None)
 
-    def retry(self, turn_id: str = "a") -> "Scene":
+    def retry(self, turn_id: str = "a") -> Self:
         """A person has the turn run again, in its old place."""
         row = self.turns[turn_id].row
         self._change(
@@ -257,7 +257,7 @@ class Scene:
         )  # fmt: skip
         return self._halt(turn_id, turn_id, None, txid=self.evidence.audit[-1].txid)
 
-    def _halt(self, turn_id: str, before: str | None, after: str | None, txid: int = 10_000) -> "Scene":
+    def _halt(self, turn_id: str, before: str | None, after: str | None, txid: int = 10_000) -> Self:
         row = self.turns[turn_id].row
         halt = HaltChange(
             n=self._next_number(), at=self._tick(), txid=txid, tenant=TENANT, session=row.session, before=before,
@@ -268,7 +268,7 @@ class Scene:
 
     # --- the wire, Redis, logs
 
-    def wire(self, action: str, turn_id: str | None = "a", *, dead: bool = False, body: str | None = None) -> "Scene":
+    def wire(self, action: str, turn_id: str | None = "a", *, dead: bool = False, body: str | None = None) -> Self:
         """One SQS call that was done and answered."""
         session = self.turns[turn_id].row.session if turn_id in self.turns else None
         call = WireCall(
@@ -278,25 +278,25 @@ class Scene:
         self.evidence.wire.append(call)
         return self
 
-    def script(self, token: str, *commands: Sequence[str]) -> "Scene":
+    def script(self, token: str, *commands: Sequence[str]) -> Self:
         """A Lua script of the lock of session `s`, and the commands that it ran."""
         self.redis("10.0.0.1:5", "EVAL", "", "2", lock_of("s"), f"{lock_of('s')}:waiting", token, "1500")
         for words in commands:
             self.redis("lua", *words)
         return self
 
-    def redis(self, source: str, *words: str) -> "Scene":
+    def redis(self, source: str, *words: str) -> Self:
         """A command as Redis executed it."""
         self.evidence.redis.append(RedisCommand(at=self._tick(), source=source, words=list(words)))
         return self
 
-    def log(self, event: str, turn_id: str | None = "a", *, level: str = "info", **more: Any) -> "Scene":
+    def log(self, event: str, turn_id: str | None = "a", *, level: str = "info", **more: Any) -> Self:
         """A line of a worker's log."""
         text = json.dumps({"event": event, "level": level, **more})
         self.evidence.logs.append(LogLine(role="worker", pid=7, event=event, level=level, text=text, turn_id=turn_id))
         return self
 
-    def wait(self, seconds: float) -> "Scene":
+    def wait(self, seconds: float) -> Self:
         """Time goes by."""
         self.at += seconds
         return self

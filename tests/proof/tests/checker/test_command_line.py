@@ -8,7 +8,7 @@ import pytest
 
 from tests.proof.checker.__main__ import main
 from tests.proof.checker.evidence import FILES, Evidence
-from tests.proof.tests.checker.conviction import amend, answered
+from tests.proof.tests.checker.conviction import amended, answered
 from tests.proof.tests.checker.scene import Scene
 
 
@@ -52,8 +52,7 @@ def test_a_convicted_run_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_the_limit_shortens_the_stories_and_not_the_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    evidence = out_of_order()
-    amend(evidence.turns, lambda row: row.turn_id == "b", status="FAILED")
+    evidence = amended(out_of_order(), "turns", lambda row: row.turn_id == "b", status="FAILED")
     folder = write(evidence, tmp_path)
 
     assert main([str(folder), "--json", "--limit", "1"]) == 1

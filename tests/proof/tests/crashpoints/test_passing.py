@@ -64,10 +64,6 @@ def told(report: tuple[int, int]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in os.read(report[0], 65536).splitlines()]
 
 
-async def test_without_a_plan_the_await_is_what_it_was() -> None:
-    assert await pass_await(POINT, Done()) == "done"
-
-
 async def test_a_bug_is_raised_instead_of_the_await(report: tuple[int, int], flushes: list[str]) -> None:
     done = Done()
     plan(report, flushes, strike(FaultKind.EXCEPTION))

@@ -45,10 +45,6 @@ def test_a_seed_makes_the_same_load_again() -> None:
     assert list(arrivals(PACE, 60.0, random.Random(3))) != list(arrivals(PACE, 60.0, random.Random(4)))
 
 
-def test_nothing_is_due_after_the_end() -> None:
-    assert all(0 < second < 1.0 for second in arrivals(PACE, 1.0, random.Random(5)))
-
-
 def test_each_session_gets_its_turns_and_no_more() -> None:
     talk = Talk("t", random.Random(1), sessions=3, handler_seconds=0.1)
 

@@ -105,11 +105,6 @@ def test_a_worker_that_came_later_counts_from_when_it_was_seen(folder: Path) -> 
     assert memory(loaded)["workers"][0] == (0.0, pytest.approx(80.0))
 
 
-def test_whoever_else_uses_the_machine_is_what_is_left(folder: Path) -> None:
-    # 14 of the machine, less 3 of the workers, 2 of Postgres, 2 of the harness.
-    assert spent(read(folder), "others") == pytest.approx(7.0)
-
-
 def test_the_tables_say_what_was_asked_for_and_what_came_of_it(folder: Path) -> None:
     told = tell_way(read(folder))
 

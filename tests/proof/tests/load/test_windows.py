@@ -14,10 +14,6 @@ def test_a_window_that_is_not_whole_at_the_end_is_left_out() -> None:
     assert rates([0.5, 2.2], 0.0, 2.5, 1.0) == [(0.5, 1.0), (1.5, 0.0)]
 
 
-def test_rounding_costs_no_window() -> None:
-    assert len(rates([], 0.0, 0.3, 0.1)) == 3
-
-
 def test_percentiles_are_of_the_values_of_a_window() -> None:
     values = [(0.1 * number, float(number)) for number in range(10)] + [(2.5, 7.0)]
 

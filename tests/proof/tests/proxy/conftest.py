@@ -1,7 +1,10 @@
-"""A proxy process of each test's own, in front of the embedded stack."""
+"""A proxy of each test's own, in front of the embedded stack."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -13,6 +16,7 @@ from botocore.config import Config
 from psycopg.conninfo import make_conninfo
 
 from tests.proof.proxy.control import ProxyControl
+from tests.proof.proxy.server import Address, FaultProxy
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.config.settings import Settings
@@ -27,6 +31,32 @@ def wire(tmp_path: Path) -> Path:
     return tmp_path / "wire.jsonl"
 
 
+@contextmanager
+def running(upstreams: Mapping[str, Address], wire: Path, seed: int) -> Iterator[ProxyControl]:
+    """A proxy on an event loop and a thread of its own: the test may block its own event loop."""
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever)
+    thread.start()
+    proxy = FaultProxy(upstreams, wire, seed)
+
+    async def end() -> None:
+        proxy.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    try:
+        control = ProxyControl(asyncio.run_coroutine_threadsafe(proxy.listen(0), loop).result())
+        yield control
+        control.close()
+    finally:
+        asyncio.run_coroutine_threadsafe(end(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
 @pytest.fixture
 async def proxy(stack: Stack, wire: Path) -> AsyncIterator[ProxyControl]:
     """A running proxy without gates."""
@@ -35,7 +65,7 @@ async def proxy(stack: Stack, wire: Path) -> AsyncIterator[ProxyControl]:
         "redis": ("127.0.0.1", stack.redis.port),
         "sqs": ("127.0.0.1", stack.sqs.port),
     }
-    async with ProxyControl.start(upstreams, wire, seed=7) as control:
+    with running(upstreams, wire, seed=7) as control:
         yield control
 
 

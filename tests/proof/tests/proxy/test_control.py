@@ -3,18 +3,12 @@
 import asyncio
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.proof.proxy.control import ProxyControl, ProxyError
-from tests.proof.tests.proxy.conftest import connect
+from tests.proof.tests.proxy.conftest import connect, running
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
-
-
-async def test_a_gate_that_is_open_is_not_opened_twice(proxy: ProxyControl) -> None:
-    assert await proxy.open("redis", "worker-1") == await proxy.open("redis", "worker-1")
-    assert await proxy.open("redis", "worker-1") != await proxy.open("redis", "worker-2")
 
 
 @pytest.mark.parametrize(
@@ -23,7 +17,7 @@ async def test_a_gate_that_is_open_is_not_opened_twice(proxy: ProxyControl) -> N
         ("postgres", "worker-1", "fire", {}),
         ("postgres", "worker-1", "duplicate", {}),
         ("postgres", "worker-1", "latency", {"dely": 1}),
-        ("postgres", "nobody", "latency", {}),
+        ("postgres", "other", "latency", {}),
         ("mysql", "worker-1", "latency", {}),
         ("sqs", "all", "error", {"actions": ["sned"]}),
     ],
@@ -43,10 +37,10 @@ async def test_the_same_seed_and_the_same_requests_meet_the_same_faults(
     async def lost(seed: int) -> list[int]:
         upstreams = {"postgres": ("127.0.0.1", stack.postgres.port)}
         found = []
-        async with ProxyControl.start(upstreams, tmp_path / "wire.jsonl", seed=seed) as proxy:
+        with running(upstreams, tmp_path / "wire.jsonl", seed) as proxy:
             port = await proxy.open("postgres", "worker-1")
             await proxy.set("postgres", "worker-1", "answer_lost", probability=0.5)
-            for number in range(20):
+            for number in range(10):
                 session = await connect(database_url, port)
                 before = await proxy.hits("postgres", "answer_lost")
                 await asyncio.gather(session.execute("CREATE TEMP TABLE x (n int)"), return_exceptions=True)
@@ -60,11 +54,16 @@ async def test_the_same_seed_and_the_same_requests_meet_the_same_faults(
     assert first == second != other
 
 
-async def test_a_proxy_whose_harness_is_gone_ends(proxy: ProxyControl) -> None:
-    assert proxy._process.stdin is not None
-    proxy._process.stdin.close()
+async def test_the_proxy_process_ends_with_its_harness(stack: Stack, tmp_path: Path) -> None:
+    upstreams = {"redis": ("127.0.0.1", stack.redis.port)}
+    async with ProxyControl.start(upstreams, tmp_path / "wire.jsonl") as proxy:
+        assert await proxy.open("redis", "worker-1") != await proxy.open("redis", "worker-2")
+        process = proxy._process
+        assert process is not None
+        assert process.stdin is not None
+        process.stdin.close()
 
-    await until(lambda: not psutil.pid_exists(proxy.pid))
+        await until(lambda: process.returncode is not None)
 
-    with pytest.raises(ProxyError):
-        await proxy.counts()
+        with pytest.raises(ProxyError):
+            await proxy.counts()

@@ -7,7 +7,6 @@ import pytest
 
 from tests.proof.proxy.control import ProxyControl
 from tests.proof.tests.proxy.conftest import receive, wake_up
-from tests.support.probes import until
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
@@ -36,34 +35,29 @@ def ids(messages: Sequence[ReceivedMessage]) -> list[str]:
     return [message.message_id for message in messages]
 
 
-@pytest.mark.parametrize("handles", ["old", "fresh"])
 async def test_a_message_comes_again_while_it_is_invisible(
-    proxy: ProxyControl, behind: MessageQueues, queue: QueueSettings, handles: str
+    proxy: ProxyControl, behind: MessageQueues, queue: QueueSettings
 ) -> None:
     await send(behind, queue)
     first = await receive(behind, queue.name)
-    await proxy.set("sqs", "worker-1", "duplicate", count=1, handles=handles)
+    await proxy.set("sqs", "worker-1", "duplicate", count=1)
 
     second = await behind.receive(queue.name, 10)
 
     assert ids(second) == ids(first)
     assert second[0].body == first[0].body
     assert second[0].receive_count == 2
-    assert (second[0].receipt_handle == first[0].receipt_handle) is (handles == "old")
     assert await proxy.hits("sqs", "duplicate") == 1
     assert await behind.receive(queue.name, 10) == []
 
 
-@pytest.mark.parametrize("handles", ["old", "fresh"])
-@pytest.mark.parametrize("mode", ["aws", "moto", "elasticmq"])
 async def test_a_message_comes_again_after_it_was_deleted_and_can_be_deleted_again(
-    proxy: ProxyControl, behind: MessageQueues, queue: QueueSettings, plain: Any, handles: str, mode: str
+    proxy: ProxyControl, behind: MessageQueues, queue: QueueSettings, plain: Any
 ) -> None:
-    await proxy.set("sqs", "all", "stale_handles", mode=mode)
     await send(behind, queue)
     first = await receive(behind, queue.name)
     await behind.delete(queue.name, first)
-    await proxy.set("sqs", "worker-1", "duplicate", count=1, handles=handles)
+    await proxy.set("sqs", "worker-1", "duplicate", count=1)
 
     second = await behind.receive(queue.name, 10)
 
@@ -73,35 +67,6 @@ async def test_a_message_comes_again_after_it_was_deleted_and_can_be_deleted_aga
         Entries=[{"Id": "0", "ReceiptHandle": second[0].receipt_handle}],
     )
     assert [one["Id"] for one in answer["Successful"]] == ["0"]
-
-
-async def test_the_fresh_handle_of_a_duplicate_deletes_the_message(
-    proxy: ProxyControl, behind: MessageQueues, queues: MessageQueues, queue: QueueSettings
-) -> None:
-    await send(behind, queue)
-    first = await receive(behind, queue.name)
-    await proxy.set("sqs", "worker-1", "duplicate", count=1, handles="fresh")
-    second = await behind.receive(queue.name, 10)
-
-    # As AWS does it, the older handle has lost its power.
-    await behind.delete(queue.name, first)
-    assert await queues.count(queue.name) == 1
-    await behind.delete(queue.name, second)
-
-    assert await queues.count(queue.name) == 0
-
-
-async def test_what_one_group_received_comes_again_to_another(
-    proxy: ProxyControl, behind: MessageQueues, queue: QueueSettings, settings: Any
-) -> None:
-    await send(behind, queue)
-    first = await receive(behind, queue.name)
-    port = await proxy.open("sqs", "worker-2")
-    other = MessageQueues(settings.model_copy(update={"sqs_endpoint_url": f"http://127.0.0.1:{port}"}))
-    await proxy.set("sqs", "worker-2", "duplicate", count=1)
-
-    assert ids(await other.receive(queue.name, 10)) == ids(first)
-    await other.close()
 
 
 async def test_a_reordered_receive_holds_some_back_for_a_later_one_and_loses_none(
@@ -120,17 +85,6 @@ async def test_a_reordered_receive_holds_some_back_for_a_later_one_and_loses_non
     assert await behind.count(queue.name) == 0
 
 
-async def test_what_is_held_back_comes_after_the_heal_too(
-    proxy: ProxyControl, behind: MessageQueues, queue: QueueSettings
-) -> None:
-    sent = await send(behind, queue, 3)
-    await proxy.set("sqs", "worker-1", "reorder", share=1.0, hold=0.05)
-    assert await behind.receive(queue.name, 10) == []
-    await proxy.heal()
-
-    assert sorted(one.body for one in await receive(behind, queue.name, 3)) == sorted(sent)
-
-
 @pytest.mark.parametrize("fifo", [True], ids=["fifo"])
 async def test_a_fifo_queue_keeps_its_order_and_repeats_nothing(
     proxy: ProxyControl, behind: MessageQueues, queue: QueueSettings
@@ -144,22 +98,3 @@ async def test_a_fifo_queue_keeps_its_order_and_repeats_nothing(
     assert [one.body for one in received] == sent
     assert await behind.receive(queue.name, 10) == []
     assert [await proxy.hits("sqs", toxic) for toxic in ("reorder", "duplicate")] == [0, 0]
-
-
-async def test_with_duplicates_and_disorder_every_message_can_be_deleted(
-    proxy: ProxyControl, behind: MessageQueues, queues: MessageQueues, queue: QueueSettings
-) -> None:
-    sent = await send(behind, queue, 20)
-    await proxy.set("sqs", "worker-1", "duplicate", probability=0.4)
-    await proxy.set("sqs", "worker-1", "reorder", probability=0.5, hold=0.02)
-    seen: set[str] = set()
-
-    async def all_gone() -> bool:
-        received = await behind.receive(queue.name, 5)
-        seen.update(one.body for one in received)
-        await behind.delete(queue.name, received)
-        return await queues.count(queue.name) == 0
-
-    await until(all_gone)
-    assert seen == set(sent)
-    assert await proxy.hits("sqs", "duplicate") > 0

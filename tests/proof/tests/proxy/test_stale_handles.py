@@ -69,23 +69,6 @@ async def test_deleting_with_an_old_handle(
     assert await queues.count(queue.name) == left
 
 
-@pytest.mark.parametrize("mode", ["aws", "moto", "elasticmq"])
-async def test_deleting_with_the_last_handle_deletes(
-    proxy: ProxyControl,
-    plain: Any,
-    url: str,
-    received_twice: list[ReceivedMessage],
-    queues: MessageQueues,
-    queue: QueueSettings,
-    mode: str,
-) -> None:
-    await use(proxy, mode)
-
-    assert delete(plain, url, received_twice[1].receipt_handle) == []
-
-    assert await queues.count(queue.name) == 0
-
-
 @pytest.mark.parametrize(("mode", "refused"), [("aws", []), ("moto", []), ("elasticmq", ["ReceiptHandleIsInvalid"])])
 async def test_deleting_a_second_time(
     proxy: ProxyControl, plain: Any, url: str, received_twice: list[ReceivedMessage], mode: str, refused: list[str]
@@ -94,49 +77,6 @@ async def test_deleting_a_second_time(
     delete(plain, url, received_twice[1].receipt_handle)
 
     assert delete(plain, url, received_twice[1].receipt_handle) == refused
-
-
-async def test_in_one_batch_each_handle_is_judged_by_itself(
-    proxy: ProxyControl,
-    plain: Any,
-    url: str,
-    received_twice: list[ReceivedMessage],
-    queues: MessageQueues,
-    queue: QueueSettings,
-) -> None:
-    await use(proxy, "elasticmq")
-    old, last = (one.receipt_handle for one in received_twice)
-
-    assert delete(plain, url, old, last) == ["ReceiptHandleIsInvalid"]
-
-    assert await queues.count(queue.name) == 0
-
-
-@pytest.mark.parametrize(("mode", "left"), [("aws", 1), ("moto", 0)])
-async def test_a_single_delete_with_an_old_handle_is_answered_200(
-    proxy: ProxyControl,
-    plain: Any,
-    url: str,
-    received_twice: list[ReceivedMessage],
-    queues: MessageQueues,
-    queue: QueueSettings,
-    mode: str,
-    left: int,
-) -> None:
-    await use(proxy, mode)
-
-    plain.delete_message(QueueUrl=url, ReceiptHandle=received_twice[0].receipt_handle)
-
-    assert await queues.count(queue.name) == left
-
-
-async def test_a_single_delete_with_an_old_handle_is_refused_by_elasticmq(
-    proxy: ProxyControl, plain: Any, url: str, received_twice: list[ReceivedMessage]
-) -> None:
-    await use(proxy, "elasticmq")
-
-    with pytest.raises(ClientError, match="ReceiptHandleIsInvalid"):
-        plain.delete_message(QueueUrl=url, ReceiptHandle=received_twice[0].receipt_handle)
 
 
 @pytest.mark.parametrize(("mode", "visible"), [("aws", False), ("moto", True), ("elasticmq", False)])
@@ -166,7 +106,3 @@ async def test_aws_refuses_to_extend_what_is_deleted(
 
     with pytest.raises(ClientError, match="InvalidParameterValue"):
         plain.change_message_visibility(QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=5)
-
-
-async def test_aws_shrugs_at_a_handle_that_nobody_knows(proxy: ProxyControl, plain: Any, url: str) -> None:
-    assert delete(plain, url, "never-issued") == []

@@ -7,16 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import sqs_client
 from tests.proof.checker.evidence import WireCall
 from tests.proof.proxy.control import ProxyControl
 from tests.proof.tests.proxy.conftest import receive, wake_up
 from tests.support.probes import until
-from tests.support.stacks.stack import Stack
 from turnstile.config.queue_settings import QueueSettings
-from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
-from turnstile.turn.envelope import DeadLetter
 
 
 @pytest.fixture
@@ -55,19 +51,6 @@ async def test_the_whole_way_of_a_message_is_noted(
     assert {(call.queue, call.dead) for call in calls} == {(queue.sqs, False)}
     assert all(call.effective and call.answered and call.body is None for call in calls)
     assert [call.at for call in calls] == sorted(call.at for call in calls)
-
-
-@pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
-async def test_a_dead_letter_is_noted_with_its_reason(
-    behind: MessageQueues, queue: QueueSettings, wire: Path, proxy: ProxyControl
-) -> None:
-    letter = DeadLetter(wake_up(), "Boom", attempts=3, fence=42, generation=1)
-
-    await behind.send_dead_letters(queue.name, [letter])
-
-    (call,) = await read(wire, 1)
-    assert (call.queue, call.dead, call.reason) == (queue.dlq, True, "Boom")
-    assert call.turn_id == str(letter.message.wake_up.turn_id)
 
 
 async def test_of_a_malformed_message_the_body_is_kept(
@@ -112,24 +95,6 @@ async def test_it_is_noted_what_was_done_and_what_was_told(
     assert (first.effective, first.answered) == (effective, answered)
 
 
-async def test_an_answer_that_is_held_back_until_its_client_has_left_was_not_told(
-    plain: Any, queue: QueueSettings, wire: Path, proxy: ProxyControl
-) -> None:
-    url = plain.get_queue_url(QueueName=queue.sqs)["QueueUrl"]
-    await proxy.set("sqs", "worker-1", "stall", towards="client")
-    sending = asyncio.create_task(asyncio.to_thread(plain.send_message, QueueUrl=url, MessageBody="x"))
-
-    async def held() -> bool:
-        return await proxy.hits("sqs", "stall") > 0
-
-    await until(held)
-    await proxy.set("sqs", "worker-1", "cut")
-    await asyncio.gather(sending, return_exceptions=True)
-
-    (call,) = await read(wire, 1)
-    assert (call.effective, call.answered) == (True, False)
-
-
 async def test_a_delete_that_a_stale_handle_made_vain_is_noted_as_vain(
     behind: MessageQueues, queue: QueueSettings, wire: Path, proxy: ProxyControl
 ) -> None:
@@ -166,20 +131,3 @@ async def test_a_receive_whose_client_was_killed_meanwhile_is_noted_as_not_told(
 
     (call,) = await read(wire, 1)
     assert (call.action, call.effective, call.answered) == ("receive", True, False)
-
-
-async def test_what_sqs_did_not_answer_was_not_done(
-    behind: MessageQueues, queue: QueueSettings, wire: Path, stack: Stack, proxy: ProxyControl
-) -> None:
-    await behind.find(queue.name)
-    stack.sqs.stop()
-    try:
-        with pytest.raises(QueueUnavailableError):
-            await behind.send(queue.name, [wake_up()])
-        calls = await read(wire, 2)
-    finally:
-        stack.sqs.start()
-        for name in (queue.sqs, queue.dlq):
-            sqs_client(stack).create_queue(QueueName=name)
-
-    assert [(call.effective, call.answered) for call in calls] == [(False, False)] * 2

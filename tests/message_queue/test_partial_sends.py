@@ -1,0 +1,33 @@
+"""A send of several calls, of which SQS takes only the first."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from turnstile.config.settings import Settings
+from turnstile.errors import QueueUnavailableError
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.message import WakeUp
+
+
+async def test_messages_that_were_sent_before_an_outage_count_as_sent(
+    settings: Settings, queues: MessageQueues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = [OutgoingMessage(WakeUp("t", f"s-{number}", uuid4()), "") for number in range(25)]
+    call, sends = queues._client.call, 0
+
+    async def one_call_only(operation: str, parameters: Any) -> Any:
+        nonlocal sends
+        sends += operation == "SendMessageBatch"
+        if sends > 1:
+            raise QueueUnavailableError("gone")
+        return await call(operation, parameters)
+
+    monkeypatch.setattr(queues._client, "call", one_call_only)
+
+    assert await queues.send(settings.queue, messages) == messages[:10]
+
+    monkeypatch.undo()
+    assert await queues.count(settings.queue) == 10

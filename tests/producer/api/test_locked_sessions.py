@@ -1,0 +1,138 @@
+"""A session whose row another transaction has locked: its own requests get 503, and other sessions' requests go on."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TypeVar
+
+import psycopg
+import pytest
+from httpx import AsyncClient
+
+from tests.producer.api.calls import submit
+from tests.producer.api.expectations import expect_unavailable
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.producer import app as app_module
+from turnstile.producer.routes import turns as api
+from turnstile.queries.history import read_version
+
+Answer = TypeVar("Answer")
+
+HANGS_SECONDS = 60.0
+CANCELS = 10
+"""Far more than the API has connections."""
+
+
+@pytest.fixture(autouse=True)
+def short_row_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "ROW_WAIT_SECONDS", 0.2)
+
+
+@contextmanager
+def locked(settings: Settings) -> Iterator[None]:
+    """Another transaction has locked the session `held` for the duration of the block."""
+    with psycopg.connect(settings.database_url) as another:
+        another.execute("SELECT 1 FROM sessions WHERE session_id = 'held' FOR NO KEY UPDATE")
+        yield
+
+
+async def post(client: AsyncClient, session: str, **more: object) -> int:
+    return (await client.post(f"/v1/sessions/{session}/turns", json={"input": "x", **more})).status_code
+
+
+@asynccontextmanager
+async def again_and_again(call: Callable[[], Awaitable[Answer]]) -> AsyncIterator[list[Answer]]:
+    """Makes CANCELS calls at a time until the block ends. Yields the responses."""
+    answers: list[Answer] = []
+
+    async def repeat() -> None:
+        while True:
+            answers.append(await call())
+
+    clients = [asyncio.create_task(repeat()) for _ in range(CANCELS)]
+    try:
+        yield answers
+    finally:
+        for client in clients:
+            client.cancel()
+        await asyncio.wait(clients)
+
+
+@pytest.mark.parametrize("on_busy", ["enqueue", "merge"])
+async def test_submits_to_a_locked_session_leave_other_sessions_alone(
+    settings: Settings, client: AsyncClient, on_busy: str
+) -> None:
+    assert await post(client, "held") == 202
+    with locked(settings):
+        async with asyncio.timeout(HANGS_SECONDS):
+            held, others = await asyncio.gather(
+                asyncio.gather(*(post(client, "held", on_busy=on_busy) for _ in range(4))),
+                asyncio.gather(*(post(client, f"other-{number}") for number in range(40))),
+            )
+            more = await asyncio.gather(*(post(client, f"other-{number}", on_busy=on_busy) for number in range(4)))
+
+    assert set(held) == {503}
+    assert set(others) == set(more) == {202}
+
+
+async def test_after_the_lock_the_session_accepts_turns_without_a_gap_and_cancels(
+    settings: Settings, client: AsyncClient, database: Database
+) -> None:
+    assert await post(client, "held") == 202
+    with locked(settings):
+        assert await post(client, "held") == 503
+        assert (await client.post("/v1/sessions/held/cancel")).status_code == 503
+
+    assert await asyncio.gather(*(post(client, "held") for _ in range(3))) == [202] * 3
+    rows = await database.fetch("SELECT seq FROM turns WHERE session_id = 'held' ORDER BY seq", {})
+    assert [row["seq"] for row in rows] == [1, 2, 3, 4]
+    canceled = await client.post("/v1/sessions/held/cancel")
+    assert (canceled.status_code, canceled.json()["canceled"]) == (202, 4)
+
+
+@pytest.mark.parametrize("by", ["session", "turn"])
+async def test_cancels_of_a_locked_session_leave_other_sessions_alone(
+    settings: Settings, client: AsyncClient, by: str
+) -> None:
+    turn = await submit(client, "held")
+    path = "/v1/sessions/held/cancel" if by == "session" else f"/v1/turns/{turn}/cancel"
+    await asyncio.gather(*(submit(client, f"stopped-{number}") for number in range(4)))
+    with locked(settings):
+        async with asyncio.timeout(HANGS_SECONDS), again_and_again(lambda: client.post(path)) as refused:
+            await until(lambda: refused)
+            submits = await asyncio.gather(*(post(client, f"other-{number}") for number in range(20)))
+            others = await asyncio.gather(*(client.post(f"/v1/sessions/stopped-{n}/cancel") for n in range(4)))
+
+    assert Counter(submits) == {202: 20}
+    assert Counter(answer.status_code for answer in others) == {202: 4}
+    for answer in refused:
+        expect_unavailable(answer)
+
+
+async def test_slow_reads_leave_submits_and_cancels_alone(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = 0
+    go_on = asyncio.Event()
+
+    async def slowly(database: Database, tenant_id: str, session_id: str) -> object:
+        nonlocal begun
+        async with database.connection():
+            begun += 1
+            await go_on.wait()
+        return await read_version(database, tenant_id, session_id)
+
+    monkeypatch.setattr(api, "read_version", slowly)
+    turn = await submit(client, "s")
+    reads = [asyncio.create_task(client.get("/v1/sessions/s/messages")) for _ in range(app_module.READ_CONNECTIONS)]
+    await until(lambda: begun == app_module.READ_CONNECTIONS)
+
+    async with asyncio.timeout(HANGS_SECONDS):
+        submits = await asyncio.gather(*(post(client, f"other-{number}") for number in range(20)))
+        stopped = await client.post(f"/v1/turns/{turn}/cancel")
+
+    assert Counter(submits) == {202: 20}
+    assert stopped.status_code == 202
+    go_on.set()
+    assert {answer.status_code for answer in await asyncio.gather(*reads)} == {200}

@@ -1,0 +1,111 @@
+"""How submits are batched, and what happens when one of their sessions is locked."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.support.factories import make_submission
+from tests.support.probes import until
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError, RowLockedError
+from turnstile.producer.session_gate import SessionGate
+from turnstile.producer.submit import intake as intake_module
+from turnstile.producer.submit.intake import Intake
+from turnstile.statements.submit import Submission
+
+
+class Recording:
+    """Records every submission, except those of locked sessions. Lists the sessions of each statement."""
+
+    def __init__(self) -> None:
+        self.locked: set[str] = set()
+        self.statements: list[list[str]] = []
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def commit(self, submissions: Sequence[Submission]) -> list[Any]:
+        sessions = sorted(submission.session_id for submission in submissions)
+        self.statements.append(sessions)
+        await self.open.wait()
+        if self.locked & set(sessions):
+            raise RowLockedError("locked")
+        return [Recorded(submission) for submission in submissions]
+
+    async def wake(self, submission: Submission, accepted: Any) -> bool:
+        return True
+
+
+class Recorded:
+    """As much of an accepted turn as the log line needs."""
+
+    replayed = merged = False
+    execute_at = None
+
+    def __init__(self, submission: Submission) -> None:
+        self.turn_id, self.session_id = submission.turn_id, submission.session_id
+        self.queue, self.trace = submission.queue, submission.trace
+
+
+def make_intake(recording: Recording) -> Intake:
+    submitting: Any = recording
+    hints: Any = None
+    return Intake(Settings(), submitting, hints, SessionGate())
+
+
+async def accept(intake: Intake, *sessions: str) -> list[bool]:
+    """Whether each was accepted."""
+    found = await asyncio.gather(
+        *(intake.accept(make_submission("turns", session)) for session in sessions), return_exceptions=True
+    )
+    return [isinstance(one, Recorded) for one in found]
+
+
+async def test_concurrent_submits_share_a_statement() -> None:
+    recording = Recording()
+
+    assert all(await accept(make_intake(recording), "a", "b", "a"))
+
+    assert recording.statements == [["a", "a", "b"]]
+
+
+async def test_a_batch_with_a_locked_session_is_recorded_one_by_one_without_it() -> None:
+    recording = Recording()
+    recording.locked.add("b")
+
+    assert await accept(make_intake(recording), "a", "b", "c") == [True, False, True]
+
+    assert recording.statements == [["a", "b", "c"], ["a"], ["b"], ["c"]]
+
+
+async def test_a_locked_session_is_left_out_of_batches_until_a_turn_of_it_is_recorded() -> None:
+    recording = Recording()
+    recording.locked.add("b")
+    intake = make_intake(recording)
+    await accept(intake, "a", "b")
+    recording.statements.clear()
+
+    assert await accept(intake, "a", "b", "c") == [True, False, True]
+    recording.locked.clear()
+    assert await accept(intake, "b") == [True]
+    assert await accept(intake, "a", "b") == [True, True]
+
+    assert sorted(recording.statements[:2]) == [["a", "c"], ["b"]]
+    assert recording.statements[2:] == [["b"], ["a", "b"]]
+
+
+async def test_more_submits_than_may_be_in_progress_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake_module, "MOST_UNDER_WAY", 3)
+    recording = Recording()
+    recording.open.clear()
+    intake = make_intake(recording)
+    waiting = asyncio.create_task(accept(intake, "a", "b", "c"))
+    await until(lambda: recording.statements)
+
+    with pytest.raises(DatabaseUnavailableError):
+        await intake.accept(make_submission("turns", "d"))
+
+    recording.open.set()
+    assert await waiting == [True] * 3
+    assert await accept(intake, "d") == [True]

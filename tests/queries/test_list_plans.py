@@ -1,0 +1,77 @@
+"""Lists of open turns use the indexes of open turns, however many turns have ended."""
+
+from collections.abc import Iterator
+from typing import Any, LiteralString
+
+import psycopg
+import pytest
+from sqlalchemy import Select
+from sqlalchemy.dialects import postgresql
+
+from turnstile.backends.postgres.database import conninfo
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.queries.operator_turns import OperatorFilter, list_turns_of_all
+from turnstile.queries.turns import TurnFilter, list_page
+from turnstile.turn.status import TurnStatus
+
+ENDED: LiteralString = """
+INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, finished_at, expires_at, trace_id, span_id)
+SELECT gen_random_uuid(), 't', 'o' || g, 1, 'q', 'SUCCEEDED', now(), now(), md5(g::text), 's' FROM generate_series(1, 20000) g
+"""
+
+WAITING: LiteralString = """
+INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, expires_at, trace_id, span_id)
+SELECT gen_random_uuid(), 't', 'w' || g, CASE WHEN g <= 5 THEN 1 END, 'q', 'PENDING', now(), now(), md5(g::text), 's'
+  FROM generate_series(1, 10) g
+"""
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared, but not in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
+
+
+@pytest.fixture
+def crowded(settings: Settings) -> Iterator[psycopg.Connection]:
+    """20,000 turns of a tenant have ended; five wait, and five are scheduled."""
+    with psycopg.connect(conninfo(settings.database_url, "test"), autocommit=True) as connection:
+        connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
+        connection.execute(ENDED)
+        connection.execute(WAITING)
+        connection.execute("ANALYZE turns")
+        yield connection
+
+
+class Asked:
+    """Takes down the statements instead of running them."""
+
+    def __init__(self) -> None:
+        self.statements: list[Select[Any]] = []
+
+    async def query(self, statement: Select[Any]) -> list[Any]:
+        self.statements.append(statement)
+        return []
+
+
+async def test_a_list_of_open_turns_does_not_read_ended_turns(crowded: psycopg.Connection) -> None:
+    for status, indexes in (
+        (TurnStatus.PENDING, {"turns_open", "turns_scheduled"}),
+        (TurnStatus.RUNNING, {"turns_running"}),
+    ):
+        for limit in (20, 100):
+            asked = Asked()
+            database: Any = asked
+            await list_page(database, TurnFilter(tenant_id="t", status=status), limit=limit)
+            wanted = OperatorFilter(tenant_id="t", status=status)
+            assert [turn async for turn in list_turns_of_all(database, wanted, limit)] == []
+
+            assert len(asked.statements) == 2
+            for statement in asked.statements:
+                dialect = postgresql.psycopg.dialect()  # type: ignore[no-untyped-call]
+                made = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
+                plan = crowded.execute(f"EXPLAIN (COSTS OFF) {made}", made.params).fetchall()
+                text = "\n".join(line for (line,) in plan)
+                assert {index for index in indexes if index in text} == indexes, text
+                assert "turns_tenant_created" not in text, text

@@ -1,0 +1,31 @@
+"""The messages and turns in hand: a task for each, so that a shutdown can wait for them and cancel what is left."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+
+class InHand:
+    """The tasks of one consumer, or of one invocation of a function."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begins a task."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def finished(self) -> None:
+        """Returns when nothing is in hand."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def abandon(self) -> None:
+        """Cancels all tasks: the last step of a shutdown."""
+        for task in self._tasks:
+            task.cancel()

@@ -1,0 +1,94 @@
+"""Composes what processes turns: heartbeat, slots, threads and processor. For a worker process, or one Lambda invocation."""
+
+import asyncio
+import math
+import os
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from turnstile.statements.worker_registry import WorkerRecord
+from turnstile.streaming.cancel_signals import listen
+from turnstile.worker.attempt.run_blocking import in_own_thread
+from turnstile.worker.dependencies import WorkerDeps
+from turnstile.worker.heartbeat import Heartbeat
+from turnstile.worker.in_hand import InHand
+from turnstile.worker.process.shutdown import Shutdown
+from turnstile.worker.process.watchdog import Watchdog
+from turnstile.worker.processor import Processor
+from turnstile.worker.resources import Resources
+from turnstile.worker.slots.slots import Slots
+
+
+class TurnWork:
+    """Create it on the event loop. `start` it before the first turn, and `end` it after the last."""
+
+    def __init__(
+        self,
+        resources: Resources,
+        shutdown: Shutdown,
+        *,
+        is_full: Callable[[], bool],
+        nudge_relay: Callable[[], None],
+        recovers: bool = False,
+        longest_attempt_seconds: float = math.inf,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        settings = resources.settings
+        self._resources = resources
+        self._shutdown = shutdown
+        self.in_hand = InHand()
+        self.slots = Slots(settings.concurrency)
+        self.watchdog = Watchdog(loop, settings.watchdog_seconds)
+        self.heartbeat = Heartbeat(
+            settings,
+            resources.queues,
+            resources.address,
+            loop.call_soon_threadsafe,
+            self._describe,
+            self.watchdog.look,
+        )
+        self._threads = ThreadPoolExecutor(settings.concurrency, "handler")
+        self.processor = Processor(
+            WorkerDeps(
+                resources=resources,
+                heartbeat=self.heartbeat,
+                threads=self._threads,
+                slots=self.slots,
+                is_full=is_full,
+                nudge_relay=nudge_relay,
+                stopping=shutdown.stopping,
+                given_up=shutdown.given_up,
+                recovers=recovers,
+                longest_attempt_seconds=longest_attempt_seconds,
+            )
+        )
+        self._signals: asyncio.Task[None] | None = None
+
+    def start(self) -> asyncio.Task[None]:
+        """Starts the heartbeat and the task that listens for cancel signals, and returns this task."""
+        self.heartbeat.start()
+        listening = listen(self._resources.settings, self._resources.redis.lock, self.heartbeat.nudge)
+        self._signals = asyncio.create_task(listening, name="cancel signals")
+        return self._signals
+
+    async def end(self, most_seconds: float) -> None:
+        """Ends the heartbeat; handler threads that still run are left behind."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._signals is not None:
+            self._signals.cancel()
+            await in_own_thread(self.heartbeat.stop, most_seconds)
+
+    def _describe(self) -> WorkerRecord:
+        return WorkerRecord(
+            worker_id=self._resources.worker_id,
+            queue=self._resources.address.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            slots=self.slots.count,
+            # What is prefetched has no slot yet.
+            busy=min(self.slots.count, len(self.in_hand)),
+            queue_latency_seconds=self.processor.queue_latency.seconds(time.monotonic()),
+            draining=self._shutdown.stopping.is_set(),
+        )
