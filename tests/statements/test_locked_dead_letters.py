@@ -60,7 +60,7 @@ async def test_a_dead_letter_whose_turn_is_locked_stays_and_revives_its_turn_lat
 
     with processing(settings, database, lock, "w", queues=sqs) as processor:
         # A longer wait would tie up a connection.
-        with sitting(settings, table), pytest.raises(MessageStaysError):
+        with locked(settings, table), pytest.raises(MessageStaysError):
             await asyncio.wait_for(processor.process(message), LOCK_TIMEOUT_SECONDS)
         assert sqs.deleted == []
 
