@@ -77,7 +77,7 @@ def submit(
     if session is None or text is None:
         raise typer.BadParameter("SESSION and TEXT are needed (or --direct --file)")
     body = {
-        "input": _decode(_read(Path("-"))) if text == "-" else text,
+        "input": _decode(_read(Path("-"))) if text == "-" else _check_text(text),
         "queue": queue,
         "execute_at": execute_at,
         "webhook_url": webhook,
@@ -102,6 +102,15 @@ def _decode(text: bytes) -> str:
         return text.decode()
     except UnicodeDecodeError:
         raise CommandError("standard input is not UTF-8", ExitCode.USAGE) from None
+
+
+def _check_text(text: str) -> str:
+    # Python keeps bytes of an argument that are not UTF-8 as lone surrogates.
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise CommandError("TEXT is not UTF-8", ExitCode.USAGE) from None
+    return text
 
 
 async def _submit_over_http(
