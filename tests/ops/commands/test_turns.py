@@ -14,7 +14,7 @@ from tests.support.factories import make_claim, make_submission, make_terms
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
-from turnstile.queries.turns import UNREAD
+from turnstile.queries.turns import COLUMNS
 from turnstile.statements.claim import claim
 from turnstile.statements.settle import SettleRequest, settle
 from turnstile.statements.submit import submit
@@ -56,7 +56,7 @@ async def test_a_list_that_takes_too_long_says_how_to_narrow_it(
     turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = literal_column("pg_sleep(60)::text").label("output")
-    monkeypatch.setattr("turnstile.queries.turns.UNREAD", (slow, UNREAD[1]))
+    monkeypatch.setattr("turnstile.queries.turns.COLUMNS", [*COLUMNS, slow])
     monkeypatch.setitem(Database.__init__.__kwdefaults__, "statement_timeout_seconds", 0.2)
     await submit(database, [make_submission(settings.queue, "a")], net_seconds=60)
 
