@@ -31,13 +31,13 @@ async def succeed(database: Database, settings: Settings, session_id: str) -> No
     assert isinstance(turn, ClaimedTurn)
     settlement = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="good")
     request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
-    await settle(database, terms, [request], json.dumps)
+    await settle(database, terms, [request])
 
 
 async def test_turns_of_all_tenants_are_listed_and_filtered(
     turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.ops.terminal.operator_access.PAGE", 2)
+    monkeypatch.setattr("turnstile.queries.operator_turns.PAGE", 2)
     await submit(database, [make_submission(settings.queue, "a")], net_seconds=60)
     await submit(database, [make_submission(settings.queue, "b", tenant_id="u")], net_seconds=60)
     await make_failed(database, settings, ["c"])
