@@ -45,6 +45,8 @@ class MessageQueues:
         self._settings = settings
         self._addresses: dict[str, QueueAddress] = {}
         self._client = client or SqsClient.open(settings.aws_region, settings.sqs_endpoint_url)
+        self._unanswered: dict[str, list[tuple[str, float]]] = {}
+        """By queue: the attempt ids of polls whose response was lost, each with its start time (monotonic seconds)."""
 
     def for_another_loop(self) -> "MessageQueues":
         """The same queues with separate connections, for another event loop."""
@@ -130,8 +132,25 @@ class MessageQueues:
             "MessageSystemAttributeNames": ["ApproximateReceiveCount", "DeadLetterQueueSourceArn"],
             "MessageAttributeNames": ["All"],
         }
-        answer = await self._call(queue, POLL, **parameters)
+        if address.fifo and not dead:
+            answer = await self._poll_again(address, parameters)
+        else:
+            answer = await self._call(queue, POLL, **parameters)
         return [_received(message) for message in answer.get("Messages") or ()]
+
+    async def _poll_again(self, address: QueueAddress, parameters: Parameters) -> Answer:
+        # The messages of a lost response block their groups for a visibility timeout. A poll with the same id gets them again.
+        lost = self._unanswered.setdefault(address.name, [])
+        attempt, since = lost.pop() if lost else (uuid4().hex, time.monotonic())
+        if time.monotonic() - since >= address.visibility_seconds:
+            attempt, since = uuid4().hex, time.monotonic()
+        try:
+            return await self._call(address.name, POLL, ReceiveRequestAttemptId=attempt, **parameters)
+        except CallRefusedError:
+            raise
+        except (QueueUnavailableError, asyncio.CancelledError):
+            lost.append((attempt, since))
+            raise
 
     async def delete(
         self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False

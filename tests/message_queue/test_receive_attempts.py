@@ -1,0 +1,58 @@
+"""A poll of a FIFO queue whose answer was lost is asked for again under its id."""
+
+import pytest
+
+from turnstile.backends.sqs.client import Answer, CallRefusedError, Parameters
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
+from turnstile.errors import QueueUnavailableError
+from turnstile.message_queue import MessageQueues
+
+
+class Transport:
+    """Fails as often as it is told to, and keeps what it was asked."""
+
+    def __init__(self, *failures: Exception | None) -> None:
+        self._failures = list(failures)
+        self.attempts: list[str | None] = []
+
+    async def call(self, operation: str, parameters: Parameters) -> Answer:
+        self.attempts.append(parameters.get("ReceiveRequestAttemptId"))
+        failure = self._failures.pop(0)
+        if failure is not None:
+            raise failure
+        return {}
+
+
+async def poll(url: str, *failures: Exception | None) -> list[str | None]:
+    """The attempt ids of as many polls, one after the other."""
+    declared = QueueSettings(name="turns", sqs=url, dlq=url.replace("turns", "dead"))
+    queues = MessageQueues(Settings(aws_region="us-east-1", queues=(declared,)))
+    transport = Transport(*failures)
+    await queues.close()
+    queues._client = transport  # type: ignore[assignment]
+    for _ in failures:
+        try:
+            await queues.receive("turns", 10)
+        except QueueUnavailableError:
+            continue
+    return transport.attempts
+
+
+async def test_the_next_poll_repeats_the_id_of_one_whose_answer_was_lost() -> None:
+    first, again, after = await poll("http://sqs/1/turns.fifo", QueueUnavailableError("reset"), None, None)
+
+    assert first is not None
+    assert again == first
+    assert after not in (None, first)
+
+
+async def test_a_poll_that_sqs_refused_is_not_repeated() -> None:
+    first, after = await poll("http://sqs/1/turns.fifo", CallRefusedError("Throttled", "slow down"), None)
+
+    assert after not in (None, first)
+
+
+@pytest.mark.parametrize("failure", [None, QueueUnavailableError("reset")])
+async def test_a_standard_queue_has_no_such_ids(failure: Exception | None) -> None:
+    assert await poll("http://sqs/1/turns", failure, None) == [None, None]
