@@ -21,6 +21,7 @@ from turnstile.config.startup_tls_check import check_certificates
 from turnstile.memory.history import History
 from turnstile.message_queue import MessageQueues
 from turnstile.producer import session_gate
+from turnstile.producer.cancel import cancelling
 from turnstile.producer.cancel.cancelling import Cancelling
 from turnstile.producer.http import problems
 from turnstile.producer.http.auth import ApiKeys
@@ -44,8 +45,8 @@ from turnstile.streaming.cancel_signals import CancelHints
 from turnstile.submit.submitting import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 
-WRITE_CONNECTIONS = intake.LANES + session_gate.LANES + 1
-"""One for each call that writes, and one for the sessions of turns to cancel. So no writer waits for a connection."""
+SUBMIT_CONNECTIONS = intake.LANES + session_gate.LANES
+"""One for each submit statement that may run at a time, so that none waits for a connection."""
 READ_CONNECTIONS = 8
 LIST_CONNECTIONS = 2
 LIST_TIMEOUT_SECONDS = 2
@@ -94,15 +95,14 @@ def create_app(settings: Settings) -> FastAPI:
             stack.callback(history.close)
             sending = WakeUpSending(queues, list(settings.queues_by_name))
             hints = CancelHints(settings, redis)
-            gate = SessionGate()
             watch = TurnWatch(settings, databases.reads, redis.memory)
             stack.push_async_callback(watch.close)
             app.state.backend = api.Backend(
                 settings=settings,
                 api_keys=ApiKeys(settings.api_keys),
-                intake=Intake(settings, Submitting(settings, databases.writes, sending), hints, gate),
+                intake=Intake(settings, Submitting(settings, databases.submits, sending), hints, SessionGate()),
                 sending=sending,
-                cancelling=Cancelling(databases.writes, hints, sending, gate),
+                cancelling=Cancelling(databases.cancels, hints, sending, SessionGate(cancelling.LANES)),
                 queues=queues,
                 history=history,
                 reads=databases.reads,
@@ -173,9 +173,10 @@ def server_config(settings: Settings, app: FastAPI, connections: Connections) ->
 
 @dataclass(frozen=True, slots=True)
 class _Databases:
-    """Separate connection pools: slow reads do not delay writes."""
+    """Separate connection pools: a row lock or a slow statement in one pool does not delay the others."""
 
-    writes: Database
+    submits: Database
+    cancels: Database
     reads: Database
     lists: Database
 
@@ -193,11 +194,12 @@ async def _open_databases(settings: Settings, stack: AsyncExitStack) -> _Databas
         )
 
     opened = _Databases(
-        writes=database("turnstile-api", WRITE_CONNECTIONS, pinned=True),
+        submits=database("turnstile-api", SUBMIT_CONNECTIONS, pinned=True),
+        cancels=database("turnstile-api-cancels", cancelling.CONNECTIONS, pinned=True),
         reads=database("turnstile-api-reads", READ_CONNECTIONS, pinned=True),
         lists=database("turnstile-api-lists", LIST_CONNECTIONS, seconds=LIST_TIMEOUT_SECONDS),
     )
-    for each in (opened.writes, opened.reads, opened.lists):
+    for each in (opened.submits, opened.cancels, opened.reads, opened.lists):
         await stack.enter_async_context(each)
     return opened
 

@@ -15,6 +15,10 @@ from turnstile.streaming.cancel_signals import CancelHints
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.turn.cancel_reason import CancelReason
 
+LANES = 2
+"""Concurrent cancels."""
+CONNECTIONS = LANES + 1
+"""Database connections for cancels only: a locked session does not delay submits."""
 LOOKUPS = 200
 
 

@@ -176,7 +176,7 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
     from turnstile.backends.postgres.database import Database
     from turnstile.config.redis_clients import RedisClients
     from turnstile.message_queue import MessageQueues
-    from turnstile.producer.app import WRITE_CONNECTIONS
+    from turnstile.producer.app import SUBMIT_CONNECTIONS
     from turnstile.producer.session_gate import SessionGate
     from turnstile.producer.submit.intake import Intake
     from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
@@ -204,7 +204,7 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
 
     queues = MessageQueues(settings)
     try:
-        async with Database(settings.database_url, "turnstile-api", size=WRITE_CONNECTIONS, pinned=True) as database:
+        async with Database(settings.database_url, "turnstile-api", size=SUBMIT_CONNECTIONS, pinned=True) as database:
             sending = WakeUpSending(queues, list(settings.queues_by_name))
             hints = CancelHints(settings, RedisClients.open(settings))
             intake = Intake(settings, Submitting(settings, database, sending), hints, SessionGate())
