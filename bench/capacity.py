@@ -1,6 +1,6 @@
 """`python -m bench.capacity`: what a load asks of every part, and which part gives out first. A model, not a measurement.
 
-What a turn costs was measured (docs/performance.md; WAL and rows by `bench/ballast.py:weigh` over 3,000 turns); what a machine
+What a turn costs was measured (docs/performance.md; WAL and rows by `bench/prefill.py:weigh` over 3,000 turns); what a machine
 or a service bears is its vendor's word. Everything else is multiplication. It is meant to be wrong by less than a factor of two,
 and to say early that something is missing by a factor of ten.
 """

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.fillings import Filling, fill_celery, fill_jobs, fill_plain, fill_taskiq, fill_turns
 from bench.peers import NODE_FOLDER, PEERS_BIN
 from bench.stage import Room
+from bench.workloads import Filling, fill_celery, fill_jobs, fill_plain, fill_taskiq, fill_turns
 
 PROGRAMS = Path(__file__).parent / "programs"
 CELERY_PROCESSES = 16

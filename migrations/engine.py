@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from turnstile.backends.postgres.database import conninfo
-from turnstile.migrations.giving_way import MIGRATION_LOCK
+from turnstile.migrations.lock_timeouts import MIGRATION_LOCK
 
 POLL_SECONDS = 0.25
 

@@ -4,7 +4,7 @@ from alembic import context
 from sqlalchemy import text
 
 from turnstile.migrations.engine import make_engine, wait_for_others
-from turnstile.migrations.giving_way import MIGRATION_LOCK, statements_before
+from turnstile.migrations.lock_timeouts import MIGRATION_LOCK, statements_before
 
 
 def run() -> None:

@@ -39,9 +39,9 @@ from turnstile.producer.server import Server, listen
 from turnstile.producer.session_gate import SessionGate
 from turnstile.producer.submit import intake
 from turnstile.producer.submit.intake import Intake
-from turnstile.producer.watch.places import WatchPlaces
 from turnstile.producer.watch.turn_watch import TurnWatch
-from turnstile.streaming.cancel_signals import CancelHints
+from turnstile.producer.watch.watch_limits import WatchPlaces
+from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.submitting import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 

@@ -9,7 +9,7 @@ import structlog
 
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.attention import read_attention
-from turnstile.relay.every_minute import EVERY_SECONDS, report_every_minute
+from turnstile.relay.periodic_report import EVERY_SECONDS, report_every_minute
 
 LATELY_SECONDS = 300.0
 """How long a failure or a halt counts as new. A line or two may get lost; a relay that is silent for as long has an alarm of its

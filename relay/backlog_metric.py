@@ -11,7 +11,7 @@ import structlog
 
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.backlog import read_backlog
-from turnstile.relay.every_minute import EVERY_SECONDS, report_every_minute
+from turnstile.relay.periodic_report import EVERY_SECONDS, report_every_minute
 
 log = structlog.get_logger("turnstile.backlog")
 

@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.memory.durable_items import prune_items
+from turnstile.relay.fault_isolation import LeftOut, alone, fetch_around
 from turnstile.relay.lost_workers import LostWorkers
-from turnstile.relay.queues import BATCH, Ask, Line, RelayQueues, tick_seconds
+from turnstile.relay.message_sending import Load, RelaySends, Sender
+from turnstile.relay.queue_selection import BATCH, Ask, Line, RelayQueues, tick_seconds
 from turnstile.relay.renewal_evidence import RenewalEvidence
-from turnstile.relay.sends import Load, RelaySends, Sender
-from turnstile.relay.steps import LeftOut, alone, fetch_around
 from turnstile.statements.cancel_before_submit import forget_chosen_ids
 from turnstile.statements.join import wake_joined
 from turnstile.statements.send_due import FIND_DUE, FIND_UNPLACED, PLACE_SCHEDULED, TAKE_DUE, DueRow

@@ -6,7 +6,9 @@ The import is cheap: it loads no driver, no client of any server, and no process
 """
 
 from turnstile.handlers.child import Child, ChildFailedError
-from turnstile.handlers.handler import Context, Handler, Reject, Retry, Snooze, Turn, handler
+from turnstile.handlers.context import Context, Turn
+from turnstile.handlers.exceptions import Reject, Retry, Snooze
+from turnstile.handlers.handler import Handler, handler
 from turnstile.turn.cancel_reason import CancelReason
 
 __all__ = [

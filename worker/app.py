@@ -26,6 +26,7 @@ from turnstile.relay.webhooks.delivery import WebhookDelivery
 from turnstile.statements.advance_fences import ADVANCE
 from turnstile.turn.envelope import QueueAddress
 from turnstile.worker.attempt.system_exit_guard import EXITS, outlive_exits
+from turnstile.worker.composition import TurnWork
 from turnstile.worker.consumer import Consumer
 from turnstile.worker.process.event_loop import new_event_loop
 from turnstile.worker.process.handler_loading import load
@@ -34,7 +35,6 @@ from turnstile.worker.process.scale_in_protection import Terms, protect_while_bu
 from turnstile.worker.process.shutdown import Shutdown, drain
 from turnstile.worker.recovery import Recovery
 from turnstile.worker.resources import Resources, name_worker
-from turnstile.worker.turn_work import TurnWork
 
 DATABASE_CONNECTIONS = 6
 """Connections of the pool. Few, whatever the number of slots: claims and settles of all slots share statements (G20: caps protect
@@ -131,7 +131,7 @@ class _Worker:
             resources.queues,
             settings.queue,
             self.work.slots,
-            self.work.in_hand,
+            self.work.in_flight,
             self.work.processor.process,
             shutdown.stopping,
             pollers=settings.pollers,
@@ -170,7 +170,7 @@ class _Worker:
         for task in broken:
             log.critical("worker.part_ended", part=task.get_name(), exc_info=task.exception())
         self.shutdown.stopping.set()
-        await drain(self.shutdown, self.work.in_hand, polling, self.work.processor, self.settings.grace_seconds)
+        await drain(self.shutdown, self.work.in_flight, polling, self.work.processor, self.settings.grace_seconds)
         relay_stop.set()
         signals.cancel()
         await asyncio.wait(tasks, timeout=0.5)
@@ -183,7 +183,7 @@ class _Worker:
         usual = Terms()
         timeout = self.settings.find_queue(self.settings.queue).timeout_seconds
         terms = replace(usual, protected_seconds=max(usual.protected_seconds, timeout))
-        await protect_while_busy(agent_uri, lambda: len(self.work.in_hand) > 0, terms, self.shutdown.stopping)
+        await protect_while_busy(agent_uri, lambda: len(self.work.in_flight) > 0, terms, self.shutdown.stopping)
 
     def _live(self) -> Mapping[str, bool]:
         return {

@@ -17,9 +17,9 @@ from turnstile.statements.head import WAKE_UNLOCKED_HEAD
 from turnstile.statements.locked_rows import stays_locked
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.message import WakeUp
+from turnstile.worker.crash_isolation import Quarantine
 from turnstile.worker.database_retry import Outlast
 from turnstile.worker.dependencies import WorkerDeps
-from turnstile.worker.quarantine import Quarantine
 from turnstile.worker.session_run import SessionRun
 from turnstile.worker.turn_log import report_ended, report_takeover
 

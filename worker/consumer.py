@@ -25,8 +25,8 @@ from turnstile.backends.backoff import full_jitter
 from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
-from turnstile.worker.in_hand import InHand
 from turnstile.worker.slots.slots import Slots
+from turnstile.worker.turns_in_flight import TurnsInFlight
 
 BESIDE = 2
 """Extra polls beside the long ones during a backlog (ADR 0006)."""
@@ -54,7 +54,7 @@ class Consumer:
         queues: MessageQueues,
         queue: str,
         slots: Slots,
-        in_hand: InHand,
+        in_flight: TurnsInFlight,
         process: Process,
         stopping: asyncio.Event,
         *,
@@ -72,7 +72,7 @@ class Consumer:
         self._kept_free = 0
         self._waiting: dict[asyncio.Future[None], int] = {}
         """Polls that wait for room, with the room that each needs."""
-        self.in_hand = in_hand
+        self.in_flight = in_flight
         self._left_behind: set[asyncio.Future[Any]] = set()
         self._beside = 0
         self._alone_until = 0.0
@@ -83,7 +83,7 @@ class Consumer:
     @property
     def room(self) -> int:
         """Free slots, without the messages that polls under way may bring. Negative while turns are prefetched."""
-        return self._slots.count - len(self.in_hand) - len(self._left_behind)
+        return self._slots.count - len(self.in_flight) - len(self._left_behind)
 
     @property
     def full(self) -> bool:
@@ -93,7 +93,7 @@ class Consumer:
     def serve(self, run: Run) -> None:
         """Starts the takeover of a lost turn, for which there is no message."""
         self._room_left -= 1
-        self.in_hand.begin(self._serve(run, None))
+        self.in_flight.begin(self._serve(run, None))
 
     def keep_free(self, slots: int) -> None:
         """Reserves slots for `serve`: polls leave them free until this is called with fewer."""
@@ -159,7 +159,7 @@ class Consumer:
             await self._give_back(received)
         else:
             for message in received:
-                self.in_hand.begin(self._serve(partial(self._process, message), message))
+                self.in_flight.begin(self._serve(partial(self._process, message), message))
         return len(received)
 
     async def _reserve(self, least: int = 1) -> int:

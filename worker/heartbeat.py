@@ -40,9 +40,9 @@ from turnstile.statements.renew_lease import Renewal, renew
 from turnstile.statements.worker_registry import WorkerRecord, announce, withdraw
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
-from turnstile.worker.aside import Aside
 from turnstile.worker.attempt.outcome import StopReason
-from turnstile.worker.kept_alive import KeptAlive
+from turnstile.worker.background_call import BackgroundCall
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import Extension, SessionLock
 
 PATIENCE_SECONDS = 2.0
@@ -80,7 +80,7 @@ class Heartbeat:
         self._call_soon = call_soon
         self._describe = describe
         self._beat_on = beat_on
-        self._holds: dict[int, KeptAlive] = {}
+        self._holds: dict[int, HeartbeatEntry] = {}
         self._nudged: set[UUID] = set()
         self._guard = threading.Lock()
         self._stopping = False
@@ -88,8 +88,8 @@ class Heartbeat:
         self._roused = asyncio.Event()
         """Set when the thread must act before the next beat: renew nudged rows, or stop."""
         self.evidence = RenewalEvidence(settings.lease_seconds, settings.heartbeat)
-        self._locks = Aside("locks")
-        self._messages = Aside("messages")
+        self._locks = BackgroundCall("locks")
+        self._messages = BackgroundCall("messages")
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     # --- from the worker's event loop
@@ -104,12 +104,12 @@ class Heartbeat:
         self._rouse()
         self._thread.join(timeout_seconds)
 
-    def take(self, kept: KeptAlive) -> None:
+    def take(self, kept: HeartbeatEntry) -> None:
         """Keeps this alive from the next beat on."""
         with self._guard:
             self._holds[id(kept)] = kept
 
-    def drop(self, kept: KeptAlive) -> None:
+    def drop(self, kept: HeartbeatEntry) -> None:
         """Stops keeping this alive."""
         with self._guard:
             self._holds.pop(id(kept), None)
@@ -212,7 +212,7 @@ class Heartbeat:
             self._messages.begin(lambda: connections.queues.extend(self._address, self._still_kept(received)))
         return renewed
 
-    async def _extend_locks(self, lock: SessionLock, holds: list[KeptAlive]) -> None:
+    async def _extend_locks(self, lock: SessionLock, holds: list[HeartbeatEntry]) -> None:
         locked = {kept.lock: kept for kept in holds if kept.lock is not None and kept.keeps_lock}
         extensions = await lock.extend(list(locked), lambda one: locked[one].keeps_lock)
         for (one, kept), extension in zip(locked.items(), extensions, strict=True):
@@ -220,7 +220,7 @@ class Heartbeat:
                 kept.mark_lost = True
                 log.info("heartbeat.lock_lost", key=one.key, now=extension.value)
 
-    def _still_kept(self, holds: list[KeptAlive]) -> Iterator[ReceivedMessage]:
+    def _still_kept(self, holds: list[HeartbeatEntry]) -> Iterator[ReceivedMessage]:
         # Evaluated lazily, batch by batch: extending a message that was given back meanwhile would hide it from all workers.
         for kept in holds:
             with self._guard:
@@ -228,7 +228,7 @@ class Heartbeat:
             if message is not None:
                 yield message
 
-    async def _renew_rows(self, database: Database, holds: list[KeptAlive]) -> bool:
+    async def _renew_rows(self, database: Database, holds: list[HeartbeatEntry]) -> bool:
         now = time.monotonic()
         wanted = {
             (turn.id, turn.fence): kept for kept in holds if (turn := kept.turn) is not None and now < kept.renew_until
@@ -249,7 +249,7 @@ class Heartbeat:
             return False
         return True
 
-    def _heed(self, kept: KeptAlive, renewal: Renewal, beat_at: float) -> None:
+    def _heed(self, kept: HeartbeatEntry, renewal: Renewal, beat_at: float) -> None:
         turn, stop = kept.turn, kept.stop
         if turn is None or stop is None or turn.fence != renewal.fence:
             # The session run has settled the turn meanwhile, so the renewal was refused.

@@ -26,16 +26,16 @@ from turnstile.turn.message import WakeUp
 from turnstile.turn.status import TurnStatus
 from turnstile.worker.attempt.wake_parents import ParentWaking
 from turnstile.worker.claiming import Claiming
+from turnstile.worker.crash_isolation import Quarantine, Seat
 from turnstile.worker.database_retry import Outlast, outlast
-from turnstile.worker.delivery import Delivery
 from turnstile.worker.dependencies import WorkerDeps
-from turnstile.worker.handling import Handled, Handling
-from turnstile.worker.quarantine import Quarantine, Seat
+from turnstile.worker.handler_run import Handled, Handling
+from turnstile.worker.received_message import Delivery
 from turnstile.worker.session_lock import Guard, Release, name_lock
 from turnstile.worker.session_run import SessionRun, SessionRuns
 from turnstile.worker.settling import Settling
 from turnstile.worker.slots.queue_latency import QueueLatency
-from turnstile.worker.slots.tenant_cap import TenantCap
+from turnstile.worker.slots.tenant_admission import TenantCap
 from turnstile.worker.slots.tenant_slots import TenantSlots
 from turnstile.worker.turn_log import report_settled
 

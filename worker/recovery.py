@@ -13,7 +13,7 @@ from functools import partial
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.relay.steps import alone
+from turnstile.relay.fault_isolation import alone
 from turnstile.statements.lost_turns import find_lost
 from turnstile.worker.consumer import Consumer
 from turnstile.worker.processor import Processor

@@ -9,8 +9,8 @@ from turnstile.config.settings import Settings
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.attempt.emitter import Emitter
-from turnstile.worker.kept_alive import KeptAlive
-from turnstile.worker.quarantine import Seat
+from turnstile.worker.crash_isolation import Seat
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import Guard, LockedSession
 
 
@@ -24,7 +24,7 @@ class SessionRun:
     lock: LockedSession | None
     """None: Redis is away, and the claim decides alone; or the lock is released. If only `kept` has no lock, the claim decides
     alone, too, but this lock may be ours."""
-    kept: KeptAlive
+    kept: HeartbeatEntry
     seat: Seat | None = None
     """Its seat in quarantine, if it has one, until the attempt for which it was taken is over."""
     emitter: Emitter | None = None
@@ -48,12 +48,12 @@ class SessionRun:
         """The run that starts after this attempt to lock; None if the session is busy."""
         match guard:
             case Guard.LOCKED:
-                return cls(wake_up, message, lock, KeptAlive(lock, message))
+                return cls(wake_up, message, lock, HeartbeatEntry(lock, message))
             case Guard.UNGUARDED:
-                return cls(wake_up, message, None, KeptAlive(None, message))
+                return cls(wake_up, message, None, HeartbeatEntry(None, message))
             case Guard.UNANSWERED:
                 # Released at the end: if Redis did take it, the lock would turn away the session's wake-ups for a lease.
-                return cls(wake_up, message, lock, KeptAlive(None, message))
+                return cls(wake_up, message, lock, HeartbeatEntry(None, message))
             case Guard.BUSY:
                 # Normal, not an error (G3): the lock's holder finds the waiting mark and looks once more.
                 return None

@@ -21,7 +21,7 @@ from turnstile.turn.settlement import Settlement
 from turnstile.worker.attempt.outcome import Failed, Outcome
 from turnstile.worker.attempt.reply import clean_partial
 from turnstile.worker.database_retry import Outlast
-from turnstile.worker.decision import Policy, decide
+from turnstile.worker.retry_decision import Policy, decide
 
 SETTLE_BATCH = 50
 

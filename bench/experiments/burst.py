@@ -16,9 +16,9 @@ from bench.contenders import OURS
 from bench.drains import Work, drain
 from bench.emulated_sqs import Entry
 from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_least
-from bench.fillings import record_turns
 from bench.running import attempt
 from bench.stage import Room, Stage
+from bench.workloads import record_turns
 
 TURNS, FULL_TURNS = 20_000, 200_000
 EARLIER = 5_000

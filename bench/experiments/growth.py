@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from bench.ballast import end_turns, weigh
 from bench.contenders import OURS
 from bench.drains import figures
 from bench.emulated_sqs import Entry
 from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_most
-from bench.fillings import fill_turns
+from bench.prefill import end_turns, weigh
 from bench.running import attempt
 from bench.running import run as start
 from bench.scans import SCANS, time_scans
 from bench.stage import Room, Stage
+from bench.workloads import fill_turns
 
 MEASURED = 3000
 SKIPPED = 500

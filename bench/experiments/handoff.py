@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from bench.contenders import OURS
 from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_most, percentile
-from bench.fillings import fill_turns
 from bench.running import NotMeasuredError, Running
 from bench.running import run as start
 from bench.stage import Stage
 from bench.svg import distributions
+from bench.workloads import fill_turns
 
 TURNS = 1000
 SESSIONS = 100

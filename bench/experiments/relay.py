@@ -16,10 +16,10 @@ import psycopg
 from bench.contenders import OURS
 from bench.drains import figures
 from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_most, percentile
-from bench.fillings import BATCH, NET_SECONDS, TENANT
 from bench.running import Running, attempt
 from bench.running import run as start
 from bench.stage import VISIBILITY_SECONDS, Room, Stage
+from bench.workloads import BATCH, NET_SECONDS, TENANT
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.turn.identifiers import start_trace, uuid7

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from turnstile.ops.doctor.look import look
 from turnstile.ops.doctor.repair import plan, repair
 from turnstile.ops.doctor.report import as_document, as_lines, exit_code, summary
+from turnstile.ops.doctor.run_checks import look
 from turnstile.ops.terminal.operator_access import load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Yes, confirm
 from turnstile.ops.terminal.output import print_json, say

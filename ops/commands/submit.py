@@ -14,7 +14,7 @@ import typer
 from turnstile.config.settings import Settings
 from turnstile.ops.commands.submit_direct import DirectResult, check_key, check_session, prepare, read_lines, submit_all
 from turnstile.ops.commands.submit_http import open_api
-from turnstile.ops.commands.turn_waiting import wait_until_ended
+from turnstile.ops.commands.wait_for_turn import wait_until_ended
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, WaitSeconds

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import typer
 
-from turnstile.ops.commands.turn_waiting import wait_until_ended
+from turnstile.ops.commands.wait_for_turn import wait_until_ended
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import (

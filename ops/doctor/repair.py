@@ -8,7 +8,7 @@ from turnstile.doctor.checks import Remedy
 from turnstile.doctor.database import wake
 from turnstile.errors import QueueUnavailableError
 from turnstile.ops.dead_letters.sweep import sweep
-from turnstile.ops.doctor.look import DoctorFinding, Findings
+from turnstile.ops.doctor.run_checks import DoctorFinding, Findings
 from turnstile.ops.terminal.operator_access import Operator
 from turnstile.ops.terminal.output import say
 

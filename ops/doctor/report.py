@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from turnstile.doctor.checks import Severity
-from turnstile.ops.doctor.look import DoctorFinding, Findings
+from turnstile.ops.doctor.run_checks import DoctorFinding, Findings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.output import harmless, short_time
 

@@ -24,7 +24,7 @@ from turnstile.turn.envelope import OutgoingMessage
 
 if TYPE_CHECKING:
     from turnstile.message_queue import MessageQueues
-    from turnstile.streaming.cancel_signals import CancelHints
+    from turnstile.streaming.cancel_hints import CancelHints
 
 APPLICATION = "turnstile-cli"
 
@@ -64,7 +64,7 @@ class Operator:
     def hints(self) -> "CancelHints":
         """The hints to send after a cancel."""
         from turnstile.config.redis_clients import RedisClients
-        from turnstile.streaming.cancel_signals import CancelHints
+        from turnstile.streaming.cancel_hints import CancelHints
 
         redis = RedisClients.open(self.settings)
         self._closing.push_async_callback(redis.close)

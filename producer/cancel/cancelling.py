@@ -11,7 +11,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.producer.session_gate import SessionGate
 from turnstile.queries.turns import Standing, read_standings
 from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel_ahead, cancel_session
-from turnstile.streaming.cancel_signals import CancelHints
+from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.turn.cancel_reason import CancelReason
 

@@ -29,7 +29,7 @@ from turnstile.producer.submit.turn_request import (
     RANDOM_BITS,
     read_submission,
 )
-from turnstile.producer.watch.waiting import wait_for_end, wanted_wait
+from turnstile.producer.watch.wait_for_end import wait_for_end, wanted_wait
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.submit import Accepted
 from turnstile.turn.message import RESERVED_RULE, is_reserved_session

@@ -31,9 +31,9 @@ from turnstile.producer.routes.turn_responses import (
 )
 from turnstile.producer.submit.intake import Intake
 from turnstile.producer.submit.turn_request import parse_uuid
-from turnstile.producer.watch.places import WatchPlaces
 from turnstile.producer.watch.turn_watch import TurnWatch
-from turnstile.producer.watch.waiting import wait_for_end
+from turnstile.producer.watch.wait_for_end import wait_for_end
+from turnstile.producer.watch.watch_limits import WatchPlaces
 from turnstile.queries.history import read_version
 from turnstile.queries.turns import TurnFilter, list_page, read_turn
 from turnstile.submit.wake_ups import WakeUpSending

@@ -9,7 +9,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, RowLockedError, SubmissionRefusedError
 from turnstile.producer.session_gate import Session, SessionGate
 from turnstile.statements.submit import Accepted, Submission
-from turnstile.streaming.cancel_signals import CancelHints
+from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.submitting import Submitting
 from turnstile.turn.on_busy import OnBusy
 

@@ -23,8 +23,8 @@ from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.queries.turns import Standing, TurnRecord, read_standings, read_turns
 from turnstile.streaming.event import LAST_WORDS, EventId, EventKind, TurnEvent, name_stream
+from turnstile.streaming.event_hints import EventHints, Listener
 from turnstile.streaming.stream import PAGE, EventReader, Reading
-from turnstile.streaming.subscriptions import EventHints, Listener
 from turnstile.turn.status import TurnStatus
 
 TICK_SECONDS = 0.25

@@ -17,7 +17,7 @@ import structlog
 from turnstile.backends.backoff import full_jitter
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.relay.steps import LeftOut, alone, fetch_around
+from turnstile.relay.fault_isolation import LeftOut, alone, fetch_around
 from turnstile.relay.webhooks.post import CONCURRENT, TOTAL_SECONDS, NotPostedError, WebhookPost
 from turnstile.statements import webhooks
 from turnstile.statements.webhooks import OwedWebhook

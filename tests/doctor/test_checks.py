@@ -12,7 +12,7 @@ from tests.support.factories import make_submission
 from tests.support.tampered_turns import FRUITLESS, LOST, make_pending, make_running, tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.ops.doctor.look import DoctorFinding, look
+from turnstile.ops.doctor.run_checks import DoctorFinding, look
 from turnstile.statements.cancel import cancel
 from turnstile.statements.submit import submit
 from turnstile.turn.cancel_reason import CancelReason

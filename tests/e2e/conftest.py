@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.e2e.forks import ForkServer
-from tests.e2e.rig import Product, WorkerProcess
+from tests.e2e.harness import Product, WorkerProcess
 from turnstile.config.settings import Settings
 
 EVIDENCE = """

@@ -5,7 +5,7 @@ from collections import Counter
 from uuid import UUID
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.support.probes import until
 from turnstile.archive.move import Archived, archive_sessions, read_cutoff
 from turnstile.backends.postgres.database import Database

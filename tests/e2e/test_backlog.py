@@ -1,7 +1,7 @@
 """A process with a relay logs the backlog of every queue."""
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.support.probes import until
 
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.support.probes import until
 from turnstile.statements.cancel import cancel
 from turnstile.turn.cancel_reason import CancelReason

@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.support.probes import until
 from turnstile.statements.redrive import revive
 from turnstile.turn.identifiers import start_trace

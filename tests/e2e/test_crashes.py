@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import LEASE_SECONDS, sqs_client
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.config.queue_settings import QueueSettings

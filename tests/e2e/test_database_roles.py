@@ -14,9 +14,9 @@ from psycopg.sql import SQL, Identifier
 from tests.archive.archiving import age, archive, in_archive
 from tests.conftest import ROOT
 from tests.e2e.conftest import EVIDENCE, StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.support.stacks.stack import Stack
-from turnstile.ops.doctor.look import look
+from turnstile.ops.doctor.run_checks import look
 from turnstile.ops.migration_run import apply
 from turnstile.queries.turns import read_turn
 

@@ -4,7 +4,7 @@ import json
 
 from tests.conftest import sqs_client
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 

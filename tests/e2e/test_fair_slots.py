@@ -1,7 +1,7 @@
 """Fair shares of the slots (G20): the flood of one tenant does not delay another."""
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from turnstile.statements.submit import submit

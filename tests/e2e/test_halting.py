@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.support.probes import until
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings

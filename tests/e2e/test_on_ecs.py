@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.support.ecs_agent import TASK_ID, Agent, ecs_agent
 from tests.support.probes import until
 

@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from turnstile.config.settings import Settings
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.rig import Product, process_environment
+from tests.e2e.harness import Product, process_environment
 
 NAMES = ("worker", "producer", "relay", "ops", "memory", "turns", "examples", "migrations", "bench")
 

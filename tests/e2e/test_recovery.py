@@ -5,7 +5,7 @@ from uuid import UUID
 
 from tests.conftest import LEASE_SECONDS
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.support.probes import until
 
 PROMISED_SECONDS = LEASE_SECONDS + 5

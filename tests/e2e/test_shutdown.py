@@ -3,7 +3,7 @@
 import signal
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product, WorkerProcess
+from tests.e2e.harness import Product, WorkerProcess
 from tests.support.probes import until
 
 

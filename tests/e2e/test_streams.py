@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.producer.api.conftest import KEYS
-from tests.producer.api.listening import Served, Transcript, read_events, serving
+from tests.producer.api.sse_client import Served, Transcript, read_events, serving
 from tests.support.probes import until
 
 

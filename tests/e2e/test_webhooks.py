@@ -1,7 +1,7 @@
 """Completion webhooks in a worker process. Which hosts it may reach: tests/relay/webhooks."""
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.support.probes import until
 
 # A name that never resolves (RFC 2606): the test sees only the try.

@@ -7,7 +7,7 @@ from typing import Any
 import redis
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.examples.conversations import load

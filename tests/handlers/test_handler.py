@@ -10,7 +10,8 @@ from uuid import UUID
 import pytest
 
 from turnstile.errors import SettingsError
-from turnstile.handlers.handler import Handler, Turn, handler
+from turnstile.handlers.context import Turn
+from turnstile.handlers.handler import Handler, handler
 from turnstile.turn.limits import MAX_SECONDS
 from turnstile.worker.process.handler_loading import load
 

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.conftest import ROOT, sqs_client
-from tests.e2e.rig import Product, process_environment
+from tests.e2e.harness import Product, process_environment
 from tests.infra.emulator import client
 from tests.support.event_source import EventSource
 from tests.support.given_queues import GivenQueues, empty

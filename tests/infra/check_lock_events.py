@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product, WorkerProcess
+from tests.e2e.harness import Product, WorkerProcess
 from tests.infra.log_pattern import events_of, matches
 from tests.support.fleet.fleets import Fleet, cluster
 from tests.support.fleet.servers import Server, choose_ports, program_of

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import sqs_client
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product, WorkerProcess
+from tests.e2e.harness import Product, WorkerProcess
 from tests.infra.emulator import client
 from tests.infra.log_pattern import matches
 from tests.support.given_queues import GivenQueues

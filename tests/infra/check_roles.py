@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from tests.conftest import ROOT, sqs_client
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product, process_environment
+from tests.e2e.harness import Product, process_environment
 from tests.infra.emulator import client
 from tests.support.given_queues import GivenQueues, empty
 from tests.support.probes import until

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 import pytest
 import redis.asyncio
 
-from tests.memory.room import Room
+from tests.memory.session_memory import Room
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.memory.working import WorkingMemory
+from turnstile.memory.working_memory import WorkingMemory
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 import redis.asyncio
 
-from tests.memory.room import Room, at_once
-from tests.producer.api.cable import cable_to
+from tests.memory.session_memory import Room, at_once
+from tests.producer.api.network_faults import cable_to
 from tests.support.probes import until
 from tests.support.redis_hands import OwnItemCache
 from tests.support.stacks.stack import Stack
@@ -16,7 +16,7 @@ from turnstile.memory.durable_items import MAX_ITEMS as MAX_DURABLE_ITEMS
 from turnstile.memory.interface import MemoryChange
 from turnstile.memory.item import MAX_BATCH, MAX_ITEMS, Write
 from turnstile.memory.kinds import DAY, HOUR, MINUTE
-from turnstile.memory.working import WorkingMemory
+from turnstile.memory.working_memory import WorkingMemory
 
 
 async def take(changes: AsyncIterator[MemoryChange], many: int) -> list[tuple[str, str, str]]:

@@ -6,9 +6,9 @@ from typing import Any
 import psycopg
 import pytest
 
-import turnstile.memory.working
-from tests.memory.room import Room, at_once
-from tests.support.claiming import settle_one
+import turnstile.memory.working_memory
+from tests.memory.session_memory import Room, at_once
+from tests.support.claims import settle_one
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
@@ -16,7 +16,7 @@ from turnstile.errors import DatabaseUnavailableError, RowLockedError, Supersede
 from turnstile.memory.durable_items import prune_items, read_items
 from turnstile.memory.item import MAX_ITEMS, MemoryFullError, Verdict, Write
 from turnstile.memory.kinds import DAY, HOUR
-from turnstile.memory.working import WorkingMemory
+from turnstile.memory.working_memory import WorkingMemory
 
 HANGS_SECONDS = 15.0
 
@@ -30,7 +30,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(session_id)
         return await read_items(database, tenant_id, session_id)
 
-    monkeypatch.setattr(turnstile.memory.working, "read_items", read)
+    monkeypatch.setattr(turnstile.memory.working_memory, "read_items", read)
     return seen
 
 

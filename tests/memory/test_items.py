@@ -7,11 +7,11 @@ import pytest
 import redis.asyncio
 from redis.crc import key_slot
 
-from tests.memory.room import Room
+from tests.memory.session_memory import Room
 from tests.support.factories import nest
 from turnstile.memory.item import MAX_ITEMS, MemoryFullError, Verdict, Write
 from turnstile.memory.kinds import HOUR, MINUTE
-from turnstile.memory.working import WorkingMemory
+from turnstile.memory.working_memory import WorkingMemory
 
 
 async def keys_of(memory: WorkingMemory, **query: Any) -> list[str]:

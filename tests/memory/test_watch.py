@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 import redis.asyncio
 
-from tests.memory.room import Room, at_once
+from tests.memory.session_memory import Room, at_once
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.redis.guarded import Guarded
@@ -16,7 +16,7 @@ from turnstile.memory.item import Verdict
 from turnstile.memory.item_cache import ItemCache
 from turnstile.memory.kinds import KINDS, Pressure
 from turnstile.memory.watch import MemoryHealth, MemoryWatch
-from turnstile.memory.working import WorkingMemory
+from turnstile.memory.working_memory import WorkingMemory
 
 
 class Full:

@@ -23,7 +23,7 @@ from tests.statements.calls import (
     settle_one,
     submit_one,
 )
-from tests.support.fakes.store_stands import Stand
+from tests.support.fakes.store_pair import Stand
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.redis.client import Command, RedisClient, Send
 from turnstile.backends.redis.guarded import Guarded

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.memory.room import Room
+from tests.memory.session_memory import Room
 from turnstile.errors import SupersededError
 from turnstile.memory.item import MAX_ITEMS, Item, Verdict, Write
 from turnstile.memory.kinds import KINDS, Pressure, time_to_live

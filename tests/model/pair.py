@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from tests.statements.calls import SETTLEMENTS
-from tests.support.fakes.store_stands import FakeStand, PostgresStand, Snapshot, Stand
+from tests.support.fakes.store_pair import FakeStand, PostgresStand, Snapshot, Stand
 from turnstile.statements.redrive import Revived
 from turnstile.statements.renew_lease import Renewal, renew
 from turnstile.statements.settle import Settled, SettleRequest

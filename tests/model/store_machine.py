@@ -12,7 +12,7 @@ from tests.model.pair import recent
 from tests.model.store_state import LIMIT, PAUSES, RECENT, SESSIONS, STAMP_SECONDS, WANTS
 from tests.model.worker_rules import WorkerRules
 from tests.statements.calls import NET_SECONDS
-from tests.support.fakes.store_stands import Stand
+from tests.support.fakes.store_pair import Stand
 from turnstile.errors import SubmissionRefusedError
 from turnstile.queries.history import END_OF_SESSION, read_history, read_history_as_text, read_version
 from turnstile.statements.cancel import cancel, cancel_ahead, cancel_session

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.model.pair import Asked, Claims, Pair, differences, recent
 from tests.statements.calls import LEASE_SECONDS, NET_SECONDS
-from tests.support.fakes.store_stands import ORIGIN, START_SECONDS
+from tests.support.fakes.store_pair import ORIGIN, START_SECONDS
 from turnstile.statements.claim import ClaimRequest, ClaimTerms
 from turnstile.statements.lost_turns import MARK_LOST, find_lost
 from turnstile.statements.submit import Submission, idempotency_key, submit

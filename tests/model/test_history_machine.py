@@ -15,7 +15,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.model.history_machine import DEPTH, HistoryMachine
 from tests.support.fakes.lock import Direct, FakeClient, FakeRedis
-from tests.support.fakes.store_stands import FakeStand, PostgresStand, Stand, put_on_virtual_clock
+from tests.support.fakes.store_pair import FakeStand, PostgresStand, Stand, put_on_virtual_clock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.redis.client import RedisClient

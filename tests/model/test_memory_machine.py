@@ -12,7 +12,7 @@ import redis.asyncio
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.memory.room import Room
+from tests.memory.session_memory import Room
 from tests.model.memory_machine import MemoryMachine
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings

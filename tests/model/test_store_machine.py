@@ -14,7 +14,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.model.pair import Pair
 from tests.model.store_machine import StoreMachine
-from tests.support.fakes.store_stands import PostgresStand, put_on_virtual_clock
+from tests.support.fakes.store_pair import PostgresStand, put_on_virtual_clock
 from turnstile.backends.postgres.database import Database
 
 EXAMPLES = int(os.environ.get("TURNSTILE_MODEL_EXAMPLES", "0"))

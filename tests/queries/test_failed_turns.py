@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.support.claiming import claim_one, settle_one, submit_turns
+from tests.support.claims import claim_one, settle_one, submit_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings

@@ -1,6 +1,6 @@
 """The statements of the history leave out what is not a message. What they return otherwise: tests/statements/test_settle.py."""
 
-from tests.support.claiming import claimed, settle_one, submit_turns
+from tests.support.claims import claimed, settle_one, submit_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.queries.history import read_history, read_history_as_text

@@ -5,7 +5,7 @@ from dataclasses import replace
 import psycopg
 
 from tests.archive.archiving import age, archive, claim_head, in_archive, settle_as
-from tests.support.claiming import settle_one
+from tests.support.claims import settle_one
 from tests.support.factories import make_claim, make_submission, make_terms
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.support.claiming import claim_one, settle_one, submit_turns
+from tests.support.claims import claim_one, settle_one, submit_turns
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings

@@ -3,15 +3,15 @@
 import asyncio
 
 from tests.statements.calls import FAILURE
-from tests.support.claiming import claim_one, settle_one, submit_turns
+from tests.support.claims import claim_one, settle_one, submit_turns
 from tests.support.probes import until
-from tests.support.relaying import Sender, make_due, rows, take
+from tests.support.relays import Sender, make_due, rows, take
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.loop import Relay
-from turnstile.relay.sends import A_CALL, SIDE_BY_SIDE
+from turnstile.relay.message_sending import A_CALL, SIDE_BY_SIDE
 
 
 async def test_with_sqs_away_rows_stay_owed_and_due(

@@ -7,14 +7,14 @@ import psycopg
 import pytest
 from psycopg.rows import DictRow
 
-from tests.support.claiming import submit_turns
-from tests.support.relaying import Sqs
+from tests.support.claims import submit_turns
+from tests.support.relays import Sqs
 from turnstile.backends.postgres.database import Database, Parameters, conninfo, number_placeholders
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.memory.durable_items import PRUNE_ITEMS
 from turnstile.relay import loop as relay_module
-from turnstile.relay import queues as relay_queues
+from turnstile.relay import queue_selection
 from turnstile.relay.loop import Relay
 from turnstile.statements.cancel_before_submit import FORGET_CHOSEN_IDS
 from turnstile.statements.submit import FORGET_SUBMISSIONS
@@ -28,7 +28,7 @@ async def make_due(database: Database, seconds_ago: float) -> None:
 async def test_a_backlog_of_any_age_is_worked_off_round_by_round(
     database: Database, settings: Settings, seconds_ago: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay_queues, "BATCH", 20)
+    monkeypatch.setattr(queue_selection, "BATCH", 20)
     many = 50
     await submit_turns(database, settings, *map(str, range(many)))
     await make_due(database, seconds_ago)
@@ -43,7 +43,7 @@ async def test_a_backlog_of_any_age_is_worked_off_round_by_round(
 async def test_old_rows_are_looked_for_until_a_round_has_found_the_last_of_them(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay_queues, "BATCH", 20)
+    monkeypatch.setattr(queue_selection, "BATCH", 20)
     sqs = Sqs()
     relay = Relay(database, sqs, settings)
     await submit_turns(database, settings, *map(str, range(20)))

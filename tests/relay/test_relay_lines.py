@@ -6,21 +6,21 @@ import pytest
 from structlog.testing import capture_logs
 
 import turnstile.relay.loop
-import turnstile.relay.queues
+import turnstile.relay.queue_selection
 from tests.statements.calls import FAILURE
-from tests.support.claiming import claim_one, settle_one, submit_turns
+from tests.support.claims import claim_one, settle_one, submit_turns
 from tests.support.probes import until
-from tests.support.relaying import Sqs, declaring, make_due, rows, submit_due
+from tests.support.relays import Sqs, declaring, make_due, rows, submit_due
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.relay.loop import Relay
-from turnstile.relay.sends import SIDE_BY_SIDE
+from turnstile.relay.message_sending import SIDE_BY_SIDE
 
 
 async def test_due_turns_of_one_queue_do_not_wait_for_the_backlog_of_another(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turnstile.relay.queues, "BATCH", 20)
+    monkeypatch.setattr(turnstile.relay.queue_selection, "BATCH", 20)
     await submit_due(database, settings.queue, 21, since_seconds=100.0)
     await submit_due(database, "few", 3)
     sqs = Sqs()

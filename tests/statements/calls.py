@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from tests.support.factories import make_claim, make_submission
-from tests.support.fakes.store_stands import Stand
+from tests.support.fakes.store_pair import Stand
 from turnstile.errors import SubmissionRefusedError
 from turnstile.statements.claim import Claim, ClaimTerms, claim
 from turnstile.statements.defer import Defer, defer

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.support.fakes.store_stands import FakeStand, PostgresStand, Stand, put_on_virtual_clock
+from tests.support.fakes.store_pair import FakeStand, PostgresStand, Stand, put_on_virtual_clock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 

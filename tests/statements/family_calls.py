@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 from tests.statements.calls import NET_SECONDS, claimed, submit_one, terms
 from tests.support.factories import make_submission
-from tests.support.fakes.store_stands import Stand
+from tests.support.fakes.store_pair import Stand
 from turnstile.statements.settle import SettleRequest, settle
 from turnstile.statements.submit import Accepted, ParentClaim, submit
 from turnstile.turn.claimed_turn import ClaimedTurn

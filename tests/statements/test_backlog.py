@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.statements.calls import FAILURE, QUEUE, RETRY, claimed, settle_one, submit_one
-from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
+from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.queries.backlog import Backlog, read_backlog
 
 WAITED_SECONDS = 40.0

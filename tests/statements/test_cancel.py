@@ -19,7 +19,7 @@ from tests.statements.calls import (
     wake_head,
     wake_unlocked_head,
 )
-from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
+from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.cancel import CanceledTurn, cancel
 from turnstile.statements.claim import NoClaim
 from turnstile.turn.cancel_reason import CancelReason

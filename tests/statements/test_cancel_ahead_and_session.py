@@ -5,7 +5,7 @@ from uuid import UUID
 
 from tests.statements.calls import NET_SECONDS, RETRY, claim_one, claimed, row_of, settle_one, submit_one
 from tests.support.factories import make_submission
-from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
+from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel_ahead, cancel_session
 from turnstile.statements.cancel_before_submit import forget_chosen_ids
 from turnstile.statements.claim import NoClaim

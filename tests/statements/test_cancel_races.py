@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.support.claiming import submit_turns
+from tests.support.claims import submit_turns
 from tests.support.factories import make_claim, make_terms
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings

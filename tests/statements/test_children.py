@@ -9,7 +9,7 @@ import pytest
 from tests.statements.calls import FAILURE, JOIN, MAX_CRASHES, RETRY, SUCCESS, claimed, pass_lease, row_of, said, terms
 from tests.statements.family_calls import COMPENSATES, child_of, compensation_of, end, parent_of, start_child
 from tests.support.factories import make_claim
-from tests.support.fakes.store_stands import Stand
+from tests.support.fakes.store_pair import Stand
 from turnstile.errors import ParentSupersededError
 from turnstile.statements.cancel import CancelReason, cancel
 from turnstile.statements.children import ChildState, KnownChild, read_children, read_outputs, read_states

@@ -14,7 +14,7 @@ from tests.statements.calls import (
     terms,
 )
 from tests.support.factories import make_claim
-from tests.support.fakes.store_stands import Stand
+from tests.support.fakes.store_pair import Stand
 from turnstile.queries.history import read_version
 from turnstile.statements.claim import NoClaim, claim
 from turnstile.statements.settle import Settled

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from tests.statements.calls import FAILURE, RETRY, SUCCESS
-from tests.support.claiming import (
+from tests.support.claims import (
     claim_one,
     claim_sessions,
     claimed,

@@ -12,7 +12,7 @@ from tests.statements.calls import (
     terms,
 )
 from tests.support.factories import make_claim
-from tests.support.fakes.store_stands import Stand
+from tests.support.fakes.store_pair import Stand
 from turnstile.statements.cancel import cancel
 from turnstile.statements.claim import EndedAtClaim, NoClaim, claim
 from turnstile.turn.cancel_reason import CancelReason

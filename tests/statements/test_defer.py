@@ -14,7 +14,7 @@ from tests.statements.calls import (
     submit_one,
     take_due,
 )
-from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
+from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.defer import Defer, defer
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)

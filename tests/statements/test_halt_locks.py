@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.statements.calls import FAILURE, SUCCESS
-from tests.support.claiming import expire_leases
+from tests.support.claims import expire_leases
 from tests.support.factories import make_claim, make_submission, make_terms
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings

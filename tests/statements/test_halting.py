@@ -20,7 +20,7 @@ from tests.statements.calls import (
     settle_one,
     submit_one,
 )
-from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
+from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.cancel import cancel
 from turnstile.statements.claim import EndedAtClaim, NoClaim
 from turnstile.statements.halt import Resumed, read_halt, retry, skip

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from tests.support.claiming import fail_next
+from tests.support.claims import fail_next
 from tests.support.factories import make_submission
-from tests.support.processing import Noting, message_about, processing
+from tests.support.processors import Noting, message_about, processing
 from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import LOCK_TIMEOUT_SECONDS, Database
 from turnstile.config.queue_settings import QueueSettings

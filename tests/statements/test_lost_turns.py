@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.claiming import submit_turns
+from tests.support.claims import submit_turns
 from tests.support.factories import Proven, make_claim, make_terms
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database

@@ -1,7 +1,7 @@
 """Finding lost turns, on both stores: fewest crashes first, and without the tenants that have no free slot."""
 
 from tests.statements.calls import QUEUE, RELEASE, claim_one, claimed, lose, pass_lease, settle_one, submit_one
-from tests.support.fakes.store_stands import Stand
+from tests.support.fakes.store_pair import Stand
 from turnstile.statements.lost_turns import find_lost
 
 

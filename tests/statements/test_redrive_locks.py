@@ -7,7 +7,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from tests.support.claiming import fail_next, submit_turns
+from tests.support.claims import fail_next, submit_turns
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 from tests.statements.calls import FAILURE, NET_SECONDS, SUCCESS, claimed, row_of, terms
 from tests.statements.family_calls import COMPENSATES, child_of, compensation_of, end, parent_of
 from tests.support.factories import make_submission
-from tests.support.fakes.store_stands import Stand
+from tests.support.fakes.store_pair import Stand
 from turnstile.statements.halt import read_halt, retry
 from turnstile.statements.redrive import REPLACED, find_compensated, read_generations, revive
 from turnstile.statements.submit import ParentClaim, submit

@@ -22,7 +22,7 @@ from tests.statements.calls import (
     submit_one,
     take_due,
 )
-from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
+from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.cancel import cancel
 from turnstile.statements.redrive import revive
 from turnstile.statements.renew_lease import renew

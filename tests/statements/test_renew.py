@@ -3,7 +3,7 @@
 from uuid import uuid4
 
 from tests.statements.calls import LEASE_SECONDS, claimed, pass_lease, seconds_from_creation, settle_one, submit_one
-from tests.support.fakes.store_stands import Stand
+from tests.support.fakes.store_pair import Stand
 from turnstile.statements.cancel import cancel
 from turnstile.statements.renew_lease import Renewal, renew
 from turnstile.turn.cancel_reason import CancelReason

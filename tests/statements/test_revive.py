@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.statements.calls import FAILURE, NET_SECONDS, claimed, row_of, settle_one, submit_one
-from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
+from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.queries.attempts import read_attempts
 from turnstile.statements.cancel import cancel
 from turnstile.statements.redrive import Revived, is_of_another, read_generations, revive

@@ -25,7 +25,7 @@ from tests.statements.calls import (
     submit_one,
     terms,
 )
-from tests.support.fakes.store_stands import Stand
+from tests.support.fakes.store_pair import Stand
 from turnstile.queries.attempts import read_attempts
 from turnstile.queries.history import read_contents, read_history, read_history_as_text
 from turnstile.statements.cancel import cancel

@@ -10,7 +10,7 @@ import pytest
 
 from tests.statements.calls import NET_SECONDS, QUEUE, row_of, said, seconds_from_creation, submit_one
 from tests.support.factories import make_submission
-from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
+from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.errors import IdempotencyMismatchError, TurnIdTakenError
 from turnstile.statements.cancel import cancel
 from turnstile.statements.submit import Accepted, Submission, forget_submissions, idempotency_key, submit, turn_id_key

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from tests.support.claiming import settle_one
+from tests.support.claims import settle_one
 from tests.support.factories import make_claim, make_submission, make_terms
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database

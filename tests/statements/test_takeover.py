@@ -20,7 +20,7 @@ from tests.statements.calls import (
     terms,
 )
 from tests.support.factories import make_claim
-from tests.support.fakes.store_stands import Stand
+from tests.support.fakes.store_pair import Stand
 from turnstile.statements.claim import LeftToRecovery, NoClaim, claim
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import Settlement

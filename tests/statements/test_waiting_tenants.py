@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from tests.statements.calls import FAILURE, QUEUE, claimed, settle_one, submit_one
-from tests.support.fakes.store_stands import ORIGIN, START_SECONDS, Stand
+from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.waiting_tenants import find_waiting_tenant
 
 LATER = ORIGIN + timedelta(seconds=START_SECONDS, hours=1)

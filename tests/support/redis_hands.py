@@ -3,9 +3,9 @@
 from turnstile.config.redis_clients import RedisClients, connect_lock, connect_memory
 from turnstile.config.settings import Settings
 from turnstile.memory.item_cache import ItemCache
-from turnstile.streaming.cancel_signals import CancelHints
+from turnstile.streaming.cancel_hints import CancelHints
+from turnstile.streaming.event_hints import EventHints
 from turnstile.streaming.stream import EventReader, EventWriter
-from turnstile.streaming.subscriptions import EventHints
 from turnstile.worker.session_lock import SessionLock
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from tests.support.factories import make_submission
 from tests.support.probes import until
-from tests.support.processing import message_about, processing
+from tests.support.processors import message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.handlers.handler import Handler, Turn
+from turnstile.handlers.context import Turn
+from turnstile.handlers.handler import Handler
 from turnstile.statements.submit import submit
 from turnstile.worker.session_lock import Guard, SessionLock, name_lock
 

@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.claiming import claim_one, expire_leases, submit_turns
-from tests.support.processing import message_about, processing
+from tests.support.claims import claim_one, expire_leases, submit_turns
+from tests.support.processors import message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError

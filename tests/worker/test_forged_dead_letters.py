@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 import structlog.testing
 
-from tests.support.claiming import fail_next
+from tests.support.claims import fail_next
 from tests.support.factories import make_submission
-from tests.support.processing import message_about, processing
+from tests.support.processors import message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.submit import submit

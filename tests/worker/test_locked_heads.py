@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from tests.support.claiming import claim_one, settle_one, statuses, submit_turns
+from tests.support.claims import claim_one, settle_one, statuses, submit_turns
 from tests.support.factories import make_submission
 from tests.support.probes import until
-from tests.support.processing import Noting, message_about, processing
+from tests.support.processors import Noting, message_about, processing
 from tests.support.redis_hands import OwnSessionLock
 from tests.support.row_locks import HANGS, sitting
 from turnstile.backends.postgres.database import Database
@@ -25,10 +25,10 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.consumer import Consumer
-from turnstile.worker.in_hand import InHand
 from turnstile.worker.processor import Processor
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots
+from turnstile.worker.turns_in_flight import TurnsInFlight
 
 NET_SECONDS = 600.0
 POOL = 6
@@ -68,13 +68,13 @@ async def test_locked_heads_delay_no_other_session_and_are_answered_after_the_lo
         await submit(pool, wanted, net_seconds=NET_SECONDS)
         *locked, free = [OutgoingMessage(WakeUp("t", one.session_id, one.turn_id), "") for one in wanted]
         with processing(settings, pool, lock, "w", queues=queues, stopping=stopping) as processor:
-            in_hand = InHand()
-            consumer = Consumer(queues, settings.queue, Slots(64), in_hand, processor.process, stopping)
+            in_flight = TurnsInFlight()
+            consumer = Consumer(queues, settings.queue, Slots(64), in_flight, processor.process, stopping)
             with sitting(settings, "session_id LIKE 'locked%'"):
                 await queues.send(settings.queue, locked)
                 polling = asyncio.create_task(consumer.run())
-                await until(lambda: len(in_hand) == len(locked))
-                await until(lambda: len(in_hand) == 0, within=HANGS)
+                await until(lambda: len(in_flight) == len(locked))
+                await until(lambda: len(in_flight) == 0, within=HANGS)
                 await queues.send(settings.queue, [free])
 
                 async def is_answered() -> bool:
@@ -89,7 +89,7 @@ async def test_locked_heads_delay_no_other_session_and_are_answered_after_the_lo
             await until(all_are, within=60.0)
             stopping.set()
             await asyncio.wait_for(polling, 30)
-            await asyncio.wait_for(in_hand.finished(), 30)
+            await asyncio.wait_for(in_flight.finished(), 30)
 
 
 async def test_the_message_stays_while_the_head_is_locked(

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from tests.statements.calls import SUCCESS
-from tests.support.claiming import claim_sessions, outcomes, statuses, submit_turns
+from tests.support.claims import claim_sessions, outcomes, statuses, submit_turns
 from tests.support.factories import make_submission, make_terms
 from tests.support.probes import until
-from tests.support.processing import message_about, processing
+from tests.support.processors import message_about, processing
 from tests.support.row_locks import HANGS
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.config.queue_settings import QueueSettings

@@ -10,20 +10,21 @@ from structlog.testing import capture_logs
 
 from tests.support.factories import make_claim, make_submission
 from tests.support.probes import until
-from tests.support.processing import message_about, processing
+from tests.support.processors import message_about, processing
 from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.handlers.handler import Handler, Turn
+from turnstile.handlers.context import Turn
+from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import ClaimTerms, claim
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.consumer import Consumer
-from turnstile.worker.in_hand import InHand
 from turnstile.worker.processor import Processor
 from turnstile.worker.recovery import Recovery
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots
+from turnstile.worker.turns_in_flight import TurnsInFlight
 
 SLOTS = 4
 LAST_LIFE = 2
@@ -142,14 +143,14 @@ async def ward(settings: Settings, database: Database, monkeypatch: pytest.Monke
     with processing(
         quick, database, lock, "w", Handler(ward.handle), slots=slots, recovers=True, queues=queues
     ) as ward.processor:
-        ward.consumer = Consumer(queues, quick.queue, slots, InHand(), ward.processor.process, ward.stopping)
+        ward.consumer = Consumer(queues, quick.queue, slots, TurnsInFlight(), ward.processor.process, ward.stopping)
         ward.recovery = Recovery(quick, database, ward.consumer, ward.processor)
         running = asyncio.create_task(ward.recovery.run(ward.stopping))
         yield ward
         ward.stopping.set()
         await running
         ward.let_go()
-        await asyncio.wait_for(asyncio.gather(ward.consumer.in_hand.finished(), *ward.going_on), 30)
+        await asyncio.wait_for(asyncio.gather(ward.consumer.in_flight.finished(), *ward.going_on), 30)
     await lock.close()
 
 

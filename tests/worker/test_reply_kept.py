@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.factories import make_submission
-from tests.support.processing import message_about, processing
+from tests.support.processors import message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError

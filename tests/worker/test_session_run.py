@@ -8,7 +8,7 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import WakeUp
-from turnstile.worker.kept_alive import KeptAlive
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_run import SessionRun
 
 SETTINGS = Settings(session_run_turns=3, session_run_seconds=10.0, queues=(QueueSettings(name="turns"),))
@@ -17,7 +17,7 @@ SETTINGS = Settings(session_run_turns=3, session_run_seconds=10.0, queues=(Queue
 @pytest.fixture
 def run() -> SessionRun:
     message = ReceivedMessage("id", "body", "handle", 1, {}, moved_by_sqs=False)
-    return SessionRun(WakeUp("t", "s", UUID(int=1)), message, None, KeptAlive(None, message), started_at=100.0)
+    return SessionRun(WakeUp("t", "s", UUID(int=1)), message, None, HeartbeatEntry(None, message), started_at=100.0)
 
 
 def test_a_run_whose_slot_is_wanted_ends_after_its_turns(run: SessionRun) -> None:

@@ -6,12 +6,13 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.claiming import submit_turns
+from tests.support.claims import submit_turns
 from tests.support.probes import until
-from tests.support.processing import message_about, processing
+from tests.support.processors import message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.handlers.handler import Handler, Turn
+from turnstile.handlers.context import Turn
+from turnstile.handlers.handler import Handler
 from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock
 
 LEFT = "SELECT status FROM turns ORDER BY seq"

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 import redis.asyncio
 
-from tests.producer.api.cable import Cable, cable_to
+from tests.producer.api.network_faults import Cable, cable_to
 from tests.support.redis_hands import OwnSessionLock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.circuit_breaker import Circuit

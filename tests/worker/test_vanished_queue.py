@@ -9,20 +9,21 @@ from structlog.testing import capture_logs
 from tests.conftest import sqs_client
 from tests.support.factories import make_submission
 from tests.support.probes import until
-from tests.support.processing import message_about, processing
+from tests.support.processors import message_about, processing
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import UnknownQueueError
-from turnstile.handlers.handler import Context, Handler, Turn
+from turnstile.handlers.context import Context, Turn
+from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.submit import submit
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.consumer import Consumer
-from turnstile.worker.delivery import Delivery
-from turnstile.worker.in_hand import InHand
+from turnstile.worker.received_message import Delivery
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots
+from turnstile.worker.turns_in_flight import TurnsInFlight
 
 
 class Vanished:
@@ -82,14 +83,14 @@ async def test_a_malformed_message_stays_in_its_queue_while_the_dlq_is_missing(
     sqs = MessageQueues(known)
     delivery = Delivery(known, missing, cast("Any", None), sqs, cast("Any", None))
     stopping = asyncio.Event()
-    consumer = Consumer(sqs, declared.name, Slots(1), InHand(), cast("Any", delivery.read), stopping)
+    consumer = Consumer(sqs, declared.name, Slots(1), TurnsInFlight(), cast("Any", delivery.read), stopping)
 
     with capture_logs() as lines:
         polling = asyncio.create_task(consumer.run())
         await until(lambda: [line for line in lines if line["event"].startswith("consumer.")])
         stopping.set()
         await asyncio.wait_for(polling, 30)
-        await asyncio.wait_for(consumer.in_hand.finished(), 30)
+        await asyncio.wait_for(consumer.in_flight.finished(), 30)
     await sqs.close()
 
     logged = [(line["event"], line["log_level"]) for line in lines if line["event"].startswith("consumer.")]
@@ -101,7 +102,7 @@ async def test_a_failed_give_back_at_a_stop_ends_no_poll(settings: Settings) -> 
     queues = Vanished()
     stopping = asyncio.Event()
     process = cast("Any", None)
-    consumer = Consumer(cast("Any", queues), settings.queue, Slots(20), InHand(), process, stopping, pollers=2)
+    consumer = Consumer(cast("Any", queues), settings.queue, Slots(20), TurnsInFlight(), process, stopping, pollers=2)
     polling = asyncio.create_task(consumer.run())
     await until(lambda: queues.polls == 2)
 

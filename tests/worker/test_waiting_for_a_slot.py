@@ -12,15 +12,16 @@ import pytest
 
 from tests.support.factories import make_submission
 from tests.support.probes import stand_still, until
-from tests.support.processing import message_about, processing
+from tests.support.processors import message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.handlers.handler import Handler, Turn
+from turnstile.handlers.context import Turn
+from turnstile.handlers.handler import Handler
 from turnstile.statements.submit import submit
 from turnstile.turn.cancel_reason import CancelReason
-from turnstile.worker import handling
+from turnstile.worker import handler_run
 from turnstile.worker.attempt.outcome import StopReason
-from turnstile.worker.kept_alive import KeptAlive
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.processor import Processor
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import QUICK_SECONDS, Slots
@@ -38,7 +39,7 @@ class Room:
         self.slots = slots
         self.began: list[str] = []
         self.deadlines: list[datetime] = []
-        self.kept: list[KeptAlive] = []
+        self.kept: list[HeartbeatEntry] = []
         self.may_end = asyncio.Event()
         self.stopping = asyncio.Event()
         self._settings = settings
@@ -115,7 +116,7 @@ class Room:
 async def room(
     settings: Settings, database: Database, lock: SessionLock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Room]:
-    monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", FOR_EVER)
+    monkeypatch.setattr(handler_run, "MOST_WAIT_SECONDS", FOR_EVER)
     settings = settings.model_copy(update={"cancel_grace_seconds": 0.05})
     slots = Slots(1)
     room = Room(settings, database, slots)
@@ -143,7 +144,7 @@ async def test_a_prefetched_turn_begins_when_a_slot_is_free(room: Room) -> None:
 async def test_a_turn_that_waits_too_long_is_handed_back_free_of_charge(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", 0.5)
+    monkeypatch.setattr(handler_run, "MOST_WAIT_SECONDS", 0.5)
     await room.running("a")
 
     waiting = await room.in_line("b", "one", "two")
@@ -194,7 +195,7 @@ async def test_a_waiting_turn_does_not_begin_in_a_stopping_worker(room: Room) ->
 
 
 async def test_after_a_blocked_loop_a_turn_that_has_a_slot_begins(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handling, "MOST_WAIT_SECONDS", 2.0)
+    monkeypatch.setattr(handler_run, "MOST_WAIT_SECONDS", 2.0)
     await room.running("a")
     waiting = await room.in_line("b")
     loop = asyncio.get_running_loop()

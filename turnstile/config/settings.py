@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from turnstile.config.checks import (
+from turnstile.config.queue_settings import QueueSettings, Seconds
+from turnstile.config.validators import (
     check_agent_uri,
     check_api_key,
     check_api_keys,
@@ -23,7 +24,6 @@ from turnstile.config.checks import (
     parse_api_keys,
     parse_list,
 )
-from turnstile.config.queue_settings import QueueSettings, Seconds
 from turnstile.errors import UnknownQueueError
 from turnstile.turn.message import ID_RULE, is_valid_id
 

@@ -53,7 +53,7 @@ class Check:
     remedy: Remedy | None = None
     blinding: bool = False
     statement: LiteralString | None = None
-    """The query that finds it; None if `ops/doctor/look.py` does."""
+    """The query that finds it; None if `ops/doctor/run_checks.py` does."""
 
 
 _TURN: LiteralString = "t.id::text AS subject, t.id::text AS turn_id, t.tenant_id, t.session_id, t.queue"

@@ -17,9 +17,9 @@ from psycopg.rows import DictRow
 from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.errors import RowLockedError, SupersededError
 from turnstile.memory.item import Place, StoredItem, Write
+from turnstile.statements.delete_old_rows import AT_ONCE, FORGET
 from turnstile.statements.head import IS_RUNNING
 from turnstile.statements.locked_rows import stays_locked
-from turnstile.statements.prune import AT_ONCE, FORGET
 from turnstile.turn.claimed_turn import ClaimedTurn
 
 MAX_ITEMS = 200

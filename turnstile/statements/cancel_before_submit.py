@@ -10,7 +10,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
-from turnstile.statements.prune import AT_ONCE, FORGET, OLDER
+from turnstile.statements.delete_old_rows import AT_ONCE, FORGET, OLDER
 from turnstile.turn.cancel_reason import CancelReason
 
 LEAVE_TOMBSTONE: LiteralString = """

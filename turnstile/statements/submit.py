@@ -25,8 +25,8 @@ from turnstile.errors import (
     SubmissionRefusedError,
     TurnIdTakenError,
 )
+from turnstile.statements.delete_old_rows import AT_ONCE, FORGET, OLDER
 from turnstile.statements.head import IS_RUNNING
-from turnstile.statements.prune import AT_ONCE, FORGET, OLDER
 from turnstile.statements.worker_registry import SEEN_SECONDS
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext

@@ -13,12 +13,13 @@ from concurrent.futures import Executor
 from contextlib import aclosing
 from typing import Any
 
-from turnstile.handlers.handler import Handler, Turn
+from turnstile.handlers.context import Turn
+from turnstile.handlers.handler import Handler
 from turnstile.turn.cancel_reason import CancelReason
+from turnstile.worker.attempt.attempt_endings import AttemptEnding
 from turnstile.worker.attempt.context import TurnContext
 from turnstile.worker.attempt.outcome import Failed, Outcome, Stopped, StopReason, Succeeded, TimedOut, classify
 from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean
-from turnstile.worker.attempt.signals import AttemptEnding
 from turnstile.worker.attempt.system_exit_guard import EXITS, HandlerExitedError, begin_attempt
 
 HAND_BACK_GRACE_SECONDS = 1.0

@@ -16,7 +16,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.submitting import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
-from turnstile.worker.attempt.signals import ClaimLost
+from turnstile.worker.attempt.attempt_endings import ClaimLost
 
 MAX_BATCH = 50
 

@@ -26,10 +26,10 @@ from turnstile.turn.limits import check_attempts, check_seconds
 from turnstile.turn.message import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 from turnstile.turn.settlement import JoinPolicy
 from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.attempt_endings import JoinPending
 from turnstile.worker.attempt.child_intake import ChildIntake
 from turnstile.worker.attempt.once import check_key
 from turnstile.worker.attempt.reply import clean
-from turnstile.worker.attempt.signals import JoinPending
 from turnstile.worker.database_retry import Outlast
 
 MAX_CHILDREN = 1000

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import structlog
 
 from turnstile.handlers.child import Child
-from turnstile.handlers.handler import Turn
+from turnstile.handlers.context import Turn
 from turnstile.memory.history import History
 from turnstile.memory.interface import Memory
 from turnstile.turn.cancel_reason import CancelReason

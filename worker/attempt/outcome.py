@@ -6,11 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.handlers.handler import Reject, Retry, Snooze
+from turnstile.handlers.exceptions import Reject, Retry, Snooze
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.limits import check_wait
 from turnstile.turn.settlement import JoinPolicy
-from turnstile.worker.attempt.signals import AttemptEnding, ClaimLost, JoinPending
+from turnstile.worker.attempt.attempt_endings import AttemptEnding, ClaimLost, JoinPending
 
 HEALING: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError, DatabaseUnavailableError)
 """Exceptions that count as retryable whatever the handler's `retry_on` says: their cause may go away by itself."""

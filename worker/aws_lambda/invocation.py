@@ -17,9 +17,9 @@ from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.aws_lambda.event import Delivery, not_to_delete
+from turnstile.worker.composition import TurnWork
 from turnstile.worker.process.shutdown import Shutdown, drain
 from turnstile.worker.resources import Resources
-from turnstile.worker.turn_work import TurnWork
 
 RESERVE_SECONDS = 5.0
 """The time reserved for handing back and for the last calls: if Lambda cuts an invocation off, each of its turns is charged a
@@ -84,13 +84,13 @@ class Invocation:
     async def _process(self, messages: Sequence[ReceivedMessage]) -> None:
         self._work.start()
         for message in messages:
-            self._work.in_hand.begin(self._serve(message))
+            self._work.in_flight.begin(self._serve(message))
         grace = min(self._resources.settings.grace_seconds, self._seconds_left() / 3)
-        all_done = asyncio.create_task(self._work.in_hand.finished())
+        all_done = asyncio.create_task(self._work.in_flight.finished())
         await asyncio.wait({all_done}, timeout=self._seconds_left() - grace)
         self._shutdown.stopping.set()
         if not all_done.done():
-            await drain(self._shutdown, self._work.in_hand, all_done, self._work.processor, grace)
+            await drain(self._shutdown, self._work.in_flight, all_done, self._work.processor, grace)
 
     async def _serve(self, message: ReceivedMessage) -> None:
         async with self._room:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from turnstile.errors import SettingsError
 from turnstile.handlers.handler import Handler
-from turnstile.handlers.shape import UnfitHandlerError
+from turnstile.handlers.handler_signature import UnfitHandlerError
 
 _OWN = Path(__file__).parents[2]
 """The package `turnstile`."""

@@ -10,8 +10,8 @@ import signal
 
 import structlog
 
-from turnstile.worker.in_hand import InHand
 from turnstile.worker.processor import Processor
+from turnstile.worker.turns_in_flight import TurnsInFlight
 
 HAND_BACK_SECONDS = 1.6
 LAST_WORDS_SECONDS = 0.2
@@ -44,30 +44,34 @@ class Shutdown:
 
 
 async def drain(
-    shutdown: Shutdown, in_hand: InHand, polling: asyncio.Task[None], processor: Processor, grace_seconds: float
+    shutdown: Shutdown,
+    in_flight: TurnsInFlight,
+    polling: asyncio.Task[None],
+    processor: Processor,
+    grace_seconds: float,
 ) -> None:
     """Runs the shutdown once `stopping` is set. Takes the grace period and two seconds at most."""
-    log.info("shutdown.draining", busy=len(in_hand), grace_seconds=grace_seconds)
-    done = asyncio.create_task(_all_done(in_hand, polling))
+    log.info("shutdown.draining", busy=len(in_flight), grace_seconds=grace_seconds)
+    done = asyncio.create_task(_all_done(in_flight, polling))
     over = asyncio.create_task(shutdown.grace_over.wait())
     await asyncio.wait({done, over}, timeout=grace_seconds, return_when=asyncio.FIRST_COMPLETED)
     over.cancel()
     if not done.done():
-        log.info("shutdown.handing_back", busy=len(in_hand))
+        log.info("shutdown.handing_back", busy=len(in_flight))
         # A poll under way is cancelled; messages that it would bring become visible again by themselves.
         polling.cancel()
         processor.hand_back()
-        finished = asyncio.create_task(in_hand.finished())
+        finished = asyncio.create_task(in_flight.finished())
         await asyncio.wait({finished}, timeout=HAND_BACK_SECONDS)
         shutdown.given_up.set()
         await asyncio.wait({finished}, timeout=LAST_WORDS_SECONDS)
-        if len(in_hand):
-            log.warning("shutdown.left_behind", busy=len(in_hand))
-            in_hand.abandon()
+        if len(in_flight):
+            log.warning("shutdown.left_behind", busy=len(in_flight))
+            in_flight.abandon()
     shutdown.given_up.set()
     done.cancel()
 
 
-async def _all_done(in_hand: InHand, polling: asyncio.Task[None]) -> None:
+async def _all_done(in_flight: TurnsInFlight, polling: asyncio.Task[None]) -> None:
     await asyncio.wait({polling})
-    await in_hand.finished()
+    await in_flight.finished()

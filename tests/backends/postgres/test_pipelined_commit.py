@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 import turnstile.backends.postgres.database
-from tests.support.claiming import claim_one, submit_turns
+from tests.support.claims import claim_one, submit_turns
 from tests.support.probes import until
 from turnstile.backends.postgres import pipeline as postgres_pipeline
 from turnstile.backends.postgres.database import Database

@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 import turnstile.worker.heartbeat
-from tests.producer.api.cable import Cable, at_port, cable_to
-from tests.support.beating import Beating
-from tests.support.claiming import claim_one, submit_turns
+from tests.producer.api.network_faults import Cable, at_port, cable_to
+from tests.support.claims import claim_one, submit_turns
+from tests.support.heartbeats import Beating
 from tests.support.probes import until
 from turnstile.backends.postgres import database as database_module
 from turnstile.backends.postgres.database import Database, conninfo

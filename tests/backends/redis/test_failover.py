@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from tests.support.conversing import Conversation, Reader
+from tests.support.conversations import Conversation, Reader
 from tests.support.fleet.fleets import Fleet, cluster, sentinel_trio
 from tests.support.fleet.redis_uses import SESSIONS, HastySettings, opened, settings_for
 from tests.support.fleet.servers import Server, choose_ports, program_of

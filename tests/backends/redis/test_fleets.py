@@ -19,7 +19,7 @@ from turnstile.memory.history_entry import Entry
 from turnstile.memory.interface import MemoryChange
 from turnstile.memory.item import Place, Write
 from turnstile.memory.kinds import find_kind
-from turnstile.streaming.cancel_signals import listen
+from turnstile.streaming.cancel_hints import listen
 from turnstile.streaming.event import EventKind, Saying, name_stream, numbered
 from turnstile.streaming.stream import Append, Appended, Reading
 from turnstile.streaming.stream_inspection import highest_fence

@@ -21,8 +21,8 @@ from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.consumer import Consumer
-from turnstile.worker.in_hand import InHand
 from turnstile.worker.slots.slots import Slots
+from turnstile.worker.turns_in_flight import TurnsInFlight
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ async def test_a_consumer_goes_on_polling_while_its_credentials_can_not_be_refre
         declared = QueueSettings(name="turns", sqs=url, dlq=f"{url}-dlq")
         queues = MessageQueues(settings_for(sqs.address).model_copy(update={"queues": (declared,)}))
         stopping = asyncio.Event()
-        running = asyncio.create_task(Consumer(queues, "turns", Slots(4), InHand(), process, stopping).run())
+        running = asyncio.create_task(Consumer(queues, "turns", Slots(4), TurnsInFlight(), process, stopping).run())
         await until(lambda: sqs.requests or running.done())
         stopping.set()
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import redis.asyncio
 
-from tests.support.conversing import Conversation, Reader
+from tests.support.conversations import Conversation, Reader
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings

@@ -9,7 +9,7 @@ import pytest
 import redis.asyncio
 
 from tests.memory.history.conftest import DEPTH
-from tests.support.conversing import Conversation, Reader
+from tests.support.conversations import Conversation, Reader
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.memory.history import History

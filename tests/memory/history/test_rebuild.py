@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import redis.asyncio
 
-from tests.support.conversing import Conversation, Reader
+from tests.support.conversations import Conversation, Reader
 from tests.support.probes import until
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError

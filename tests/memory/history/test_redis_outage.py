@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 import redis.asyncio
 
-from tests.producer.api.cable import Cable, cable_to
-from tests.support.conversing import Conversation, Reader
+from tests.producer.api.network_faults import Cable, cable_to
+from tests.support.conversations import Conversation, Reader
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database

@@ -1,6 +1,6 @@
 """A history as it is continued: what is written through, late, lost or undone."""
 
-from tests.support.conversing import FAILURE, Conversation, Reader, success
+from tests.support.conversations import FAILURE, Conversation, Reader, success
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.turn.claimed_turn import ClaimedTurn

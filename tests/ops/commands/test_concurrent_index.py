@@ -19,7 +19,7 @@ from turnstile.statements.submit import submit
 HANGS_SECONDS = 60.0
 
 NEXT_VERSION = """
-from turnstile.migrations.giving_way import build_index
+from turnstile.migrations.lock_timeouts import build_index
 
 revision, down_revision = "0002", "0001"
 
@@ -77,7 +77,7 @@ async def test_a_build_that_was_broken_off_is_repeated(
     turnstile: Turnstile, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched, psycopg.connect(settings.database_url) as other:
-        patched.setattr("turnstile.migrations.giving_way.INDEX_LOCK_TIMEOUT", "200ms")
+        patched.setattr("turnstile.migrations.lock_timeouts.INDEX_LOCK_TIMEOUT", "200ms")
         other.execute("LOCK TABLE turns IN ROW EXCLUSIVE MODE")
         broken_off = await turnstile("migrate")
         other.rollback()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import StartWorker, evidence, forks, product, start_worker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_dead
 from tests.support.tampered_turns import FRUITLESS, LOST, make_running, tamper

@@ -81,7 +81,7 @@ async def test_an_outage_may_last_as_long_as_the_command_waits(
 async def test_behind_a_long_transaction_it_gives_way_with_nothing_half_done(
     turnstile: Turnstile, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.migrations.giving_way.LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("turnstile.migrations.lock_timeouts.LOCK_TIMEOUT", "100ms")
     down = ("migrate", "--down", "--revision", "base", "--yes")
 
     with psycopg.connect(settings.database_url) as dump:
@@ -100,7 +100,7 @@ async def test_behind_a_long_transaction_it_gives_way_with_nothing_half_done(
 async def test_another_migration_is_waited_for_however_long_it_takes(
     turnstile: Turnstile, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.migrations.giving_way.LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("turnstile.migrations.lock_timeouts.LOCK_TIMEOUT", "100ms")
     monkeypatch.setattr("turnstile.backends.postgres.database.LOCK_TIMEOUT_SECONDS", 0.1)
 
     with another_migration(settings):

@@ -10,7 +10,7 @@ import psycopg
 
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import rows
-from tests.producer.api.listening import serving
+from tests.producer.api.sse_client import serving
 from tests.support.command_line import NOWHERE, invoke_plain
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database

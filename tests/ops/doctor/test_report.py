@@ -9,9 +9,9 @@ import pytest
 
 from tests.conftest import ROOT
 from turnstile.doctor.checks import CHECKS, Remedy
-from turnstile.ops.doctor.look import DoctorFinding
 from turnstile.ops.doctor.repair import plan
 from turnstile.ops.doctor.report import as_document, as_lines, exit_code, summary
+from turnstile.ops.doctor.run_checks import DoctorFinding
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.output import print_json
 

@@ -9,7 +9,7 @@ import pytest_asyncio
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient
 
-from tests.producer.api.cable import Cable, at_port, cable_to
+from tests.producer.api.network_faults import Cable, at_port, cable_to
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.ops.dev.stack.ports import choose_free

@@ -8,12 +8,13 @@ from uuid import UUID
 
 import httpx
 
-from tests.producer.api.listening import Served, serving
-from tests.support.processing import message_about, processing
+from tests.producer.api.sse_client import Served, serving
+from tests.support.processors import message_about, processing
 from tests.support.redis_hands import OwnEventWriter, OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.handlers.handler import Context, Handler, Turn
+from turnstile.handlers.context import Context, Turn
+from turnstile.handlers.handler import Handler
 from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.processor import Processor
 

@@ -6,7 +6,7 @@ import pytest
 from httpx import AsyncClient
 
 from tests.archive.archiving import age, archive, claim_head, in_table, settle_as
-from tests.producer.api.listening import Transcript, read_events
+from tests.producer.api.sse_client import Transcript, read_events
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.turn.status import TurnStatus

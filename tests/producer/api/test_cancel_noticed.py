@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 import redis.asyncio
 
-from tests.producer.api.cable import Cable, cable_to
 from tests.producer.api.conversation import Conversation, conversing
-from tests.producer.api.listening import Transcript, read_events
+from tests.producer.api.network_faults import Cable, cable_to
+from tests.producer.api.sse_client import Transcript, read_events
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.config.settings import Settings

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from tests.producer.api.calls import submit
 from tests.producer.api.conftest import KEYS, Connect
 from tests.producer.api.expectations import expect_problem
-from tests.producer.api.listening import serving
+from tests.producer.api.sse_client import serving
 from tests.support.probes import until
 from turnstile.config.settings import Settings
 

@@ -9,7 +9,7 @@ import redis.asyncio
 
 from tests.producer.api.conftest import KEYS
 from tests.producer.api.conversation import Conversation, conversing
-from tests.producer.api.listening import Transcript, read_events
+from tests.producer.api.sse_client import Transcript, read_events
 from tests.support.probes import until
 from turnstile.config.settings import Settings
 

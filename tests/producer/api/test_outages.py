@@ -12,9 +12,9 @@ from fastapi import FastAPI
 from httpx import AsyncClient
 from structlog.testing import capture_logs
 
-from tests.producer.api.cable import Cable, at_port, cable_to
 from tests.producer.api.conftest import Connect, call
 from tests.producer.api.expectations import expect_unavailable
+from tests.producer.api.network_faults import Cable, at_port, cable_to
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings

@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
-from tests.producer.api.cable import Cable, at_port
 from tests.producer.api.conftest import Connect, cabled, database_cable
 from tests.producer.api.expectations import expect_unavailable
+from tests.producer.api.network_faults import Cable, at_port
 from tests.support.probes import until
 from turnstile.backends.postgres import database as database_module
 from turnstile.config.settings import Settings

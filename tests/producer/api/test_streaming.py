@@ -8,10 +8,12 @@ import pytest
 import redis.asyncio
 
 from tests.producer.api.conversation import Conversation, conversing
-from tests.producer.api.listening import Transcript, read_events, read_to_the_end
+from tests.producer.api.sse_client import Transcript, read_events, read_to_the_end
 from tests.support.probes import until
 from turnstile.config.settings import Settings
-from turnstile.handlers.handler import Context, Retry, Turn, handler
+from turnstile.handlers.context import Context, Turn
+from turnstile.handlers.exceptions import Retry
+from turnstile.handlers.handler import handler
 from turnstile.streaming.event import name_stream
 
 

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 import pytest
 import redis.asyncio
 
-from tests.producer.api.cable import Cable, cable_to
 from tests.producer.api.conversation import Conversation, conversing
-from tests.producer.api.listening import Transcript, read_events, read_to_the_end
-from tests.producer.api.scissors import scissors_before
+from tests.producer.api.network_faults import Cable, cable_to
+from tests.producer.api.sse_client import Transcript, read_events, read_to_the_end
+from tests.producer.api.truncating_proxy import scissors_before
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.config.settings import Settings

@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.producer.api.cable import Cable, cable_to
 from tests.producer.api.conftest import Connect
 from tests.producer.api.conversation import Conversation, conversing
+from tests.producer.api.network_faults import Cable, cable_to
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.config.settings import Settings
-from turnstile.producer.watch.waiting import wanted_wait
+from turnstile.producer.watch.wait_for_end import wanted_wait
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.proof.chaos.environment import end_on_sigterm
 from tests.proof.chaos.nemesis import KINDS
 from tests.proof.chaos.run import Summary, run
-from tests.proof.chaos.stage import end_on_sigterm
-from tests.proof.chaos.terms import Options
+from tests.proof.chaos.scaled_settings import Options
 from tests.proof.checker.__main__ import main as judge
 
 

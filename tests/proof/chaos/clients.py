@@ -11,10 +11,10 @@ from uuid import UUID
 
 import httpx
 
-from tests.proof.chaos.cast import pause
 from tests.proof.chaos.journal import Journal, now
 from tests.proof.chaos.readers import Reader
-from tests.proof.chaos.terms import TENANTS, Options
+from tests.proof.chaos.scaled_settings import TENANTS, Options
+from tests.proof.chaos.supervisor import pause
 from tests.proof.chaos.workload import Wish, make_calm_wish, make_memory_wish, make_speech, make_wish
 from tests.proof.checker.evidence import Call
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import httpx
 
-from tests.proof.chaos import terms
-from tests.proof.chaos.cast import Cast, pause
+from tests.proof.chaos import scaled_settings
 from tests.proof.chaos.clients import TIMEOUT_SECONDS, Client, Tally
+from tests.proof.chaos.environment import Environment, open_environment
 from tests.proof.chaos.forking import ForkServer
+from tests.proof.chaos.handler_evidence import RUNS
 from tests.proof.chaos.journal import Journal
-from tests.proof.chaos.rest import gather
-from tests.proof.chaos.stage import Stage, open_stage
-from tests.proof.chaos.terms import Options
-from tests.proof.chaos.testimony import RUNS
+from tests.proof.chaos.quiescence import gather
+from tests.proof.chaos.scaled_settings import Options
+from tests.proof.chaos.supervisor import Supervisor, pause
 from tests.proof.checker.evidence import Terms
 from turnstile.ops.dev.stack.ports import choose_free
 from turnstile.ops.dev.stack.stack import LocalStack
@@ -32,8 +32,8 @@ class Company:
 
     options: Options
     journal: Journal
-    stage: Stage
-    cast: Cast
+    stage: Environment
+    cast: Supervisor
     http: httpx.AsyncClient
     tally: Tally = field(default_factory=Tally)
     _urls: Iterator[str] = field(init=False)
@@ -100,11 +100,11 @@ async def open_company(
         journal = exits.enter_context(closing(Journal(folder)))
         # Side by side: each of them imports for seconds, in a process of its own.
         stage, forks = await asyncio.gather(
-            exits.enter_async_context(open_stage(options, folder, stack)),
+            exits.enter_async_context(open_environment(options, folder, stack)),
             exits.enter_async_context(nullcontext(server) if server else ForkServer.open()),
         )
         stage.wiring.base.update(base or {})
-        cast = await exits.enter_async_context(Cast(journal, forks, options.plant))
+        cast = await exits.enter_async_context(Supervisor(journal, forks, options.plant))
         http = await exits.enter_async_context(httpx.AsyncClient(timeout=TIMEOUT_SECONDS))
         yield Company(options=options, journal=journal, stage=stage, cast=cast, http=http)
 
@@ -129,13 +129,13 @@ def write_terms(options: Options, folder: Path, *, healed_at: float, rested_at: 
         name="chaos",
         seed=options.seed,
         lease_seconds=options.lease_seconds,
-        grace_seconds=terms.GRACE_SECONDS,
-        net_seconds=terms.NET_SECONDS,
-        relay_tick_seconds=terms.RELAY_TICK_SECONDS,
-        retry_cap_seconds=terms.RETRY_CAP_SECONDS,
-        max_attempts=terms.MAX_ATTEMPTS,
-        max_crashes=terms.MAX_CRASHES,
-        slots=terms.SLOTS,
+        grace_seconds=scaled_settings.GRACE_SECONDS,
+        net_seconds=scaled_settings.NET_SECONDS,
+        relay_tick_seconds=scaled_settings.RELAY_TICK_SECONDS,
+        retry_cap_seconds=scaled_settings.RETRY_CAP_SECONDS,
+        max_attempts=scaled_settings.MAX_ATTEMPTS,
+        max_crashes=scaled_settings.MAX_CRASHES,
+        slots=scaled_settings.SLOTS,
         bound_seconds=options.bound_seconds,
         healed_at=healed_at,
         rested_at=rested_at,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.proof.chaos.cast import pause
 from tests.proof.chaos.clients import Client
+from tests.proof.chaos.supervisor import pause
 from tests.proof.checker.memory_evidence import Conversation
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "eliza"

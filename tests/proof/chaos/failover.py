@@ -14,12 +14,12 @@ from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.proof.chaos.cast import pause
 from tests.proof.chaos.company import open_company
+from tests.proof.chaos.environment import Environment
 from tests.proof.chaos.journal import Journal, now
-from tests.proof.chaos.rest import wait_for_rest
-from tests.proof.chaos.stage import Stage
-from tests.proof.chaos.terms import Options
+from tests.proof.chaos.quiescence import wait_for_rest
+from tests.proof.chaos.scaled_settings import Options
+from tests.proof.chaos.supervisor import pause
 from tests.proof.checker.__main__ import main as judge
 from tests.proof.checker.evidence import Fault, RedisKey
 from tests.support.fleet.fleets import Fleet, cluster, sentinel_trio
@@ -92,7 +92,7 @@ async def _take_over(fleet: Fleet, primary: Server, journal: Journal) -> tuple[S
     return successor, now() - began
 
 
-def _gather_keys(stage: Stage, primaries: Sequence[Server], journal: Journal) -> None:
+def _gather_keys(stage: Environment, primaries: Sequence[Server], journal: Journal) -> None:
     for server in primaries:
         for key in server.client.scan_iter(f"{stage.wiring.redis_prefix}lock:*", count=1000):
             if (value := server.client.get(key)) is not None:

@@ -4,8 +4,8 @@ import asyncio
 
 import psycopg
 
-from tests.proof.chaos.cast import pause
 from tests.proof.chaos.kinds.scene import Scene
+from tests.proof.chaos.supervisor import pause
 
 LOOK_EVERY_SECONDS = 0.3
 AT_A_TIME = 4

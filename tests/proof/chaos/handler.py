@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.proof.chaos import family_acts
+from tests.proof.chaos.handler_evidence import clock, record
 from tests.proof.chaos.memory_acts import remember
-from tests.proof.chaos.testimony import clock, record
 from turnstile import Context, Reject, Retry, Snooze, Turn, handler
 from turnstile.examples.eliza import respond
-from turnstile.handlers.handler import Remark
+from turnstile.handlers.context import Remark
 
 HISTORY_LIMIT = 20
 

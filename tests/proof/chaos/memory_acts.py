@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.proof.chaos.testimony import clock, leave
+from tests.proof.chaos.handler_evidence import clock, leave
 from turnstile import Context, Turn
 from turnstile.errors import SupersededError
 from turnstile.memory.item import Item, Verdict, Write

@@ -14,11 +14,11 @@ import psycopg
 import redis.exceptions
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tests.proof.chaos.cast import pause
 from tests.proof.chaos.journal import Journal, now
 from tests.proof.chaos.kinds import handlers, postgres, processes, sqs
 from tests.proof.chaos.kinds import redis as redis_kinds
 from tests.proof.chaos.kinds.scene import Kind, NothingThereError, Scene
+from tests.proof.chaos.supervisor import pause
 from tests.proof.checker.evidence import Fault
 
 KINDS: tuple[Kind, ...] = (*processes.KINDS, *handlers.KINDS, *postgres.KINDS, *redis_kinds.KINDS, *sqs.KINDS)

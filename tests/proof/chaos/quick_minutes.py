@@ -6,7 +6,7 @@ No setting of the product could do this, and none should: a metric has one value
 
 from functools import partial
 
-from turnstile.relay import attention_metric, backlog_metric, every_minute
+from turnstile.relay import attention_metric, backlog_metric, periodic_report
 from turnstile.worker import app
 from turnstile.worker.process.scale_in_protection import Terms
 
@@ -17,7 +17,7 @@ SHRINK = 60.0
 def switch_on() -> None:
     """For this process: the backlog is told and protection is asked for sixty times as often."""
     for tell in (backlog_metric.report_backlog, attention_metric.report_attention):
-        tell.__kwdefaults__["every_seconds"] = every_minute.EVERY_SECONDS / SHRINK
+        tell.__kwdefaults__["every_seconds"] = periodic_report.EVERY_SECONDS / SHRINK
     usual = Terms()
     setattr(  # noqa: B010 - mypy knows the name as the class
         app,

@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
-from tests.proof.chaos.cast import pause
 from tests.proof.chaos.journal import Journal
+from tests.proof.chaos.supervisor import pause
 from tests.proof.checker.evidence import StreamRead
 
 ENDS = frozenset({"end", "error"})

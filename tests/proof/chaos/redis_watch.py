@@ -8,8 +8,8 @@ import asyncio
 import re
 from contextlib import suppress
 
-from tests.proof.chaos.cast import pause
 from tests.proof.chaos.journal import Journal, now
+from tests.proof.chaos.supervisor import pause
 from tests.proof.checker.evidence import RedisCommand
 
 LINE = re.compile(rb"\+(\d+\.\d+) \[\d+ ([^\]]+)\] (.*)")

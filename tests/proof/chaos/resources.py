@@ -10,9 +10,9 @@ from pathlib import Path
 import psycopg
 import redis
 
-from tests.proof.chaos.cast import Part, pause
+from tests.proof.chaos.environment import ROLE, Environment
 from tests.proof.chaos.journal import now
-from tests.proof.chaos.stage import ROLE, Stage
+from tests.proof.chaos.supervisor import Part, pause
 
 PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
 ANSWER_SECONDS = 5.0
@@ -73,11 +73,11 @@ def _holding(name: str, pid: int, tasks: int) -> Holding:
     )
 
 
-async def count_connections(stage: Stage) -> Connections:
+async def count_connections(stage: Environment) -> Connections:
     return await asyncio.to_thread(_count_connections, stage)
 
 
-def _count_connections(stage: Stage) -> Connections:
+def _count_connections(stage: Environment) -> Connections:
     with psycopg.connect(stage.admin_url) as connection:
         row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE usename = %s", [ROLE]).fetchone()
     with redis.Redis.from_url(stage.stack.redis.url) as client:

@@ -12,19 +12,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.proof.chaos.cast import Cast, pause
 from tests.proof.chaos.clients import Tally
 from tests.proof.chaos.company import open_company
 from tests.proof.chaos.conversing import start_conversations
+from tests.proof.chaos.environment import Environment
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.halted_sessions import let_sessions_go_on
 from tests.proof.chaos.journal import now
 from tests.proof.chaos.kinds.scene import Scene
 from tests.proof.chaos.nemesis import Nemesis, choose
+from tests.proof.chaos.quiescence import wait_for_rest
 from tests.proof.chaos.redis_watch import watch
-from tests.proof.chaos.rest import wait_for_rest
-from tests.proof.chaos.stage import Stage
-from tests.proof.chaos.terms import Options
+from tests.proof.chaos.scaled_settings import Options
+from tests.proof.chaos.supervisor import Supervisor, pause
 from tests.proof.chaos.webhook_receiver import open_receiver
 from turnstile.ops.dev.stack.stack import LocalStack
 
@@ -154,7 +154,7 @@ async def _heal(scene: Scene) -> None:
             scene.cast.resume(part)
 
 
-async def _ask_the_doctor(stage: Stage, cast: Cast) -> list[str]:
+async def _ask_the_doctor(stage: Environment, cast: Supervisor) -> list[str]:
     # Without the DLQ: that malformed messages lie there is right after a run that sends some.
     argv = ["doctor", "--json", "--no-dlq"]
     visit = await cast.run("doctor", argv, stage.wiring.environment(await stage.addresses("doctor")))

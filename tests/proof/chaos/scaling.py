@@ -19,12 +19,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tests.proof.chaos import quick_minutes
-from tests.proof.chaos.cast import Part, pause
 from tests.proof.chaos.company import Company, open_company
 from tests.proof.chaos.journal import now
-from tests.proof.chaos.rest import wait_for_rest
+from tests.proof.chaos.quiescence import wait_for_rest
+from tests.proof.chaos.scaled_settings import Options
+from tests.proof.chaos.supervisor import Part, pause
 from tests.proof.chaos.target_tracking import Policy, Tracking, track
-from tests.proof.chaos.terms import Options
 from tests.proof.checker.__main__ import main as judge
 from tests.proof.checker.evidence import Fault
 from tests.support.ecs_agent import Agent, ecs_agent

@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tests.proof.chaos.cast import pause
 from tests.proof.chaos.company import Company, open_company
 from tests.proof.chaos.fork_server import TASKS
 from tests.proof.chaos.journal import now
+from tests.proof.chaos.quiescence import wait_for_rest
 from tests.proof.chaos.resources import Connections, Holding, count_connections, look_at
-from tests.proof.chaos.rest import wait_for_rest
-from tests.proof.chaos.terms import Options
+from tests.proof.chaos.scaled_settings import Options
+from tests.proof.chaos.supervisor import pause
 from tests.proof.checker.__main__ import main as judge
 from turnstile.backends.postgres.database import IDLE_SECONDS
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.proof.checker.evidence import Evidence
 from tests.proof.checker.ledger import Ledger
-from tests.proof.checker.letters import read_turn_id
+from tests.proof.checker.message_accounting import read_turn_id
 from tests.proof.checker.recovery import after_kill, after_stop
 from tests.proof.checker.streams import ENDS
 from tests.proof.checker.vocabulary import GENERATION_ATTRIBUTE

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tests.proof.checker.evidence import Evidence
-from tests.proof.checker.letters import read_turn_id
 from tests.proof.checker.logs import logged_at
+from tests.proof.checker.message_accounting import read_turn_id
 from tests.proof.checker.tables import Change
 from tests.proof.checker.vocabulary import GENERATION_ATTRIBUTE, REASON_ATTRIBUTE
 

@@ -15,9 +15,9 @@ from tests.proof.checker.fences import fences_rise
 from tests.proof.checker.halting import halts_kept
 from tests.proof.checker.joins import joins_kept
 from tests.proof.checker.ledger import Ledger
-from tests.proof.checker.letters import dead_letters_accounted, deleted_after_commit
 from tests.proof.checker.locks import locks_kept
 from tests.proof.checker.logs import processes_sound, reports_true
+from tests.proof.checker.message_accounting import dead_letters_accounted, deleted_after_commit
 from tests.proof.checker.order import exclusion, order_in_sessions
 from tests.proof.checker.progress import nobody_forgotten, progress
 from tests.proof.checker.recorded import done_once

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.proof.chaos.testimony import RUNS
+from tests.proof.chaos.handler_evidence import RUNS
 from tests.proof.crashpoints.passing import FaultKind, Plan, Strike, arm
 
 EXIT_BROKEN = 3
@@ -180,7 +180,7 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
     from turnstile.producer.session_gate import SessionGate
     from turnstile.producer.submit.intake import Intake
     from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
-    from turnstile.streaming.cancel_signals import CancelHints
+    from turnstile.streaming.cancel_hints import CancelHints
     from turnstile.submit.submitting import Submitting
     from turnstile.submit.wake_ups import WakeUpSending
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from tests.proof.chaos.testimony import record
+from tests.proof.chaos.handler_evidence import record
 from turnstile import Context, Retry, Turn, handler
 
 LONG_SECONDS = 30.0

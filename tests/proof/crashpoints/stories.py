@@ -238,7 +238,7 @@ STORIES: dict[str, Story] = {
             Strike(
                 point="turnstile.memory.item_cache.ItemCache._run: run",
                 fault=FaultKind.LOST,
-                after="turnstile.memory.working.WorkingMemory.get_many: read",
+                after="turnstile.memory.working_memory.WorkingMemory.get_many: read",
                 answered_by="redis",
             ),
         ),

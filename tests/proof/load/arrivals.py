@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.proof.chaos.terms import TENANTS
+from tests.proof.chaos.scaled_settings import TENANTS
 
 TURNS_A_SESSION = 20
 SPOKEN = 0.25

@@ -18,11 +18,11 @@ from typing import IO, Any, LiteralString
 
 import psycopg
 
-from bench.stage import Room, Stage
-from tests.proof.chaos.cast import Cast, pause
+from bench.stage import Environment, Room
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.journal import Journal, now
-from tests.proof.chaos.rest import gather, wait_for_rest
+from tests.proof.chaos.quiescence import gather, wait_for_rest
+from tests.proof.chaos.supervisor import Supervisor, pause
 from tests.proof.chaos.target_tracking import Policy, Tracking, track
 from tests.proof.load.arrivals import Pace, Talk, arrivals
 from tests.proof.load.plan import PACED, Outcome, Plan
@@ -108,7 +108,7 @@ class Load:
         return int(row[0]) if row else 0
 
 
-async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Say) -> Outcome:
+async def run(plan: Plan, stage: Environment, forks: ForkServer, folder: Path, say: Say) -> Outcome:
     """Makes a load; its evidence is in `folder` afterwards."""
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     journal = Journal(folder)
@@ -117,7 +117,7 @@ async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Sa
         room = exits.enter_context(stage.room(f"load-{plan.name}"))
         await asyncio.to_thread(install_audit, room)
         environment = environment_of(plan, room, folder)
-        cast = await exits.enter_async_context(Cast(journal, forks, plan.plant))
+        cast = await exits.enter_async_context(Supervisor(journal, forks, plan.plant))
         ports = await start_cast(plan, cast, environment)
         way = await exits.enter_async_context(_open_way(plan, environment, room, ports, journal))
         database = await psycopg.AsyncConnection.connect(room.database_url, autocommit=True)
@@ -170,7 +170,7 @@ async def _open_way(
 
 
 async def _scale(
-    plan: Plan, room: Room, cast: Cast, environment: dict[str, str], stopping: asyncio.Event, say: Say
+    plan: Plan, room: Room, cast: Supervisor, environment: dict[str, str], stopping: asyncio.Event, say: Say
 ) -> None:
     """Adds workers and takes them away, as target tracking would; a minute of it is `point_seconds` here."""
     policy = Policy(per_task=plan.slots / 2, minimum=plan.workers, maximum=plan.most_workers)

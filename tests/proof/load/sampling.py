@@ -10,9 +10,9 @@ import psycopg
 import redis
 
 from bench.accounting import Tree, machine_busy_seconds, own_cpu_seconds
-from bench.stage import Room, Stage
-from tests.proof.chaos.cast import Cast, pause
+from bench.stage import Environment, Room
 from tests.proof.chaos.journal import now
+from tests.proof.chaos.supervisor import Supervisor, pause
 from turnstile.queries.backlog import BACKLOG, MOST
 
 TABLES = ("sessions", "turns", "messages", "turn_attempts", "submissions")
@@ -65,9 +65,9 @@ class Sample:
 class Sampler:
     """Looks every so many seconds, as long as `run` goes on."""
 
-    stage: Stage
+    stage: Environment
     room: Room
-    cast: Cast
+    cast: Supervisor
     file: Path
     every_seconds: float
     _parts: dict[int, tuple[str, Tree]] = field(default_factory=dict)

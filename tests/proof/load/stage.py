@@ -12,10 +12,10 @@ import psycopg
 from bench.contenders import OURS
 from bench.stage import Room
 from tests.proof.chaos import audit
-from tests.proof.chaos.cast import Cast
 from tests.proof.chaos.company import wait_until_ready
-from tests.proof.chaos.terms import TENANTS
-from tests.proof.chaos.testimony import RUNS
+from tests.proof.chaos.handler_evidence import RUNS
+from tests.proof.chaos.scaled_settings import TENANTS
+from tests.proof.chaos.supervisor import Supervisor
 from tests.proof.checker.evidence import Terms
 from tests.proof.load.plan import Outcome, Plan
 from turnstile.config.settings import Settings
@@ -76,7 +76,7 @@ def install_audit(room: Room) -> None:
         connection.execute(UNLOGGED)
 
 
-async def start_cast(plan: Plan, cast: Cast, environment: dict[str, str]) -> list[int]:
+async def start_cast(plan: Plan, cast: Supervisor, environment: dict[str, str]) -> list[int]:
     ports = [choose_free() for _ in range(plan.apis if plan.over_http else 0)]
     for number, port in enumerate(ports, start=1):
         await cast.add(f"api-{number}", "api", ["api"], {**environment, "TURNSTILE_API_PORT": str(port)})

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from bench.http_load import post
 from tests.proof.chaos.journal import Journal, now
-from tests.proof.chaos.terms import TENANTS
+from tests.proof.chaos.scaled_settings import TENANTS
 from tests.proof.checker.evidence import Call
 from tests.proof.load.arrivals import Ask
 from turnstile.backends.batcher import Batcher

@@ -17,10 +17,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.proof.chaos.environment import end_on_sigterm, own_stack
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.run import run
-from tests.proof.chaos.stage import end_on_sigterm, own_stack
-from tests.proof.chaos.terms import Options
+from tests.proof.chaos.scaled_settings import Options
 from tests.proof.checker import check, load
 from tests.proof.planted_bugs.catalogue import BY_NAME, CATALOGUE
 from tests.proof.planted_bugs.planted_bug import PlantedBug

@@ -12,10 +12,10 @@ import turnstile.producer.submit.intake
 import turnstile.producer.submit.turn_request
 import turnstile.relay.renewal_evidence
 import turnstile.statements.settle
-import turnstile.worker.decision
-import turnstile.worker.delivery
 import turnstile.worker.heartbeat
 import turnstile.worker.processor
+import turnstile.worker.received_message
+import turnstile.worker.retry_decision
 import turnstile.worker.settling
 import turnstile.worker.slots.slots
 import turnstile.worker.slots.tenant_slots
@@ -62,10 +62,10 @@ def deduplication_id_reused() -> None:
 def malformed_message_dropped() -> None:
     """A malformed message is deleted without a copy on the DLQ."""
 
-    @instead_of(turnstile.worker.delivery.Delivery, "read")
+    @instead_of(turnstile.worker.received_message.Delivery, "read")
     async def read(original: Any, self: Any, message: Any) -> Any:
         try:
-            turnstile.worker.delivery.decode(message.body)
+            turnstile.worker.received_message.decode(message.body)
         except MalformedMessageError:
             await self.delete(message)
             return None
@@ -81,7 +81,7 @@ def malformed_message_ends_the_poll() -> None:
         received = await original(self, queue, most, dead=dead, wait=wait)
         for message in received:
             if not dead:
-                turnstile.worker.delivery.decode(message.body)
+                turnstile.worker.received_message.decode(message.body)
         return received
 
 

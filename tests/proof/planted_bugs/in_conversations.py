@@ -5,8 +5,8 @@ from typing import Any
 import turnstile.producer.routes.turns
 import turnstile.producer.watch.turn_watch
 import turnstile.relay.webhooks.delivery
+import turnstile.streaming.event_hints
 import turnstile.streaming.stream
-import turnstile.streaming.subscriptions
 import turnstile.worker.attempt.emitter
 from tests.proof.planted_bugs.patching import alter, instead_of, replace
 from tests.proof.planted_bugs.planted_bug import planted
@@ -73,7 +73,7 @@ def end_not_sent_at_settle() -> None:
 @planted("I15", seconds=15.0)
 def waits_hear_no_events() -> None:
     """Waiting requests get no events, and see the end at their next look at the table only."""
-    replace(turnstile.streaming.subscriptions.Listener, "tell", lambda original: lambda self, **_: None)
+    replace(turnstile.streaming.event_hints.Listener, "tell", lambda original: lambda self, **_: None)
 
 
 # It shows only where turns take longer than the wait that was asked for.

@@ -11,7 +11,7 @@ from tests.proof.planted_bugs.patching import alter, instead_of, replace
 from tests.proof.planted_bugs.planted_bug import planted
 from turnstile.memory.item import Item
 from turnstile.memory.item_cache import Found, ItemCache
-from turnstile.memory.working import WorkingMemory
+from turnstile.memory.working_memory import WorkingMemory
 
 
 @planted(

@@ -8,7 +8,7 @@ import turnstile.statements.claim
 import turnstile.statements.redrive
 import turnstile.statements.settle
 import turnstile.worker.session_lock
-from tests.proof.chaos.cast import pause
+from tests.proof.chaos.supervisor import pause
 from tests.proof.planted_bugs.patching import alter, instead_of
 from tests.proof.planted_bugs.planted_bug import planted
 

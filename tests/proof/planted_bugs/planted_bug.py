@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.proof.chaos.terms import Options
+from tests.proof.chaos.scaled_settings import Options
 
 Plant = Callable[[], None]
 

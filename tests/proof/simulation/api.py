@@ -13,7 +13,7 @@ from turnstile.producer.session_gate import SessionGate
 from turnstile.producer.submit.intake import Intake
 from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
 from turnstile.statements.submit import Accepted
-from turnstile.streaming.cancel_signals import CancelHints
+from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.submitting import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 

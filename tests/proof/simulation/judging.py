@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from tests.proof.checker import Evidence, Violation, check, tell_all
 from tests.proof.checker.evidence import FILES
-from tests.proof.simulation.life import live
 from tests.proof.simulation.nemesis import KINDS, nemesis
 from tests.proof.simulation.plan import Plan, make_plan
+from tests.proof.simulation.seeded_run import live
 
 STORIES = 3
 

@@ -5,8 +5,8 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from tests.proof.simulation.life import World
 from tests.proof.simulation.processes import Process
+from tests.proof.simulation.seeded_run import World
 from turnstile.errors import TurnstileError
 from turnstile.ops.dead_letters.redrive import Candidate, Redrive, Survey
 from turnstile.queries.failed_turns import FailedFilter

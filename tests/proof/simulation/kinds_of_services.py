@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from random import Random
 
-from tests.proof.simulation.life import World
 from tests.proof.simulation.processes import Process
+from tests.proof.simulation.seeded_run import World
 from tests.proof.simulation.wires import CALM, Weather, Wire
 
 Strike = Callable[[World, Random], None]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 
 from tests.proof.simulation import kinds_of_processes, kinds_of_services
-from tests.proof.simulation.life import World
+from tests.proof.simulation.seeded_run import World
 
 Strike = Callable[[World, Random], None]
 

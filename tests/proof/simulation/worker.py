@@ -13,11 +13,11 @@ from unittest.mock import patch
 from uuid import UUID
 
 import turnstile.worker.app
+import turnstile.worker.composition
 import turnstile.worker.process.watchdog
 import turnstile.worker.resources
-import turnstile.worker.turn_work
+from tests.proof.simulation.client_wires import RedisWire, carry_to_sqs
 from tests.proof.simulation.clock import VirtualLoop, number
-from tests.proof.simulation.far_ends import RedisWire, carry_to_sqs
 from tests.proof.simulation.processes import Process
 from tests.proof.simulation.store import SimulatedDatabase
 from tests.proof.simulation.threads import start_thread
@@ -168,7 +168,7 @@ def worker_parts(backing: Backing) -> Iterator[None]:
     }
     modules: dict[Any, dict[str, Any]] = {
         turnstile.worker.resources: {**system, **in_resources},
-        turnstile.worker.turn_work: {**system, **in_turn_work},
+        turnstile.worker.composition: {**system, **in_turn_work},
         # A process calls it once. Here each life would keep for good what the lives before it have left.
         turnstile.worker.app: {"spare_collector": lambda: None},
     }

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from tests.relay.webhooks.conftest import SECRET
 from tests.relay.webhooks.receiver import HOST, Receiver
 from tests.statements.calls import FAILURE, RETRY, SUCCESS
-from tests.support.claiming import expire_leases, settle_one
+from tests.support.claims import expire_leases, settle_one
 from tests.support.factories import make_claim, make_submission, make_terms
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database

@@ -20,7 +20,7 @@ from tests.support.fakes.store_rows import (
     json_value,
 )
 from tests.support.fakes.store_tables import Tables
-from turnstile.statements import prune as forgetting
+from turnstile.statements import delete_old_rows
 from turnstile.statements.redrive import REPLACED
 from turnstile.turn.status import TurnStatus
 
@@ -158,7 +158,7 @@ def read_submissions(tables: Tables, parameters: Parameters) -> Rows:
 def forget_submissions(tables: Tables, parameters: Parameters) -> Rows:
     limit = tables.now() - interval(parameters["older_than"])
     # In the order of their making, which is that of `created_at`.
-    oldest = islice(tables.submissions.values(), forgetting.AT_ONCE)
+    oldest = islice(tables.submissions.values(), delete_old_rows.AT_ONCE)
     gone = [row for row in oldest if row.created_at < limit]
     for row in gone:
         tables.delete_submission(row)
@@ -167,7 +167,7 @@ def forget_submissions(tables: Tables, parameters: Parameters) -> Rows:
 
 def forget_chosen_ids(tables: Tables, parameters: Parameters) -> Rows:
     limit = tables.now() - interval(parameters["older_than"])
-    oldest = islice(tables.chosen_ids.values(), forgetting.AT_ONCE)
+    oldest = islice(tables.chosen_ids.values(), delete_old_rows.AT_ONCE)
     gone = [row for row in oldest if row.created_at < limit]
     for row in gone:
         tables.delete_chosen_id(row)

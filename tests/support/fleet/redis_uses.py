@@ -12,9 +12,9 @@ from turnstile.config.settings import Settings
 from turnstile.memory.history_cache import HistoryCache
 from turnstile.memory.item_cache import ItemCache
 from turnstile.memory.watch import MemoryWatch
-from turnstile.streaming.cancel_signals import CancelHints
+from turnstile.streaming.cancel_hints import CancelHints
+from turnstile.streaming.event_hints import EventHints
 from turnstile.streaming.stream import EventReader, EventWriter
-from turnstile.streaming.subscriptions import EventHints
 from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock
 
 SESSIONS = [f"s-{number}" for number in range(30)]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.attempting import LONG, Bench, wait_forever
+from tests.support.attempts import LONG, Bench, wait_forever
 from tests.support.probes import wait_until
-from turnstile.handlers.handler import Context, Turn
+from turnstile.handlers.context import Context, Turn
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker.attempt.attempt import Attempt
 from turnstile.worker.attempt.outcome import Outcome, Stopped, StopReason, Succeeded

@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests.support.attempting import LONG, Bench, wait_forever
-from turnstile.handlers.handler import Context, Reject, Retry, Snooze, Turn
+from tests.support.attempts import LONG, Bench, wait_forever
+from turnstile.handlers.context import Context, Turn
+from turnstile.handlers.exceptions import Reject, Retry, Snooze
 from turnstile.worker.attempt.outcome import Failed, Outcome, Snoozed, Succeeded
 
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from tests.support.child_turns import Family, NoQueues
 from tests.support.factories import make_submission
-from tests.support.families import Family, NoQueues
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings

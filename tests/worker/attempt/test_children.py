@@ -6,16 +6,16 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.claiming import expire_leases, submit_turns
+from tests.support.child_turns import PARENT, Family
+from tests.support.claims import expire_leases, submit_turns
 from tests.support.factories import make_claim, make_submission, make_terms, nest
-from tests.support.families import PARENT, Family
 from turnstile.errors import UnknownQueueError
 from turnstile.statements.claim import claim
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.limits import MAX_SECONDS
+from turnstile.worker.attempt.attempt_endings import ClaimLost, JoinPending
 from turnstile.worker.attempt.children import MAX_CHILDREN, MAX_INPUT_CHARACTERS
-from turnstile.worker.attempt.signals import ClaimLost, JoinPending
 
 
 async def test_a_later_run_finds_the_same_children(family: Family, parent: ClaimedTurn) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.emitting import EmitterRig
+from tests.support.emitted_events import EmitterRig
 from tests.support.factories import CLAIMED, nest
 from tests.support.probes import until
 from turnstile.backends.batcher import Batcher

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.support.emitting import EmitterRig, large
+from tests.support.emitted_events import EmitterRig, large
 from tests.support.probes import until
 from turnstile.worker.attempt.event_buffer import MAX_APPEND_BYTES, MAX_GATHERED, MAX_GATHERED_BYTES
 

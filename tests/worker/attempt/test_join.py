@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.support.claiming import submit_turns
-from tests.support.families import FAILURE, Family
+from tests.support.child_turns import FAILURE, Family
+from tests.support.claims import submit_turns
 from turnstile.handlers.child import Child, ChildFailedError
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.worker.attempt.signals import JoinPending
+from turnstile.worker.attempt.attempt_endings import JoinPending
 
 
 async def test_a_join_of_open_children_ends_the_attempt(family: Family, parent: ClaimedTurn) -> None:

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.support.emitting import EmitterRig, large
+from tests.support.emitted_events import EmitterRig, large
 from tests.support.probes import until
 from turnstile.streaming.event import EventKind
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.claiming import claim_one, expire_leases, settle_one, submit_turns
+from tests.support.claims import claim_one, expire_leases, settle_one, submit_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.attempt_endings import ClaimLost
 from turnstile.worker.attempt.once import MAX_ALL_CHARACTERS, MAX_VALUE_CHARACTERS, RecordedValues, check_key
 from turnstile.worker.attempt.reply import UnfitReplyError
-from turnstile.worker.attempt.signals import ClaimLost
 
 RETRY = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RETRIED, fault=True, error_class="Boom")
 FAILURE = Settlement(status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="x")

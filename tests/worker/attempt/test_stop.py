@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.attempting import LONG, Bench, wait_forever
-from turnstile.handlers.handler import Context, Turn
+from tests.support.attempts import LONG, Bench, wait_forever
+from turnstile.handlers.context import Context, Turn
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker.attempt.outcome import Stopped, StopReason
 

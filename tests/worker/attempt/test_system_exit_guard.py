@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.attempting import LONG, THREADS, Bench, wait_forever
-from turnstile.handlers.handler import Context, Turn
+from tests.support.attempts import LONG, THREADS, Bench, wait_forever
+from turnstile.handlers.context import Context, Turn
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker.attempt.outcome import Failed, Succeeded
 from turnstile.worker.attempt.system_exit_guard import outlive_exits

@@ -4,9 +4,9 @@ import asyncio
 import threading
 from typing import Any
 
-from tests.support.attempting import LONG, THREADS, Bench, wait_forever
+from tests.support.attempts import LONG, THREADS, Bench, wait_forever
 from tests.support.probes import until
-from turnstile.handlers.handler import Context, Turn
+from turnstile.handlers.context import Context, Turn
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker.attempt.outcome import TimedOut
 

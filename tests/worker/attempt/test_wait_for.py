@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.attempting import LONG, Bench, wait_forever
-from turnstile.handlers.handler import Context, Turn
+from tests.support.attempts import LONG, Bench, wait_forever
+from turnstile.handlers.context import Context, Turn
 from turnstile.worker.attempt.outcome import Failed, Succeeded, TimedOut
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import sqs_client
 from tests.support.event_source import EventSource
-from tests.support.invoking import MakeFunction, answer
+from tests.support.lambda_invocations import MakeFunction, answer
 from tests.support.stacks.stack import Stack
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings

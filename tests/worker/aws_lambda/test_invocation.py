@@ -8,12 +8,13 @@ import psycopg
 import pytest
 
 from tests.support.event_source import EventSource
-from tests.support.invoking import MakeFunction, rows, send_turns
+from tests.support.lambda_invocations import MakeFunction, rows, send_turns
 from tests.support.probes import until
 from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.handlers.handler import Context, Retry, Turn
+from turnstile.handlers.context import Context, Turn
+from turnstile.handlers.exceptions import Retry
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.message import decode
 from turnstile.worker.aws_lambda import invocation as lambda_invocation

@@ -8,11 +8,11 @@ import redis
 import structlog.testing
 
 from tests.support.event_source import EventSource
-from tests.support.invoking import MakeFunction, never_end, rows, send_turns
+from tests.support.lambda_invocations import MakeFunction, never_end, rows, send_turns
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.handlers.handler import Context, Turn
+from turnstile.handlers.context import Context, Turn
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.loop import Relay
 from turnstile.worker.aws_lambda import invocation as lambda_invocation

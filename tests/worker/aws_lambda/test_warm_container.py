@@ -7,10 +7,10 @@ import pytest
 import structlog.testing
 
 from tests.support.event_source import EventSource
-from tests.support.invoking import MakeFunction, rows, send_turns
+from tests.support.lambda_invocations import MakeFunction, rows, send_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.handlers.handler import Context, Turn
+from turnstile.handlers.context import Context, Turn
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.loop import Relay
 from turnstile.worker.aws_lambda import handler as lambda_handler

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.conftest import sqs_client
-from tests.support.consuming import Rig
+from tests.support.consumers import Rig
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
@@ -24,7 +24,7 @@ async def test_messages_are_received_for_free_slots_only(rig: Rig, stack: Stack)
     async with rig.consuming(2, rig.work_until_released) as consumer:
         await until(lambda: len(rig.received) == 2)
 
-        assert (len(consumer.in_hand), consumer._room_left) == (2, 0)
+        assert (len(consumer.in_flight), consumer._room_left) == (2, 0)
         assert visible(stack, url) == 3
         rig.release.set()
         await until(lambda: len(rig.received) == 5)
@@ -60,7 +60,7 @@ async def test_a_handler_that_was_left_behind_keeps_its_slot_until_it_ends(rig: 
 
     await rig.send(2)
     async with rig.consuming(1, work) as consumer:
-        await until(lambda: len(rig.received) == 1 and len(consumer.in_hand) == 0)
+        await until(lambda: len(rig.received) == 1 and len(consumer.in_flight) == 0)
         assert consumer._room_left == 0
 
         runaway.set_result(None)
@@ -86,7 +86,7 @@ async def test_a_failed_message_costs_neither_the_poll_nor_its_slot(rig: Rig, er
     await rig.send(3)
     async with rig.consuming(1, work) as consumer:
         await until(lambda: len(rig.received) == 3, within=10.0)
-        await until(lambda: len(consumer.in_hand) == 0)
+        await until(lambda: len(consumer.in_flight) == 0)
 
 
 async def test_a_failed_receive_is_repeated(rig: Rig) -> None:

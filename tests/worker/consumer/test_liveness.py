@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.support.consuming import Rig
+from tests.support.consumers import Rig
 from tests.support.probes import until
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.turn.envelope import ReceivedMessage
@@ -21,11 +21,11 @@ async def test_a_consumer_that_receives_is_not_deaf(rig: Rig) -> None:
 async def test_a_consumer_is_full_while_all_slots_are_busy(rig: Rig) -> None:
     await rig.send(1)
     async with rig.consuming(2, rig.work_until_released) as consumer:
-        await until(lambda: len(consumer.in_hand) == 1 and consumer._room_left == 0)
+        await until(lambda: len(consumer.in_flight) == 1 and consumer._room_left == 0)
         assert not consumer.full
 
         await rig.send(1)
-        await until(lambda: len(consumer.in_hand) == 2)
+        await until(lambda: len(consumer.in_flight) == 2)
         assert consumer.full
 
 
@@ -46,7 +46,7 @@ async def test_a_consumer_whose_slots_all_have_handlers_left_behind_is_deaf(rig:
 
     await rig.send(1)
     async with rig.consuming(1, work) as consumer:
-        await until(lambda: rig.received and len(consumer.in_hand) == 0)
+        await until(lambda: rig.received and len(consumer.in_flight) == 0)
 
         assert await until(consumer.deaf_for) > 0
         runaway.set_result(None)

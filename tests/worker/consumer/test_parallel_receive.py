@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.support.consuming import Rig
+from tests.support.consumers import Rig
 from tests.support.probes import until
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.consumer import BESIDE
@@ -76,12 +76,12 @@ async def test_room_that_a_poll_gives_back_wakes_a_waiting_poll(rig: Rig) -> Non
     async with rig.consuming(20, work) as consumer:
         await until(lambda: len(scripted.asked) == 1)
         scripted.asked[0][2].set_result(10)
-        await until(lambda: len(scripted.asked) == 2 and len(consumer.in_hand) == 10)
+        await until(lambda: len(scripted.asked) == 2 and len(consumer.in_flight) == 10)
         gate.set()
         await until(lambda: len(scripted.asked) == 3)
         assert [(most, wait) for most, wait, _ in scripted.asked] == [(10, True), (10, True), (10, False)]
         scripted.asked[1][2].set_result(10)
-        await until(lambda: len(consumer.in_hand) == 10)
+        await until(lambda: len(consumer.in_flight) == 10)
         assert consumer._room_left == 0
 
         scripted.asked[2][2].set_result(3)

@@ -1,6 +1,6 @@
 """Receiving ahead of the slots, as far as their pace allows."""
 
-from tests.support.consuming import Rig
+from tests.support.consumers import Rig
 from tests.support.probes import until
 from turnstile.worker.slots.slots import Slots
 
@@ -30,7 +30,7 @@ async def test_a_poll_that_only_prefetches_asks_for_ten(rig: Rig) -> None:
     async with rig.consuming(Paced(10, ahead=25), rig.work_until_released) as consumer:
         await until(lambda: len(rig.received) == 30)
         assert (consumer._room_left, rig.watched.polls) == (-20, 3)
-        assert len(consumer.in_hand) == 30
+        assert len(consumer.in_flight) == 30
 
     assert set(rig.watched.most) == {10}
 

@@ -2,13 +2,13 @@
 
 import asyncio
 
-from tests.support.consuming import Rig, Watched
+from tests.support.consumers import Rig, Watched
 from tests.support.probes import until
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.worker.consumer import Consumer
-from turnstile.worker.in_hand import InHand
 from turnstile.worker.slots.slots import Slots
+from turnstile.worker.turns_in_flight import TurnsInFlight
 
 
 async def test_messages_of_a_late_poll_are_given_back(settings: Settings, rig: Rig) -> None:
@@ -36,14 +36,16 @@ async def test_no_poll_begins_after_a_stop(rig: Rig) -> None:
 
 async def test_a_stop_ends_the_polls_while_all_slots_are_busy(rig: Rig) -> None:
     await rig.send(1)
-    consumer = Consumer(rig.queues, rig.settings.queue, Slots(1), InHand(), rig.work_until_released, rig.stopping)  # type: ignore[arg-type]
+    consumer = Consumer(
+        rig.queues, rig.settings.queue, Slots(1), TurnsInFlight(), rig.work_until_released, rig.stopping
+    )  # type: ignore[arg-type]
     polling = asyncio.create_task(consumer.run())
     await until(lambda: rig.received)
 
     rig.stopping.set()
 
     await asyncio.wait_for(polling, 30)
-    assert len(consumer.in_hand) == 1
+    assert len(consumer.in_flight) == 1
     rig.release.set()
-    await asyncio.wait_for(consumer.in_hand.finished(), 30)
-    assert len(consumer.in_hand) == 0
+    await asyncio.wait_for(consumer.in_flight.finished(), 30)
+    assert len(consumer.in_flight) == 0

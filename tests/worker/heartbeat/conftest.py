@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.beating import Beating
-from tests.support.claiming import claim_one, submit_turns
+from tests.support.claims import claim_one, submit_turns
+from tests.support.heartbeats import Beating
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues

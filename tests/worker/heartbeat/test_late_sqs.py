@@ -8,9 +8,9 @@ from structlog.testing import capture_logs
 
 import turnstile.backends.sqs.credentials
 import turnstile.message_queue
-from tests.support.beating import Beating, beating_against, keep_messages
-from tests.support.claiming import claim_one, submit_turns
+from tests.support.claims import claim_one, submit_turns
 from tests.support.giving_credentials import Hanging, found, temporary
+from tests.support.heartbeats import Beating, beating_against, keep_messages
 from tests.support.late_sqs import late
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import psycopg
 
-from tests.support.beating import Beating, beats_on, block_loop_until, lease_of
-from tests.support.claiming import claim_one, expire_leases, settle_one
+from tests.support.claims import claim_one, expire_leases, settle_one
 from tests.support.factories import Proven
+from tests.support.heartbeats import Beating, beats_on, block_loop_until, lease_of
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings

@@ -4,7 +4,7 @@ import time
 
 import psycopg
 
-from tests.support.beating import Beating
+from tests.support.heartbeats import Beating
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis.asyncio
 
-from tests.support.beating import Beating, beats_on, lease_of
+from tests.support.heartbeats import Beating, beats_on, lease_of
 from tests.support.probes import until
 from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
@@ -16,7 +16,7 @@ from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.worker.kept_alive import KeptAlive
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock
 
 
@@ -29,7 +29,7 @@ async def test_a_lock_that_is_released_during_a_beat_is_not_retaken(
     loop = asyncio.get_running_loop()
     extend = SessionLock.extend
 
-    async def give_back(kept: KeptAlive) -> None:
+    async def give_back(kept: HeartbeatEntry) -> None:
         kept.keeps_lock = False
         await lock.release(ours)
 

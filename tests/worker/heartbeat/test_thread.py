@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from tests.support.beating import Beating, lease_of
+from tests.support.heartbeats import Beating, lease_of
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.support.claiming import claim_one, settle_one, submit_turns
+from tests.support.claims import claim_one, settle_one, submit_turns
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from tests.proof.chaos.kinds.scene import Kind, Scene
-from tests.proof.chaos.terms import MAX_CRASHES, WATCHDOG_SECONDS
+from tests.proof.chaos.scaled_settings import MAX_CRASHES, WATCHDOG_SECONDS
 
 
 async def poison(scene: Scene) -> str | None:

@@ -6,9 +6,9 @@ from typing import LiteralString
 
 import psycopg
 
+from tests.proof.chaos.environment import ROLE
 from tests.proof.chaos.kinds.scene import Kind, Scene, cut_off_worker, lose_responses, toxic
-from tests.proof.chaos.stage import ROLE
-from tests.proof.chaos.terms import LEASE_SECONDS
+from tests.proof.chaos.scaled_settings import LEASE_SECONDS
 
 TERMINATE = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity

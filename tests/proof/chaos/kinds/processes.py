@@ -4,7 +4,7 @@ import signal
 
 from tests.proof.chaos.fork_server import CLOCK_SHIFT
 from tests.proof.chaos.kinds.scene import Kind, Scene, Strike
-from tests.proof.chaos.terms import LEASE_SECONDS, VISIBILITY_SECONDS
+from tests.proof.chaos.scaled_settings import LEASE_SECONDS, VISIBILITY_SECONDS
 
 PAST_EVERY_TIMEOUT = (VISIBILITY_SECONDS + 0.5, VISIBILITY_SECONDS + 2 * LEASE_SECONDS)
 HOUR = 3600.0

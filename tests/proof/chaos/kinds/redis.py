@@ -5,7 +5,7 @@ import asyncio
 import redis.asyncio
 
 from tests.proof.chaos.kinds.scene import Kind, Scene, cut_off_worker, lose_responses, toxic
-from tests.proof.chaos.terms import LEASE_SECONDS
+from tests.proof.chaos.scaled_settings import LEASE_SECONDS
 
 
 async def stop(scene: Scene) -> str | None:

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.proof.chaos.cast import Cast, Part, pause
 from tests.proof.chaos.clients import Client
+from tests.proof.chaos.environment import Environment
 from tests.proof.chaos.forking import Forked
-from tests.proof.chaos.stage import Stage
-from tests.proof.chaos.terms import Addresses
+from tests.proof.chaos.scaled_settings import Addresses
+from tests.proof.chaos.supervisor import Part, Supervisor, pause
 
 ALL = "all"
 """All ports of a service on the proxy."""
@@ -30,8 +30,8 @@ class NothingThereError(Exception):
 class Scene:
     """The run, as a fault sees it. `healing` is set when the time of the faults is over: every fault ends then."""
 
-    stage: Stage
-    cast: Cast
+    stage: Environment
+    cast: Supervisor
     clients: list[Client]
     rng: random.Random
     healing: asyncio.Event

@@ -100,7 +100,7 @@ async def test_a_hang_ends_only_by_cancellation(report: tuple[int, int], flushes
     [
         ("turnstile.backends.postgres.database.Database.fetch_pipelined: run", "postgres", psycopg.OperationalError),
         (POINT, "postgres", DatabaseUnavailableError),
-        ("turnstile.worker.delivery.Delivery._delete_many: delete", "sqs", QueueUnavailableError),
+        ("turnstile.worker.received_message.Delivery._delete_many: delete", "sqs", QueueUnavailableError),
     ],
 )
 async def test_a_lost_answer_is_done_and_shows_what_it_shows_at_its_layer(

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 
 from tests.proof.proxy.control import ProxyControl
 from tests.proof.tests.proxy.conftest import connect, through
-from tests.support.claiming import submit_turns
-from tests.support.processing import message_about, processing
+from tests.support.claims import submit_turns
+from tests.support.processors import message_about, processing
 from tests.support.redis_hands import OwnSessionLock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database

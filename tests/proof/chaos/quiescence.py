@@ -8,9 +8,9 @@ import psycopg
 import redis
 
 from tests.proof.chaos import audit
-from tests.proof.chaos.cast import pause
 from tests.proof.chaos.journal import Journal, now
-from tests.proof.chaos.terms import LEASE_SECONDS
+from tests.proof.chaos.scaled_settings import LEASE_SECONDS
+from tests.proof.chaos.supervisor import pause
 from tests.proof.checker.evidence import QueuedMessage, RedisKey
 
 OWED = """

@@ -9,13 +9,13 @@ from typing import Any
 from tests.proof.checker.evidence import Evidence, Fault, Life, QueuedMessage, RedisCommand, RedisKey, Terms, WireCall
 from tests.proof.checker.vocabulary import LOCK
 from tests.proof.simulation.api import SimulatedApi
-from tests.proof.simulation.chance import seeded
 from tests.proof.simulation.clients import Clients
 from tests.proof.simulation.clock import VirtualLoop, renumber
 from tests.proof.simulation.handler import Acting
+from tests.proof.simulation.log_filter import Journal, journal
 from tests.proof.simulation.plan import Plan
 from tests.proof.simulation.processes import Process
-from tests.proof.simulation.quiet import Journal, journal
+from tests.proof.simulation.seeded_randomness import seeded
 from tests.proof.simulation.wires import Service
 from tests.proof.simulation.worker import Backing, SimulatedWorker, worker_parts
 from tests.support.fakes.lock import FakeRedis

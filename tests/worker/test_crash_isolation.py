@@ -1,6 +1,6 @@
 """Which turns with crashes on their record may run side by side in one process."""
 
-from turnstile.worker.quarantine import Quarantine
+from turnstile.worker.crash_isolation import Quarantine
 
 
 def test_turns_that_survive_another_crash_run_side_by_side() -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from turnstile.relay.steps import (
+from turnstile.relay.fault_isolation import (
     LEFT_OUT_SECONDS,
     LONGEST_LEFT_OUT_SECONDS,
     MOST_FAILURES,

@@ -10,7 +10,7 @@ from turnstile.worker.session_lock import LockedSession
 
 
 @dataclass(slots=True)
-class KeptAlive:
+class HeartbeatEntry:
     """Written on the worker's event loop, read by the heartbeat's thread, which sets `renewed_at` and `mark_lost`."""
 
     lock: LockedSession | None

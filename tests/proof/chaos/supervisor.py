@@ -39,7 +39,7 @@ class Part:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Cast:
+class Supervisor:
     """Use as a context manager: what still lives at its end is killed."""
 
     def __init__(self, journal: Journal, forks: ForkServer, plant: str | None) -> None:
@@ -52,7 +52,7 @@ class Cast:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
 
-    async def __aenter__(self) -> "Cast":
+    async def __aenter__(self) -> "Supervisor":
         self._logs.mkdir(exist_ok=True)
         return self
 

@@ -9,9 +9,9 @@ from psycopg.rows import DictRow
 from structlog.testing import capture_logs
 
 from tests.statements.calls import FAILURE
-from tests.support.claiming import claim_one, settle_one, submit_turns
+from tests.support.claims import claim_one, settle_one, submit_turns
 from tests.support.factories import Proven
-from tests.support.relaying import Sqs, make_due, rows, submit_due
+from tests.support.relays import Sqs, make_due, rows, submit_due
 from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.config.settings import Settings
 from turnstile.memory.durable_items import PRUNE_ITEMS

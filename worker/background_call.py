@@ -9,7 +9,7 @@ import structlog
 log = structlog.get_logger("turnstile.heartbeat")
 
 
-class Aside:
+class BackgroundCall:
     """Runs one call at a time on one event loop. `name` appears in the log."""
 
     def __init__(self, name: str) -> None:

@@ -6,16 +6,16 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.claiming import submit_turns
+from tests.support.claims import submit_turns
 from tests.support.factories import make_submission
-from tests.support.processing import message_about, processing
+from tests.support.processors import message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import Claim
 from turnstile.statements.submit import Accepted, submit
-from turnstile.worker.kept_alive import KeptAlive
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock, name_lock
 
 NET_SECONDS = 60.0
@@ -28,7 +28,7 @@ class Looking:
 
     def __init__(self, lock: SessionLock) -> None:
         self.acquire = lock.acquire
-        self.runs: list[KeptAlive] = []
+        self.runs: list[HeartbeatEntry] = []
         self.kept: list[bool] = []
         self._lock = lock
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import redis.asyncio
 
-from tests.support.claiming import claim_one, expire_leases, settle_one, submit_turns
+from tests.support.claims import claim_one, expire_leases, settle_one, submit_turns
 from tests.support.probes import until
 from tests.support.redis_hands import OwnItemCache
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.memory.working import WorkingMemory
+from turnstile.memory.working_memory import WorkingMemory
 from turnstile.turn.claimed_turn import ClaimedTurn
 
 # Time passes by moving the stored times: the server's clock can't be set. Heads and contexts begin with their end.

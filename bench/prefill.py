@@ -5,8 +5,8 @@ from typing import LiteralString
 
 import psycopg
 
-from bench.fillings import TENANT
 from bench.stage import Room
+from bench.workloads import TENANT
 
 # uuidv7: ids that rise with time, as the product's own do. Random ones would scatter every insert over the whole index.
 ENDED_TURNS: LiteralString = """

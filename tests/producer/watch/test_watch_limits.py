@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from turnstile.producer.http.problems import Kind
-from turnstile.producer.watch.places import NoPlaceError, WatchPlaces
+from turnstile.producer.watch.watch_limits import NoPlaceError, WatchPlaces
 
 
 def fill(places: WatchPlaces, tenant: str, held: ExitStack) -> tuple[int, Kind]:

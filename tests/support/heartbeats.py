@@ -18,7 +18,7 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
 from turnstile.worker.attempt.outcome import StopReason
 from turnstile.worker.heartbeat import Heartbeat
-from turnstile.worker.kept_alive import KeptAlive
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import LockedSession
 
 
@@ -35,9 +35,11 @@ class Beating:
         )
         self._queue = settings.queue
 
-    def keep(self, turn: ClaimedTurn, lock: LockedSession | None = None, renew_until: float = math.inf) -> KeptAlive:
+    def keep(
+        self, turn: ClaimedTurn, lock: LockedSession | None = None, renew_until: float = math.inf
+    ) -> HeartbeatEntry:
         """Begins to keep a claimed turn alive."""
-        kept = KeptAlive(lock, None)
+        kept = HeartbeatEntry(lock, None)
         kept.begin(turn, self._stop, renew_until)
         self.heartbeat.take(kept)
         return kept
@@ -71,9 +73,9 @@ async def beating_against(sqs: LateSqs, settings: Settings) -> AsyncIterator[Bea
         await queues.close()
 
 
-def keep_messages(beating: Beating, count: int) -> list[KeptAlive]:
+def keep_messages(beating: Beating, count: int) -> list[HeartbeatEntry]:
     """Keeps so many messages alive, without turns; each handle has the message's number."""
-    made = [KeptAlive(None, ReceivedMessage(str(n), "", f"handle-{n}", 1, {}, False)) for n in range(count)]
+    made = [HeartbeatEntry(None, ReceivedMessage(str(n), "", f"handle-{n}", 1, {}, False)) for n in range(count)]
     for kept in made:
         beating.heartbeat.take(kept)
     return made

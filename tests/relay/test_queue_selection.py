@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnstile.relay.queues import (
+from turnstile.relay.queue_selection import (
     BATCH,
     EVER_SECONDS,
     FULL_SCAN_EVERY_SECONDS,

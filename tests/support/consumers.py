@@ -11,8 +11,8 @@ from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.consumer import Consumer
-from turnstile.worker.in_hand import InHand
 from turnstile.worker.slots.slots import Slots
+from turnstile.worker.turns_in_flight import TurnsInFlight
 
 Served = Callable[[ReceivedMessage], Awaitable["asyncio.Future[Any] | None"]]
 
@@ -67,8 +67,8 @@ class Rig:
     async def consuming(self, slots: int | Slots, process: Served) -> AsyncIterator[Consumer]:
         """Polls while the block runs, and ends in good order."""
         made = Slots(slots) if isinstance(slots, int) else slots
-        in_hand = InHand()
-        consumer = Consumer(self.watched, self.settings.queue, made, in_hand, process, self.stopping)  # type: ignore[arg-type]
+        in_flight = TurnsInFlight()
+        consumer = Consumer(self.watched, self.settings.queue, made, in_flight, process, self.stopping)  # type: ignore[arg-type]
         polling = asyncio.create_task(consumer.run())
         try:
             yield consumer
@@ -76,4 +76,4 @@ class Rig:
             self.release.set()
             self.stopping.set()
             await asyncio.wait_for(polling, 30)
-            await asyncio.wait_for(in_hand.finished(), 30)
+            await asyncio.wait_for(in_flight.finished(), 30)

@@ -6,14 +6,14 @@ from urllib.parse import urlsplit
 import pytest
 import redis.asyncio
 
-from tests.producer.api.cable import Cable, cable_to
+from tests.producer.api.network_faults import Cable, cable_to
 from tests.support.probes import until
 from tests.support.redis_hands import OwnEventHints, OwnEventWriter
 from tests.support.stacks.stack import Stack
 from turnstile.config.settings import Settings
 from turnstile.streaming.event import EventKind, Saying, numbered
+from turnstile.streaming.event_hints import EventHints, Listener
 from turnstile.streaming.stream import Append
-from turnstile.streaming.subscriptions import EventHints, Listener
 
 CHANNEL, ANOTHER = "events:a", "events:b"
 

@@ -17,7 +17,7 @@ from unittest.mock import patch
 from tests.proof.simulation.clock import VirtualLoop
 from turnstile.producer.submit import turn_request
 from turnstile.turn.envelope import ReceivedMessage
-from turnstile.worker.kept_alive import KeptAlive
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_run import SessionRun
 
 NANOSECONDS = 1_000_000_000
@@ -32,7 +32,7 @@ def _ask_the_time() -> float:
 
 def _patch_default_factories() -> None:
     """`field(default_factory=time.monotonic)` has bound the real clock when its class was made."""
-    for kind in (ReceivedMessage, KeptAlive, SessionRun):
+    for kind in (ReceivedMessage, HeartbeatEntry, SessionRun):
         cells: Any = kind.__init__.__closure__  # type: ignore[misc]
         bound = [cell for cell in cells if cell.cell_contents is _REAL_MONOTONIC]
         if not bound:

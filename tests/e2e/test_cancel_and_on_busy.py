@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.e2e.conftest import StartWorker
-from tests.e2e.rig import Product
+from tests.e2e.harness import Product
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from tests.support.redis_hands import OwnCancelHints

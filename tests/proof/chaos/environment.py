@@ -16,7 +16,7 @@ import boto3
 import psycopg
 
 from tests.proof.chaos import audit
-from tests.proof.chaos.terms import Addresses, Options, Queue, Wiring
+from tests.proof.chaos.scaled_settings import Addresses, Options, Queue, Wiring
 from tests.proof.proxy.control import ProxyControl
 from turnstile.ops.dev.stack.stack import LocalStack, down, up
 from turnstile.ops.migration_run import apply
@@ -32,7 +32,7 @@ GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {ROLE};
 
 
 @dataclass(slots=True, kw_only=True)
-class Stage:
+class Environment:
     """Everything a nemesis may lay its hands on."""
 
     options: Options
@@ -83,7 +83,9 @@ def end_on_sigterm() -> None:
 
 
 @asynccontextmanager
-async def open_stage(options: Options, folder: Path, stack: LocalStack | None = None) -> AsyncIterator[Stage]:
+async def open_environment(
+    options: Options, folder: Path, stack: LocalStack | None = None
+) -> AsyncIterator[Environment]:
     """Sets the stage in `folder`, on `stack` or on one of its own that is gone afterwards."""
     async with AsyncExitStack() as exits:
         running = stack or await exits.enter_async_context(own_stack())
@@ -100,7 +102,7 @@ async def open_stage(options: Options, folder: Path, stack: LocalStack | None = 
                 seed=options.seed,
             )
         )
-        yield Stage(
+        yield Environment(
             options=options,
             folder=folder,
             stack=running,

@@ -14,7 +14,7 @@ from tests.support.stacks.stack import Stack
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.redis_clients import connect_lock
 from turnstile.config.settings import Settings
-from turnstile.streaming.cancel_signals import CancelHints, listen
+from turnstile.streaming.cancel_hints import CancelHints, listen
 
 
 class Listening:

@@ -10,7 +10,7 @@ import structlog
 
 from turnstile.config import logs
 from turnstile.config.queue_settings import QueueSettings
-from turnstile.memory.working import WorkingMemory
+from turnstile.memory.working_memory import WorkingMemory
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.attempt.attempt import Attempt
 from turnstile.worker.attempt.child_intake import ChildIntake

@@ -11,8 +11,8 @@ from starlette.requests import Request
 
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.http.disconnect import while_connected
-from turnstile.producer.watch.places import NoPlaceError, WatchPlaces
 from turnstile.producer.watch.turn_watch import TurnWatch
+from turnstile.producer.watch.watch_limits import NoPlaceError, WatchPlaces
 from turnstile.queries.turns import TurnRecord
 
 LOOK_SECONDS = 2.0

@@ -7,7 +7,7 @@ from typing import Any
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.handlers.handler import Context, Turn
+from turnstile.handlers.context import Context, Turn
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.submit import Accepted, submit
 from turnstile.turn.envelope import OutgoingMessage

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from turnstile.statements.worker_registry import WorkerRecord
-from turnstile.streaming.cancel_signals import listen
+from turnstile.streaming.cancel_hints import listen
 from turnstile.worker.attempt.run_blocking import in_own_thread
 from turnstile.worker.dependencies import WorkerDeps
 from turnstile.worker.heartbeat import Heartbeat
-from turnstile.worker.in_hand import InHand
 from turnstile.worker.process.shutdown import Shutdown
 from turnstile.worker.process.watchdog import Watchdog
 from turnstile.worker.processor import Processor
 from turnstile.worker.resources import Resources
 from turnstile.worker.slots.slots import Slots
+from turnstile.worker.turns_in_flight import TurnsInFlight
 
 
 class TurnWork:
@@ -38,7 +38,7 @@ class TurnWork:
         settings = resources.settings
         self._resources = resources
         self._shutdown = shutdown
-        self.in_hand = InHand()
+        self.in_flight = TurnsInFlight()
         self.slots = Slots(settings.concurrency)
         self.watchdog = Watchdog(loop, settings.watchdog_seconds)
         self.heartbeat = Heartbeat(
@@ -88,7 +88,7 @@ class TurnWork:
             pid=os.getpid(),
             slots=self.slots.count,
             # What is prefetched has no slot yet.
-            busy=min(self.slots.count, len(self.in_hand)),
+            busy=min(self.slots.count, len(self.in_flight)),
             queue_latency_seconds=self.processor.queue_latency.seconds(time.monotonic()),
             draining=self._shutdown.stopping.is_set(),
         )

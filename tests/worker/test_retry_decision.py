@@ -14,7 +14,7 @@ from turnstile.turn.conversation import NOTHING_SAID
 from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turnstile.turn.status import TRANSITIONS, TurnStatus
 from turnstile.worker.attempt.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
-from turnstile.worker.decision import EXPIRED, TIMEOUT, Policy, decide
+from turnstile.worker.retry_decision import EXPIRED, TIMEOUT, Policy, decide
 
 TURN = ClaimedTurn(
     claim_id=UUID(int=1), id=UUID(int=2), tenant_id="t", session_id="s", seq=1, queue="turns", attempt=1, failures=0,

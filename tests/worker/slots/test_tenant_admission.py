@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.factories import make_submission
 from tests.support.probes import until
-from tests.support.processing import message_about, processing
+from tests.support.processors import message_about, processing
 from tests.support.redis_hands import OwnSessionLock
 from tests.support.row_locks import sitting
 from turnstile.backends.postgres.database import Database
@@ -19,7 +19,7 @@ from turnstile.handlers.handler import Handler
 from turnstile.statements.submit import submit
 from turnstile.turn.message import WakeUp
 from turnstile.worker.database_retry import outlast
-from turnstile.worker.slots.tenant_cap import TenantCap
+from turnstile.worker.slots.tenant_admission import TenantCap
 from turnstile.worker.slots.tenant_slots import LEAST_PUT_OFF_SECONDS, TenantSlots
 
 NET_SECONDS = 600.0

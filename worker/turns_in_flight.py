@@ -1,11 +1,11 @@
-"""The messages and turns in hand: a task for each, so that a shutdown can wait for them and cancel what is left."""
+"""The turns in flight: a task for each, so that a shutdown can wait for them and cancel what is left."""
 
 import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
 
-class InHand:
+class TurnsInFlight:
     """The tasks of one consumer, or of one invocation of a function."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from turnstile.turn.envelope import OutgoingMessage, QueueAddress, ReceivedMessa
 from turnstile.turn.message import WakeUp
 from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.dependencies import WorkerDeps
-from turnstile.worker.kept_alive import KeptAlive
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.processor import Processor
 from turnstile.worker.resources import Resources
 from turnstile.worker.session_lock import SessionLock
@@ -37,10 +37,10 @@ class Queues:
 class Heart:
     """A heartbeat that keeps nothing alive."""
 
-    def __init__(self, taken: list[KeptAlive]) -> None:
+    def __init__(self, taken: list[HeartbeatEntry]) -> None:
         self.take = taken.append
 
-    def drop(self, _: KeptAlive) -> None:
+    def drop(self, _: HeartbeatEntry) -> None:
         return
 
 
@@ -64,7 +64,7 @@ def processing(
     queues: Any = None,
     fifo: bool = False,
     slots: Slots | None = None,
-    taken: list[KeptAlive] | None = None,
+    taken: list[HeartbeatEntry] | None = None,
     stopping: asyncio.Event | None = None,
     nudge_relay: Callable[[], None] = lambda: None,
     recovers: bool = False,

@@ -16,7 +16,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.doctor.look import judge_policy, look, make_terms
+from turnstile.ops.doctor.run_checks import judge_policy, look, make_terms
 from turnstile.streaming.event import name_stream
 from turnstile.turn.message import WakeUp
 
@@ -48,7 +48,7 @@ async def test_a_service_that_is_away_is_found_and_the_others_are_checked(
 async def test_findings_beyond_the_limit_are_reported_as_not_looked_at(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.ops.doctor.look.LIMIT", 2)
+    monkeypatch.setattr("turnstile.ops.doctor.run_checks.LIMIT", 2)
     for session in "abc":
         await make_running(database, settings, session)
     await tamper(settings, LOST)

@@ -22,8 +22,8 @@ from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
-from turnstile.relay.queues import Line
-from turnstile.relay.steps import LeftOut, alone, step_around
+from turnstile.relay.fault_isolation import LeftOut, alone, step_around
+from turnstile.relay.queue_selection import Line
 from turnstile.statements.send_due import DEAD_LETTERED, GIVE_BACK, PUT_NET, DueRow
 from turnstile.statements.worker_registry import seen_seconds
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage

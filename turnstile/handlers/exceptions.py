@@ -1,0 +1,28 @@
+"""What a handler raises to decide what happens to its turn. Any other exception is an error of the handler."""
+
+from turnstile.turn.limits import check_wait
+
+
+class Retry(Exception):  # noqa: N818 - reads as an instruction: `raise Retry(after=5)`
+    """Retries this turn after `after` seconds, or after the queue's backoff. Costs an attempt."""
+
+    def __init__(self, message: str = "", *, after: float | None = None) -> None:
+        super().__init__(message)
+        # Checked here, where the handler's author sees the error, and not when the turn is settled.
+        self.after = None if after is None else check_wait(after)
+
+
+class Snooze(Exception):  # noqa: N818
+    """Runs this turn again in `after` seconds at no cost in attempts: for a provider that returns 429 or 529."""
+
+    def __init__(self, message: str = "", *, after: float) -> None:
+        super().__init__(message)
+        self.after = check_wait(after)
+
+
+class Reject(Exception):  # noqa: N818
+    """Fails this turn without a retry. `dead_letter=False` sends no dead letter: for a turn not worth rerunning (G27)."""
+
+    def __init__(self, reason: str, *, dead_letter: bool = True) -> None:
+        super().__init__(reason)
+        self.dead_letter = dead_letter
