@@ -9,8 +9,9 @@ from typing import Any, LiteralString
 import psycopg
 
 from bench.stage import Room
+from turnstile.statements.due_messages import TAKE_DUE
 from turnstile.statements.lost_turns import MARK_LOST
-from turnstile.statements.send_due import PLACE_SCHEDULED, TAKE_DUE
+from turnstile.statements.schedule import PLACE_SCHEDULED
 
 SCANS: dict[str, LiteralString] = {
     "place scheduled": PLACE_SCHEDULED,

@@ -18,7 +18,7 @@ from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.turn.identifiers import start_trace, uuid7
 
 TENANT = "bench"
-NET_SECONDS = 86_400.0
+RESEND_SECONDS = 86_400.0
 """Longer than any measurement: what waits for its turn here was not lost, and shall not be sent twice. When it was an hour, the
 last turns of an hour of churn had two wake-ups each, and that was what made them dear."""
 BATCH = 500
@@ -66,7 +66,7 @@ async def _record_turns(room: Room, count: int, name_session: NameSession) -> li
         for start in range(0, count, BATCH):
             numbers = range(start, min(start + BATCH, count))
             batch = [_submission(room, number, name_session(number)) for number in numbers]
-            for accepted in await submit(database, batch, net_seconds=NET_SECONDS):
+            for accepted in await submit(database, batch, resend_seconds=RESEND_SECONDS):
                 if not isinstance(accepted, Accepted):
                     raise accepted
                 message = accepted.message(TENANT)

@@ -42,7 +42,7 @@ from turnstile.producer.submit.intake import Intake
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.producer.watch.watch_limits import WatchPlaces
 from turnstile.streaming.cancel_hints import CancelHints
-from turnstile.submit.submitting import Submitting
+from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 
 SUBMIT_CONNECTIONS = intake.LANES + session_gate.LANES

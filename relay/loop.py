@@ -5,7 +5,7 @@ Any number of relays may run at once. A round takes due rows with SKIP LOCKED an
 that dies before it sends loses nothing. Each queue's rows are then sent in parallel with the next rounds: a slow or long queue
 delays only its own rows. A message that is sent twice costs one extra look at the row.
 
-`statements.send_due` has the SQL, `relay.sends` the sending.
+`statements.due_messages` has the SQL, `relay.wake_ups_and_dead_letters` the sending.
 """
 
 import asyncio
@@ -19,12 +19,13 @@ from turnstile.config.settings import Settings
 from turnstile.memory.durable_items import prune_items
 from turnstile.relay.fault_isolation import LeftOut, alone, fetch_around
 from turnstile.relay.lost_workers import LostWorkers
-from turnstile.relay.message_sending import Load, RelaySends, Sender
 from turnstile.relay.queue_selection import BATCH, Ask, Line, RelayQueues, tick_seconds
 from turnstile.relay.renewal_evidence import RenewalEvidence
+from turnstile.relay.wake_ups_and_dead_letters import Load, RelaySends, Sender
 from turnstile.statements.cancel_before_submit import forget_chosen_ids
+from turnstile.statements.due_messages import FIND_DUE, TAKE_DUE, DueRow
 from turnstile.statements.join import wake_joined
-from turnstile.statements.send_due import FIND_DUE, FIND_UNPLACED, PLACE_SCHEDULED, TAKE_DUE, DueRow
+from turnstile.statements.schedule import FIND_UNPLACED, PLACE_SCHEDULED
 from turnstile.statements.submit import forget_submissions
 from turnstile.turn.status import TurnStatus
 

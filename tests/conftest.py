@@ -230,7 +230,7 @@ def settings(stack: Stack, database_url: str, queue: QueueSettings, monkeypatch:
         lease_seconds=LEASE_SECONDS,
         relay_tick_seconds=0.2,
         takeover_resend_seconds=1.0,
-        net_seconds=5.0,
+        resend_seconds=5.0,
         receive_wait_seconds=1,
         grace_seconds=1.0,
         cancel_grace_seconds=0.5,

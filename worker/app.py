@@ -33,8 +33,8 @@ from turnstile.worker.process.handler_loading import load
 from turnstile.worker.process.health import Health, serve_health
 from turnstile.worker.process.scale_in_protection import Terms, protect_while_busy
 from turnstile.worker.process.shutdown import Shutdown, drain
-from turnstile.worker.recovery import Recovery
 from turnstile.worker.resources import Resources, name_worker
+from turnstile.worker.takeover import Takeover
 
 DATABASE_CONNECTIONS = 6
 """Connections of the pool. Few, whatever the number of slots: claims and settles of all slots share statements (G20: caps protect
@@ -136,7 +136,7 @@ class _Worker:
             shutdown.stopping,
             pollers=settings.pollers,
         )
-        self.recovery = Recovery(settings, resources.database, self.consumer, self.work.processor)
+        self.recovery = Takeover(settings, resources.database, self.consumer, self.work.processor)
 
     async def run(self, stack: AsyncExitStack) -> int:
         """Works until a shutdown; returns the exit code: 1 if a part of the worker ended by itself, which none should."""

@@ -13,8 +13,8 @@ import structlog
 
 from turnstile.backends.batcher import Batcher
 from turnstile.statements.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, LeftToRecovery, NoClaim, claim
-from turnstile.statements.head import WAKE_UNLOCKED_HEAD
 from turnstile.statements.locked_rows import stays_locked
+from turnstile.statements.session_head import WAKE_UNLOCKED_HEAD
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.message import WakeUp
 from turnstile.worker.crash_isolation import Quarantine
@@ -84,7 +84,7 @@ class Claiming:
                     run.leave_quarantine()
                     run.seat = self.quarantine.enter(crashes)
                     if run.seat is None:
-                        # It may not run beside the turns in quarantine here. Recovery here retries, or the message stays.
+                        # It may not run beside the turns in quarantine here. Takeover here retries, or the message stays.
                         run.stays = None if self._deps.recovers else "a turn with as many crashes runs alone"
                         return NoClaim.IDLE
                 case ClaimedTurn():

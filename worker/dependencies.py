@@ -13,7 +13,7 @@ from turnstile.worker.slots.slots import Slots
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerDeps:
-    """Made by `worker.turn_work`."""
+    """Made by `worker.composition`."""
 
     resources: Resources
     heartbeat: Heartbeat
@@ -27,6 +27,6 @@ class WorkerDeps:
     given_up: asyncio.Event
     """When set, an outage of the database is no longer waited for."""
     recovers: bool = False
-    """Whether this process looks for lost turns by itself (`worker.recovery`): then their messages may be deleted."""
+    """Whether this process looks for lost turns by itself (`worker.takeover`): then their messages may be deleted."""
     longest_attempt_seconds: float = math.inf
     """The upper bound of every attempt's timeout, for a process that ends at a known time."""

@@ -145,7 +145,7 @@ class Processor:
             if run.lock is not None:
                 await self._resources.lock.give_up(run.lock)
         if message is None:
-            # Recovery finds the turn again if need be.
+            # Takeover finds the turn again if need be.
             return left_behind
         if run.stays is not None and not run.turns:
             raise MessageStaysError(run.stays)

@@ -96,7 +96,7 @@ class Delivery:
                     [(wake_up.turn_id, generation)],
                     [trace],
                     expires_in_seconds=[self._queue.expires_in_seconds],
-                    net_seconds=self._settings.net_seconds,
+                    resend_seconds=self._settings.resend_seconds,
                     wait_seconds=ROW_WAIT_SECONDS,
                 )
             except RowLockedError as error:

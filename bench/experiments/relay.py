@@ -19,7 +19,7 @@ from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale
 from bench.running import Running, attempt
 from bench.running import run as start
 from bench.stage import VISIBILITY_SECONDS, Room, Stage
-from bench.workloads import BATCH, NET_SECONDS, TENANT
+from bench.workloads import BATCH, RESEND_SECONDS, TENANT
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.turn.identifiers import start_trace, uuid7
@@ -84,7 +84,7 @@ async def _schedule(room: Room, queue: str, count: int) -> None:
     async with Database(room.database_url, "bench", size=1) as database:
         for begin in range(0, count, BATCH):
             batch = [_submission(queue, number, later) for number in range(begin, min(begin + BATCH, count))]
-            for accepted in await submit(database, batch, net_seconds=NET_SECONDS):
+            for accepted in await submit(database, batch, resend_seconds=RESEND_SECONDS):
                 if not isinstance(accepted, Accepted):
                     raise accepted
 

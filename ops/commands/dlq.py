@@ -8,10 +8,10 @@ import typer
 
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.ops.commands.turns import ShownTurn, as_document, describe_error, print_shown, read_shown
-from turnstile.ops.dead_letters.dlq_pass import DeadLetterPass
-from turnstile.ops.dead_letters.left_alone import why_left_alone
 from turnstile.ops.dead_letters.letter import Letter, LetterKind
+from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
 from turnstile.ops.dead_letters.redrive import read_failed
+from turnstile.ops.dead_letters.redrive_refusals import why_left_alone
 from turnstile.ops.dead_letters.sweep import classify_letters
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import (

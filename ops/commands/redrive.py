@@ -6,8 +6,8 @@ from uuid import UUID
 
 import typer
 
-from turnstile.ops.dead_letters.left_alone import why_left_alone
 from turnstile.ops.dead_letters.redrive import Redrive, RedriveResult, Survey, find_candidates
+from turnstile.ops.dead_letters.redrive_refusals import why_left_alone
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, DryRun, ErrorClass, QueueName, Rate, TenantId, Yes, confirm

@@ -20,7 +20,7 @@ from turnstile.ops.terminal.operator_access import Operator, load_settings, oper
 from turnstile.ops.terminal.options import AsJson, WaitSeconds
 from turnstile.ops.terminal.output import print_json, print_text, progress, say
 from turnstile.statements.submit import Submission
-from turnstile.submit.submitting import Submitting
+from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.turn.message import DEFAULT_TENANT
 from turnstile.turn.status import TurnStatus

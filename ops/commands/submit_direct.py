@@ -25,15 +25,10 @@ from turnstile.errors import (
 )
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.output import Report, no_report
-from turnstile.producer.submit.turn_request import (
-    IDEMPOTENCY_KEY_PATTERN,
-    MAX_IDEMPOTENCY_KEY_CHARACTERS,
-    RANDOM_BITS,
-    InvalidRequestError,
-    read_submission,
-)
+from turnstile.producer.submit.idempotency import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
+from turnstile.producer.submit.turn_request import RANDOM_BITS, InvalidRequestError, read_submission
 from turnstile.statements.submit import Accepted, Submission
-from turnstile.submit.submitting import Submitting
+from turnstile.submit.commit_then_wake import Submitting
 from turnstile.turn.message import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 from turnstile.turn.on_busy import OnBusy
 

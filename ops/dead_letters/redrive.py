@@ -165,7 +165,7 @@ class Redrive:
             [(candidate.id, candidate.generation) for candidate in batch],
             [start_trace(secrets.randbits(192)) for _ in batch],
             expires_in_seconds=[self._settings.find_queue(candidate.queue).expires_in_seconds for candidate in batch],
-            net_seconds=self._settings.net_seconds,
+            resend_seconds=self._settings.resend_seconds,
         )
         result.revived += [one.message.wake_up.turn_id for one in revived]
         compensated -= {one.message.wake_up.turn_id for one in revived}

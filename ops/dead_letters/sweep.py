@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from turnstile.backends.postgres.database import Database
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dead_letters.dlq_pass import DeadLetterPass
 from turnstile.ops.dead_letters.letter import Letter, LetterKind, classify, read_wake_up
+from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
 from turnstile.ops.terminal.output import Report, no_report
 from turnstile.statements.redrive import read_generations
 from turnstile.turn.envelope import ReceivedMessage

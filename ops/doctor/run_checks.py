@@ -20,8 +20,8 @@ from turnstile.doctor.checks import BY_CODE, CHECKS, LIMIT, Check
 from turnstile.doctor.database import QuestionTooLargeError, ask, find_roles_without_idle_timeout, read_revision
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dead_letters.dlq_pass import DeadLetterPass
 from turnstile.ops.dead_letters.letter import LetterKind
+from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
 from turnstile.ops.dead_letters.sweep import classify_letters
 from turnstile.ops.migration_run import known_revision
 from turnstile.ops.terminal.operator_access import operator_database

@@ -23,12 +23,8 @@ from turnstile.producer.routes.error_handlers import translate
 from turnstile.producer.routes.openapi import SUBMIT_BODY, problems
 from turnstile.producer.routes.turn_responses import SubmittedTurn, TurnDetail, detail, submitted
 from turnstile.producer.routes.turns import Backend, SessionId, Tenant, identify
-from turnstile.producer.submit.turn_request import (
-    IDEMPOTENCY_KEY_PATTERN,
-    MAX_IDEMPOTENCY_KEY_CHARACTERS,
-    RANDOM_BITS,
-    read_submission,
-)
+from turnstile.producer.submit.idempotency import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
+from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
 from turnstile.producer.watch.wait_for_end import wait_for_end, wanted_wait
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.submit import Accepted

@@ -10,7 +10,7 @@ from turnstile.errors import DatabaseUnavailableError, RowLockedError, Submissio
 from turnstile.producer.session_gate import Session, SessionGate
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.streaming.cancel_hints import CancelHints
-from turnstile.submit.submitting import Submitting
+from turnstile.submit.commit_then_wake import Submitting
 from turnstile.turn.on_busy import OnBusy
 
 MAX_BATCH = 200

@@ -5,8 +5,6 @@ The API and the batch jobs share this code, so that both recognise a repeat of t
 Unknown fields are refused: a misspelt `max_attemps` that is silently ignored would be noticed only after damage.
 """
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -26,7 +24,8 @@ from pydantic import (
 
 from turnstile.config.settings import Settings
 from turnstile.errors import WebhookNotAllowedError
-from turnstile.statements.submit import Submission, idempotency_key, turn_id_key
+from turnstile.producer.submit.idempotency import canonical_json, fingerprint, recorded_key
+from turnstile.statements.submit import Submission
 from turnstile.turn.identifiers import continue_trace, uuid7
 from turnstile.turn.limits import MAX_ATTEMPTS, MAX_SECONDS
 from turnstile.turn.on_busy import OnBusy
@@ -37,17 +36,11 @@ MAX_METADATA_BYTES = 4096
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 MAX_AHEAD = timedelta(days=366)
 
-IDEMPOTENCY_KEY_PATTERN = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"
-MAX_IDEMPOTENCY_KEY_CHARACTERS = 255
-
 _TRACE_BITS = 192
 RANDOM_BITS = _TRACE_BITS + 74
 """Random bits for a submission's trace and id. Drawn with one system call for both: each call releases the GIL, and may wait long
 to get it back."""
 
-_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
-# An escape: an even number of backslashes before it are themselves escaped.
-_NULL_CHARACTER = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
@@ -61,12 +54,12 @@ def _check_input(value: Any) -> Any:
                 raise ValueError("must have a member")
         case _:
             raise ValueError("must be a string or an object")
-    _canonical(value)
+    canonical_json(value)
     return value
 
 
 def _check_metadata(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    if value is not None and len(_canonical(value).encode()) > MAX_METADATA_BYTES:
+    if value is not None and len(canonical_json(value).encode()) > MAX_METADATA_BYTES:
         raise ValueError(f"must not be longer than {MAX_METADATA_BYTES} bytes as JSON")
     return value
 
@@ -209,9 +202,9 @@ def read_submission(
         session_id=session_id,
         queue=queue.name,
         content=request.input,
-        fingerprint=fingerprint(session_id, request),
+        fingerprint=fingerprint(session_id, given_fields(request)),
         trace=continue_trace(traceparent, random_bits & (1 << _TRACE_BITS) - 1),
-        key=_recorded_key(key, request.turn_id),
+        key=recorded_key(key, request.turn_id),
         chosen=request.turn_id is not None,
         execute_at=request.execute_at,
         expires_in_seconds=request.expires_in_seconds or queue.expires_in_seconds,
@@ -228,31 +221,13 @@ def _usual_queue(settings: Settings) -> str:
     return settings.queue if settings.queue in names else next(iter(names))
 
 
-def _recorded_key(key: str | None, turn_id: UUID | None) -> str | None:
-    if key is not None:
-        return idempotency_key(key)
-    return None if turn_id is None else turn_id_key(turn_id)
-
-
-def fingerprint(session_id: str, request: TurnRequest) -> bytes:
-    """SHA-256 that identifies a repeat. Independent of white space, key order and the format of a time."""
+def given_fields(request: TurnRequest) -> dict[str, Any]:
+    """The fields of a request that tell it from another one."""
     said = request.model_dump(mode="json", exclude_none=True)
     if request.on_busy is OnBusy.ENQUEUE:
         # The default must give the same fingerprint as an omitted field.
         del said["on_busy"]
-    return hashlib.sha256(_canonical([session_id, said]).encode()).digest()
-
-
-def _canonical(value: Any) -> str:
-    """One text for equal values. Raises ValueError for a value that can't be stored and read back unchanged."""
-    try:
-        text = _CANONICAL.encode(value)
-    except ValueError:
-        raise ValueError("contains NaN, or a number too large for a double, which ends at 1.8e308") from None
-    # The plain search is far quicker.
-    if "\\u0000" in text and _NULL_CHARACTER.search(text):
-        raise ValueError("contains U+0000")
-    return text
+    return said
 
 
 def _fault(detail: Any) -> tuple[str, str]:

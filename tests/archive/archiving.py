@@ -46,7 +46,7 @@ async def end_turn(
 ) -> UUID:
     """Submits, claims and settles a turn; FAILED without a dead letter."""
     submission = make_submission(settings.queue, session_id, tenant_id=tenant_id, **fields)
-    await submit(database, [submission], net_seconds=60)
+    await submit(database, [submission], resend_seconds=60)
     turn = await claim_head(database, settings, session_id, tenant_id=tenant_id)
     await settle_as(database, settings, turn, status, halt=halt)
     return submission.turn_id
@@ -78,20 +78,20 @@ async def start_child(
 ) -> tuple[ClaimedTurn, UUID]:
     """A RUNNING parent in the session `parent`, and its ended child in the session `child`."""
     parent = make_submission(settings.queue, "parent")
-    await submit(database, [parent], net_seconds=60)
+    await submit(database, [parent], resend_seconds=60)
     running = await claim_head(database, settings, "parent")
     trace = TraceContext(parent.trace.trace_id, "c" * 16, running.span_id)
     child = replace(
         make_submission(settings.queue, "child"), parent=ParentClaim(running.id, running.fence, "dig"), trace=trace
     )
-    await submit(database, [child], net_seconds=60)
+    await submit(database, [child], resend_seconds=60)
     await settle_as(database, settings, await claim_head(database, settings, "child"), status)
     return running, child.turn_id
 
 
 async def redrive(database: Database, turn_id: UUID) -> int:
     """Redrives the turn; returns how many turns were revived."""
-    revived = await revive(database, [(turn_id, 1)], [start_trace(1)], expires_in_seconds=[900.0], net_seconds=60)
+    revived = await revive(database, [(turn_id, 1)], [start_trace(1)], expires_in_seconds=[900.0], resend_seconds=60)
     return len(revived)
 
 

@@ -70,7 +70,7 @@ async def test_the_rows_of_a_turn_in_other_tables_are_archived_with_it(database:
 async def test_a_turn_that_was_cancelled_before_its_submit_is_archived(database: Database, settings: Settings) -> None:
     submission = make_submission(settings.queue, chosen=True, key="turn:x")
     await cancel_ahead(database, "t", submission.turn_id, CancelReason.USER)
-    await submit(database, [submission], net_seconds=60)
+    await submit(database, [submission], resend_seconds=60)
     await age(database)
 
     await archive(database)
@@ -120,7 +120,7 @@ async def test_the_next_turn_continues_the_numbering_with_an_empty_history(
     await age(database)
     await archive(database)
 
-    await submit(database, [make_submission(settings.queue)], net_seconds=60)
+    await submit(database, [make_submission(settings.queue)], resend_seconds=60)
 
     assert (await claim_head(database, settings, "s")).seq == 2
     version = await read_version(database, "t", "s")
@@ -225,7 +225,7 @@ async def test_a_session_that_is_used_after_the_snapshot_of_the_move_stays(
         other.execute("SELECT pg_advisory_xact_lock(7)")
         moving = asyncio.create_task(archive(database))
         await until(lambda: waits_for_a_lock(database))
-        await submit(database, [submission], net_seconds=60)
+        await submit(database, [submission], resend_seconds=60)
 
     assert await moving == Archived()
     assert sorted(await in_table(database)) == sorted([ended, submission.turn_id])
@@ -236,7 +236,7 @@ async def test_a_submit_to_a_session_that_is_being_moved_waits(database: Databas
     await end_turn(database, settings)
     async with database.connection() as going, going.transaction():
         await going.execute("SELECT 1 FROM sessions FOR NO KEY UPDATE")
-        submitting = asyncio.create_task(submit(database, [make_submission(settings.queue)], net_seconds=60))
+        submitting = asyncio.create_task(submit(database, [make_submission(settings.queue)], resend_seconds=60))
         await until(lambda: waits_for_a_lock(database))
         assert not submitting.done()
 

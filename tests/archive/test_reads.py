@@ -104,10 +104,12 @@ async def test_a_trace_excludes_the_turn_of_another_tenant_with_an_archived_id(
     before = await read_trace(database, parent.trace_id)
     await archive(database)
     again = make_submission(settings.queue, "o", tenant_id="u", turn_id=parent.id)
-    await submit(database, [again], net_seconds=60)
+    await submit(database, [again], resend_seconds=60)
     theirs = await claim_head(database, settings, "o", tenant_id="u")
     claim_of_it = ParentClaim(theirs.id, theirs.fence, "dig")
-    await submit(database, [make_submission(settings.queue, "dug", tenant_id="u", parent=claim_of_it)], net_seconds=60)
+    await submit(
+        database, [make_submission(settings.queue, "dug", tenant_id="u", parent=claim_of_it)], resend_seconds=60
+    )
 
     assert await read_trace(database, parent.trace_id) == before
     assert await find_trace(database, parent.id) == theirs.trace_id

@@ -65,7 +65,7 @@ async def test_a_session_in_use_keeps_all_its_turns(database: Database, settings
 @pytest.mark.parametrize("claimed", [False, True])
 async def test_an_open_turn_keeps_its_session(database: Database, settings: Settings, claimed: bool) -> None:
     await end_turn(database, settings)
-    await submit(database, [make_submission(settings.queue)], net_seconds=60)
+    await submit(database, [make_submission(settings.queue)], resend_seconds=60)
     if claimed:
         await claim_head(database, settings, "s")
     await age(database)
@@ -76,7 +76,7 @@ async def test_an_open_turn_keeps_its_session(database: Database, settings: Sett
 async def test_a_turn_scheduled_for_next_year_keeps_its_session(database: Database, settings: Settings) -> None:
     await end_turn(database, settings)
     later = datetime.now(UTC) + timedelta(days=365)
-    await submit(database, [make_submission(settings.queue, execute_at=later)], net_seconds=60)
+    await submit(database, [make_submission(settings.queue, execute_at=later)], resend_seconds=60)
     await age(database)
 
     assert await stays(database)
@@ -136,7 +136,7 @@ async def test_an_open_turn_of_another_tenant_with_the_parents_id_keeps_no_child
     await age(database)
     await database.fetch("UPDATE sessions SET updated_at = now() WHERE session_id = 'child'", {})
     await archive(database)
-    await submit(database, [make_submission(settings.queue, "o", tenant_id="u", turn_id=parent.id)], net_seconds=60)
+    await submit(database, [make_submission(settings.queue, "o", tenant_id="u", turn_id=parent.id)], resend_seconds=60)
     await database.fetch("UPDATE sessions SET updated_at = now() - interval '100 days'", {})
 
     await archive(database)
@@ -154,7 +154,7 @@ async def replace_child(
     await redrive(database, parent.id)
     again = await claim_head(database, settings, "parent")
     successor = make_submission(settings.queue, session_id, parent=ParentClaim(again.id, again.fence, "dig"))
-    await submit(database, [successor], net_seconds=60)
+    await submit(database, [successor], resend_seconds=60)
     await settle_as(database, settings, await claim_head(database, settings, session_id), status)
     await settle_as(database, settings, again, TurnStatus.SUCCEEDED)
     await age(database)

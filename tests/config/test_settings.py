@@ -97,9 +97,9 @@ def test_one_error_names_every_offending_setting(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("value", ["nan", "0"])
 def test_a_duration_is_a_positive_finite_number(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNSTILE_NET_SECONDS", value)
+    monkeypatch.setenv("TURNSTILE_RESEND_SECONDS", value)
 
-    assert "TURNSTILE_NET_SECONDS" in refusal()
+    assert "TURNSTILE_RESEND_SECONDS" in refusal()
 
 
 @pytest.mark.parametrize("text", ["[{", '{"name": "a"}', "null"])

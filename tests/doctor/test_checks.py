@@ -129,7 +129,7 @@ async def test_a_session_that_no_failed_turn_halts_is_stuck(database: Database, 
 
 async def test_webhooks_that_no_relay_delivers_are_found(database: Database, settings: Settings) -> None:
     wanted = make_submission(settings.queue, webhook_url="https://hooks.example.com/")
-    await submit(database, [wanted], net_seconds=60)
+    await submit(database, [wanted], resend_seconds=60)
     await cancel(database, "t", wanted.turn_id, CancelReason.USER)
     early = await codes(settings)
     await database.fetch("UPDATE webhooks SET due_at = now() - interval '1 h'", {})

@@ -35,7 +35,7 @@ def process_environment(settings: Settings, command: str) -> dict[str, str]:
         "TURNSTILE_LOG_FORMAT": "json",
     }
     for name in (
-        "redis_prefix", "lease_seconds", "relay_tick_seconds", "takeover_resend_seconds", "net_seconds",
+        "redis_prefix", "lease_seconds", "relay_tick_seconds", "takeover_resend_seconds", "resend_seconds",
         "receive_wait_seconds", "grace_seconds", "cancel_grace_seconds", "retry_base_seconds", "retry_cap_seconds",
     ):  # fmt: skip
         variables[f"TURNSTILE_{name.upper()}"] = str(getattr(settings, name))
@@ -105,7 +105,7 @@ class Product:
         return [one.turn_id for one in accepted]
 
     async def _accept(self, wanted: list[Submission]) -> list[Accepted]:
-        answers = await submit(self.database, wanted, net_seconds=self.settings.net_seconds)
+        answers = await submit(self.database, wanted, resend_seconds=self.settings.resend_seconds)
         assert all(isinstance(answer, Accepted) for answer in answers)
         return [answer for answer in answers if isinstance(answer, Accepted)]
 
@@ -179,7 +179,7 @@ async def submit_of(product: Product, tenant: str, session: str, seconds: float)
     wanted = make_submission(
         product.settings.queue, session, {"do": "sleep", "seconds": seconds}, tenant_id=tenant, max_attempts=1
     )
-    await submit(product.database, [wanted], net_seconds=product.settings.net_seconds)
+    await submit(product.database, [wanted], resend_seconds=product.settings.resend_seconds)
     wake_up = WakeUp(tenant, session, wanted.turn_id)
     await product.queues.send(product.settings.queue, [OutgoingMessage(wake_up, "")])
     return wanted.turn_id

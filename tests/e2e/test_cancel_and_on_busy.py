@@ -33,7 +33,7 @@ def settings(settings: Settings) -> Settings:
 async def text(product: Product, on_busy: OnBusy, content: object) -> None:
     """Submits as the API does: commit, then the cancel signal and the wake-up."""
     submission = make_submission(product.settings.queue, "s", content, on_busy=on_busy)
-    texted = await submit_on_busy(product.database, submission, net_seconds=product.settings.net_seconds)
+    texted = await submit_on_busy(product.database, submission, resend_seconds=product.settings.resend_seconds)
     hints = OwnCancelHints(product.settings)
     await hints.publish(texted.asked)
     await hints.close()

@@ -55,7 +55,7 @@ async def test_a_redriven_turn_that_fails_again_gets_a_second_compensation(
     [turn] = await product.submit({"do": "bug"})
     await product.ended()
 
-    await revive(product.database, [(turn, 1)], [start_trace(7)], expires_in_seconds=[60.0], net_seconds=0.01)
+    await revive(product.database, [(turn, 1)], [start_trace(7)], expires_in_seconds=[60.0], resend_seconds=0.01)
 
     async def compensated_twice() -> bool:
         return len(await compensations(product, turn)) == 2

@@ -16,7 +16,7 @@ async def submit_many(product: Product, tenant: str, many: int, seconds: float) 
     content = {"do": "sleep", "seconds": seconds}
     queue = product.settings.queue
     wanted = [make_submission(queue, f"{tenant}-{n}", content, tenant_id=tenant) for n in range(many)]
-    await submit(product.database, wanted, net_seconds=product.settings.net_seconds)
+    await submit(product.database, wanted, resend_seconds=product.settings.resend_seconds)
     wake_ups = [WakeUp(tenant, one.session_id, one.turn_id) for one in wanted]
     await product.queues.send(queue, [OutgoingMessage(wake_up, "") for wake_up in wake_ups])
 

@@ -14,7 +14,7 @@ from turnstile.config.settings import Settings
 def settings(settings: Settings) -> Settings:
     """Long leases: no worker dies here, and a busy machine must not look like a crash."""
     unhurried = tuple(queue.model_copy(update={"visibility_seconds": 30.0}) for queue in settings.queues)
-    return settings.model_copy(update={"lease_seconds": 20.0, "net_seconds": 30.0, "queues": unhurried})
+    return settings.model_copy(update={"lease_seconds": 20.0, "resend_seconds": 30.0, "queues": unhurried})
 
 
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
@@ -53,5 +53,5 @@ async def test_a_burst_in_one_session_drains_without_a_pause(product: Product, s
         (later["finished_at"] - before["finished_at"]).total_seconds() for before, later in itertools.pairwise(rows)
     ]
     # A lost hand-over would wait for the resend deadline.
-    assert max(pauses) < product.settings.net_seconds - 1
+    assert max(pauses) < product.settings.resend_seconds - 1
     await product.check_sessions()

@@ -16,7 +16,7 @@ from turnstile.config.settings import Settings
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
     """A lost wake-up is sent again soon."""
-    return settings.model_copy(update={"net_seconds": 2.0})
+    return settings.model_copy(update={"resend_seconds": 2.0})
 
 
 async def test_turns_go_on_while_redis_is_stopped(product: Product, start_worker: StartWorker, stack: Stack) -> None:

@@ -203,7 +203,7 @@ class HistoryMachine(RuleBasedStateMachine):
         rows = (await self.store.snapshot())["turns"]
         failed: list[tuple[UUID, int]] = [(row["id"], row["generation"]) for row in rows if row["status"] == "FAILED"]
         traces = [start_trace(turn_id.int) for turn_id, _ in failed]
-        await revive(self.store.database, failed, traces, expires_in_seconds=[9e4] * len(failed), net_seconds=60.0)
+        await revive(self.store.database, failed, traces, expires_in_seconds=[9e4] * len(failed), resend_seconds=60.0)
 
     # --- what becomes of the cache
 

@@ -11,18 +11,19 @@ from hypothesis.stateful import precondition, rule
 from tests.model.pair import recent
 from tests.model.store_state import LIMIT, PAUSES, RECENT, SESSIONS, STAMP_SECONDS, WANTS
 from tests.model.worker_rules import WorkerRules
-from tests.statements.calls import NET_SECONDS
+from tests.statements.calls import RESEND_SECONDS
 from tests.support.fakes.store_pair import Stand
 from turnstile.errors import SubmissionRefusedError
 from turnstile.queries.history import END_OF_SESSION, read_history, read_history_as_text, read_version
 from turnstile.statements.cancel import cancel, cancel_ahead, cancel_session
 from turnstile.statements.cancel_before_submit import forget_chosen_ids
 from turnstile.statements.defer import Defer, defer
+from turnstile.statements.due_messages import DEAD_LETTERED, SET_RESEND_DEADLINE, TAKE_DUE
 from turnstile.statements.halt import WayOn, read_halt, retry, skip
-from turnstile.statements.head import WAKE_HEAD, WAKE_UNLOCKED_HEAD
 from turnstile.statements.join import WAKE_JOINED, WAKE_PARENTS
 from turnstile.statements.redrive import read_generations, revive
-from turnstile.statements.send_due import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
+from turnstile.statements.schedule import PLACE_SCHEDULED
+from turnstile.statements.session_head import WAKE_HEAD, WAKE_UNLOCKED_HEAD
 from turnstile.statements.submit import forget_submissions, submit
 from turnstile.statements.submit_on_busy import submit_on_busy
 from turnstile.statements.worker_registry import SEEN_SECONDS
@@ -31,7 +32,7 @@ from turnstile.turn.identifiers import TraceContext, start_trace
 from turnstile.turn.on_busy import OnBusy
 from turnstile.turn.status import TurnStatus
 
-RESEND_SECONDS = 5.0
+TAKEOVER_RESEND_SECONDS = 5.0
 
 
 class StoreMachine(WorkerRules):
@@ -71,7 +72,7 @@ class StoreMachine(WorkerRules):
         tenant_id = self._tenants[turn_id]
         submission = self._submission({**want, "session": (tenant_id, want["session"][1])})
         chosen = replace(submission, turn_id=turn_id, chosen=True)
-        self.pair.ask(lambda stand: submit(stand.database, [chosen], net_seconds=NET_SECONDS))
+        self.pair.ask(lambda stand: submit(stand.database, [chosen], resend_seconds=RESEND_SECONDS))
 
     @rule(session=SESSIONS)
     def cancel_session(self, session: tuple[str, str]) -> None:
@@ -86,7 +87,7 @@ class StoreMachine(WorkerRules):
         async def send(stand: Stand) -> list[Any]:
             # A list, whose refusals are compared by what they say.
             try:
-                texted = await submit_on_busy(stand.database, submission, net_seconds=NET_SECONDS)
+                texted = await submit_on_busy(stand.database, submission, resend_seconds=RESEND_SECONDS)
             except SubmissionRefusedError as error:
                 return [error]
             return [texted.answer, sorted(texted.asked)]
@@ -120,7 +121,9 @@ class StoreMachine(WorkerRules):
         traces = [start_trace(self._next_id().int) for _ in failed]
         expires = [600.0 for _ in failed]
         self.pair.ask(
-            lambda stand: revive(stand.database, failed, traces, expires_in_seconds=expires, net_seconds=NET_SECONDS)
+            lambda stand: revive(
+                stand.database, failed, traces, expires_in_seconds=expires, resend_seconds=RESEND_SECONDS
+            )
         )
         self.pair.ask(lambda stand: read_generations(stand.database, [turn_id for turn_id, _ in failed]))
 
@@ -154,7 +157,7 @@ class StoreMachine(WorkerRules):
             "limits": [200] * 4,
             "reaches": [reach] * 4,
         }
-        parameters = {**asked, **lines, "stamp": STAMP_SECONDS, "resend": RESEND_SECONDS}
+        parameters = {**asked, **lines, "stamp": STAMP_SECONDS, "resend": TAKEOVER_RESEND_SECONDS}
         rows, _ = self.pair.ask(lambda stand: stand.database.fetch(TAKE_DUE, parameters))
         if rows:
             self._taken.append(rows)
@@ -167,7 +170,12 @@ class StoreMachine(WorkerRules):
         """A while ago, perhaps: the turns may have moved on."""
         rows = recent(self._taken, which)
         ids = [row["id"] for row in rows]
-        nets = {"ids": ids, "stamps": [row["send_at"] for row in rows], "net": NET_SECONDS, "seen": SEEN_SECONDS}
+        deadlines = {
+            "ids": ids,
+            "stamps": [row["send_at"] for row in rows],
+            "resend_after": RESEND_SECONDS,
+            "seen": SEEN_SECONDS,
+        }
         letters = {"ids": ids, "generations": [row["generation"] for row in rows]}
-        self.pair.ask(lambda stand: stand.database.fetch(PUT_NET, nets))
+        self.pair.ask(lambda stand: stand.database.fetch(SET_RESEND_DEADLINE, deadlines))
         self.pair.ask(lambda stand: stand.database.fetch(DEAD_LETTERED, letters))

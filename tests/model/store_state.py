@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.model.pair import Asked, Claims, Pair, differences, recent
-from tests.statements.calls import LEASE_SECONDS, NET_SECONDS
+from tests.statements.calls import LEASE_SECONDS, RESEND_SECONDS
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS
 from turnstile.statements.claim import ClaimRequest, ClaimTerms
 from turnstile.statements.lost_turns import MARK_LOST, find_lost
-from turnstile.statements.submit import Submission, idempotency_key, submit
+from turnstile.statements.submit import Submission, submit
+from turnstile.turn.idempotency_key import idempotency_key
 from turnstile.turn.identifiers import start_trace
 
 LIMIT = {"limit": 200}
@@ -24,7 +25,7 @@ ALL_SESSIONS = [(tenant, session) for tenant in "tu" for session in "ab"]
 SESSIONS = st.sampled_from(ALL_SESSIONS)
 """Few, so that calls meet each other."""
 QUEUES = st.sampled_from(["turns", "turns", "turns", "other"])
-PAUSES = st.sampled_from([0.5, 5.0, 10.0, STAMP_SECONDS, LEASE_SECONDS, LEASE_SECONDS + 1, NET_SECONDS, 4000.0])
+PAUSES = st.sampled_from([0.5, 5.0, 10.0, STAMP_SECONDS, LEASE_SECONDS, LEASE_SECONDS + 1, RESEND_SECONDS, 4000.0])
 WANTS = st.fixed_dictionaries(
     {
         "session": SESSIONS,
@@ -104,7 +105,7 @@ class StoreState(RuleBasedStateMachine):
         self._submit(recent(self._submitted, which))
 
     def _submit(self, batch: list[Submission]) -> None:
-        self.pair.ask(lambda stand: submit(stand.database, batch, net_seconds=NET_SECONDS))
+        self.pair.ask(lambda stand: submit(stand.database, batch, resend_seconds=RESEND_SECONDS))
 
     @rule(seconds=PAUSES)
     def pass_time(self, seconds: float) -> None:

@@ -9,7 +9,7 @@ from hypothesis.stateful import precondition, rule
 
 from tests.model.pair import Asked, Claims, recent
 from tests.model.store_state import ALL_SESSIONS, QUEUES, RECENT, SESSIONS, WANTS, StoreState
-from tests.statements.calls import LEASE_SECONDS, NET_SECONDS, SETTLEMENTS, terms
+from tests.statements.calls import LEASE_SECONDS, RESEND_SECONDS, SETTLEMENTS, terms
 from turnstile.statements.children import read_children
 from turnstile.statements.claim import Claim, ClaimRequest, ClaimTerms, claim
 from turnstile.statements.once_values import record_value
@@ -147,7 +147,7 @@ class WorkerRules(StoreState):
         def under(turn: ClaimedTurn) -> Submission:
             return replace(child, parent=ParentClaim(turn.id, turn.fence, key))
 
-        self.pair.ask(lambda stand: submit(stand.database, [under(parent.of(stand))], net_seconds=NET_SECONDS))
+        self.pair.ask(lambda stand: submit(stand.database, [under(parent.of(stand))], resend_seconds=RESEND_SECONDS))
         self.pair.ask(lambda stand: read_children(stand.database, parent.real.id))
 
     @precondition(lambda self: self._held)

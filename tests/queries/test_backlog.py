@@ -79,7 +79,7 @@ async def logged(database: Database, enough: int, **how: Any) -> list[dict[str, 
 
 
 async def test_each_queue_gets_a_log_line_also_without_a_backlog(database: Database) -> None:
-    await submit(database, [make_submission("turns")], net_seconds=60)
+    await submit(database, [make_submission("turns")], resend_seconds=60)
 
     lines = await logged(database, 2)
 

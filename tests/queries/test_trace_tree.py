@@ -30,7 +30,7 @@ async def submit_span(database: Database, settings: Settings, span: str, parent:
             "trace": TraceContext(TRACE, span * 16, parent and parent * 16),
         }
     )
-    await submit(database, [wanted], net_seconds=60)
+    await submit(database, [wanted], resend_seconds=60)
     return wanted
 
 
@@ -65,7 +65,7 @@ async def start_child(database: Database, settings: Settings, parent: Submission
         trace=TraceContext(TRACE, span * 16, turn.span_id),
         parent=ParentClaim(turn.id, turn.fence, "dig"),
     )
-    await submit(database, [child], net_seconds=60)
+    await submit(database, [child], resend_seconds=60)
     joins = Settlement(
         status=TurnStatus.PENDING, outcome=AttemptOutcome.JOINED, refund=True, after_seconds=900.0,
         joining=(child.turn_id,), join_policy=JoinPolicy.ALL,
@@ -113,7 +113,9 @@ async def fail(database: Database, settings: Settings, session: str, *, halt: bo
 
 async def redrive(database: Database, turn: ClaimedTurn, trace: str) -> None:
     given = [TraceContext(trace, "f" * 16, None)]
-    revived = await revive(database, [(turn.id, turn.generation)], given, expires_in_seconds=[60.0], net_seconds=60.0)
+    revived = await revive(
+        database, [(turn.id, turn.generation)], given, expires_in_seconds=[60.0], resend_seconds=60.0
+    )
     assert len(revived) == 1
 
 
@@ -209,7 +211,9 @@ async def test_a_refused_redrive_records_no_trace(database: Database, settings: 
     await redrive(database, turn, REDRIVEN)
 
     new = [TraceContext(AGAIN, "f" * 16, None)]
-    assert await revive(database, [(turn.id, turn.generation)], new, expires_in_seconds=[60.0], net_seconds=60.0) == []
+    assert (
+        await revive(database, [(turn.id, turn.generation)], new, expires_in_seconds=[60.0], resend_seconds=60.0) == []
+    )
 
     assert await database.fetch("SELECT trace_id FROM turn_traces", {}) == [{"trace_id": TRACE}]
 

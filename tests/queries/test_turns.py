@@ -84,7 +84,7 @@ async def listed(database: Database, settings: Settings) -> list[UUID]:
         make_submission(settings.queue, "s", tenant_id="stranger"),
     ]
     for submission in made:
-        await submit(database, [submission], net_seconds=60.0)
+        await submit(database, [submission], resend_seconds=60.0)
     await answer_next(database, settings, success("hi"))
     return [submission.turn_id for submission in made]
 
@@ -116,7 +116,7 @@ async def test_waiting_and_scheduled_turns_are_listed_together_page_by_page(
     later = datetime.now(UTC) + timedelta(days=1)
     made = [make_submission(settings.queue, f"s{at}", execute_at=later if at % 2 else None) for at in range(6)]
     for submission in made:
-        await submit(database, [submission], net_seconds=60.0)
+        await submit(database, [submission], resend_seconds=60.0)
     wanted = TurnFilter(tenant_id="t", status=TurnStatus.PENDING)
 
     first, place = await list_page(database, wanted, limit=4)

@@ -61,7 +61,7 @@ async def test_concurrent_relays_place_each_scheduled_turn_once(
         await submit(
             database,
             [make_submission(settings.queue, session, number, execute_at=later) for number in range(20)],
-            net_seconds=60.0,
+            resend_seconds=60.0,
         )
     await change(database, "execute_at = now() - interval '1 s', send_at = now() - interval '1 s'")
 
@@ -79,8 +79,8 @@ async def test_the_due_turns_of_a_locked_session_delay_no_other_session(
     monkeypatch.setattr(turnstile.relay.loop, "BATCH", 20)
     later = datetime.now(UTC) + timedelta(hours=1)
     many = [make_submission(settings.queue, "locked", number, execute_at=later) for number in range(21)]
-    await submit(database, many, net_seconds=60.0)
-    await submit(database, [make_submission(settings.queue, "free", execute_at=later)], net_seconds=60.0)
+    await submit(database, many, resend_seconds=60.0)
+    await submit(database, [make_submission(settings.queue, "free", execute_at=later)], resend_seconds=60.0)
     await change(database, "execute_at = now() - interval '1 s', send_at = now() - interval '1 s'")
     await change(database, "send_at = now() - interval '1 h' WHERE session_id = 'locked'")
     async with await psycopg.AsyncConnection.connect(settings.database_url) as other:

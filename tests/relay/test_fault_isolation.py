@@ -16,9 +16,10 @@ from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.config.settings import Settings
 from turnstile.memory.durable_items import PRUNE_ITEMS
 from turnstile.relay.loop import Relay
+from turnstile.statements.due_messages import DEAD_LETTERED, SET_RESEND_DEADLINE, TAKE_DUE
 from turnstile.statements.join import WAKE_JOINED
 from turnstile.statements.lost_turns import MARK_LOST
-from turnstile.statements.send_due import DEAD_LETTERED, PLACE_SCHEDULED, PUT_NET, TAKE_DUE
+from turnstile.statements.schedule import PLACE_SCHEDULED
 
 SCHEDULED: LiteralString = """
 INSERT INTO turns (id, tenant_id, session_id, queue, send_at, execute_at, expires_at, trace_id, span_id)
@@ -111,7 +112,7 @@ async def test_a_refused_resend_deadline_affects_no_other_row(database: Database
         await mend(database)
 
     assert sorted(row["sends"] for row in await rows(database)) == [0] + [1] * 29
-    assert failures(lines) == [("put_net", "CheckViolation", str(refused))]
+    assert failures(lines) == [("set_resend_deadline", "CheckViolation", str(refused))]
 
 
 async def test_a_dead_letter_that_can_not_be_noted_delays_no_other(database: Database, settings: Settings) -> None:
@@ -152,9 +153,9 @@ class Refusing(Database):
         (MARK_LOST, "mark_lost"),
         (WAKE_JOINED, "wake_joined"),
         (PRUNE_ITEMS, "prune_items"),
-        (PUT_NET, "put_net"),
+        (SET_RESEND_DEADLINE, "set_resend_deadline"),
     ],
-    ids=["place", "mark_lost", "wake_joined", "prune_items", "put_net"],
+    ids=["place", "mark_lost", "wake_joined", "prune_items", "set_resend_deadline"],
 )
 async def test_a_step_that_always_fails_does_not_stop_the_others(
     settings: Settings, statement: LiteralString, step: str

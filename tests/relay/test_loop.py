@@ -11,7 +11,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.loop import Relay
-from turnstile.relay.message_sending import A_CALL, SIDE_BY_SIDE
+from turnstile.relay.wake_ups_and_dead_letters import A_CALL, SIDE_BY_SIDE
 
 
 async def test_with_sqs_away_rows_stay_owed_and_due(

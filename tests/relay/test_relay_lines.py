@@ -14,7 +14,7 @@ from tests.support.relays import Sqs, declaring, make_due, rows, submit_due
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.relay.loop import Relay
-from turnstile.relay.message_sending import SIDE_BY_SIDE
+from turnstile.relay.wake_ups_and_dead_letters import SIDE_BY_SIDE
 
 
 async def test_due_turns_of_one_queue_do_not_wait_for_the_backlog_of_another(

@@ -30,7 +30,7 @@ async def test_a_lost_wake_up_is_sent_again_at_its_resend_deadline(
     assert decode(message.body).turn_id == row["id"]
     assert message.attributes["traceparent"] == f"00-{row['trace_id']}-{row['span_id']}-01"
     assert (row["status"], row["sends"]) == ("PENDING", 1)
-    assert 0 < row["send_in"] <= settings.net_seconds
+    assert 0 < row["send_in"] <= settings.resend_seconds
 
 
 async def test_the_resend_deadline_is_twice_the_queue_latency(
@@ -52,7 +52,7 @@ async def test_a_scheduled_turn_gets_its_place_and_its_wake_up_in_one_round(
     database: Database, settings: Settings, queues: MessageQueues, relay: Relay
 ) -> None:
     later = datetime.now(UTC) + timedelta(hours=1)
-    await submit(database, [make_submission(settings.queue, content="later", execute_at=later)], net_seconds=60.0)
+    await submit(database, [make_submission(settings.queue, content="later", execute_at=later)], resend_seconds=60.0)
     await submit_turns(database, settings, "now")
     await database.fetch(
         "UPDATE turns SET execute_at = now() - interval '1 s', send_at = now() - interval '1 s' WHERE seq IS NULL", {}

@@ -8,9 +8,9 @@ from tests.support.fakes.store_pair import Stand
 from turnstile.errors import SubmissionRefusedError
 from turnstile.statements.claim import Claim, ClaimTerms, claim
 from turnstile.statements.defer import Defer, defer
-from turnstile.statements.head import WAKE_HEAD, WAKE_UNLOCKED_HEAD
+from turnstile.statements.due_messages import SET_RESEND_DEADLINE, TAKE_DUE
 from turnstile.statements.lost_turns import MARK_LOST
-from turnstile.statements.send_due import PUT_NET, TAKE_DUE
+from turnstile.statements.session_head import WAKE_HEAD, WAKE_UNLOCKED_HEAD
 from turnstile.statements.settle import RowLocked, Settled, SettleRequest, Superseded, settle
 from turnstile.statements.submit import Accepted, submit
 from turnstile.statements.worker_registry import SEEN_SECONDS
@@ -20,10 +20,10 @@ from turnstile.turn.status import TurnStatus
 
 QUEUE = "turns"
 LEASE_SECONDS = 30.0
-NET_SECONDS = 60.0
+RESEND_SECONDS = 60.0
 MAX_CRASHES = 3
 STAMP_SECONDS = 15.0
-RESEND_SECONDS = 5.0
+TAKEOVER_RESEND_SECONDS = 5.0
 
 ALL: dict[str, Any] = {"left_out": [], "only": None}
 """Parameters of a normal round: no turn is left out or taken alone."""
@@ -82,7 +82,7 @@ async def submit_one(
 ) -> Accepted:
     """Submits one turn, which is accepted."""
     (answer,) = await submit(
-        store.database, [make_submission(queue, session_id, content, **fields)], net_seconds=NET_SECONDS
+        store.database, [make_submission(queue, session_id, content, **fields)], resend_seconds=RESEND_SECONDS
     )
     assert not isinstance(answer, SubmissionRefusedError)
     return answer
@@ -186,19 +186,19 @@ def lines(queue: str = QUEUE, *, limit: int = 200, reach: float = 1e9) -> dict[s
 async def take_due(store: Stand, **asked: Any) -> list[dict[str, Any]]:
     """The rows that a relay's round takes."""
     rest = {name: asked.pop(name) for name in ALL if name in asked}
-    parameters = {**ALL, **rest, **lines(**asked), "stamp": STAMP_SECONDS, "resend": RESEND_SECONDS}
+    parameters = {**ALL, **rest, **lines(**asked), "stamp": STAMP_SECONDS, "resend": TAKEOVER_RESEND_SECONDS}
     return await store.database.fetch(TAKE_DUE, parameters)
 
 
-async def put_net(store: Stand, *rows: dict[str, Any]) -> None:
+async def set_resend_deadline(store: Stand, *rows: dict[str, Any]) -> None:
     """Sets the next resend deadline of these rows, as a relay does after it has sent their wake-ups."""
     parameters = {
         "ids": [row["id"] for row in rows],
         "stamps": [row["send_at"] for row in rows],
-        "net": NET_SECONDS,
+        "resend_after": RESEND_SECONDS,
         "seen": SEEN_SECONDS,
     }
-    await store.database.fetch(PUT_NET, parameters)
+    await store.database.fetch(SET_RESEND_DEADLINE, parameters)
 
 
 async def lose(store: Stand, times: int) -> ClaimedTurn:

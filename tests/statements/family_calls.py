@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
-from tests.statements.calls import NET_SECONDS, claimed, submit_one, terms
+from tests.statements.calls import RESEND_SECONDS, claimed, submit_one, terms
 from tests.support.factories import make_submission
 from tests.support.fakes.store_pair import Stand
 from turnstile.statements.settle import SettleRequest, settle
@@ -22,7 +22,7 @@ async def parent_of(store: Stand) -> ClaimedTurn:
 
 async def start_child(store: Stand, parent: ClaimedTurn, key: str, **fields: Any) -> Any:
     submission = make_submission("turns", f"child-{key}", parent=ParentClaim(parent.id, parent.fence, key), **fields)
-    (answer,) = await submit(store.database, [submission], net_seconds=NET_SECONDS)
+    (answer,) = await submit(store.database, [submission], resend_seconds=RESEND_SECONDS)
     return answer
 
 

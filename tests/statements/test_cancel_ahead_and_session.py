@@ -3,7 +3,7 @@
 from datetime import timedelta
 from uuid import UUID
 
-from tests.statements.calls import NET_SECONDS, RETRY, claim_one, claimed, row_of, settle_one, submit_one
+from tests.statements.calls import RESEND_SECONDS, RETRY, claim_one, claimed, row_of, settle_one, submit_one
 from tests.support.factories import make_submission
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel_ahead, cancel_session
@@ -69,7 +69,7 @@ async def test_other_turns_of_the_batch_are_not_canceled(store: Stand) -> None:
         make_submission("turns", content="three", turn_id=UUID(int=78), chosen=True),
     ]
 
-    answers = await submit(store.database, batch, net_seconds=NET_SECONDS)
+    answers = await submit(store.database, batch, resend_seconds=RESEND_SECONDS)
 
     assert [isinstance(one, Accepted) and one.wake for one in answers] == [True, False, True]
     assert [(await row_of(store, one.turn_id))["seq"] for one in batch] == [1, None, 2]

@@ -3,13 +3,13 @@
 from datetime import timedelta
 
 from tests.statements.calls import (
-    NET_SECONDS,
+    RESEND_SECONDS,
     RETRY,
     claimed,
     defer_session,
-    put_net,
     row_of,
     seconds_from_creation,
+    set_resend_deadline,
     settle_one,
     submit_one,
     take_due,
@@ -30,15 +30,15 @@ async def test_a_deferred_session_is_owed_a_wake_up_for_its_head(store: Stand) -
     await defer_session(store, 5.0)
 
     assert await send_in(store, head.turn_id) == 5.0
-    assert await send_in(store, behind.turn_id) == NET_SECONDS
+    assert await send_in(store, behind.turn_id) == RESEND_SECONDS
 
 
 async def test_an_earlier_wake_up_stays(store: Stand) -> None:
     head = await submit_one(store)
 
-    await defer_session(store, 2 * NET_SECONDS)
+    await defer_session(store, 2 * RESEND_SECONDS)
 
-    assert await send_in(store, head.turn_id) == NET_SECONDS
+    assert await send_in(store, head.turn_id) == RESEND_SECONDS
 
 
 async def test_behind_a_running_head_the_next_turn_is_owed_the_wake_up(store: Stand) -> None:
@@ -71,8 +71,8 @@ async def test_a_scheduled_turn_is_not_sent_earlier(store: Stand) -> None:
 
 async def test_the_resend_deadline_of_a_deferred_turn_starts_again(store: Stand) -> None:
     head = await submit_one(store)
-    await store.pass_time(NET_SECONDS)
-    await put_net(store, *await take_due(store))
+    await store.pass_time(RESEND_SECONDS)
+    await set_resend_deadline(store, *await take_due(store))
     assert (await row_of(store, head.turn_id))["sends"] == 1
 
     await defer_session(store, 5.0)

@@ -33,7 +33,7 @@ def queue() -> QueueSettings:
 
 
 async def claimed(database: Database, settings: Settings, session_id: str = "s") -> ClaimedTurn:
-    await submit(database, [make_submission("turns", session_id)], net_seconds=60)
+    await submit(database, [make_submission("turns", session_id)], resend_seconds=60)
     (turn,) = await claim(database, make_terms(settings), [make_claim(session_id)])
     assert isinstance(turn, ClaimedTurn)
     return turn
@@ -89,7 +89,7 @@ async def test_a_claim_that_would_halt_a_locked_session_skips_it_and_claims_the_
     database: Database, settings: Settings
 ) -> None:
     lost = await claimed(database, settings)
-    await submit(database, [make_submission("turns", "other")], net_seconds=60)
+    await submit(database, [make_submission("turns", "other")], resend_seconds=60)
     await expire_leases(database)
     terms = make_terms(settings, halt=True, max_crashes=1)
     async with (

@@ -9,7 +9,7 @@ import pytest
 from tests.statements.calls import (
     FAILURE,
     MAX_CRASHES,
-    NET_SECONDS,
+    RESEND_SECONDS,
     RETRY,
     SUCCESS,
     claim_one,
@@ -135,7 +135,7 @@ async def test_a_redrive_does_not_revive_the_turn_that_halts(store: Stand) -> No
     before = await store.snapshot()
 
     revived = await revive(
-        store.database, [(first, 1)], [start_trace(1)], expires_in_seconds=[900], net_seconds=NET_SECONDS
+        store.database, [(first, 1)], [start_trace(1)], expires_in_seconds=[900], resend_seconds=RESEND_SECONDS
     )
 
     assert revived == []
@@ -221,7 +221,7 @@ async def test_a_skipped_turn_may_be_redriven(store: Stand) -> None:
     await skip(store.database, first, requested_by="who")
 
     (revived,) = await revive(
-        store.database, [(first, 1)], [start_trace(1)], expires_in_seconds=[900], net_seconds=NET_SECONDS
+        store.database, [(first, 1)], [start_trace(1)], expires_in_seconds=[900], resend_seconds=RESEND_SECONDS
     )
 
     assert (revived.generation, (await row_of(store, first))["seq"]) == (2, 3)

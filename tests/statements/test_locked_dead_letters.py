@@ -46,7 +46,7 @@ def locked(settings: Settings, table: str) -> Iterator[None]:
 
 async def moved_back(database: Database, settings: Settings) -> ReceivedMessage:
     """The dead letter of a FAILED turn, as it comes on the turn's queue."""
-    await submit(database, [make_submission("turns", "s")], net_seconds=600.0)
+    await submit(database, [make_submission("turns", "s")], resend_seconds=600.0)
     turn_id = await fail_next(database, settings, "s", halt=False, compensates=False)
     plain = message_about(turn_id)
     return ReceivedMessage(plain.message_id, plain.body, "handle", 1, {DEAD_LETTER_GENERATION: "1"}, False)
@@ -75,6 +75,6 @@ async def test_the_connection_keeps_its_lock_timeout_for_its_next_user(settings:
     async with Database(settings.database_url, "test", size=1, pinned=True) as database:
         before = await database.fetch("SHOW lock_timeout", {})
 
-        await revive(database, [], [], expires_in_seconds=[], net_seconds=60.0, wait_seconds=0.1)
+        await revive(database, [], [], expires_in_seconds=[], resend_seconds=60.0, wait_seconds=0.1)
 
         assert await database.fetch("SHOW lock_timeout", {}) == before

@@ -32,7 +32,7 @@ def queue() -> QueueSettings:
 
 async def failed_pair(database: Database, settings: Settings, halts: str | None) -> dict[str, UUID]:
     """A turn and its compensation, both FAILED; one of them may halt its session."""
-    await submit(database, [make_submission("turns", "s")], net_seconds=60)
+    await submit(database, [make_submission("turns", "s")], resend_seconds=60)
     turn = await fail_next(database, settings, "s", halt=halts == "turn", compensates=True)
     [row] = await database.fetch("SELECT session_id FROM turns WHERE kind = 'compensation'", {})
     undoing = await fail_next(database, settings, row["session_id"], halt=halts == "compensation", compensates=False)
@@ -47,7 +47,7 @@ async def begin(other: psycopg.AsyncConnection[Any], turn_id: UUID, *, halts: bo
         done = await (await other.execute(RETRY, given)).fetchone()
     else:
         batch = {"ids": [turn_id], "generations": [1], "traces": ["a" * 32], "spans": ["b" * 16], "expires": [60.0]}
-        done = await (await other.execute(REVIVE, {**batch, "net": 60.0})).fetchone()
+        done = await (await other.execute(REVIVE, {**batch, "resend_after": 60.0})).fetchone()
     assert done is not None
 
 
@@ -56,7 +56,7 @@ async def ask(database: Database, turn_id: UUID, *, halts: bool) -> bool:
     trace = start_trace(1 << 64 | 1)
     if halts:
         return await retry(database, turn_id, trace, expires_in_seconds=60, requested_by="who") is not None
-    return bool(await revive(database, [(turn_id, 1)], [trace], expires_in_seconds=[60.0], net_seconds=60.0))
+    return bool(await revive(database, [(turn_id, 1)], [trace], expires_in_seconds=[60.0], resend_seconds=60.0))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ async def test_a_turn_and_its_compensation_do_not_both_go_back_to_work(
 async def redrive_all(database: Database, *turns: UUID) -> int:
     traces = [start_trace(1 << 64 | number) for number, _ in enumerate(turns, 1)]
     failed = [(turn_id, 1) for turn_id in turns]
-    return len(await revive(database, failed, traces, expires_in_seconds=[60.0] * len(turns), net_seconds=60.0))
+    return len(await revive(database, failed, traces, expires_in_seconds=[60.0] * len(turns), resend_seconds=60.0))
 
 
 async def test_of_ten_redrives_at_once_one_revives_the_turn(database: Database, settings: Settings) -> None:

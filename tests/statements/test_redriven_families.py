@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
-from tests.statements.calls import FAILURE, NET_SECONDS, SUCCESS, claimed, row_of, terms
+from tests.statements.calls import FAILURE, RESEND_SECONDS, SUCCESS, claimed, row_of, terms
 from tests.statements.family_calls import COMPENSATES, child_of, compensation_of, end, parent_of
 from tests.support.factories import make_submission
 from tests.support.fakes.store_pair import Stand
@@ -27,7 +27,7 @@ async def replaced_child(store: Stand, by: Any = None) -> tuple[UUID, UUID]:
     await store.pass_time(1)
     # In a session of its own: the child's may be halted.
     again = make_submission("turns", "again", parent=ParentClaim(parent.id, (await claim_parent(store)).fence, "k"))
-    await submit(store.database, [again], net_seconds=NET_SECONDS)
+    await submit(store.database, [again], resend_seconds=RESEND_SECONDS)
     return child.turn_id, again.turn_id
 
 
@@ -39,7 +39,7 @@ async def revived(store: Stand, *failed: UUID) -> list[UUID]:
     wanted = [(turn_id, (await row_of(store, turn_id))["generation"]) for turn_id in failed]
     traces = [start_trace(1 << 64 | number) for number, _ in enumerate(failed, 1)]
     expires = [900.0] * len(failed)
-    found = await revive(store.database, wanted, traces, expires_in_seconds=expires, net_seconds=NET_SECONDS)
+    found = await revive(store.database, wanted, traces, expires_in_seconds=expires, resend_seconds=RESEND_SECONDS)
     return [one.message.wake_up.turn_id for one in found]
 
 

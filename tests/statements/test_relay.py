@@ -8,25 +8,26 @@ from tests.statements.calls import (
     ALL,
     FAILURE,
     LEASE_SECONDS,
-    NET_SECONDS,
     QUEUE,
     QUIET_FAILURE,
     RESEND_SECONDS,
     RETRY,
     STAMP_SECONDS,
+    TAKEOVER_RESEND_SECONDS,
     claimed,
     mark_lost,
-    put_net,
     row_of,
+    set_resend_deadline,
     settle_one,
     submit_one,
     take_due,
 )
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.cancel import cancel
+from turnstile.statements.due_messages import DEAD_LETTERED, MAX_RESEND_SECONDS
 from turnstile.statements.redrive import revive
 from turnstile.statements.renew_lease import renew
-from turnstile.statements.send_due import DEAD_LETTERED, MAX_NET_SECONDS, PLACE_SCHEDULED
+from turnstile.statements.schedule import PLACE_SCHEDULED
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.identifiers import start_trace
 
@@ -52,18 +53,18 @@ async def send_in(store: Stand, turn_id: UUID) -> float | None:
 
 async def test_nothing_is_taken_before_its_time(store: Stand) -> None:
     await submit_one(store)
-    await store.pass_time(NET_SECONDS - 0.000001)
+    await store.pass_time(RESEND_SECONDS - 0.000001)
 
     assert await taken(store) == []
 
 
 async def test_a_due_row_is_stamped_so_that_no_other_relay_takes_it(store: Stand) -> None:
     accepted = await submit_one(store)
-    await store.pass_time(NET_SECONDS)
+    await store.pass_time(RESEND_SECONDS)
 
     assert await taken(store) == [accepted.turn_id]
     assert await taken(store) == []
-    assert await send_in(store, accepted.turn_id) == NET_SECONDS + STAMP_SECONDS
+    assert await send_in(store, accepted.turn_id) == RESEND_SECONDS + STAMP_SECONDS
     await store.pass_time(STAMP_SECONDS)
     assert await taken(store) == [accepted.turn_id]
 
@@ -73,7 +74,7 @@ async def test_the_earliest_are_taken_first(store: Stand) -> None:
     for _ in range(5):
         accepted.append((await submit_one(store)).turn_id)
         await store.pass_time(1)
-    await store.pass_time(NET_SECONDS)
+    await store.pass_time(RESEND_SECONDS)
 
     first = await take_due(store, limit=2)
     rest = await take_due(store, limit=4)
@@ -86,7 +87,7 @@ async def test_a_row_older_than_the_reach_is_left_to_the_full_scan(store: Stand)
     old = await submit_one(store)
     await store.pass_time(100)
     young = await submit_one(store)
-    await store.pass_time(NET_SECONDS)
+    await store.pass_time(RESEND_SECONDS)
 
     assert [row["id"] for row in await take_due(store, reach=100)] == [young.turn_id]
     assert [row["id"] for row in await take_due(store)] == [old.turn_id]
@@ -107,9 +108,9 @@ async def test_the_resend_deadline_doubles_with_each_send_up_to_an_hour(store: S
     accepted = await submit_one(store)
     waits = []
     for _ in range(8):
-        await store.pass_time(MAX_NET_SECONDS)
+        await store.pass_time(MAX_RESEND_SECONDS)
         (row,) = await take_due(store)
-        await put_net(store, row)
+        await set_resend_deadline(store, row)
         now = row["send_at"] - timedelta(seconds=STAMP_SECONDS)
         waits.append(((await row_of(store, accepted.turn_id))["send_at"] - now).total_seconds())
 
@@ -120,9 +121,9 @@ async def test_the_resend_deadline_doubles_with_each_send_up_to_an_hour(store: S
 async def test_the_resend_deadline_starts_again_when_a_turn_becomes_the_head(store: Stand) -> None:
     first, second = await submit_one(store), await submit_one(store)
     for _ in range(3):
-        await store.pass_time(MAX_NET_SECONDS)
+        await store.pass_time(MAX_RESEND_SECONDS)
         for row in await take_due(store):
-            await put_net(store, row)
+            await set_resend_deadline(store, row)
     assert (await row_of(store, second.turn_id))["sends"] == 3
 
     await cancel(store.database, "t", first.turn_id, CancelReason.USER)
@@ -132,8 +133,8 @@ async def test_the_resend_deadline_starts_again_when_a_turn_becomes_the_head(sto
 
 async def test_the_resend_deadline_starts_again_after_a_settle(store: Stand) -> None:
     accepted = await submit_one(store)
-    await store.pass_time(NET_SECONDS)
-    await put_net(store, *await take_due(store))
+    await store.pass_time(RESEND_SECONDS)
+    await set_resend_deadline(store, *await take_due(store))
     assert (await row_of(store, accepted.turn_id))["sends"] == 1
 
     await settle_one(store, await claimed(store), RETRY)
@@ -143,13 +144,13 @@ async def test_the_resend_deadline_starts_again_after_a_settle(store: Stand) -> 
 
 async def test_a_resend_deadline_does_not_replace_another_stamp(store: Stand) -> None:
     accepted = await submit_one(store)
-    await store.pass_time(NET_SECONDS)
+    await store.pass_time(RESEND_SECONDS)
     (row,) = await take_due(store)
     await store.pass_time(STAMP_SECONDS)
     await take_due(store)
     before = await store.snapshot()
 
-    await put_net(store, row)
+    await set_resend_deadline(store, row)
 
     assert await store.snapshot() == before
     assert (await row_of(store, accepted.turn_id))["sends"] == 0
@@ -157,11 +158,11 @@ async def test_a_resend_deadline_does_not_replace_another_stamp(store: Stand) ->
 
 async def test_a_turn_that_was_claimed_meanwhile_gets_no_resend_deadline(store: Stand) -> None:
     accepted = await submit_one(store)
-    await store.pass_time(NET_SECONDS)
+    await store.pass_time(RESEND_SECONDS)
     (row,) = await take_due(store)
     await claimed(store)
 
-    await put_net(store, row)
+    await set_resend_deadline(store, row)
 
     assert await send_in(store, accepted.turn_id) is None
 
@@ -180,10 +181,10 @@ async def test_a_lost_turn_is_owed_a_wake_up_again_and_again(store: Stand) -> No
     await mark_lost(store)
 
     assert await taken(store) == [accepted.turn_id]
-    assert await send_in(store, accepted.turn_id) == LEASE_SECONDS + 1 + RESEND_SECONDS
+    assert await send_in(store, accepted.turn_id) == LEASE_SECONDS + 1 + TAKEOVER_RESEND_SECONDS
     await mark_lost(store)
     assert await taken(store) == []
-    await store.pass_time(RESEND_SECONDS)
+    await store.pass_time(TAKEOVER_RESEND_SECONDS)
     assert await taken(store) == [accepted.turn_id]
 
 
@@ -274,7 +275,11 @@ async def test_the_dead_letter_of_a_revived_turn_records_nothing(store: Stand) -
     accepted = await submit_one(store)
     await settle_one(store, await claimed(store), FAILURE)
     await revive(
-        store.database, [(accepted.turn_id, 1)], [start_trace(1)], expires_in_seconds=[900], net_seconds=NET_SECONDS
+        store.database,
+        [(accepted.turn_id, 1)],
+        [start_trace(1)],
+        expires_in_seconds=[900],
+        resend_seconds=RESEND_SECONDS,
     )
 
     await dead_lettered(store, accepted.turn_id, 1)
@@ -288,6 +293,6 @@ async def test_an_ended_turn_that_owes_nothing_is_never_taken(store: Stand) -> N
     await settle_one(store, await claimed(store), QUIET_FAILURE)
     await submit_one(store)
     await settle_one(store, await claimed(store))
-    await store.pass_time(10 * MAX_NET_SECONDS)
+    await store.pass_time(10 * MAX_RESEND_SECONDS)
 
     assert await taken(store) == []

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.statements.calls import FAILURE, NET_SECONDS, claimed, row_of, settle_one, submit_one
+from tests.statements.calls import FAILURE, RESEND_SECONDS, claimed, row_of, settle_one, submit_one
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.queries.attempts import read_attempts
 from turnstile.statements.cancel import cancel
@@ -23,7 +23,7 @@ async def revived(store: Stand, *failed: tuple[UUID, int]) -> list[Revived]:
         failed,
         [start_trace(1 << 64 | number) for number, _ in enumerate(failed, 1)],
         expires_in_seconds=[900] * len(failed),
-        net_seconds=NET_SECONDS,
+        resend_seconds=RESEND_SECONDS,
     )
 
 
@@ -46,7 +46,7 @@ async def test_a_revived_turn_has_new_budgets_and_is_the_last_of_its_session(sto
     assert (row["status"], row["seq"], row["generation"]) == ("PENDING", 3, 2)
     assert (row["attempt"], row["failures"], row["crashes"], row["sends"]) == (0, 0, 0, 0)
     assert (row["error_class"], row["error"], row["finished_at"], row["started_at"]) == (None, None, None, None)
-    assert (row["execute_at"], row["send_at"]) == (now, now + timedelta(seconds=NET_SECONDS))
+    assert (row["execute_at"], row["send_at"]) == (now, now + timedelta(seconds=RESEND_SECONDS))
     assert row["expires_at"] == now + timedelta(seconds=900)
     trace = start_trace(1 << 64 | 1)
     assert (row["trace_id"], answer.message.traceparent) == (trace.trace_id, trace.traceparent)

@@ -8,21 +8,22 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from tests.statements.calls import NET_SECONDS, QUEUE, row_of, said, seconds_from_creation, submit_one
+from tests.statements.calls import QUEUE, RESEND_SECONDS, row_of, said, seconds_from_creation, submit_one
 from tests.support.factories import make_submission
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.errors import IdempotencyMismatchError, TurnIdTakenError
 from turnstile.statements.cancel import cancel
-from turnstile.statements.submit import Accepted, Submission, forget_submissions, idempotency_key, submit, turn_id_key
+from turnstile.statements.submit import Accepted, Submission, forget_submissions, submit
 from turnstile.statements.worker_registry import WorkerRecord, announce
 from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.idempotency_key import idempotency_key, turn_id_key
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 KEY = idempotency_key("k")
 
 
 async def submit_all(store: Stand, *submissions: Submission) -> list[object]:
-    return list(await submit(store.database, submissions, net_seconds=NET_SECONDS))
+    return list(await submit(store.database, submissions, resend_seconds=RESEND_SECONDS))
 
 
 # --- the row
@@ -33,7 +34,7 @@ async def test_a_turn_is_recorded_pending_with_its_place_and_its_resend_deadline
 
     row = await row_of(store, accepted.turn_id)
     assert (row["status"], row["seq"], row["attempt"], row["fence"], row["generation"]) == ("PENDING", 1, 0, 0, 1)
-    assert (row["send_at"], row["metadata"]) == (NOW + timedelta(seconds=NET_SECONDS), {"a": 1})
+    assert (row["send_at"], row["metadata"]) == (NOW + timedelta(seconds=RESEND_SECONDS), {"a": 1})
     assert (accepted.created_at, accepted.expires_at) == (NOW, NOW + timedelta(seconds=900))
     assert (accepted.execute_at, accepted.replayed, accepted.wake) == (None, False, True)
     assert await said(store, accepted.turn_id) == [("user", {"text": "hello"})]
@@ -48,9 +49,13 @@ async def test_a_batch_may_have_whole_and_fractional_durations(store: Stand) -> 
 
 
 @pytest.mark.parametrize(
-    ("queue_latency", "net"), [(10.0, 60.0), (45.0, 90.0), (5_000.0, 1_800.0)], ids=["short", "long", "endless"]
+    ("queue_latency", "resend_after"),
+    [(10.0, 60.0), (45.0, 90.0), (5_000.0, 1_800.0)],
+    ids=["short", "long", "endless"],
 )
-async def test_the_resend_deadline_is_twice_the_queue_latency(store: Stand, queue_latency: float, net: float) -> None:
+async def test_the_resend_deadline_is_twice_the_queue_latency(
+    store: Stand, queue_latency: float, resend_after: float
+) -> None:
     worker: dict[str, Any] = {"host": "h", "pid": 1, "slots": 1, "busy": 0, "draining": False}
     await announce(
         store.database, WorkerRecord(worker_id="w", queue=QUEUE, queue_latency_seconds=queue_latency, **worker)
@@ -59,7 +64,7 @@ async def test_the_resend_deadline_is_twice_the_queue_latency(store: Stand, queu
 
     accepted = await submit_one(store)
 
-    assert await seconds_from_creation(store, accepted.turn_id, "send_at") == net
+    assert await seconds_from_creation(store, accepted.turn_id, "send_at") == resend_after
 
 
 async def test_content_that_postgres_refuses_fails_the_whole_batch(store: Stand) -> None:

@@ -10,8 +10,8 @@ import pytest
 from tests.statements.calls import (
     CANCELED,
     FAILURE,
-    NET_SECONDS,
     RELEASE,
+    RESEND_SECONDS,
     RETRY,
     claim_one,
     claimed,
@@ -26,9 +26,10 @@ from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.errors import IdempotencyMismatchError, SessionBusyError, TurnIdTakenError
 from turnstile.statements.cancel import cancel
 from turnstile.statements.claim import NoClaim
-from turnstile.statements.submit import Accepted, Submission, idempotency_key
+from turnstile.statements.submit import Accepted, Submission
 from turnstile.statements.submit_on_busy import Texted, submit_on_busy
 from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.idempotency_key import idempotency_key
 from turnstile.turn.on_busy import OnBusy
 from turnstile.turn.settlement import Settlement
 
@@ -37,7 +38,7 @@ POLICIES = [OnBusy.REJECT, OnBusy.INTERRUPT, OnBusy.MERGE]
 
 
 async def ask(store: Stand, on_busy: OnBusy, submission: Submission) -> Texted:
-    return await submit_on_busy(store.database, replace(submission, on_busy=on_busy), net_seconds=NET_SECONDS)
+    return await submit_on_busy(store.database, replace(submission, on_busy=on_busy), resend_seconds=RESEND_SECONDS)
 
 
 async def text(

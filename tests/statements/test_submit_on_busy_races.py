@@ -19,10 +19,11 @@ from turnstile.errors import DatabaseUnavailableError, SessionBusyError
 from turnstile.statements.cancel import cancel_ahead
 from turnstile.statements.claim import NoClaim, claim
 from turnstile.statements.settle import Settled
-from turnstile.statements.submit import Accepted, Submission, idempotency_key, submit
+from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.statements.submit_on_busy import ADD_INPUT, LOCK_LAST, LOCK_SESSION, Texted, submit_on_busy
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.idempotency_key import idempotency_key
 from turnstile.turn.on_busy import OnBusy
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
@@ -37,7 +38,7 @@ def queue() -> QueueSettings:
 
 
 async def text(database: Database, on_busy: OnBusy, submission: Submission) -> Texted:
-    return await submit_on_busy(database, replace(submission, on_busy=on_busy), net_seconds=60.0)
+    return await submit_on_busy(database, replace(submission, on_busy=on_busy), resend_seconds=60.0)
 
 
 async def rows(database: Database) -> list[dict[str, Any]]:
@@ -87,7 +88,7 @@ async def test_fifty_messages_of_all_policies_at_once_are_neither_lost_nor_doubl
         submission = make_submission(settings.queue, "s", content)
         if policy is not OnBusy.ENQUEUE:
             return (await text(database, policy, submission)).answer
-        [answer] = await submit(database, [submission], net_seconds=60.0)
+        [answer] = await submit(database, [submission], resend_seconds=60.0)
         assert isinstance(answer, Accepted)
         return answer
 
@@ -122,7 +123,7 @@ async def test_fifty_messages_of_all_policies_at_once_are_neither_lost_nor_doubl
 
 async def test_a_merge_and_a_claim_at_once_agree_on_the_inputs(database: Database, settings: Settings) -> None:
     async def both(session: str) -> tuple[Texted, ClaimedTurn]:
-        await submit(database, [make_submission(settings.queue, session, "one")], net_seconds=60.0)
+        await submit(database, [make_submission(settings.queue, session, "one")], resend_seconds=60.0)
         merging = text(database, OnBusy.MERGE, make_submission(settings.queue, session, "two"))
         texted, turn = await asyncio.gather(merging, claimed(database, settings, session))
         return texted, turn
@@ -137,7 +138,7 @@ async def test_a_merge_and_a_claim_at_once_agree_on_the_inputs(database: Databas
 
 
 async def test_a_claim_during_a_merge_gets_its_input(settings: Settings, database: Database) -> None:
-    [first] = await submit(database, [make_submission(settings.queue, content="one")], net_seconds=60.0)
+    [first] = await submit(database, [make_submission(settings.queue, content="one")], resend_seconds=60.0)
     assert isinstance(first, Accepted)
     session = {"tenant": "t", "session": "s"}
     async with database.connection() as merging, merging.transaction():
@@ -151,7 +152,7 @@ async def test_a_claim_during_a_merge_gets_its_input(settings: Settings, databas
 
 
 async def test_a_merge_during_a_claim_becomes_a_turn_of_its_own(settings: Settings, database: Database) -> None:
-    [first] = await submit(database, [make_submission(settings.queue, content="one")], net_seconds=60.0)
+    [first] = await submit(database, [make_submission(settings.queue, content="one")], resend_seconds=60.0)
     assert isinstance(first, Accepted)
     async with await psycopg.AsyncConnection.connect(settings.database_url) as claiming:
         await claiming.execute(
@@ -172,7 +173,7 @@ async def test_an_interrupt_during_a_claim_asks_the_claimed_turn_to_stop(
     settings: Settings, database: Database
 ) -> None:
     """The turn is PENDING when the interrupt first reads it, and RUNNING once the interrupt has locked it."""
-    [first] = await submit(database, [make_submission(settings.queue, content="one")], net_seconds=60.0)
+    [first] = await submit(database, [make_submission(settings.queue, content="one")], resend_seconds=60.0)
     assert isinstance(first, Accepted)
     async with await psycopg.AsyncConnection.connect(settings.database_url) as claiming:
         await claiming.execute(
@@ -189,7 +190,7 @@ async def test_an_interrupt_during_a_claim_asks_the_claimed_turn_to_stop(
 
 
 async def test_equal_requests_at_once_are_one(database: Database, settings: Settings) -> None:
-    await submit(database, [make_submission(settings.queue, content="one")], net_seconds=60.0)
+    await submit(database, [make_submission(settings.queue, content="one")], resend_seconds=60.0)
 
     async def send(on_busy: OnBusy) -> Accepted | SessionBusyError:
         submission = make_submission(settings.queue, content="two", key=idempotency_key(on_busy))
@@ -212,7 +213,7 @@ async def test_the_same_key_with_different_policies_at_once_makes_no_deadlock(
         key, session = idempotency_key(f"k{number % 2}"), f"s{number % 3}"
         submission = make_submission(settings.queue, session, "x", key=key)
         if number % 5 == 0:
-            return await submit(database, [submission], net_seconds=60.0)
+            return await submit(database, [submission], resend_seconds=60.0)
         return await text(database, [OnBusy.REJECT, OnBusy.MERGE, OnBusy.INTERRUPT][number % 3], submission)
 
     answers = await asyncio.gather(*(send(number) for number in range(40)), return_exceptions=True)
@@ -223,7 +224,7 @@ async def test_the_same_key_with_different_policies_at_once_makes_no_deadlock(
 async def test_a_turn_whose_cancel_comes_with_its_submit_is_cancelled(database: Database, settings: Settings) -> None:
     async def both(number: int) -> UUID:
         submission = make_submission(settings.queue, f"s{number}", turn_id=uuid4(), chosen=True)
-        later = submit(database, [submission], net_seconds=60.0)
+        later = submit(database, [submission], resend_seconds=60.0)
         sooner = cancel_ahead(database, "t", submission.turn_id, CancelReason.USER)
         pair = (later, sooner) if number % 2 else (sooner, later)
         await asyncio.gather(*pair)

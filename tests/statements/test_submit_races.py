@@ -11,9 +11,10 @@ from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.statements.submit import Accepted, Submission, idempotency_key, submit
+from turnstile.statements.submit import Accepted, Submission, submit
+from turnstile.turn.idempotency_key import idempotency_key
 
-NET = 60.0
+RESEND_SECONDS = 60.0
 KEY = idempotency_key("once")
 
 
@@ -24,7 +25,7 @@ def queue() -> QueueSettings:
 
 
 async def submit_all(database: Database, *submissions: Submission) -> list[Accepted]:
-    answers = await submit(database, submissions, net_seconds=NET)
+    answers = await submit(database, submissions, resend_seconds=RESEND_SECONDS)
     assert all(isinstance(answer, Accepted) for answer in answers)
     return [answer for answer in answers if isinstance(answer, Accepted)]
 

@@ -87,6 +87,10 @@ class Family:
 
     async def redrive(self, turn: ClaimedTurn) -> ClaimedTurn:
         await revive(
-            self.database, [(turn.id, turn.generation)], [start_trace(1)], expires_in_seconds=[900.0], net_seconds=60.0
+            self.database,
+            [(turn.id, turn.generation)],
+            [start_trace(1)],
+            expires_in_seconds=[900.0],
+            resend_seconds=60.0,
         )
         return await self.claim()

@@ -17,7 +17,7 @@ async def submit_turns(database: Database, settings: Settings, *contents: str, s
     await submit(
         database,
         [make_submission(settings.queue, session_id, content) for content in contents],
-        net_seconds=settings.net_seconds,
+        resend_seconds=settings.resend_seconds,
     )
 
 

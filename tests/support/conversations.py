@@ -78,7 +78,7 @@ class Conversation:
     async def submit(self, content: Any) -> None:
         """Submits a turn."""
         submission = make_submission(self.settings.queue, self.session_id, content)
-        await submit(self.database, [submission], net_seconds=self.settings.net_seconds)
+        await submit(self.database, [submission], resend_seconds=self.settings.resend_seconds)
 
     async def begin(self, content: Any = "hello") -> ClaimedTurn:
         """Submits a turn, and claims the session's head."""

@@ -29,7 +29,7 @@ async def send_turns(
     database: Database, queues: MessageQueues, settings: Settings, *sessions: str, **fields: Any
 ) -> None:
     wanted = [make_submission(settings.queue, session, session, **fields) for session in sessions]
-    accepted = await submit(database, wanted, net_seconds=600.0)
+    accepted = await submit(database, wanted, resend_seconds=600.0)
     messages = [
         OutgoingMessage(WakeUp("t", one.session_id, one.turn_id), "") for one in accepted if isinstance(one, Accepted)
     ]

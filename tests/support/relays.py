@@ -106,7 +106,7 @@ class Sqs:
 async def submit_due(database: Database, queue: str, many: int, since_seconds: float = 1.0) -> None:
     wanted = [make_submission(queue, f"{queue}-{number}") for number in range(many)]
     for start in range(0, many, 250):
-        await submit(database, wanted[start : start + 250], net_seconds=60.0)
+        await submit(database, wanted[start : start + 250], resend_seconds=60.0)
     await database.fetch(
         "UPDATE turns SET send_at = now() - make_interval(secs => %(since)s) WHERE queue = %(queue)s",
         {"queue": queue, "since": since_seconds},

@@ -29,7 +29,7 @@ async def tamper(settings: Settings, statement: LiteralString) -> None:
 async def make_pending(database: Database, settings: Settings, session: str = "s", **fields: Any) -> UUID:
     """A PENDING turn, for which no message was sent."""
     submission = make_submission(settings.queue, session, **fields)
-    await submit(database, [submission], net_seconds=60)
+    await submit(database, [submission], resend_seconds=60)
     return submission.turn_id
 
 

@@ -39,7 +39,7 @@ def settings(settings: Settings) -> Settings:
 async def submit_turns(settings: Settings, database: Database, *contents: str) -> UUID:
     """Of one session; the id of the first."""
     wanted = [make_submission(settings.queue, "s", content) for content in contents]
-    await submit(database, wanted, net_seconds=600)
+    await submit(database, wanted, resend_seconds=600)
     return wanted[0].turn_id
 
 

@@ -40,7 +40,7 @@ def dead_letter(turn_id: UUID, **named: str) -> ReceivedMessage:
 
 async def failed(database: Database, settings: Settings) -> UUID:
     """A FAILED turn of tenant `t`, session `s`, queue `turns`."""
-    await submit(database, [make_submission("turns", "s")], net_seconds=600.0)
+    await submit(database, [make_submission("turns", "s")], resend_seconds=600.0)
     return await fail_next(database, settings, "s", halt=False, compensates=False)
 
 

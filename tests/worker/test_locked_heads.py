@@ -19,7 +19,7 @@ from turnstile.errors import MessageStaysError, UnknownQueueError
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.defer import Defer, Owed, defer
-from turnstile.statements.head import WAKE_UNLOCKED_HEAD
+from turnstile.statements.session_head import WAKE_UNLOCKED_HEAD
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import OutgoingMessage
@@ -30,7 +30,7 @@ from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots
 from turnstile.worker.turns_in_flight import TurnsInFlight
 
-NET_SECONDS = 600.0
+RESEND_SECONDS = 600.0
 POOL = 6
 """As many connections as a worker has."""
 
@@ -45,7 +45,7 @@ class Gone(Noting):
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
     """A resend deadline that no test waits for."""
-    return settings.model_copy(update={"net_seconds": NET_SECONDS, "lease_seconds": 30.0})
+    return settings.model_copy(update={"resend_seconds": RESEND_SECONDS, "lease_seconds": 30.0})
 
 
 async def first_turn(database: Database) -> UUID:
@@ -65,7 +65,7 @@ async def test_locked_heads_delay_no_other_session_and_are_answered_after_the_lo
     wanted = [make_submission(settings.queue, name) for name in (*(f"locked-{n}" for n in range(POOL + 2)), "free")]
     stopping = asyncio.Event()
     async with Database(settings.database_url, "test", size=POOL, pinned=True, wait_seconds=30.0) as pool:
-        await submit(pool, wanted, net_seconds=NET_SECONDS)
+        await submit(pool, wanted, resend_seconds=RESEND_SECONDS)
         *locked, free = [OutgoingMessage(WakeUp("t", one.session_id, one.turn_id), "") for one in wanted]
         with processing(settings, pool, lock, "w", queues=queues, stopping=stopping) as processor:
             in_flight = TurnsInFlight()
@@ -109,7 +109,7 @@ async def test_the_message_stays_while_a_head_of_another_queue_is_locked(
 ) -> None:
     other = settings.model_copy(update={"queues": (*settings.queues, QueueSettings(name="other"))})
     head, second = make_submission("other"), make_submission(settings.queue)
-    await submit(database, [head, second], net_seconds=NET_SECONDS)
+    await submit(database, [head, second], resend_seconds=RESEND_SECONDS)
 
     with processing(other, database, lock, "w") as processor, sitting(settings, "queue = 'other'"):
         await stays(processor, second.turn_id)
@@ -147,7 +147,7 @@ async def test_a_head_that_is_locked_for_a_moment_is_made_due(
     # A relay or another worker locks a row for the time of a statement.
     other = settings.model_copy(update={"queues": (*settings.queues, QueueSettings(name="other"))})
     head, second = make_submission("other"), make_submission(settings.queue)
-    await submit(database, [head, second], net_seconds=NET_SECONDS)
+    await submit(database, [head, second], resend_seconds=RESEND_SECONDS)
     sqs = Noting()
 
     with sitting(settings, "queue = 'other'") as transaction:
@@ -201,7 +201,7 @@ async def test_a_locked_session_is_not_deferred_and_delays_no_other_deferral(
     settings: Settings, database: Database
 ) -> None:
     wanted = [make_submission(settings.queue, session) for session in ("locked", "free")]
-    await submit(database, wanted, net_seconds=NET_SECONDS)
+    await submit(database, wanted, resend_seconds=RESEND_SECONDS)
 
     with sitting(settings, "session_id = 'locked'"):
         asked = [Defer("t", name, 0.0) for name in ("free", "locked")]
@@ -217,7 +217,7 @@ async def test_the_message_of_a_locked_session_stays_at_a_full_cap(
 ) -> None:
     capped = settings.model_copy(update={"tenant_slots": 1})
     wanted = [make_submission(settings.queue, session) for session in ("first", "locked", "free")]
-    await submit(database, wanted, net_seconds=NET_SECONDS)
+    await submit(database, wanted, resend_seconds=RESEND_SECONDS)
     first, locked, free = wanted
     deferred = message_about(free.turn_id, "free")
     began, going_on, sqs, slots = asyncio.Event(), asyncio.Event(), Noting(), Slots(64)
@@ -245,7 +245,7 @@ async def test_a_message_without_a_lock_stays_while_another_worker_runs_its_sess
 ) -> None:
     without_redis = OwnSessionLock(settings.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"}))
     first, second = make_submission(settings.queue), make_submission(settings.queue)
-    await submit(database, [first, second], net_seconds=NET_SECONDS)
+    await submit(database, [first, second], resend_seconds=RESEND_SECONDS)
     running = await claim_one(database, settings, "another")
     assert isinstance(running, ClaimedTurn)
 

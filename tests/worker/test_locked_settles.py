@@ -78,7 +78,7 @@ async def test_a_locked_row_delays_its_own_settle_and_no_other_of_the_worker(
     settings: Settings, patient: Database, lock: SessionLock, on: str, ends_as: str
 ) -> None:
     wanted = [make_submission(settings.queue, session) for session in ("locked", "free")]
-    await submit(patient, wanted, net_seconds=600)
+    await submit(patient, wanted, resend_seconds=600)
     locked, free = (message_about(one.turn_id, one.session_id) for one in wanted)
     began, going_on, database = asyncio.Event(), asyncio.Event(), Watched(patient)
 

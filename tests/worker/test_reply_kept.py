@@ -42,7 +42,7 @@ async def test_a_repeated_settle_stores_the_checked_reply(
     settings: Settings, database: Database, lock: SessionLock, planted: object
 ) -> None:
     wanted = make_submission(settings.queue, "s")
-    await submit(database, [wanted], net_seconds=600)
+    await submit(database, [wanted], resend_seconds=600)
     reply = {"say": ["hi"]}
     meddling = Meddling(database, reply, planted)
 

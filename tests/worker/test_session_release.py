@@ -18,7 +18,7 @@ from turnstile.statements.submit import Accepted, submit
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock, name_lock
 
-NET_SECONDS = 60.0
+RESEND_SECONDS = 60.0
 
 LEFT = "SELECT queue, status, send_at <= clock_timestamp() AS due FROM turns ORDER BY seq"
 
@@ -44,7 +44,7 @@ class Looking:
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
     """A resend deadline that no test waits for, and locks that last as long."""
-    return settings.model_copy(update={"net_seconds": NET_SECONDS, "lease_seconds": 30.0})
+    return settings.model_copy(update={"resend_seconds": RESEND_SECONDS, "lease_seconds": 30.0})
 
 
 async def test_the_head_of_another_queue_is_made_due(settings: Settings, database: Database, lock: SessionLock) -> None:
@@ -52,7 +52,7 @@ async def test_the_head_of_another_queue_is_made_due(settings: Settings, databas
         update={"queue": "other", "queues": (*settings.queues, QueueSettings(name="other", visibility_seconds=4.0))}
     )
     head, second = await submit(
-        database, [make_submission("other"), make_submission(settings.queue)], net_seconds=NET_SECONDS
+        database, [make_submission("other"), make_submission(settings.queue)], resend_seconds=RESEND_SECONDS
     )
     assert isinstance(head, Accepted)
     assert isinstance(second, Accepted)

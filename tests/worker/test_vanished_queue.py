@@ -59,7 +59,7 @@ async def test_a_handler_left_behind_is_returned_although_its_message_can_not_be
                 continue
 
     wanted = make_submission(settings.queue, timeout_seconds=0.1)
-    await submit(database, [wanted], net_seconds=60.0)
+    await submit(database, [wanted], resend_seconds=60.0)
 
     with processing(settings, database, lock, "w", Handler(deaf), queues=Vanished()) as processor:
         try:

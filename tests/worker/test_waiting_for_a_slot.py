@@ -60,7 +60,7 @@ class Room:
     async def begin(self, session_id: str, *contents: str, **fields: Any) -> UUID:
         """Submits to a session, and has its first turn worked on; its id."""
         wanted = [make_submission(self._settings.queue, session_id, one, **fields) for one in contents or ("hello",)]
-        await submit(self._database, wanted, net_seconds=FOR_EVER)
+        await submit(self._database, wanted, resend_seconds=FOR_EVER)
         message = message_about(wanted[0].turn_id, session_id)
         self._going_on.append(asyncio.create_task(self.processor.process(message)))
         return wanted[0].turn_id
@@ -231,7 +231,7 @@ async def test_nothing_is_prefetched_after_a_deferral(
         await going_on.wait()
 
     wanted = [make_submission(settings.queue, session) for session in ("a", "b")]
-    await submit(database, wanted, net_seconds=FOR_EVER)
+    await submit(database, wanted, resend_seconds=FOR_EVER)
     for _ in range(200):
         slots.take()
         slots.give_back(0.1)

@@ -103,7 +103,7 @@ class Settings(BaseSettings):
     """Of a claim and of the session lock. Not longer than a queue's visibility timeout."""
     heartbeat_seconds: Seconds | None = None
     """Time between two renewals of the leases. Left out: a third of the lease."""
-    net_seconds: Seconds = 60.0
+    resend_seconds: Seconds = 60.0
     """How long the relay waits at least before it sends a PENDING turn's wake-up again, in case the first was lost."""
     relay: bool = True
     """Whether a worker process runs the relay, too."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import LiteralString
 
-from turnstile.statements.head import DUE
+from turnstile.statements.session_head import DUE
 from turnstile.statements.submit import QUEUE_LATENCY
 
 LIMIT = 1000

@@ -10,7 +10,7 @@ from psycopg.rows import DictRow, dict_row
 from turnstile.backends.postgres.database import Database, conninfo, is_outage
 from turnstile.doctor.checks import IDLE_TIMEOUT
 from turnstile.errors import DatabaseUnavailableError, TurnstileError
-from turnstile.statements.head import DUE, IS_RUNNING
+from turnstile.statements.session_head import DUE, IS_RUNNING
 
 STATEMENT_TIMEOUT_SECONDS = 5
 

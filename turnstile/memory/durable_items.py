@@ -18,8 +18,8 @@ from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.errors import RowLockedError, SupersededError
 from turnstile.memory.item import Place, StoredItem, Write
 from turnstile.statements.delete_old_rows import AT_ONCE, FORGET
-from turnstile.statements.head import IS_RUNNING
 from turnstile.statements.locked_rows import stays_locked
+from turnstile.statements.session_head import IS_RUNNING
 from turnstile.turn.claimed_turn import ClaimedTurn
 
 MAX_ITEMS = 200

@@ -1,7 +1,7 @@
 """Cancel: PENDING at once, RUNNING by request (G15); one turn, a session's open turns, or a turn not yet submitted.
 
 A PENDING turn becomes CANCELED at once. A RUNNING turn is marked. Its worker reads the mark with the heartbeat, sooner if a
-hint reaches it (`streaming.cancel_signals`). The settle makes the turn CANCELED whatever the handler returns, so that an
+hint reaches it (`streaming.cancel_hints`). The settle makes the turn CANCELED whatever the handler returns, so that an
 acknowledged cancel never becomes SUCCEEDED. Cancelling a turn that has ended changes nothing.
 
 The cancelled head may have delayed its session (a retry's backoff). The same transaction makes the next turn due and returns
@@ -19,7 +19,7 @@ from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.statements.cancel_before_submit import leave_tombstone
-from turnstile.statements.head import IS_RUNNING, WAKE_HEAD
+from turnstile.statements.session_head import IS_RUNNING, WAKE_HEAD
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.status import TurnStatus

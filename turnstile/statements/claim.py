@@ -23,8 +23,8 @@ from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.compensate import COMPENSATE
-from turnstile.statements.head import DUE, DUE_OF, OPEN_HEAD
 from turnstile.statements.read_claims import READ_CLAIMS, claimed_turn
+from turnstile.statements.session_head import DUE, DUE_OF, OPEN_HEAD
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.status import TurnStatus
 

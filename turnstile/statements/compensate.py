@@ -9,7 +9,7 @@ id is derived from the failed turn's id and generation, so a redriven turn that 
 
 from typing import LiteralString
 
-from turnstile.statements.head import IS_FAILED
+from turnstile.statements.session_head import IS_FAILED
 
 _ID: LiteralString = """
     (lpad(to_hex(floor(extract(epoch FROM t.created_at) * 1000)::bigint), 12, '0') || '7' || substr(digest.text, 1, 3)

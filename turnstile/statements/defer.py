@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
-from turnstile.statements.head import DUE
+from turnstile.statements.session_head import DUE
 
 # The first PENDING turn, head or not: while the head is RUNNING, its worker may have looked for the next turn just before it
 # was submitted.

@@ -20,9 +20,9 @@ from psycopg.types.json import Jsonb
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.statements.children import HAS_SUCCESSOR
 from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
-from turnstile.statements.head import IS_FAILED, WAKE_HEAD
 from turnstile.statements.redrive import KEEP_TRACE, KEPT_TRACE, NEW_RUN
 from turnstile.statements.redrive_audit import RECORD
+from turnstile.statements.session_head import IS_FAILED, WAKE_HEAD
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.status import TurnStatus

@@ -3,7 +3,7 @@
 The relay marks them (`send_at` on a RUNNING row), and only a marked turn may be taken over (`statements.claim:EXPIRED`). So only
 a process whose own renewals work decides whether an expired lease means a lost worker (`relay.renewal_evidence`). A worker that
 comes back and renews its lease removes the mark (`statements.renew_lease`). Workers look for marked turns of their queue every
-second and take them over while they have free slots (`worker.recovery`). For a queue without resident workers, the relay sends
+second and take them over while they have free slots (`worker.takeover`). For a queue without resident workers, the relay sends
 wake-ups.
 """
 
@@ -13,7 +13,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
-from turnstile.statements.head import DUE, IS_RUNNING
+from turnstile.statements.session_head import DUE, IS_RUNNING
 
 SEEN_SHARE = 0.67
 """Share of a lease: a worker that was seen within this time is alive. A lost worker was last seen when it renewed its leases."""

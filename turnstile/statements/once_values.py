@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
-from turnstile.statements.head import IS_RUNNING
+from turnstile.statements.session_head import IS_RUNNING
 
 READ_VALUES: LiteralString = "SELECT v.key, v.value FROM turn_values v WHERE v.turn_id = %(turn)s"
 

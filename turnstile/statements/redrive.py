@@ -19,8 +19,8 @@ from uuid import UUID
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.children import HAS_SUCCESSOR
 from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
-from turnstile.statements.head import IS_FAILED
 from turnstile.statements.locked_rows import bound_wait
+from turnstile.statements.session_head import IS_FAILED
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.message import WakeUp
@@ -99,7 +99,7 @@ WITH wanted AS MATERIALIZED (
       FROM going f JOIN place p USING (tenant_id, session_id)
 ), revived AS (
 UPDATE turns t
-   SET {NEW_RUN}, seq = n.new_seq, send_at = clock_timestamp() + make_interval(secs => %(net)s),
+   SET {NEW_RUN}, seq = n.new_seq, send_at = clock_timestamp() + make_interval(secs => %(resend_after)s),
        expires_at = clock_timestamp() + make_interval(secs => n.expires_in), trace_id = n.trace_id, span_id = n.span_id
   FROM numbered n WHERE t.id = ANY (ARRAY[n.id]) AND {IS_FAILED}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, t.generation, {KEPT_TRACE}
@@ -139,12 +139,12 @@ async def revive(
     traces: Sequence[TraceContext],
     *,
     expires_in_seconds: Sequence[float],
-    net_seconds: float,
+    resend_seconds: float,
     wait_seconds: float | None = None,
 ) -> list[Revived]:
     """Makes the (turn id, generation) pairs that are FAILED in that generation PENDING, and returns them.
 
-    The caller sends the wake-ups; the relay sends those that are missing after `net_seconds`.
+    The caller sends the wake-ups; the relay sends those that are missing after `resend_seconds`.
 
     Raises RowLockedError if another transaction has one of the rows locked for `wait_seconds` (None: the connection's lock
     time-out).
@@ -155,7 +155,7 @@ async def revive(
         "traces": [trace.trace_id for trace in traces],
         "spans": [trace.span_id for trace in traces],
         "expires": [float(seconds) for seconds in expires_in_seconds],
-        "net": net_seconds,
+        "resend_after": resend_seconds,
     }
     bound = [] if wait_seconds is None else [bound_wait(wait_seconds)]
     *_, rows = await database.fetch_pipelined([*bound, (REVIVE, parameters)])

@@ -6,7 +6,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
-from turnstile.statements.head import IS_RUNNING
+from turnstile.statements.session_head import IS_RUNNING
 
 # A claim is lost only if the row's fence or status differs, never because the row was locked and skipped. An expired lease may
 # have been marked as lost (`statements.lost_turns`): the worker is alive, so the mark is removed.

@@ -21,8 +21,8 @@ from psycopg.rows import DictRow
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.claim import Claim, ClaimTerms, NoClaim
 from turnstile.statements.compensate import COMPENSATE_FAILED
-from turnstile.statements.head import DUE, IS_RUNNING
 from turnstile.statements.read_claims import READ_CLAIMS, claimed_turn
+from turnstile.statements.session_head import DUE, IS_RUNNING
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import StoredMessage
 from turnstile.turn.settlement import AttemptOutcome, Settlement

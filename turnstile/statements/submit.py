@@ -26,7 +26,7 @@ from turnstile.errors import (
     TurnIdTakenError,
 )
 from turnstile.statements.delete_old_rows import AT_ONCE, FORGET, OLDER
-from turnstile.statements.head import IS_RUNNING
+from turnstile.statements.session_head import IS_RUNNING
 from turnstile.statements.worker_registry import SEEN_SECONDS
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
@@ -103,7 +103,8 @@ WITH r AS MATERIALIZED (
     SELECT n.id, n.tenant_id, n.session_id, n.seq, n.queue, n.later,
            CASE WHEN n.canceled_at IS NULL
                 THEN coalesce(n.later,
-                              now() + make_interval(secs => greatest(%(net)s, 2 * {QUEUE_LATENCY.format(queue="n.queue")}))) END,
+                              now() + make_interval(secs =>
+                                  greatest(%(resend_after)s, 2 * {QUEUE_LATENCY.format(queue="n.queue")}))) END,
            n.expires_at, n.max_attempts, n.timeout_seconds, n.metadata, n.trace_id, n.span_id, n.parent_span_id, n.created_at,
            n.webhook_url, n.parent_turn_id, n.child_key, CASE WHEN n.canceled_at IS NULL THEN 'PENDING' ELSE 'CANCELED' END,
            CASE WHEN n.canceled_at IS NOT NULL THEN clock_timestamp() END, n.canceled_at, n.reason
@@ -194,25 +195,15 @@ class Accepted:
         return OutgoingMessage(WakeUp(tenant_id, self.session_id, self.turn_id), self.trace.traceparent)
 
 
-def idempotency_key(key: str) -> str:
-    """The form of an Idempotency-Key in `submissions`, distinct from client-chosen turn ids."""
-    return f"key:{key}"
-
-
-def turn_id_key(turn_id: UUID) -> str:
-    """The form of a turn id in `submissions`, for a request whose repeat only the id identifies."""
-    return f"turn:{turn_id}"
-
-
 async def submit(
-    database: Database, submissions: Sequence[Submission], *, net_seconds: float, seen_seconds: float = SEEN_SECONDS
+    database: Database, submissions: Sequence[Submission], *, resend_seconds: float, seen_seconds: float = SEEN_SECONDS
 ) -> list[Accepted | SubmissionRefusedError]:
     """Records many turns; returns the results in the order of `submissions`. A refusal is returned, so that it fails alone.
 
     Raises DatabaseUnavailableError. The call may then be repeated with the same submissions: it finds the turns that the lost
     call committed by their ids, and returns them as created.
     """
-    rows = await database.fetch(SUBMIT, submit_parameters(submissions, net_seconds, seen_seconds))
+    rows = await database.fetch(SUBMIT, submit_parameters(submissions, resend_seconds, seen_seconds))
     created = {row["ord"]: row for row in rows}
     others = [place for place in range(len(submissions)) if place not in created]
     stored = await _read(database, submissions, others) if others else {}
@@ -270,7 +261,7 @@ def accepted(answer: Mapping[str, Any], *, replayed: bool, wake: bool) -> Accept
     )
 
 
-def submit_parameters(submissions: Sequence[Submission], net_seconds: float, seen_seconds: float) -> dict[str, Any]:
+def submit_parameters(submissions: Sequence[Submission], resend_seconds: float, seen_seconds: float) -> dict[str, Any]:
     """The parameters of SUBMIT."""
     parents = [submission.parent for submission in submissions]
     return {
@@ -295,6 +286,6 @@ def submit_parameters(submissions: Sequence[Submission], net_seconds: float, see
         "parents": [parent and parent.turn_id for parent in parents],
         "parent_fences": [parent and parent.fence for parent in parents],
         "child_keys": [parent and parent.child_key for parent in parents],
-        "net": net_seconds,
+        "resend_after": resend_seconds,
         "seen": seen_seconds,
     }

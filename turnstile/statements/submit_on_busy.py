@@ -20,7 +20,7 @@ from psycopg.types.json import Jsonb
 from turnstile.backends.postgres.database import Connection, Database, Parameters
 from turnstile.errors import IdempotencyMismatchError, SessionBusyError, TurnIdTakenError
 from turnstile.statements.cancel import cancel_open
-from turnstile.statements.head import OPEN_HEAD
+from turnstile.statements.session_head import OPEN_HEAD
 from turnstile.statements.submit import (
     ANSWER,
     READ_SUBMISSIONS,
@@ -29,10 +29,10 @@ from turnstile.statements.submit import (
     Submission,
     accepted,
     submit_parameters,
-    turn_id_key,
 )
 from turnstile.statements.worker_registry import SEEN_SECONDS
 from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.idempotency_key import turn_id_key
 from turnstile.turn.on_busy import LastInLine, Merge, OnBusy, Record, Refuse, SessionState, decide
 from turnstile.turn.stored_json import encode
 
@@ -97,7 +97,7 @@ async def submit_on_busy(
     database: Database,
     submission: Submission,
     *,
-    net_seconds: float,
+    resend_seconds: float,
     seen_seconds: float = SEEN_SECONDS,
 ) -> Texted:
     """Submits one turn under its policy `on_busy`.
@@ -127,7 +127,7 @@ async def submit_on_busy(
                 if interrupting:
                     who = (submission.tenant_id, submission.session_id)
                     canceled, asked = await cancel_open(connection, *who, CancelReason.SUPERSEDED, scheduled=False)
-                row = await _record(connection, submission, net_seconds, seen_seconds)
+                row = await _record(connection, submission, resend_seconds, seen_seconds)
                 kept = row["answer"]
                 answer = _answer(kept, wake=row["wake"])
             case decision:
@@ -180,10 +180,12 @@ async def _add_input(connection: Connection, turn_id: UUID, submission: Submissi
     return answer
 
 
-async def _record(connection: Connection, submission: Submission, net_seconds: float, seen_seconds: float) -> DictRow:
+async def _record(
+    connection: Connection, submission: Submission, resend_seconds: float, seen_seconds: float
+) -> DictRow:
     # Without its key: this transaction has recorded it already.
     row = await _first(
-        connection, SUBMIT, submit_parameters([replace(submission, key=None)], net_seconds, seen_seconds)
+        connection, SUBMIT, submit_parameters([replace(submission, key=None)], resend_seconds, seen_seconds)
     )
     if row is None:
         # This also rolls back the cancels made for it.

@@ -7,7 +7,7 @@ messages in order, these come after the whole backlog of the first tenant. The t
 from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
-from turnstile.statements.head import DUE, OPEN_HEAD
+from turnstile.statements.session_head import DUE, OPEN_HEAD
 
 MOST_TENANTS = 100
 MOST_TURNS = 100

@@ -7,7 +7,7 @@ A hint decides nothing (rule 2): the row changes before the hint is published, a
 lost, doubled, forged or not sent because Redis is away, that costs the wait for the next heartbeat or look, and nothing else.
 
 All workers share one channel: cancels of running turns are few, and a worker knows its own turns without a query. Watchers
-listen on their turn's own channel, which also has the hints about its events (`streaming.subscriptions`).
+listen on their turn's own channel, which also has the hints about its events (`streaming.event_hints`).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The result of a claim: the turn to run. Pure: `statements.claim` makes it, `worker.decision` reads it."""
+"""The result of a claim: the turn to run. Pure: `statements.claim` makes it, `worker.retry_decision` reads it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The decision about a claimed turn. Pure: `worker.decision` makes it, `statements.settle` commits it."""
+"""The decision about a claimed turn. Pure: `worker.retry_decision` makes it, `statements.settle` commits it."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

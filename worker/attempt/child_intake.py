@@ -14,7 +14,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import ParentSupersededError, SubmissionRefusedError
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.submit import Accepted, Submission
-from turnstile.submit.submitting import Submitting
+from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.worker.attempt.attempt_endings import ClaimLost
 

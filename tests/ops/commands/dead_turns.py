@@ -34,7 +34,7 @@ async def make_failed(
     name = queue or settings.queue
     for session_id in sessions:
         submission = make_submission(name, session_id, tenant_id=tenant_id)
-        await submit(database, [submission], net_seconds=60)
+        await submit(database, [submission], resend_seconds=60)
         terms = make_terms(settings, queue=name, halt=halt)
         (turn,) = await claim(database, terms, [make_claim(session_id, tenant_id)])
         assert isinstance(turn, ClaimedTurn)

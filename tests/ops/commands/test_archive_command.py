@@ -78,7 +78,7 @@ async def test_of_a_turn_id_of_two_tenants_status_shows_the_turn_of_the_table_an
     await age(database)
     await archive(database)
     theirs = make_submission(settings.queue, "o", "theirs", tenant_id="u", turn_id=turn_id)
-    await submit(database, [theirs], net_seconds=60)
+    await submit(database, [theirs], resend_seconds=60)
 
     first = await turnstile("status", str(turn_id), "--show-text", "--json")
     other = await turnstile("status", str(turn_id), "--show-text", "--json", "--tenant", "t")

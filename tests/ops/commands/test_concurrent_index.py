@@ -57,13 +57,13 @@ def _a_later_version_builds_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyP
 async def test_a_submit_goes_on_while_the_build_waits_for_another_transaction(
     turnstile: Turnstile, settings: Settings, database: Database
 ) -> None:
-    await submit(database, [make_submission("turns", "a")], net_seconds=60)
+    await submit(database, [make_submission("turns", "a")], resend_seconds=60)
     with psycopg.connect(settings.database_url) as other:
         other.execute("UPDATE turns SET sends = sends")
         running = asyncio.create_task(turnstile("migrate"))
         await until(lambda: database.fetch(WAITS, {}))
 
-        await asyncio.wait_for(submit(database, [make_submission("turns", "b")], net_seconds=60), HANGS_SECONDS)
+        await asyncio.wait_for(submit(database, [make_submission("turns", "b")], resend_seconds=60), HANGS_SECONDS)
         still_waits = await database.fetch(WAITS, {})
         other.rollback()
     ran = await running

@@ -33,10 +33,10 @@ FAILS = Settlement(
 async def family(database: Database, settings: Settings) -> tuple[UUID, UUID]:
     """A parent that waits, and its child."""
     parent = make_submission(settings.queue, "parent")
-    await submit(database, [parent], net_seconds=60.0)
+    await submit(database, [parent], resend_seconds=60.0)
     turn = await _claim(database, settings, "parent")
     child = _child_of(turn, settings)
-    await submit(database, [child], net_seconds=60.0)
+    await submit(database, [child], resend_seconds=60.0)
     joins = Settlement(
         status=TurnStatus.PENDING, outcome=AttemptOutcome.JOINED, refund=True, after_seconds=900.0,
         joining=(child.turn_id,), join_policy=JoinPolicy.ALL,
@@ -81,15 +81,15 @@ async def test_a_child_that_was_started_anew_is_no_dead_letter_and_the_commands_
     turnstile: Turnstile, database: Database, settings: Settings, queues: MessageQueues
 ) -> None:
     parent = make_submission(settings.queue, "parent")
-    await submit(database, [parent], net_seconds=60.0)
+    await submit(database, [parent], resend_seconds=60.0)
     turn = await _claim(database, settings, "parent")
     child = _child_of(turn, settings)
-    await submit(database, [child], net_seconds=60.0)
+    await submit(database, [child], resend_seconds=60.0)
     await _settle(database, settings, await _claim(database, settings, "child"), FAILS)
     await _settle(database, settings, turn, FAILS)
     await send_dead_letters(database, queues, settings)
     await turnstile("redrive", "--turn", str(parent.turn_id), "--yes")
-    await submit(database, [_child_of(await _claim(database, settings, "parent"), settings)], net_seconds=60.0)
+    await submit(database, [_child_of(await _claim(database, settings, "parent"), settings)], resend_seconds=60.0)
 
     shown = await turnstile("dlq", "show", str(child.turn_id))
     named = await turnstile("redrive", "--turn", str(child.turn_id), "--yes", "--json")
@@ -105,7 +105,7 @@ async def test_a_turn_whose_compensation_has_not_ended_is_left_alone_and_the_com
     turnstile: Turnstile, database: Database, settings: Settings, halt: bool
 ) -> None:
     turn = make_submission(settings.queue, "s")
-    await submit(database, [turn], net_seconds=60.0)
+    await submit(database, [turn], resend_seconds=60.0)
     request = SettleRequest(
         turn=await _claim(database, settings, "s"), settlement=FAILS, more=False, next_claim_id=uuid4()
     )
@@ -135,7 +135,7 @@ class OneByOne(Redrive):
 async def test_a_redrive_brings_back_a_failed_compensation_and_not_its_turn(
     database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
-    await submit(database, [make_submission(settings.queue, "s")], net_seconds=60.0)
+    await submit(database, [make_submission(settings.queue, "s")], resend_seconds=60.0)
     request = SettleRequest(
         turn=await _claim(database, settings, "s"), settlement=FAILS, more=False, next_claim_id=uuid4()
     )

@@ -16,7 +16,7 @@ async def make_halted(database: Database, settings: Settings, session_id: str = 
     """A session halted by its first turn, with others waiting; the id of the turn that halts it."""
     (failed,) = await make_failed(database, settings, [session_id], halt=True)
     more = [make_submission(settings.queue, session_id) for _ in range(waiting)]
-    await submit(database, more, net_seconds=60)
+    await submit(database, more, resend_seconds=60)
     return failed
 
 
@@ -76,7 +76,7 @@ async def test_a_turn_that_halts_nothing_is_refused_with_one_line(
 ) -> None:
     (failed,) = await make_failed(database, settings, ["other"])
     waiting = make_submission(settings.queue, "waiting")
-    await submit(database, [waiting], net_seconds=60)
+    await submit(database, [waiting], resend_seconds=60)
 
     refused = [await turnstile("skip", str(one), "--yes") for one in (failed, waiting.turn_id, uuid4())]
 

@@ -219,7 +219,7 @@ async def test_declared_queues_are_made_once_with_their_dead_letter_queues(turns
 async def test_a_reader_that_closes_the_pipe_gets_no_error_message(
     environment: dict[str, str], database: Database, settings: Settings
 ) -> None:
-    await submit(database, [make_submission(settings.queue, f"s{n}") for n in range(300)], net_seconds=60)
+    await submit(database, [make_submission(settings.queue, f"s{n}") for n in range(300)], resend_seconds=60)
     command = f"{sys.executable} -m turnstile.ops.cli list --limit 300 --json | head -n 1"
     ran = await asyncio.to_thread(
         subprocess.run, ["sh", "-c", command], capture_output=True, text=True, check=False, env=environment

@@ -19,7 +19,7 @@ from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.commands.submit_direct import read_lines, submit_all
 from turnstile.statements.submit import Accepted, Submission
-from turnstile.submit.submitting import Submitting
+from turnstile.submit.commit_then_wake import Submitting
 from turnstile.turn.identifiers import start_trace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

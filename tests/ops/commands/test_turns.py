@@ -38,8 +38,8 @@ async def test_turns_of_all_tenants_are_listed_and_filtered(
     turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnstile.queries.operator_turns.PAGE", 2)
-    await submit(database, [make_submission(settings.queue, "a")], net_seconds=60)
-    await submit(database, [make_submission(settings.queue, "b", tenant_id="u")], net_seconds=60)
+    await submit(database, [make_submission(settings.queue, "a")], resend_seconds=60)
+    await submit(database, [make_submission(settings.queue, "b", tenant_id="u")], resend_seconds=60)
     await make_failed(database, settings, ["c"])
 
     every = await turnstile("list", "--json")
@@ -58,7 +58,7 @@ async def test_a_list_that_takes_too_long_says_how_to_narrow_it(
     slow = literal_column("pg_sleep(60)::text").label("output")
     monkeypatch.setattr("turnstile.queries.turns.COLUMNS", [*COLUMNS, slow])
     monkeypatch.setitem(Database.__init__.__kwdefaults__, "statement_timeout_seconds", 0.2)
-    await submit(database, [make_submission(settings.queue, "a")], net_seconds=60)
+    await submit(database, [make_submission(settings.queue, "a")], resend_seconds=60)
 
     ran = await turnstile("list", "--status", "pending")
 
@@ -70,7 +70,7 @@ async def test_the_text_of_a_turn_is_shown_only_on_request(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
     submission = make_submission(settings.queue, "a", "a canary sings")
-    await submit(database, [submission], net_seconds=60)
+    await submit(database, [submission], resend_seconds=60)
     turn = str(submission.turn_id)
 
     ran = [
@@ -88,7 +88,7 @@ async def test_dlq_show_names_attempts_and_error_and_how_the_turn_can_run_again(
     (failed,) = await make_failed(database, settings, ["a"])
     (halting,) = await make_failed(database, settings, ["b"], halt=True)
     waiting = make_submission(settings.queue)
-    await submit(database, [waiting], net_seconds=60)
+    await submit(database, [waiting], resend_seconds=60)
 
     status = await turnstile("status", str(failed), "--json")
     shown = [await turnstile("dlq", "show", str(one)) for one in (failed, halting, waiting.turn_id, uuid4())]
@@ -106,7 +106,7 @@ async def test_status_waits_for_the_end_and_its_exit_code_is_that_of_the_turn(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
     submission = make_submission(settings.queue, "a")
-    await submit(database, [submission], net_seconds=60)
+    await submit(database, [submission], resend_seconds=60)
     (failed,) = await make_failed(database, settings, ["b"])
     turn = str(submission.turn_id)
 
@@ -128,7 +128,7 @@ async def test_cancel_ends_a_waiting_turn_wakes_the_next_and_is_refused_for_one_
     turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
     first, second = make_submission(settings.queue), make_submission(settings.queue)
-    await submit(database, [first, second], net_seconds=60)
+    await submit(database, [first, second], resend_seconds=60)
     (failed,) = await make_failed(database, settings, ["z"])
 
     ran = await turnstile("cancel", str(first.turn_id), "--json")
@@ -144,7 +144,7 @@ async def test_cancel_of_a_session_ends_its_open_turns(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
     wanted = [make_submission(settings.queue, "a", tenant_id="u") for _ in range(2)]
-    await submit(database, wanted, net_seconds=60)
+    await submit(database, wanted, resend_seconds=60)
 
     ran = await turnstile("cancel", "--session", "a", "--tenant", "u", "--json")
     unknown = await turnstile("cancel", "--session", "a")
@@ -160,7 +160,7 @@ async def test_a_cancel_notifies_the_watchers_of_a_waiting_turn(
     turnstile: Turnstile, database: Database, settings: Settings, named: str
 ) -> None:
     submission = make_submission(settings.queue, "a")
-    await submit(database, [submission], net_seconds=60)
+    await submit(database, [submission], resend_seconds=60)
     channel = name_stream(settings.redis_prefix, submission.tenant_id, "a", submission.turn_id)
     words = (str(submission.turn_id),) if named == "turn" else ("--session", "a", "--tenant", submission.tenant_id)
 

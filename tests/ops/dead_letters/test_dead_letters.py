@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from turnstile.ops.dead_letters.dlq_pass import FRUITLESS_RECEIVES, DeadLetterPass
 from turnstile.ops.dead_letters.letter import LetterKind, classify
+from turnstile.ops.dead_letters.read_dlq import FRUITLESS_RECEIVES, DeadLetterPass
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import DEAD_LETTER_GENERATION, WakeUp
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from turnstile.producer.submit.idempotency import fingerprint
 from turnstile.producer.submit.turn_request import (
     MAX_AHEAD,
     MAX_METADATA_BYTES,
     InvalidRequestError,
     NotJsonError,
     TurnRequest,
-    fingerprint,
+    given_fields,
     parse_uuid,
     read_turn_request,
 )
@@ -26,7 +27,7 @@ def read(**fields: Any) -> TurnRequest:
 
 
 def digest(session: str = "s", **fields: Any) -> bytes:
-    return fingerprint(session, read(**fields))
+    return fingerprint(session, given_fields(read(**fields)))
 
 
 def nest(levels: int) -> bytes:

@@ -130,7 +130,7 @@ def write_terms(options: Options, folder: Path, *, healed_at: float, rested_at: 
         seed=options.seed,
         lease_seconds=options.lease_seconds,
         grace_seconds=scaled_settings.GRACE_SECONDS,
-        net_seconds=scaled_settings.NET_SECONDS,
+        resend_seconds=scaled_settings.RESEND_SECONDS,
         relay_tick_seconds=scaled_settings.RELAY_TICK_SECONDS,
         retry_cap_seconds=scaled_settings.RETRY_CAP_SECONDS,
         max_attempts=scaled_settings.MAX_ATTEMPTS,

@@ -12,7 +12,7 @@ from tests.proof.chaos.workload import HISTORIES
 
 LEASE_SECONDS = 1.5
 GRACE_SECONDS = 1.0
-NET_SECONDS = 4.0
+RESEND_SECONDS = 4.0
 RELAY_TICK_SECONDS = 0.2
 RETRY_CAP_SECONDS = 1.0
 VISIBILITY_SECONDS = 4
@@ -144,7 +144,7 @@ class Wiring:
             "TURNSTILE_CONCURRENCY": str(SLOTS),
             "TURNSTILE_TENANT_SLOTS": str(self.tenant_slots or "all"),
             "TURNSTILE_LEASE_SECONDS": str(self.lease_seconds),
-            "TURNSTILE_NET_SECONDS": str(NET_SECONDS),
+            "TURNSTILE_RESEND_SECONDS": str(RESEND_SECONDS),
             "TURNSTILE_RELAY_TICK_SECONDS": str(RELAY_TICK_SECONDS),
             "TURNSTILE_RELAY_STAMP_SECONDS": "2.0",
             "TURNSTILE_TAKEOVER_RESEND_SECONDS": "0.5",

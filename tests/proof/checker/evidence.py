@@ -28,7 +28,7 @@ class Terms:
     seed: int
     lease_seconds: float
     grace_seconds: float
-    net_seconds: float
+    resend_seconds: float
     relay_tick_seconds: float
     retry_cap_seconds: float
     max_attempts: int

@@ -8,8 +8,8 @@ from tests.proof.checker.ledger import Ledger
 from tests.proof.checker.violation import Violation
 from tests.proof.checker.vocabulary import OPEN, RUNNING
 
-NET_SHARE = 0.8
-"""A session in which nothing happened for so much of the net's length was waiting for it."""
+RESEND_SHARE = 0.8
+"""A session in which nothing happened for so much of the resend time was waiting for it."""
 
 
 def progress(ledger: Ledger) -> Iterator[Violation]:
@@ -34,10 +34,10 @@ def progress(ledger: Ledger) -> Iterator[Violation]:
 
 
 def nobody_forgotten(ledger: Ledger) -> Iterator[Violation]:
-    """I15, of a calm run: no turn is begun only because the net sent its wake-up once more.
+    """I15, of a calm run: no turn is begun only because the relay sent its wake-up once more.
 
     It counts as forgotten if at the second send no message of its session was on its way, no turn of it was RUNNING, and
-    nothing had happened there for about a net's length. (A hold that ends at its bound owes its successor a send too.)
+    nothing had happened there for about the resend time. (A hold that ends at its bound owes its successor a send too.)
     """
     if not ledger.terms.calm:
         return
@@ -70,4 +70,4 @@ def _is_forgotten(ledger: Ledger, session: tuple[str, str], at: float) -> bool:
     changes = ledger.sessions[session]
     before = changes[: bisect_right(changes, at, key=lambda change: change.at)]
     state = {change.turn_id: change.after for change in before}
-    return RUNNING not in state.values() and at - before[-1].at > NET_SHARE * ledger.terms.net_seconds
+    return RUNNING not in state.values() and at - before[-1].at > RESEND_SHARE * ledger.terms.resend_seconds

@@ -41,7 +41,7 @@ def waits(ledger: Ledger) -> Iterator[Violation]:
             says = f"{call.client} asked to wait {call.wait:g} s and was answered after {lasted:.1f} s"
             yield Violation("I15", says, call.turn_id, call.session)
     if ledger.terms.calm:
-        yield from _by_net(ledger, waited, max(LATE_SECONDS, 2 * took[len(took) // 2]))
+        yield from _by_resend(ledger, waited, max(LATE_SECONDS, 2 * took[len(took) // 2]))
 
 
 def lateness(ledger: Ledger, waited: Sequence[Call]) -> list[tuple[Call, float]]:
@@ -55,7 +55,7 @@ def lateness(ledger: Ledger, waited: Sequence[Call]) -> list[tuple[Call, float]]
     return found
 
 
-def _by_net(ledger: Ledger, waited: Sequence[Call], allowed: float) -> Iterator[Violation]:
+def _by_resend(ledger: Ledger, waited: Sequence[Call], allowed: float) -> Iterator[Violation]:
     found = lateness(ledger, waited)
     late = [(call, seconds) for call, seconds in found if seconds > allowed]
     if len(late) > 1 and len(late) > LATE_SHARE * len(found):

@@ -181,7 +181,7 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
     from turnstile.producer.submit.intake import Intake
     from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
     from turnstile.streaming.cancel_hints import CancelHints
-    from turnstile.submit.submitting import Submitting
+    from turnstile.submit.commit_then_wake import Submitting
     from turnstile.submit.wake_ups import WakeUpSending
 
     async def submit(intake: Intake, number: int, request: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from tests.proof.crashpoints.terms import (
     LEASE_SECONDS,
     MALFORMED,
     MAX_CRASHES,
-    NET_SECONDS,
+    RESEND_SECONDS,
     SHORT,
     TEMPLATE,
     TENANT,
@@ -127,13 +127,13 @@ class Stage:
         self, session: str, *orders: str, send: bool = True, ends: str = "SUCCEEDED", queue: int = 0, **fields: Any
     ) -> list[UUID]:
         """Submits turns to a session; without `send`, as an API that dies after its commit."""
-        net_seconds = fields.pop("net_seconds", NET_SECONDS)
+        resend_seconds = fields.pop("resend_seconds", RESEND_SECONDS)
         if (later := fields.pop("in_seconds", None)) is not None:
             fields["execute_at"] = datetime.now(UTC) + timedelta(seconds=later)
         name = self.declared[queue]["name"]
         at = time.time()
         wanted = [make_submission(name, session, {"do": order}, **fields) for order in orders]
-        answers = self.run(submit(self._database, wanted, net_seconds=net_seconds))
+        answers = self.run(submit(self._database, wanted, resend_seconds=resend_seconds))
         accepted = [answer for answer in answers if isinstance(answer, Accepted)]
         for order, answer in zip(orders, accepted, strict=True):
             self.note_submit(session, None, order, at, "ok", str(answer.turn_id))

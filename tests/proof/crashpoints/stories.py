@@ -152,7 +152,7 @@ def _short_runs(stage: Stage) -> None:
 
 
 def _due_rows(stage: Stage) -> None:
-    stage.submit("a", "answer", "answer", send=False, net_seconds=0.01)
+    stage.submit("a", "answer", "answer", send=False, resend_seconds=0.01)
     stage.submit("b", "answer", send=False)
     stage.abandon("b")
     stage.submit("c", "answer", send=False, in_seconds=0.1)

@@ -5,7 +5,7 @@ from typing import Any
 TEMPLATE = "template_crashpoints"
 TENANT = "t"
 LEASE_SECONDS = 1.2
-NET_SECONDS = 2.0
+RESEND_SECONDS = 2.0
 VISIBILITY_SECONDS = 2
 SLOTS = 4
 MAX_ATTEMPTS = 5
@@ -22,7 +22,7 @@ SHORT: dict[str, Any] = {
     "relay_tick_seconds": RELAY_TICK_SECONDS,
     "relay_stamp_seconds": 1.0,
     "takeover_resend_seconds": 0.8,
-    "net_seconds": NET_SECONDS,
+    "resend_seconds": RESEND_SECONDS,
     "receive_wait_seconds": 1,
     "grace_seconds": GRACE_SECONDS,
     "cancel_grace_seconds": 0.3,

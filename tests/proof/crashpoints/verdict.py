@@ -26,7 +26,7 @@ def collect(director: "Director", actors: "list[Actor]") -> None:
         "seed": director.seed,
         "lease_seconds": terms.LEASE_SECONDS,
         "grace_seconds": terms.GRACE_SECONDS,
-        "net_seconds": terms.NET_SECONDS,
+        "resend_seconds": terms.RESEND_SECONDS,
         "relay_tick_seconds": terms.RELAY_TICK_SECONDS,
         "retry_cap_seconds": terms.RETRY_CAP_SECONDS,
         "max_attempts": terms.MAX_ATTEMPTS,

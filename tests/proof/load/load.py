@@ -18,7 +18,7 @@ from typing import IO, Any, LiteralString
 
 import psycopg
 
-from bench.stage import Environment, Room
+from bench.stage import Room, Stage
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.journal import Journal, now
 from tests.proof.chaos.quiescence import gather, wait_for_rest
@@ -108,7 +108,7 @@ class Load:
         return int(row[0]) if row else 0
 
 
-async def run(plan: Plan, stage: Environment, forks: ForkServer, folder: Path, say: Say) -> Outcome:
+async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Say) -> Outcome:
     """Makes a load; its evidence is in `folder` afterwards."""
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     journal = Journal(folder)

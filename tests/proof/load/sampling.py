@@ -10,7 +10,7 @@ import psycopg
 import redis
 
 from bench.accounting import Tree, machine_busy_seconds, own_cpu_seconds
-from bench.stage import Environment, Room
+from bench.stage import Room, Stage
 from tests.proof.chaos.journal import now
 from tests.proof.chaos.supervisor import Supervisor, pause
 from turnstile.queries.backlog import BACKLOG, MOST
@@ -65,7 +65,7 @@ class Sample:
 class Sampler:
     """Looks every so many seconds, as long as `run` goes on."""
 
-    stage: Environment
+    stage: Stage
     room: Room
     cast: Supervisor
     file: Path

@@ -102,7 +102,7 @@ def write_terms(outcome: Outcome, environment: dict[str, str], folder: Path) -> 
         seed=outcome.plan.seed,
         lease_seconds=settings.lease_seconds,
         grace_seconds=settings.grace_seconds,
-        net_seconds=settings.net_seconds,
+        resend_seconds=settings.resend_seconds,
         relay_tick_seconds=settings.relay_tick_seconds,
         retry_cap_seconds=settings.retry_cap_seconds,
         max_attempts=queue.max_attempts,

@@ -23,7 +23,7 @@ from turnstile.config.load_settings import load
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.commands.submit_direct import prepare, submit_all
 from turnstile.ops.dev.stack.ports import LOOPBACK
-from turnstile.submit.submitting import Submitting
+from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 
 MOST_CONNECTIONS = 256

@@ -12,8 +12,8 @@ import turnstile.worker.attempt.once
 import turnstile.worker.settling
 from tests.proof.planted_bugs.patching import alter, instead_of, replace
 from tests.proof.planted_bugs.planted_bug import planted
-from turnstile.statements.head import IS_FAILED
 from turnstile.statements.once_values import RecordedValue
+from turnstile.statements.session_head import IS_FAILED
 from turnstile.turn.status import TurnStatus
 from turnstile.worker.attempt.outcome import Joining
 

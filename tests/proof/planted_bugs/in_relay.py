@@ -6,8 +6,8 @@ from typing import Any
 import psycopg
 
 import turnstile.relay.loop
-import turnstile.relay.message_sending
 import turnstile.relay.renewal_evidence
+import turnstile.relay.wake_ups_and_dead_letters
 import turnstile.statements.settle
 import turnstile.worker.app
 from tests.proof.planted_bugs.patching import alter, instead_of, replace
@@ -33,7 +33,7 @@ def relay_keeps_rows_that_it_cannot_send() -> None:
     async def keep(self: Any, rows: Any) -> None:
         pass
 
-    replace(turnstile.relay.message_sending.RelaySends, "_give_back", lambda _: keep)
+    replace(turnstile.relay.wake_ups_and_dead_letters.RelaySends, "_give_back", lambda _: keep)
     replace(RelayQueues, "failed", lambda _: lambda self, line, now, chance: None)
     # Its occasion is a fleet in which only the relay's own process may send.
     original: Any = turnstile.worker.app.Relay

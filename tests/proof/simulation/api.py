@@ -14,7 +14,7 @@ from turnstile.producer.submit.intake import Intake
 from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
 from turnstile.statements.submit import Accepted
 from turnstile.streaming.cancel_hints import CancelHints
-from turnstile.submit.submitting import Submitting
+from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 
 PATIENCE_SECONDS = 4.0

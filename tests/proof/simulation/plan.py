@@ -80,7 +80,7 @@ def _settings(chance: Random, queue: QueueSettings, lease: float, *, calm: bool)
         redis_prefix="",
         lease_seconds=lease,
         heartbeat_seconds=lease / 3,
-        net_seconds=chance.choice([4.0, 8.0, 12.0]),
+        resend_seconds=chance.choice([4.0, 8.0, 12.0]),
         relay=chance.random() < 0.5,
         relay_tick_seconds=chance.choice([1.0, 2.0]),
         relay_stamp_seconds=chance.choice([2.0, 5.0]),

@@ -215,7 +215,7 @@ def _terms(plan: Plan) -> Terms:
         seed=plan.seed,
         lease_seconds=settings.lease_seconds,
         grace_seconds=settings.grace_seconds,
-        net_seconds=settings.net_seconds,
+        resend_seconds=settings.resend_seconds,
         relay_tick_seconds=settings.relay_tick_seconds,
         retry_cap_seconds=settings.retry_cap_seconds,
         max_attempts=plan.queue.max_attempts,

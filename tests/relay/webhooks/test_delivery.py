@@ -52,7 +52,7 @@ def url_of(settings: Settings) -> str:
 
 async def submitted(database: Database, settings: Settings, session_id: str = "s", **fields: Any) -> UUID:
     wanted = make_submission("turns", session_id, webhook_url=url_of(settings), **fields)
-    await submit(database, [wanted], net_seconds=60)
+    await submit(database, [wanted], resend_seconds=60)
     return wanted.turn_id
 
 
@@ -105,7 +105,7 @@ async def test_an_open_turn_owes_no_webhook(database: Database, settings: Settin
 
 
 async def test_a_turn_without_an_address_owes_nothing(database: Database, settings: Settings) -> None:
-    await submit(database, [make_submission("turns")], net_seconds=60)
+    await submit(database, [make_submission("turns")], resend_seconds=60)
     await settle_one(database, settings, await claimed(database, settings), SUCCESS)
 
     assert await owed(database) == []
@@ -154,7 +154,7 @@ async def test_a_crash_loop_that_halts_its_session_owes_its_webhook(database: Da
 
 async def test_a_redriven_turn_owes_one_for_each_end(database: Database, settings: Settings) -> None:
     turn_id = await ended(database, settings, FAILURE)
-    await revive(database, [(turn_id, 1)], [start_trace(1)], expires_in_seconds=[60], net_seconds=60)
+    await revive(database, [(turn_id, 1)], [start_trace(1)], expires_in_seconds=[60], resend_seconds=60)
     await settle_one(database, settings, await claimed(database, settings), SUCCESS)
 
     rows = await owed(database)
@@ -218,7 +218,7 @@ async def test_the_event_describes_the_end_that_it_was_owed_for(
     database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
 ) -> None:
     turn_id = await ended(database, settings, FAILURE)
-    await revive(database, [(turn_id, 1)], [start_trace(1)], expires_in_seconds=[60], net_seconds=60)
+    await revive(database, [(turn_id, 1)], [start_trace(1)], expires_in_seconds=[60], resend_seconds=60)
 
     await deliver(delivery)
 

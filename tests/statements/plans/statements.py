@@ -10,14 +10,25 @@ from turnstile.memory import durable_items as memory_items
 from turnstile.queries import attempts, history
 from turnstile.statements import cancel as cancellation
 from turnstile.statements import cancel_before_submit as chosen_ids
-from turnstile.statements import children, claim, defer, head, lost_turns, redrive, settle, waiting_tenants, webhooks
+from turnstile.statements import (
+    children,
+    claim,
+    defer,
+    lost_turns,
+    redrive,
+    schedule,
+    session_head,
+    settle,
+    waiting_tenants,
+    webhooks,
+)
 from turnstile.statements import compensate as compensation
+from turnstile.statements import due_messages as relay_statements
 from turnstile.statements import halt as halting
 from turnstile.statements import join as joining
 from turnstile.statements import once_values as recorded_values
 from turnstile.statements import read_claims as reading_claims
 from turnstile.statements import renew_lease as renew
-from turnstile.statements import send_due as relay_statements
 from turnstile.statements import submit as submission
 from turnstile.statements import submit_on_busy as double_texting
 from turnstile.statements.submit import ParentClaim, Submission, submit_parameters
@@ -95,7 +106,7 @@ def _keys() -> dict[str, Any]:
 
 def _revive() -> dict[str, Any]:
     traces = {"traces": ["0" * 32] * TURNS, "spans": ["0" * 16] * TURNS, "expires": [900.0] * TURNS}
-    return {"ids": _ids("failed"), "generations": [1] * TURNS, **traces, "net": 60.0}
+    return {"ids": _ids("failed"), "generations": [1] * TURNS, **traces, "resend_after": 60.0}
 
 
 def _items() -> dict[str, Any]:
@@ -135,8 +146,8 @@ def calls() -> Iterator[Call]:
     yield Call("renew", renew.RENEW, {**of_running, "lease": 30.0})
     yield Call("defer", defer.DEFER, {**_sessions("owed"), "seconds": [10.0] * TURNS})
     yield Call("find a waiting tenant", waiting_tenants.FIND_WAITING_TENANT, {"queue": QUEUE, "tenant": TENANT})
-    yield Call("wake head", head.WAKE_HEAD, _session("owed"))
-    yield Call("wake unlocked head", head.WAKE_UNLOCKED_HEAD, _session("owed"))
+    yield Call("wake head", session_head.WAKE_HEAD, _session("owed"))
+    yield Call("wake unlocked head", session_head.WAKE_UNLOCKED_HEAD, _session("owed"))
     yield Call("wake parents", joining.WAKE_PARENTS, {"ids": _ids("joining")})
     yield Call("wake joined", joining.WAKE_JOINED, {"limit": TURNS})
     yield Call("submit", submission.SUBMIT, _submit())
@@ -188,11 +199,13 @@ def _calls_of_the_relay() -> Iterator[Call]:
     limit = {"limit": TURNS}
     asked: dict[str, Any] = {"left_out": [], "only": None}
     lines = {"queues": [QUEUE] * 2, "deads": [False, True], "limits": [TURNS] * 2, "reaches": [120.0] * 2}
-    net = {"net": 60.0, "seen": 30.0}
-    yield Call("place scheduled turns", relay_statements.PLACE_SCHEDULED, {**asked, "queues": [QUEUE], **limit})
+    resend = {"resend_after": 60.0, "seen": 30.0}
+    yield Call("place scheduled turns", schedule.PLACE_SCHEDULED, {**asked, "queues": [QUEUE], **limit})
     yield Call("take due rows", relay_statements.TAKE_DUE, {**asked, **lines, "stamp": 15.0, "resend": 5.0})
     yield Call(
-        "set the resend deadline", relay_statements.PUT_NET, {"ids": _ids("waiting"), "stamps": [STAMP] * TURNS, **net}
+        "set the resend deadline",
+        relay_statements.SET_RESEND_DEADLINE,
+        {"ids": _ids("waiting"), "stamps": [STAMP] * TURNS, **resend},
     )
     stamps = {"ids": _ids("waiting"), "stamps": [STAMP] * TURNS, "due_ats": [STAMP] * TURNS}
     hooks = {"left_out": [], "only": None, "posts": "{}", "per_host": TURNS, "stamp": 60.0, **limit}

@@ -20,25 +20,35 @@ from tests.support.fakes import (
     store_claim,
     store_evidence,
     store_halting,
+    store_on_busy,
     store_relay,
     store_submit,
-    store_texting,
 )
 from tests.support.fakes.store_tables import Tables
 from turnstile.memory import durable_items as memory_items
 from turnstile.queries import attempts, backlog, history
 from turnstile.statements import cancel as cancellation
 from turnstile.statements import cancel_before_submit as chosen_ids
-from turnstile.statements import children, claim, head, locked_rows, lost_turns, redrive, settle, waiting_tenants
+from turnstile.statements import (
+    children,
+    claim,
+    locked_rows,
+    lost_turns,
+    redrive,
+    schedule,
+    session_head,
+    settle,
+    waiting_tenants,
+)
 from turnstile.statements import compensate as compensation
 from turnstile.statements import defer as defer
+from turnstile.statements import due_messages as relay_statements
 from turnstile.statements import halt as halting
 from turnstile.statements import join as joining
 from turnstile.statements import once_values as recorded_values
 from turnstile.statements import read_claims as reading_claims
 from turnstile.statements import redrive_audit as redrive_record
 from turnstile.statements import renew_lease as renew
-from turnstile.statements import send_due as relay_statements
 from turnstile.statements import submit as submission
 from turnstile.statements import submit_on_busy as double_texting
 from turnstile.statements import worker_registry as registry
@@ -68,18 +78,18 @@ STATEMENTS: dict[str, Statement] = {
     renew.RENEW: store_claim.renew,
     settle.SETTLE: store_claim.settle,
     settle.REREAD_SETTLED: store_claim.reread_settled,
-    head.WAKE_HEAD: store_relay.wake_head,
-    head.WAKE_UNLOCKED_HEAD: store_relay.wake_unlocked_head,
+    session_head.WAKE_HEAD: store_relay.wake_head,
+    session_head.WAKE_UNLOCKED_HEAD: store_relay.wake_unlocked_head,
     defer.DEFER: store_relay.defer,
     waiting_tenants.FIND_WAITING_TENANT: store_relay.find_waiting_tenant,
-    relay_statements.PLACE_SCHEDULED: store_relay.place_scheduled,
+    schedule.PLACE_SCHEDULED: store_relay.place_scheduled,
     lost_turns.MARK_LOST: store_relay.mark_lost,
     lost_turns.ANY_LOST: store_relay.any_lost,
     lost_turns.FIND_LOST: store_relay.find_lost,
     relay_statements.TAKE_DUE: store_relay.take_due,
-    relay_statements.FIND_UNPLACED: store_relay.find_unplaced,
+    schedule.FIND_UNPLACED: store_relay.find_unplaced,
     relay_statements.FIND_DUE: store_relay.find_due,
-    relay_statements.PUT_NET: store_relay.put_net,
+    relay_statements.SET_RESEND_DEADLINE: store_relay.set_resend_deadline,
     relay_statements.GIVE_BACK: store_relay.give_back,
     relay_statements.DEAD_LETTERED: store_relay.dead_lettered,
     backlog.BACKLOG: store_relay.backlog,
@@ -98,12 +108,12 @@ STATEMENTS: dict[str, Statement] = {
     halting.RESUME: store_halting.resume,
     chosen_ids.LEAVE_TOMBSTONE: store_cancel.leave_tombstone,
     chosen_ids.FORGET_CHOSEN_IDS: store_submit.forget_chosen_ids,
-    double_texting.TAKE_KEY: store_texting.take_key,
-    double_texting.LOCK_SESSION: store_texting.lock_session,
-    double_texting.BUSY_WITH: store_texting.busy_with,
-    double_texting.LOCK_LAST: store_texting.lock_last,
-    double_texting.ADD_INPUT: store_texting.add_input,
-    double_texting.KEEP_ANSWER: store_texting.keep_answer,
+    double_texting.TAKE_KEY: store_on_busy.take_key,
+    double_texting.LOCK_SESSION: store_on_busy.lock_session,
+    double_texting.BUSY_WITH: store_on_busy.busy_with,
+    double_texting.LOCK_LAST: store_on_busy.lock_last,
+    double_texting.ADD_INPUT: store_on_busy.add_input,
+    double_texting.KEEP_ANSWER: store_on_busy.keep_answer,
     locked_rows.BOUND_WAIT: store_cancel.no_answer,
     redrive.REVIVE: store_relay.revive,
     redrive.FIND_COMPENSATED: store_children.find_compensated,

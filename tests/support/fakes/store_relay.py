@@ -12,8 +12,8 @@ from tests.support.fakes.store_clock import interval
 from tests.support.fakes.store_rows import Instant, TurnRow, by_id, columns
 from tests.support.fakes.store_submit import is_failed
 from tests.support.fakes.store_tables import Deadline, Tables
+from turnstile.statements.due_messages import MAX_RESEND_SECONDS
 from turnstile.statements.lost_turns import SEEN_SHARE
-from turnstile.statements.send_due import MAX_NET_SECONDS
 from turnstile.turn.status import TurnStatus
 
 Parameters = Mapping[str, Any]
@@ -187,7 +187,7 @@ def take_due(tables: Tables, parameters: Parameters) -> Rows:
         if row.status is not RUNNING:
             send_at = now + interval(parameters["stamp"])
         elif row.lease_until is not None and row.lease_until < now:
-            send_at = now + interval(min(MAX_NET_SECONDS, parameters["resend"] * 2 ** min(row.sends, 10)))
+            send_at = now + interval(min(MAX_RESEND_SECONDS, parameters["resend"] * 2 ** min(row.sends, 10)))
         else:
             send_at = None
         tables.update_turn(row, send_at=send_at, sends=row.sends + (row.status is RUNNING))
@@ -195,14 +195,16 @@ def take_due(tables: Tables, parameters: Parameters) -> Rows:
     return answers
 
 
-def put_net(tables: Tables, parameters: Parameters) -> Rows:
+def set_resend_deadline(tables: Tables, parameters: Parameters) -> Rows:
     now = tables.now()
     for turn_id, stamp in zip(parameters["ids"], parameters["stamps"], strict=True):
         row = tables.turns.get(turn_id)
         if row is None or row.status is not PENDING or row.send_at != tables.from_datetime(stamp):
             continue
-        net = max(parameters["net"], 2 * tables.queue_latency(row.queue, parameters["seen"])) * 2 ** min(row.sends, 10)
-        tables.update_turn(row, sends=row.sends + 1, send_at=now + interval(min(MAX_NET_SECONDS, net)))
+        resend = max(parameters["resend_after"], 2 * tables.queue_latency(row.queue, parameters["seen"])) * 2 ** min(
+            row.sends, 10
+        )
+        tables.update_turn(row, sends=row.sends + 1, send_at=now + interval(min(MAX_RESEND_SECONDS, resend)))
     return []
 
 
@@ -323,7 +325,7 @@ def revive(tables: Tables, parameters: Parameters) -> Rows:
             failures=0,
             crashes=0,
             execute_at=now,
-            send_at=now + interval(parameters["net"]),
+            send_at=now + interval(parameters["resend_after"]),
             sends=0,
             expires_at=now + interval(expires_in),
             trace_id=trace_id,

@@ -51,7 +51,7 @@ def submit(tables: Tables, parameters: Parameters) -> Rows:
         fence = one["parent_fences"]
         if taken or (fence is not None and not holds(tables, one["parents"], fence)):
             continue
-        row = _record(tables, one, parameters["net"], parameters["seen"])
+        row = _record(tables, one, parameters["resend_after"], parameters["seen"])
         if row is not None:
             answer, wake = answer_of(tables, row), row.status is TurnStatus.PENDING
             answers.append({"ord": one["ords"], "answer": answer, "wake": wake})
@@ -62,18 +62,18 @@ def stored(content: Any) -> Any:
     return json_value(json.dumps(content.obj))
 
 
-def _record(tables: Tables, asked: dict[str, Any], net_seconds: float, seen_seconds: float) -> TurnRow | None:
+def _record(tables: Tables, asked: dict[str, Any], resend_seconds: float, seen_seconds: float) -> TurnRow | None:
     now = tables.now()
     execute_at = tables.from_datetime(asked["execute_ats"])
     later = execute_at if execute_at is not None and execute_at > now else None
-    net = interval(max(net_seconds, 2 * tables.queue_latency(asked["queues"], seen_seconds)))
+    resend = interval(max(resend_seconds, 2 * tables.queue_latency(asked["queues"], seen_seconds)))
     row = TurnRow(
         id=asked["ids"],
         tenant_id=asked["tenants"],
         session_id=asked["sessions"],
         queue=asked["queues"],
         execute_at=later,
-        send_at=now + net if later is None else later,
+        send_at=now + resend if later is None else later,
         expires_at=(now if later is None else later) + interval(asked["expires"]),
         max_attempts=asked["max_attempts"],
         timeout_seconds=asked["timeouts"],

@@ -36,7 +36,7 @@ async def test_a_turn_with_a_reused_id_has_no_children_of_the_earlier_turn(
     for table, column in (("turns", "id"), ("messages", "turn_id")):
         await family.database.fetch(f"DELETE FROM {table} WHERE {column} = %(id)s", {"id": parent.id})  # type: ignore[arg-type]
     again = make_submission(family.settings.queue, "again", turn_id=parent.id, tenant_id=tenant)
-    await submit(family.database, [again], net_seconds=60.0)
+    await submit(family.database, [again], resend_seconds=60.0)
     (turn,) = await claim(family.database, make_terms(family.settings), [make_claim("again", tenant_id=tenant)])
     assert isinstance(turn, ClaimedTurn)
 

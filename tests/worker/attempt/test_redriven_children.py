@@ -29,7 +29,7 @@ async def test_a_child_that_was_redriven_during_the_run_is_not_started_anew(
     await family.settle(parent, FAILURE)
     run = family.run(await family.redrive(parent))
     await family.start(run, key="before")
-    await revive(family.database, [(bad.id, 1)], [start_trace(2)], expires_in_seconds=[900.0], net_seconds=60.0)
+    await revive(family.database, [(bad.id, 1)], [start_trace(2)], expires_in_seconds=[900.0], resend_seconds=60.0)
 
     assert await family.start(run, key="bad") == bad
 

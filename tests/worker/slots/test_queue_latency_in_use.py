@@ -13,7 +13,7 @@ from turnstile.ops.commands.submit_direct import submit_all
 from turnstile.relay.loop import Relay
 from turnstile.statements.redrive import revive
 from turnstile.statements.submit import submit
-from turnstile.submit.submitting import Submitting
+from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
@@ -32,7 +32,7 @@ async def test_the_wait_of_a_redriven_turn_begins_with_its_redrive(database: Dat
     assert isinstance(failed, ClaimedTurn)
     await settle_one(database, settings, failed, FAILURE)
     await database.fetch("UPDATE turns SET created_at = now() - interval '3 days'", {})
-    await revive(database, [(failed.id, 1)], [start_trace(1)], expires_in_seconds=[900.0], net_seconds=60.0)
+    await revive(database, [(failed.id, 1)], [start_trace(1)], expires_in_seconds=[900.0], resend_seconds=60.0)
 
     again = await claim_one(database, settings)
 
@@ -50,19 +50,19 @@ async def test_the_wait_of_a_turn_begins_with_its_submit(database: Database, set
     assert 300.0 <= turn.queue_latency_seconds < 360.0
 
 
-@pytest.mark.parametrize(("queue_latency_seconds", "net_seconds"), [(0.0, 60.0), (100.0, 200.0), (26_000.0, 1800.0)])
+@pytest.mark.parametrize(("queue_latency_seconds", "resend_seconds"), [(0.0, 60.0), (100.0, 200.0), (26_000.0, 1800.0)])
 async def test_the_resend_deadline_is_twice_the_queue_latency_within_bounds(
-    database: Database, settings: Settings, queue_latency_seconds: float, net_seconds: float
+    database: Database, settings: Settings, queue_latency_seconds: float, resend_seconds: float
 ) -> None:
     await database.fetch(
         "INSERT INTO workers (worker_id, queue, host, pid, slots, queue_latency_seconds) VALUES ('w', %(q)s, 'h', 1, 1, %(d)s)",
         {"q": settings.queue, "d": queue_latency_seconds},
     )
 
-    await submit(database, [make_submission(settings.queue)], net_seconds=60.0)
+    await submit(database, [make_submission(settings.queue)], resend_seconds=60.0)
 
-    [row] = await database.fetch("SELECT extract(epoch FROM send_at - created_at)::float8 AS net FROM turns", {})
-    assert row["net"] == pytest.approx(net_seconds, abs=1.0)
+    [row] = await database.fetch("SELECT extract(epoch FROM send_at - created_at)::float8 AS resend FROM turns", {})
+    assert row["resend"] == pytest.approx(resend_seconds, abs=1.0)
 
 
 LONG = 120.0
@@ -84,7 +84,7 @@ async def by_submit_direct(database: Database, queues: MessageQueues, settings: 
 
 
 async def by_relay(database: Database, queues: MessageQueues, settings: Settings) -> None:
-    await submit(database, [make_submission(settings.queue)], net_seconds=0.0)
+    await submit(database, [make_submission(settings.queue)], resend_seconds=0.0)
     await Relay(database, queues, settings).round()
 
 
@@ -95,7 +95,7 @@ async def by_parent(database: Database, queues: MessageQueues, settings: Setting
 @pytest.mark.stack
 @pytest.mark.usefixtures("seen_a_minute_ago")
 @pytest.mark.parametrize(
-    ("way", "lease_seconds", "net_seconds"),
+    ("way", "lease_seconds", "resend_seconds"),
     [
         (by_submit_direct, 30.0, 60.0),
         (by_submit_direct, LONG, 600.0),
@@ -109,11 +109,11 @@ async def test_a_worker_with_a_long_lease_counts_between_its_heartbeats(
     settings: Settings,
     way: Callable[[Database, MessageQueues, Settings], Awaitable[None]],
     lease_seconds: float,
-    net_seconds: float,
+    resend_seconds: float,
 ) -> None:
-    leased = {"lease_seconds": lease_seconds, "heartbeat_seconds": None, "net_seconds": 60.0}
+    leased = {"lease_seconds": lease_seconds, "heartbeat_seconds": None, "resend_seconds": 60.0}
 
     await way(database, queues, settings.model_copy(update=leased))
 
-    [row] = await database.fetch("SELECT extract(epoch FROM send_at - now())::float8 AS net FROM turns", {})
-    assert row["net"] == pytest.approx(net_seconds, abs=5.0)
+    [row] = await database.fetch("SELECT extract(epoch FROM send_at - now())::float8 AS resend FROM turns", {})
+    assert row["resend"] == pytest.approx(resend_seconds, abs=5.0)

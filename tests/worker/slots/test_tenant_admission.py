@@ -22,7 +22,7 @@ from turnstile.worker.database_retry import outlast
 from turnstile.worker.slots.tenant_admission import TenantCap
 from turnstile.worker.slots.tenant_slots import LEAST_PUT_OFF_SECONDS, TenantSlots
 
-NET_SECONDS = 600.0
+RESEND_SECONDS = 600.0
 
 
 async def owed_in(database: Database, turn_id: UUID) -> float:
@@ -54,7 +54,7 @@ class Door:
     async def comes(self, session: str) -> UUID:
         """A turn of a session that has only this one."""
         wanted = make_submission(self.settings.queue, session, tenant_id="t")
-        await submit(self.database, [wanted], net_seconds=NET_SECONDS)
+        await submit(self.database, [wanted], resend_seconds=RESEND_SECONDS)
         return wanted.turn_id
 
     async def enters(self, session: str) -> bool:
@@ -151,7 +151,7 @@ async def test_while_the_database_is_away_no_session_is_deferred(door: Door) -> 
 async def test_a_session_that_runs_here_is_not_deferred(settings: Settings, database: Database) -> None:
     capped, lock = settings.model_copy(update={"tenant_slots": 1}), OwnSessionLock(settings)
     wanted = [make_submission(settings.queue, session) for session in ("a", "c")]
-    await submit(database, wanted, net_seconds=NET_SECONDS)
+    await submit(database, wanted, resend_seconds=RESEND_SECONDS)
     again, waits = make_submission(settings.queue, "a"), wanted[1]
     began, going_on = asyncio.Event(), asyncio.Event()
 
@@ -163,7 +163,7 @@ async def test_a_session_that_runs_here_is_not_deferred(settings: Settings, data
     with processing(capped, database, lock, "w", Handler(answer), nudge_relay=lambda: nudges.append(None)) as processor:
         holding = asyncio.create_task(processor.process(message_about(wanted[0].turn_id, "a")))
         await began.wait()
-        await submit(database, [again], net_seconds=NET_SECONDS)
+        await submit(database, [again], resend_seconds=RESEND_SECONDS)
         for turn, session in ((again, "a"), (waits, "c")):
             await processor.process(message_about(turn.turn_id, session))
         assert await owed_in(database, again.turn_id) > 2 * LEAST_PUT_OFF_SECONDS
@@ -200,7 +200,9 @@ async def test_a_tenant_behind_a_flood_is_found_before_its_message_is_received(f
     for n in range(3):
         await fair.wakes_up(f"s{n}")
     behind = await fair.comes("behind")
-    await submit(fair.database, [make_submission(fair.settings.queue, "s", tenant_id="two")], net_seconds=NET_SECONDS)
+    await submit(
+        fair.database, [make_submission(fair.settings.queue, "s", tenant_id="two")], resend_seconds=RESEND_SECONDS
+    )
 
     assert not await fair.wakes_up("behind")
 
@@ -211,7 +213,9 @@ async def test_a_tenant_behind_a_flood_is_found_before_its_message_is_received(f
 async def test_the_table_is_read_once_a_second_at_most(fair: FairDoor) -> None:
     for n in range(4):
         await fair.wakes_up(f"s{n}")
-    await submit(fair.database, [make_submission(fair.settings.queue, "s", tenant_id="two")], net_seconds=NET_SECONDS)
+    await submit(
+        fair.database, [make_submission(fair.settings.queue, "s", tenant_id="two")], resend_seconds=RESEND_SECONDS
+    )
 
     assert await fair.wakes_up("s4")
 

@@ -26,7 +26,7 @@ TENANT = "t"
 ECHO = {"do": "echo"}
 
 TERMS = Terms(
-    name="scene", seed=1, lease_seconds=LEASE, grace_seconds=1.0, net_seconds=4.0, relay_tick_seconds=0.2,
+    name="scene", seed=1, lease_seconds=LEASE, grace_seconds=1.0, resend_seconds=4.0, relay_tick_seconds=0.2,
     retry_cap_seconds=1.0, max_attempts=3, max_crashes=3, slots=64, bound_seconds=60.0, healed_at=0.0, rested_at=None,
 )  # fmt: skip
 STATUS_AFTER = {

@@ -1,8 +1,8 @@
 """The relay's statements, in the order of a round. `relay.loop` is the loop.
 
 Each selects by queue in the order of `send_at`, or by ids. Rows with a known id are looked up one by one (LATERAL with a LIMIT,
-whose order the planner keeps), under conditions that no partial index matches (`statements.head`). Otherwise the statistics of a
-table that was idle a moment ago could lead to a plan that reads all due rows.
+whose order the planner keeps), under conditions that no partial index matches (`statements.session_head`). Otherwise the
+statistics of a table that was idle a moment ago could lead to a plan that reads all due rows.
 """
 
 from dataclasses import dataclass
@@ -10,57 +10,21 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from turnstile.statements.head import IS_FAILED, IS_PENDING
+from turnstile.statements.session_head import IS_FAILED, IS_PENDING
 from turnstile.statements.submit import QUEUE_LATENCY
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.message import WakeUp
 from turnstile.turn.status import TurnStatus
 
-MAX_NET_SECONDS = 3600
+MAX_RESEND_SECONDS = 3600
 
 # The statements that look for rows are called in two ways: for due rows, up to a limit; and, if Postgres refuses one of these
-# rows, for some of them by id (`relay.steps`).
-_LEFT_OUT: LiteralString = "NOT {of}.id = ANY (%(left_out)s::uuid[])"
-_ONLY: LiteralString = "(%(only)s::uuid[] IS NULL OR {of}.id = ANY (%(only)s::uuid[]))"
+# rows, for some of them by id (`relay.fault_isolation`).
+LEFT_OUT: LiteralString = "NOT {of}.id = ANY (%(left_out)s::uuid[])"
+ONLY: LiteralString = "(%(only)s::uuid[] IS NULL OR {of}.id = ANY (%(only)s::uuid[]))"
 
-_UNPLACED: LiteralString = f"""
-         WHERE t.send_at <= now() AND t.seq IS NULL AND t.status = 'PENDING' AND t.queue = q.name AND {_LEFT_OUT.format(of="t")}
-"""
-
-# A scheduled turn gets its place in the session when it is due, so that it delays no other turn before (G14).
-# Lock order: sessions, then turns. Both with SKIP LOCKED: waiting for a locked session (an open psql is enough) would block each
-# round of each relay until its time-out. SKIP LOCKED applies before the LIMIT: otherwise the many due turns of a locked session
-# could fill it. A later round places the skipped turns. `last_seq` is that of the locked row.
-PLACE_SCHEDULED: LiteralString = f"""
-WITH due AS MATERIALIZED (
-    SELECT d.id, d.last_seq FROM unnest(%(queues)s::text[]) q (name) CROSS JOIN LATERAL (
-        SELECT t.id, s.last_seq FROM turns t CROSS JOIN LATERAL (
-            SELECT s.last_seq FROM sessions s WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id
-             LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) s {_UNPLACED} AND {_ONLY.format(of="t")}
-         ORDER BY t.send_at LIMIT %(limit)s) d
-), unplaced AS MATERIALIZED (
-    SELECT t.*, due.last_seq FROM due CROSS JOIN LATERAL (
-        SELECT t.id, t.tenant_id, t.session_id, t.execute_at FROM turns t
-         WHERE t.id = ANY (ARRAY[due.id]) AND coalesce(t.seq, 0) = 0 AND {IS_PENDING} LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) t
-), place AS (
-    UPDATE sessions s SET last_seq = s.last_seq + u.many, updated_at = clock_timestamp()
-      FROM (SELECT tenant_id, session_id, count(*) AS many FROM unplaced GROUP BY 1, 2) u
-     WHERE s.tenant_id = ANY (ARRAY[u.tenant_id]) AND s.session_id = ANY (ARRAY[u.session_id])
-)
-UPDATE turns t SET seq = n.seq
-  FROM (SELECT id, last_seq + row_number() OVER (PARTITION BY tenant_id, session_id ORDER BY execute_at, id) AS seq
-          FROM unplaced) n
- WHERE t.id = ANY (ARRAY[n.id])
-RETURNING t.id
-"""
-
-FIND_UNPLACED: LiteralString = f"""
-SELECT d.id FROM unnest(%(queues)s::text[]) q (name) CROSS JOIN LATERAL (
-        SELECT t.id FROM turns t {_UNPLACED} ORDER BY t.send_at LIMIT %(limit)s) d
-"""
-
-# Each line (`relay.queues.Line`) has a limit of its own, so that its backlog does not delay the others.
+# Each line (`relay.queue_selection.Line`) has a limit of its own, so that its backlog does not delay the others.
 # The scan goes back only as far as `reach`, and all the way once a minute: under a long transaction elsewhere, dead index entries
 # pile up at the old end, and each scan would read them.
 _QUEUES: LiteralString = """
@@ -68,20 +32,20 @@ _QUEUES: LiteralString = """
 """
 _DUE: LiteralString = f"""
          WHERE d.send_at <= now() AND d.send_at > now() - make_interval(secs => q.reach) AND d.queue = q.name
-           AND (d.status = 'FAILED') = q.dead AND NOT (d.status = 'PENDING' AND d.seq IS NULL) AND {_LEFT_OUT.format(of="d")}
+           AND (d.status = 'FAILED') = q.dead AND NOT (d.status = 'PENDING' AND d.seq IS NULL) AND {LEFT_OUT.format(of="d")}
 """
 
 # A RUNNING row whose worker came back and renewed its lease is owed no message any more.
 TAKE_DUE: LiteralString = f"""
 WITH due AS MATERIALIZED (
     SELECT d.id, d.send_at FROM {_QUEUES} CROSS JOIN LATERAL (
-        SELECT d.id, d.send_at FROM turns d {_DUE} AND {_ONLY.format(of="d")}
+        SELECT d.id, d.send_at FROM turns d {_DUE} AND {ONLY.format(of="d")}
          ORDER BY d.send_at LIMIT q.most FOR NO KEY UPDATE SKIP LOCKED) d
 )
 UPDATE turns t
    SET send_at = CASE WHEN t.status <> 'RUNNING' THEN clock_timestamp() + make_interval(secs => %(stamp)s)
                       WHEN t.lease_until < now() THEN clock_timestamp() + make_interval(
-                               secs => least({MAX_NET_SECONDS}, %(resend)s * power(2, least(t.sends, 10)))) END,
+                               secs => least({MAX_RESEND_SECONDS}, %(resend)s * power(2, least(t.sends, 10)))) END,
        sends = t.sends + (t.status = 'RUNNING')::int
   FROM due WHERE t.id = ANY (ARRAY[due.id])
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.status, t.attempt, t.fence, t.generation, t.error_class, t.error,
@@ -96,7 +60,7 @@ SELECT d.id FROM {_QUEUES} CROSS JOIN LATERAL (SELECT d.id FROM turns d {_DUE} O
 _STAMPED: LiteralString = "coalesce(t.send_at, 'infinity') = x.stamp"
 
 # SKIP LOCKED: a cancel may have locked one of these rows and wait for another. The message of a skipped row is sent once more.
-PUT_NET: LiteralString = f"""
+SET_RESEND_DEADLINE: LiteralString = f"""
 WITH sent AS MATERIALIZED (
     SELECT t.id FROM unnest(%(ids)s::uuid[], %(stamps)s::timestamptz[]) x (id, stamp) CROSS JOIN LATERAL (
         SELECT t.id FROM turns t
@@ -104,8 +68,8 @@ WITH sent AS MATERIALIZED (
 )
 UPDATE turns t
    SET sends = t.sends + 1,
-       send_at = clock_timestamp() + make_interval(secs => least({MAX_NET_SECONDS},
-                     greatest(%(net)s, 2 * {QUEUE_LATENCY.format(queue="t.queue")}) * power(2, least(t.sends, 10))))
+       send_at = clock_timestamp() + make_interval(secs => least({MAX_RESEND_SECONDS},
+                     greatest(%(resend_after)s, 2 * {QUEUE_LATENCY.format(queue="t.queue")}) * power(2, least(t.sends, 10))))
   FROM sent WHERE t.id = ANY (ARRAY[sent.id])
 """
 

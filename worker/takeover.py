@@ -1,4 +1,4 @@
-"""Recovery: a worker with free slots takes over the lost turns of its queue. It needs no message for that.
+"""Takeover: a worker with free slots takes over the lost turns of its queue. It needs no message for that.
 
 A message would wait behind the backlog. So every second, and more often while more turns wait, each worker reads the turns that
 the relay has marked as lost (`statements.lost_turns`), and processes them before received messages. Several workers may try the
@@ -26,7 +26,7 @@ OFFER_AGAIN_SECONDS = 2.0
 """How long a session is not tried again. Meanwhile another worker has its lock, or this worker is about to claim it."""
 
 
-class Recovery:
+class Takeover:
     """The recovery loop. One for each worker process."""
 
     def __init__(

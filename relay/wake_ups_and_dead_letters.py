@@ -24,7 +24,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.relay.fault_isolation import LeftOut, alone, step_around
 from turnstile.relay.queue_selection import Line
-from turnstile.statements.send_due import DEAD_LETTERED, GIVE_BACK, PUT_NET, DueRow
+from turnstile.statements.due_messages import DEAD_LETTERED, GIVE_BACK, SET_RESEND_DEADLINE, DueRow
 from turnstile.statements.worker_registry import seen_seconds
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage
 from turnstile.turn.status import TurnStatus
@@ -34,7 +34,7 @@ A_CALL = 10
 SIDE_BY_SIDE = 6
 """Parallel calls of one queue. Fewer than the sixteen of a process (`backends.sqs.client.COMMANDS`), so that a queue that hangs
 leaves room for others."""
-CALLS_A_NET = 50
+CALLS_PER_STATEMENT = 50
 """Calls whose resend deadlines share one statement, at most."""
 
 log = structlog.get_logger("turnstile.relay")
@@ -81,7 +81,7 @@ class RelaySends:
         self._sender = sender
         self._settings = settings
         self._left_out = left_out
-        self._net: Batcher[list[DueRow], None] = Batcher(self._put_nets, limit=CALLS_A_NET)
+        self._deadlines: Batcher[list[DueRow], None] = Batcher(self._set_resend_deadlines, limit=CALLS_PER_STATEMENT)
 
     async def send(self, load: Load) -> None:
         """Sends as much as the queue accepts before the stamp expires. A failed call does not stop the others, unless the queue
@@ -110,22 +110,22 @@ class RelaySends:
         sent = await self._sender.send(load.line.queue, [row.message for row in rows])
         load.sent = True
         ids = {message.wake_up.turn_id for message in sent}
-        await self._net([row for row in rows if row.id in ids and row.status is TurnStatus.PENDING])
+        await self._deadlines([row for row in rows if row.id in ids and row.status is TurnStatus.PENDING])
         log.debug("relay.sent", queue=load.line.queue, messages=len(sent))
 
-    async def _put_nets(self, calls: Sequence[list[DueRow]]) -> list[None]:
+    async def _set_resend_deadlines(self, calls: Sequence[list[DueRow]]) -> list[None]:
         rows = {row.id: row for row in chain.from_iterable(calls)}
 
         async def put(ids: Sequence[UUID]) -> list[Any]:
             parameters = {
                 "ids": list(ids),
                 "stamps": [rows[one].send_at for one in ids],
-                "net": self._settings.net_seconds,
+                "resend_after": self._settings.resend_seconds,
                 "seen": seen_seconds(self._settings),
             }
-            return await self._database.fetch(PUT_NET, parameters)
+            return await self._database.fetch(SET_RESEND_DEADLINE, parameters)
 
-        await step_around("put_net", self._left_out, list(rows), put)
+        await step_around("set_resend_deadline", self._left_out, list(rows), put)
         return [None] * len(calls)
 
     async def _send_letters(self, load: Load, rows: Sequence[DueRow]) -> None:

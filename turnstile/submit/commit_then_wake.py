@@ -33,7 +33,7 @@ class Submitting:
     def __init__(self, settings: Settings, database: Database, sending: WakeUpSending) -> None:
         self._database = database
         self._sending = sending
-        self._terms = {"net_seconds": settings.net_seconds, "seen_seconds": seen_seconds(settings)}
+        self._terms = {"resend_seconds": settings.resend_seconds, "seen_seconds": seen_seconds(settings)}
 
     async def commit(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
         """Records the turns with one statement; returns the results in the order of `submissions`. Ignores their `on_busy`.

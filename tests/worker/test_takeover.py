@@ -1,4 +1,4 @@
-"""Recovery: lost turns begin again without a message, and those that one more crash would end run alone."""
+"""Takeover: lost turns begin again without a message, and those that one more crash would end run alone."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -21,9 +21,9 @@ from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.consumer import Consumer
 from turnstile.worker.processor import Processor
-from turnstile.worker.recovery import Recovery
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots
+from turnstile.worker.takeover import Takeover
 from turnstile.worker.turns_in_flight import TurnsInFlight
 
 SLOTS = 4
@@ -47,7 +47,7 @@ class Ward:
 
     processor: Processor
     consumer: Consumer
-    recovery: Recovery
+    recovery: Takeover
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self.began: list[str] = []
@@ -75,7 +75,7 @@ class Ward:
 
     async def submit(self, session_id: str, tenant_id: str = "t", **fields: Any) -> UUID:
         wanted = make_submission(self._settings.queue, session_id, "hello", tenant_id=tenant_id, **fields)
-        await submit(self._database, [wanted], net_seconds=600.0)
+        await submit(self._database, [wanted], resend_seconds=600.0)
         return wanted.turn_id
 
     async def lose(
@@ -115,7 +115,7 @@ class Ward:
         await until(all_have)
 
     async def looked(self, times: int = 3) -> None:
-        """Recovery has looked so often since."""
+        """Takeover has looked so often since."""
         since = self.looks
         await until(lambda: self.looks >= since + times)
 
@@ -130,21 +130,21 @@ async def ward(settings: Settings, database: Database, monkeypatch: pytest.Monke
         update={"relay_tick_seconds": 0.05, "concurrency": SLOTS, "lease_seconds": 60.0, "tenant_slots": 3}
     )
     slots = Slots(SLOTS)
-    monkeypatch.setattr("turnstile.worker.recovery.OFFER_AGAIN_SECONDS", 0.1)
-    look = Recovery._look
+    monkeypatch.setattr("turnstile.worker.takeover.OFFER_AGAIN_SECONDS", 0.1)
+    look = Takeover._look
 
-    async def counted(recovery: Recovery) -> bool:
+    async def counted(recovery: Takeover) -> bool:
         more = await look(recovery)
         ward.looks += 1
         return more
 
-    monkeypatch.setattr(Recovery, "_look", counted)
+    monkeypatch.setattr(Takeover, "_look", counted)
     queues: Any = Silence()
     with processing(
         quick, database, lock, "w", Handler(ward.handle), slots=slots, recovers=True, queues=queues
     ) as ward.processor:
         ward.consumer = Consumer(queues, quick.queue, slots, TurnsInFlight(), ward.processor.process, ward.stopping)
-        ward.recovery = Recovery(quick, database, ward.consumer, ward.processor)
+        ward.recovery = Takeover(quick, database, ward.consumer, ward.processor)
         running = asyncio.create_task(ward.recovery.run(ward.stopping))
         yield ward
         ward.stopping.set()
