@@ -189,7 +189,7 @@ async def test_content_that_postgres_alone_refuses_is_a_422(
     client: AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if a check at the edge were forgotten; its neighbours in the batch are none the worse.
-    monkeypatch.setattr("turnstile.producer.submit.turn_request._CANONICAL", json.JSONEncoder(sort_keys=True))
+    monkeypatch.setattr("turnstile.producer.submit.idempotency._CANONICAL", json.JSONEncoder(sort_keys=True))
     is_nan = {"content": b'{"input": {"a": NaN}}', "headers": {"Content-Type": "application/json"}}
     answers = await asyncio.gather(
         client.post("/v1/sessions/a/turns", json={"input": "fine"}),

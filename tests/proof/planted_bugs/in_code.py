@@ -167,7 +167,7 @@ def crash_budget_ignored() -> None:
 @planted("I12")
 def idempotency_key_ignored() -> None:
     """Equal requests create one turn each."""
-    replace(turnstile.producer.submit.turn_request, "_recorded_key", lambda original: lambda key, turn_id: None)
+    replace(turnstile.producer.submit.turn_request, "recorded_key", lambda original: lambda key, turn_id: None)
 
 
 @planted("I1", "postgres-unreachable", "postgres-half-open", lanes=1)
