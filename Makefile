@@ -84,7 +84,7 @@ proof: setup ## a short form of the four, for continuous integration
 	@$(BIN)/python -m tests.proof.chaos --seed $(SEED) --seconds 15 --lanes 5 --between 0.3
 	@$(MAKE) --no-print-directory -j 2 -O proof-of-crashes proof-of-verdicts
 
-# Side by side: both wait for leases more than they work.
+# In parallel: planted bugs mostly wait for leases.
 proof-of-crashes:
 	@$(BIN)/python -m tests.proof.crashpoints --seed $(SEED) --short 24 --jobs 8
 
