@@ -1,10 +1,8 @@
 """Handle: runs the user's function for a claimed turn, and returns its outcome."""
 
-import asyncio
 import math
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
 
@@ -38,8 +36,6 @@ class Handled:
     outcome: Outcome
     said: str | None
     """The text that the handler had emitted by the attempt's end."""
-    left_behind: "asyncio.Future[Any] | None"
-    """The handler, if it ignored its cancellation and still runs."""
 
 
 class Handling:
@@ -101,11 +97,12 @@ class Handling:
             run.emitter.handler_ended()
             # A turn that is handed back because no slot was free is due at once. This run must not claim it again.
             run.exhausted |= outcome == Stopped(StopReason.NO_SLOT)
-            return Handled(outcome, context.said_so_far, attempt.left_behind)
+            return Handled(outcome, context.said_so_far)
         finally:
             del self._attempts[attempt]
-            run.exhausted |= attempt.left_behind is not None
-            run.leave_quarantine(attempt.left_behind)
+            run.left_behind = attempt.left_behind
+            run.exhausted |= run.left_behind is not None
+            run.leave_quarantine()
 
     async def _run_in_slot(self, attempt: Attempt, context: TurnContext, run: SessionRun, timeout: float) -> Outcome:
         slots = self._deps.slots

@@ -120,9 +120,9 @@ class Processor:
         left_behind: asyncio.Future[Any] | None = None
         try:
             left_behind = await self._run_session(wake_up, message, seat)
+            return left_behind
         finally:
             self._cap.leave(wake_up.tenant_id, left_behind)
-        return left_behind
 
     async def _run_session(
         self, wake_up: WakeUp, message: ReceivedMessage | None, seat: Seat | None = None
@@ -135,7 +135,7 @@ class Processor:
         self._deps.heartbeat.take(run.kept)
         self._runs.keep(run)
         try:
-            left_behind = await self._work(run)
+            await self._work(run)
         finally:
             self._runs.drop(run)
             run.kept.keeps_lock = False
@@ -146,14 +146,14 @@ class Processor:
                 await self._resources.lock.give_up(run.lock)
         if message is None:
             # Takeover finds the turn again if need be.
-            return left_behind
+            return run.left_behind
         if run.stays is not None and not run.turns:
             raise MessageStaysError(run.stays)
         # The run waits for the deletion: otherwise deletions would pile up while SQS is away.
         await self._begin_deletion(run, message)
         if run.stays is not None:
             await self._delivery.send_anew(wake_up, message)
-        return left_behind
+        return run.left_behind
 
     def hand_back(self) -> None:
         """Stops every handler; their turns go back to PENDING, free of charge and due at once."""
@@ -180,8 +180,7 @@ class Processor:
 
     # --- claim, handle, decide, settle; until the session has nothing due
 
-    async def _work(self, run: SessionRun) -> "asyncio.Future[Any] | None":
-        left_behind: asyncio.Future[Any] | None = None
+    async def _work(self, run: SessionRun) -> None:
         while True:
             claimed = await self._claiming.claim(run)
             if self._resources.address.fifo and isinstance(claimed, ClaimedTurn) and run.message is not None:
@@ -190,7 +189,6 @@ class Processor:
                 self._begin_deletion(run, run.message)
             while isinstance(claimed, ClaimedTurn):
                 handled = await self._handling.handle(run, claimed)
-                left_behind = handled.left_behind
                 claimed = await self._settle(run, claimed, handled)
             if claimed is NoClaim.LOOK_AGAIN:
                 # Another transaction had locked the due head during the settle, so the settle could not schedule its wake-up.
@@ -198,7 +196,7 @@ class Processor:
                     continue
                 await self._claiming.leave_to_others(run)
             if not await self._unlock(run):
-                return left_behind
+                return
 
     async def _settle(self, run: SessionRun, turn: ClaimedTurn, handled: Handled) -> Claim:
         seconds = time.monotonic() - run.kept.begun_at

@@ -20,10 +20,13 @@ from turnstile.worker.attempt.attempt_endings import AttemptEnding
 from turnstile.worker.attempt.context import TurnContext
 from turnstile.worker.attempt.outcome import Failed, Outcome, Stopped, StopReason, Succeeded, TimedOut, classify
 from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean
-from turnstile.worker.attempt.system_exit_guard import EXITS, HandlerExitedError, begin_attempt
 
 HAND_BACK_GRACE_SECONDS = 1.0
 """How long a handler may take to end at a shutdown. Short enough that its turn is handed back within two seconds."""
+
+
+class HandlerExitedError(Exception):
+    """The handler raised SystemExit or KeyboardInterrupt. They fail its turn, and nothing else (`worker.process.event_loop`)."""
 
 
 class Attempt:
@@ -127,11 +130,10 @@ class Attempt:
         return job.done() and job.exception() is None and isinstance(job.result(), Awaitable | AsyncGenerator)
 
     async def _call(self) -> Any:
-        begin_attempt()
         try:
             return await self._reply()
-        except EXITS as error:
-            raise HandlerExitedError.from_exit(error) from error
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise HandlerExitedError(f"{type(error).__name__}: {error}") from error
 
     async def _reply(self) -> Any:
         if self._handler.is_generator:

@@ -22,7 +22,6 @@ from turnstile.turn.identifiers import TraceContext
 from turnstile.worker.attempt.children import Children
 from turnstile.worker.attempt.emitter import Emitter
 from turnstile.worker.attempt.once import RecordedValues
-from turnstile.worker.attempt.system_exit_guard import WithoutExits
 from turnstile.worker.database_retry import Outlast
 
 MAX_HISTORY = 1000
@@ -130,7 +129,7 @@ class TurnContext:
         if threading.get_ident() == self._loop_thread:
             call.close()
             raise RuntimeError("wait_for is for handlers that run in a thread; an async function uses await")
-        waited_for = asyncio.run_coroutine_threadsafe(WithoutExits(call), self._loop)
+        waited_for = asyncio.run_coroutine_threadsafe(call, self._loop)
         self._awaited.add(waited_for)
         try:
             # Checked after the call was added: `cancel` either finds the call, or is noticed here.

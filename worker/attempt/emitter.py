@@ -78,8 +78,6 @@ class Emitter:
         responds."""
         self._asked = 0
         """How many of them were in the last append."""
-        self._unsure = False
-        """Whether that portion may be in the stream already."""
         self._next_n = 1
         self._since_anew = 0
         self._anew = False
@@ -248,7 +246,7 @@ class Emitter:
                 self._since_anew = len(sayings) + (0 if self._anew else self._since_anew)
                 self._said = numbered(self._turn.fence, self._next_n, sayings)
                 self._next_n += len(sayings)
-                self._anew = self._unsure = False
+                self._anew = False
             self._speaking = bool(self._said)
             now = portion(self._said)
             self._asked = len(now)
@@ -263,20 +261,16 @@ class Emitter:
             case Appended.APPENDED:
                 with self._lock:
                     self._said = self._said[self._asked :]
-                    self._unsure = False
             case Appended.LOST:
                 log.info("events.lost", turn_id=str(self._turn.id))
                 with self._lock:
-                    if self._said and not self._unsure:
-                        # No reader can have seen these numbers, so they may be used again.
-                        self._next_n = self._said[0].id.n
                     others = [one.saying for one in self._said if one.saying.kind not in _TEXTS]
                     self._begin_anew([*others, *self._gathered.sayings])
                     self._said = []
             case Appended.SUPERSEDED:
                 self.fall_silent()
             case Appended.AWAY:
-                self._unsure = True
+                pass
             case _:
                 assert_never(answer)
 
