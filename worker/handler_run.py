@@ -2,7 +2,6 @@
 
 import math
 import time
-from dataclasses import dataclass
 
 import structlog
 
@@ -29,15 +28,6 @@ handlers no longer end at that pace, and another worker may have a free slot."""
 log = structlog.get_logger("turnstile.handler")
 
 
-@dataclass(frozen=True, slots=True)
-class Handled:
-    """The result of an attempt."""
-
-    outcome: Outcome
-    said: str | None
-    """The text that the handler had emitted by the attempt's end."""
-
-
 class Handling:
     """Runs the attempts of one worker."""
 
@@ -60,7 +50,7 @@ class Handling:
         for attempt in self._attempts:
             attempt.stop(StopReason.SHUTDOWN)
 
-    async def handle(self, run: SessionRun, turn: ClaimedTurn) -> Handled:
+    async def handle(self, run: SessionRun, turn: ClaimedTurn) -> Outcome:
         """Runs the handler to an outcome."""
         resources = self._resources
         handler = resources.handler.for_kind(turn.kind)
@@ -97,7 +87,7 @@ class Handling:
             run.emitter.handler_ended()
             # A turn that is handed back because no slot was free is due at once. This run must not claim it again.
             run.exhausted |= outcome == Stopped(StopReason.NO_SLOT)
-            return Handled(outcome, context.said_so_far)
+            return outcome
         finally:
             del self._attempts[attempt]
             run.left_behind = attempt.left_behind

@@ -24,12 +24,13 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.outcome import Outcome
 from turnstile.worker.attempt.wake_parents import ParentWaking
 from turnstile.worker.claiming import Claiming
 from turnstile.worker.crash_isolation import Quarantine, Seat
 from turnstile.worker.database_retry import Outlast, outlast
 from turnstile.worker.dependencies import WorkerDeps
-from turnstile.worker.handler_run import Handled, Handling
+from turnstile.worker.handler_run import Handling
 from turnstile.worker.received_message import Delivery
 from turnstile.worker.session_lock import Guard, Release, name_lock
 from turnstile.worker.session_run import SessionRun, SessionRuns
@@ -188,8 +189,8 @@ class Processor:
                 # recovery of the session, for a whole visibility timeout after a crash.
                 self._begin_deletion(run, run.message)
             while isinstance(claimed, ClaimedTurn):
-                handled = await self._handling.handle(run, claimed)
-                claimed = await self._settle(run, claimed, handled)
+                outcome = await self._handling.handle(run, claimed)
+                claimed = await self._settle(run, claimed, outcome)
             if claimed is NoClaim.LOOK_AGAIN:
                 # Another transaction had locked the due head during the settle, so the settle could not schedule its wake-up.
                 if self._may_go_on(run):
@@ -198,9 +199,10 @@ class Processor:
             if not await self._unlock(run):
                 return
 
-    async def _settle(self, run: SessionRun, turn: ClaimedTurn, handled: Handled) -> Claim:
+    async def _settle(self, run: SessionRun, turn: ClaimedTurn, outcome: Outcome) -> Claim:
         seconds = time.monotonic() - run.kept.begun_at
-        settlement = self._settling.decide(turn, handled.outcome, seconds, said=handled.said)
+        said = None if run.emitter is None else run.emitter.text
+        settlement = self._settling.decide(turn, outcome, seconds, said=said)
         if settlement is None:
             return _superseded(run)
         more = self._may_go_on(run)
