@@ -13,6 +13,7 @@ import boto3
 import botocore.session
 import hypothesis
 import pytest
+import redis.asyncio
 
 from tests.support.databases import Databases
 from tests.support.given_queues import empty, find_given_queues
@@ -238,6 +239,13 @@ def settings(stack: Stack, database_url: str, queue: QueueSettings, monkeypatch:
         retry_cap_seconds=0.2,
         log_format="json",
     )
+
+
+@pytest.fixture
+async def keys(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
+    """A plain client, which reads what the product has written."""
+    async with redis.asyncio.Redis.from_url(settings.redis_url, decode_responses=True) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import sys
-import traceback
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
@@ -25,10 +24,9 @@ from turnstile.relay.loop import Relay
 from turnstile.relay.webhooks.delivery import WebhookDelivery
 from turnstile.statements.advance_fences import ADVANCE
 from turnstile.turn.envelope import QueueAddress
-from turnstile.worker.attempt.system_exit_guard import EXITS, outlive_exits
 from turnstile.worker.composition import TurnWork
 from turnstile.worker.consumer import Consumer
-from turnstile.worker.process.event_loop import new_event_loop
+from turnstile.worker.process.event_loop import WorkerLoop
 from turnstile.worker.process.handler_loading import load
 from turnstile.worker.process.health import Health, serve_health
 from turnstile.worker.process.scale_in_protection import Terms, protect_while_busy
@@ -42,9 +40,6 @@ the database)."""
 
 HEARTBEAT_END_SECONDS = 2.0
 
-EXIT_LOOP_ENDED = 1
-"""Exit code: the same as when a part of the worker ended by itself."""
-
 log = structlog.get_logger("turnstile.worker")
 
 
@@ -52,19 +47,13 @@ def serve(settings: Settings) -> int:
     """Runs a worker until a shutdown, then ends the process. Raises SettingsError or UnknownQueueError before it begins."""
     logs.configure(settings)
     handler = load(settings.handler or settings.find_queue(settings.queue).handler)
-    loop = new_event_loop()
-    outlive_exits(loop)
+    loop = WorkerLoop()
     try:
         status = loop.run_until_complete(_run(settings, handler))
     except TurnstileError:
         # The worker has not begun. End the connections' tasks while the loop still exists; otherwise asyncio complains later.
         loop.run_until_complete(_end_tasks())
         raise
-    except EXITS as error:
-        # Raised by a callback that a handler left behind. The loop and its turns are gone: their leases must not be renewed.
-        where = "".join(traceback.format_tb(error.__traceback__)[-6:])
-        log.critical("worker.loop_ended", error_class=type(error).__name__, where=where)
-        status = EXIT_LOOP_ENDED
     # Not asyncio.run, which waits for every remaining task: neither a handler that ignores its cancellation, in a task or in a
     # thread, nor an unfinished long poll may keep the process alive.
     logging.shutdown()
@@ -96,6 +85,9 @@ async def _run(settings: Settings, handler: Handler) -> int:
         worker_id = name_worker()
         logs.identify(worker_id=worker_id)
         resources = Resources.open(stack, settings, handler, worker_id, database, queues, address)
+        # Best effort. A cold client first reads a cluster's slots and commands. Within a lock call that may exceed the timeout,
+        # and the first sessions would run without a lock.
+        await resources.redis.lock.ping()
         return await _Worker(resources, shutdown).run(stack)
 
 

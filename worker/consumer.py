@@ -70,15 +70,15 @@ class Consumer:
         """Turns that polls may still bring. Handlers that ignored their cancellation keep their slots; prefetched turns make this
         negative."""
         self._kept_free = 0
-        self._waiting: dict[asyncio.Future[None], int] = {}
-        """Polls that wait for room, with the room that each needs."""
+        self._room_changed = asyncio.Event()
+        """Set when a poll that waits for room must look again."""
         self.in_flight = in_flight
         self._left_behind: set[asyncio.Future[Any]] = set()
         self._beside = 0
         self._alone_until = 0.0
         self._returned_at = time.monotonic()
         self._has_received = False
-        slots.tell(self._look_for_room)
+        slots.on_give_back(self._room_changed.set)
 
     @property
     def room(self) -> int:
@@ -98,7 +98,7 @@ class Consumer:
     def keep_free(self, slots: int) -> None:
         """Reserves slots for `serve`: polls leave them free until this is called with fewer."""
         self._kept_free = slots
-        self._look_for_room()
+        self._room_changed.set()
 
     def deaf_for(self) -> float:
         """Seconds since a poll returned; 0 while all slots are busy. Failed polls count only after the first successful one.
@@ -154,7 +154,7 @@ class Consumer:
         finally:
             self._room_left += most - len(received)
             # Another poll may be waiting for this room.
-            self._look_for_room()
+            self._room_changed.set()
         if self._stopping.is_set():
             await self._give_back(received)
         else:
@@ -164,18 +164,17 @@ class Consumer:
 
     async def _reserve(self, least: int = 1) -> int:
         """Takes room for one poll, for `least` to ten turns; 0 when stopping."""
+        has_waited = False
         while not self._stopping.is_set():
             if (most := self._find_room()) >= least:
+                if has_waited:
+                    # The time spent waiting for room does not count as deaf.
+                    self._returned_at = time.monotonic()
                 self._room_left -= most
                 return most
-            place = asyncio.get_running_loop().create_future()
-            self._waiting[place] = least
-            try:
-                await place
-            finally:
-                del self._waiting[place]
-            # The time spent waiting for room does not count as deaf.
-            self._returned_at = time.monotonic()
+            has_waited = True
+            self._room_changed.clear()
+            await self._room_changed.wait()
         return 0
 
     def _find_room(self) -> int:
@@ -184,18 +183,9 @@ class Consumer:
         # A poll that only prefetches asks for ten: no slot is idle meanwhile, and SQS charges ten like one.
         return max(0, min(BATCH, room)) if self._room_left > 0 or room >= BATCH else 0
 
-    def _look_for_room(self) -> None:
-        if self._waiting and (room := self._find_room()):
-            self._wake(room)
-
-    def _wake(self, room: int) -> None:
-        for place, least in self._waiting.items():
-            if least <= room and not place.done():
-                place.set_result(None)
-
     async def _wake_at_stop(self) -> None:
         await self._stopping.wait()
-        self._wake(BATCH)
+        self._room_changed.set()
 
     async def _serve(self, run: Run, message: ReceivedMessage | None) -> None:
         left_behind: asyncio.Future[Any] | None = None
@@ -218,7 +208,7 @@ class Consumer:
         if left_behind is not None:
             self._left_behind.discard(left_behind)
         self._room_left += 1
-        self._look_for_room()
+        self._room_changed.set()
 
     async def _run_or_give_back(self, run: Run, message: ReceivedMessage | None) -> "asyncio.Future[Any] | None":
         try:

@@ -1,10 +1,7 @@
 """Handle: runs the user's function for a claimed turn, and returns its outcome."""
 
-import asyncio
 import math
 import time
-from dataclasses import dataclass
-from typing import Any
 
 import structlog
 
@@ -31,17 +28,6 @@ handlers no longer end at that pace, and another worker may have a free slot."""
 log = structlog.get_logger("turnstile.handler")
 
 
-@dataclass(frozen=True, slots=True)
-class Handled:
-    """The result of an attempt."""
-
-    outcome: Outcome
-    said: str | None
-    """The text that the handler had emitted by the attempt's end."""
-    left_behind: "asyncio.Future[Any] | None"
-    """The handler, if it ignored its cancellation and still runs."""
-
-
 class Handling:
     """Runs the attempts of one worker."""
 
@@ -64,7 +50,7 @@ class Handling:
         for attempt in self._attempts:
             attempt.stop(StopReason.SHUTDOWN)
 
-    async def handle(self, run: SessionRun, turn: ClaimedTurn) -> Handled:
+    async def handle(self, run: SessionRun, turn: ClaimedTurn) -> Outcome:
         """Runs the handler to an outcome."""
         resources = self._resources
         handler = resources.handler.for_kind(turn.kind)
@@ -101,11 +87,12 @@ class Handling:
             run.emitter.handler_ended()
             # A turn that is handed back because no slot was free is due at once. This run must not claim it again.
             run.exhausted |= outcome == Stopped(StopReason.NO_SLOT)
-            return Handled(outcome, context.said_so_far, attempt.left_behind)
+            return outcome
         finally:
             del self._attempts[attempt]
-            run.exhausted |= attempt.left_behind is not None
-            run.leave_quarantine(attempt.left_behind)
+            run.left_behind = attempt.left_behind
+            run.exhausted |= run.left_behind is not None
+            run.leave_quarantine()
 
     async def _run_in_slot(self, attempt: Attempt, context: TurnContext, run: SessionRun, timeout: float) -> Outcome:
         slots = self._deps.slots

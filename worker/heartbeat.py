@@ -80,7 +80,7 @@ class Heartbeat:
         self._call_soon = call_soon
         self._describe = describe
         self._beat_on = beat_on
-        self._holds: dict[int, HeartbeatEntry] = {}
+        self._entries: dict[int, HeartbeatEntry] = {}
         self._nudged: set[UUID] = set()
         self._guard = threading.Lock()
         self._stopping = False
@@ -107,17 +107,17 @@ class Heartbeat:
     def take(self, kept: HeartbeatEntry) -> None:
         """Keeps this alive from the next beat on."""
         with self._guard:
-            self._holds[id(kept)] = kept
+            self._entries[id(kept)] = kept
 
     def drop(self, kept: HeartbeatEntry) -> None:
         """Stops keeping this alive."""
         with self._guard:
-            self._holds.pop(id(kept), None)
+            self._entries.pop(id(kept), None)
 
     def nudge(self, turn_id: UUID) -> None:
         """Renews this turn's row now, if the turn runs in this process: the row may have a cancel request."""
         with self._guard:
-            if all(kept.turn is None or kept.turn.id != turn_id for kept in self._holds.values()):
+            if all(kept.turn is None or kept.turn.id != turn_id for kept in self._entries.values()):
                 return
             self._nudged.add(turn_id)
         self._rouse()
@@ -197,41 +197,43 @@ class Heartbeat:
         """Renews the rows named by hints, and no others: a client that can publish hints must not cause writes of all rows."""
         with self._guard:
             nudged, self._nudged = self._nudged, set()
-            holds = [kept for kept in self._holds.values() if kept.turn is not None and kept.turn.id in nudged]
-        return await self._renew_rows(connections.database, holds)
+            entries = [kept for kept in self._entries.values() if kept.turn is not None and kept.turn.id in nudged]
+        return await self._renew_rows(connections.database, entries)
 
     async def _beat(self, connections: Connections) -> bool:
         """One beat; False if the database was away: the next beat then comes sooner."""
         with self._guard:
-            holds = list(self._holds.values())
-        renewed = await self._renew_rows(connections.database, holds)
+            entries = list(self._entries.values())
+        renewed = await self._renew_rows(connections.database, entries)
         now = time.monotonic()
-        if locked := [kept for kept in holds if kept.lock and now - kept.renewed_at < self._settings.lease_seconds]:
+        if locked := [kept for kept in entries if kept.lock and now - kept.renewed_at < self._settings.lease_seconds]:
             self._locks.begin(lambda: self._extend_locks(connections.lock, locked))
-        if received := [kept for kept in holds if kept.message]:
+        if received := [kept for kept in entries if kept.message]:
             self._messages.begin(lambda: connections.queues.extend(self._address, self._still_kept(received)))
         return renewed
 
-    async def _extend_locks(self, lock: SessionLock, holds: list[HeartbeatEntry]) -> None:
-        locked = {kept.lock: kept for kept in holds if kept.lock is not None and kept.keeps_lock}
+    async def _extend_locks(self, lock: SessionLock, entries: list[HeartbeatEntry]) -> None:
+        locked = {kept.lock: kept for kept in entries if kept.lock is not None and kept.keeps_lock}
         extensions = await lock.extend(list(locked), lambda one: locked[one].keeps_lock)
         for (one, kept), extension in zip(locked.items(), extensions, strict=True):
             if extension in (Extension.RETAKEN, Extension.LOST):
                 kept.mark_lost = True
                 log.info("heartbeat.lock_lost", key=one.key, now=extension.value)
 
-    def _still_kept(self, holds: list[HeartbeatEntry]) -> Iterator[ReceivedMessage]:
+    def _still_kept(self, entries: list[HeartbeatEntry]) -> Iterator[ReceivedMessage]:
         # Evaluated lazily, batch by batch: extending a message that was given back meanwhile would hide it from all workers.
-        for kept in holds:
+        for kept in entries:
             with self._guard:
-                message = kept.message if id(kept) in self._holds and not self._stopping else None
+                message = kept.message if id(kept) in self._entries and not self._stopping else None
             if message is not None:
                 yield message
 
-    async def _renew_rows(self, database: Database, holds: list[HeartbeatEntry]) -> bool:
+    async def _renew_rows(self, database: Database, entries: list[HeartbeatEntry]) -> bool:
         now = time.monotonic()
         wanted = {
-            (turn.id, turn.fence): kept for kept in holds if (turn := kept.turn) is not None and now < kept.renew_until
+            (turn.id, turn.fence): kept
+            for kept in entries
+            if (turn := kept.turn) is not None and now < kept.renew_until
         }
         try:
             for renewal in await renew(database, list(wanted), self._settings.lease_seconds):

@@ -24,12 +24,13 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt.outcome import Outcome
 from turnstile.worker.attempt.wake_parents import ParentWaking
 from turnstile.worker.claiming import Claiming
 from turnstile.worker.crash_isolation import Quarantine, Seat
 from turnstile.worker.database_retry import Outlast, outlast
 from turnstile.worker.dependencies import WorkerDeps
-from turnstile.worker.handler_run import Handled, Handling
+from turnstile.worker.handler_run import Handling
 from turnstile.worker.received_message import Delivery
 from turnstile.worker.session_lock import Guard, Release, name_lock
 from turnstile.worker.session_run import SessionRun, SessionRuns
@@ -120,9 +121,9 @@ class Processor:
         left_behind: asyncio.Future[Any] | None = None
         try:
             left_behind = await self._run_session(wake_up, message, seat)
+            return left_behind
         finally:
             self._cap.leave(wake_up.tenant_id, left_behind)
-        return left_behind
 
     async def _run_session(
         self, wake_up: WakeUp, message: ReceivedMessage | None, seat: Seat | None = None
@@ -135,7 +136,7 @@ class Processor:
         self._deps.heartbeat.take(run.kept)
         self._runs.keep(run)
         try:
-            left_behind = await self._work(run)
+            await self._work(run)
         finally:
             self._runs.drop(run)
             run.kept.keeps_lock = False
@@ -146,14 +147,14 @@ class Processor:
                 await self._resources.lock.give_up(run.lock)
         if message is None:
             # Takeover finds the turn again if need be.
-            return left_behind
+            return run.left_behind
         if run.stays is not None and not run.turns:
             raise MessageStaysError(run.stays)
         # The run waits for the deletion: otherwise deletions would pile up while SQS is away.
         await self._begin_deletion(run, message)
         if run.stays is not None:
             await self._delivery.send_anew(wake_up, message)
-        return left_behind
+        return run.left_behind
 
     def hand_back(self) -> None:
         """Stops every handler; their turns go back to PENDING, free of charge and due at once."""
@@ -180,8 +181,7 @@ class Processor:
 
     # --- claim, handle, decide, settle; until the session has nothing due
 
-    async def _work(self, run: SessionRun) -> "asyncio.Future[Any] | None":
-        left_behind: asyncio.Future[Any] | None = None
+    async def _work(self, run: SessionRun) -> None:
         while True:
             claimed = await self._claiming.claim(run)
             if self._resources.address.fifo and isinstance(claimed, ClaimedTurn) and run.message is not None:
@@ -189,20 +189,20 @@ class Processor:
                 # recovery of the session, for a whole visibility timeout after a crash.
                 self._begin_deletion(run, run.message)
             while isinstance(claimed, ClaimedTurn):
-                handled = await self._handling.handle(run, claimed)
-                left_behind = handled.left_behind
-                claimed = await self._settle(run, claimed, handled)
+                outcome = await self._handling.handle(run, claimed)
+                claimed = await self._settle(run, claimed, outcome)
             if claimed is NoClaim.LOOK_AGAIN:
                 # Another transaction had locked the due head during the settle, so the settle could not schedule its wake-up.
                 if self._may_go_on(run):
                     continue
                 await self._claiming.leave_to_others(run)
             if not await self._unlock(run):
-                return left_behind
+                return
 
-    async def _settle(self, run: SessionRun, turn: ClaimedTurn, handled: Handled) -> Claim:
+    async def _settle(self, run: SessionRun, turn: ClaimedTurn, outcome: Outcome) -> Claim:
         seconds = time.monotonic() - run.kept.begun_at
-        settlement = self._settling.decide(turn, handled.outcome, seconds, said=handled.said)
+        said = None if run.emitter is None else run.emitter.text
+        settlement = self._settling.decide(turn, outcome, seconds, said=said)
         if settlement is None:
             return _superseded(run)
         more = self._may_go_on(run)

@@ -147,19 +147,15 @@ class SessionLock:
         still be true when the lock is found free. Otherwise a lock that its session run has just released would stay without an
         owner for a lease, and turn away every wake-up of its session (found by the simulation, without any fault).
         """
-        extensions = [_EXTENSIONS[answer] for answer in await self._ask(EXTEND, locks)]
+        unknown: list[int | None] = [None] * len(locks)
+        extensions = [_EXTENSIONS[answer] for answer in await self._run(EXTEND, locks) or unknown]
         free = [place for place, found in enumerate(extensions) if found is Extension.FREE and is_kept(locks[place])]
         # If another worker took the lock in between, the same script sets our waiting mark, and that worker looks once more.
-        answers = await self._ask(ACQUIRE, [locks[place] for place in free])
+        answers = await self._run(ACQUIRE, [locks[place] for place in free]) or unknown
         taken = {1: Extension.RETAKEN, 0: Extension.LOST, None: Extension.UNKNOWN}
-        for place, answer in zip(free, answers, strict=True):
+        for place, answer in zip(free, answers, strict=False):
             extensions[place] = taken[answer]
         return extensions
-
-    async def _ask(self, text: str, locks: Sequence[LockedSession]) -> list[int | None]:
-        """One result for each lock; None if Redis did not respond, or is away and was not called."""
-        answers = await self._run(text, locks) if locks else []
-        return [None] * len(locks) if answers is None else answers
 
     async def _acquire_many(self, locks: Sequence[LockedSession]) -> Sequence[Guard]:
         answers = await self._run(ACQUIRE, locks)
@@ -180,6 +176,8 @@ class SessionLock:
         self, text: str, locks: Sequence[LockedSession], *, even_if_away: bool = False
     ) -> list[int | None] | None:
         """None: Redis is away and was not called. None for one lock: no response, and the script may have been executed."""
+        if not locks:
+            return []
         commands = [script(text, (one.key, one.waiting_key), one.token, self._milliseconds) for one in locks]
         answers = await self._redis.run(commands, even_if_away=even_if_away)
         return answers and [None if isinstance(answer, Exception) else int(answer) for answer in answers]

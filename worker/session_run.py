@@ -38,6 +38,8 @@ class SessionRun:
     """Another wake-up of the session has reached this worker since the last claim."""
     stays: str | None = None
     """Why a wake-up of the session must be in the queue after this run, if it must: the row could not be made due."""
+    left_behind: "asyncio.Future[Any] | None" = None
+    """A handler of this run that ignored its cancellation and still runs."""
     exhausted: bool = False
     """The run must end: superseded, a handler that ignored its cancellation, or no slot for its turn."""
 
@@ -76,11 +78,11 @@ class SessionRun:
         """The most crashes that a turn may have for this run to claim it."""
         return 0 if self.seat is None else self.seat.crashes
 
-    def leave_quarantine(self, left_behind: "asyncio.Future[Any] | None" = None) -> None:
+    def leave_quarantine(self) -> None:
         """Leaves its seat, if it has one; if its handler ignored its cancellation, when that handler ends."""
         seat, self.seat = self.seat, None
         if seat is not None:
-            seat.leave(left_behind)
+            seat.leave(self.left_behind)
 
     def give_up_turn(self) -> None:
         """Another claim has its turn: emit no more events for it and claim no further turn."""

@@ -10,7 +10,6 @@ import asyncio
 import os
 import signal
 import sys
-import threading
 import time
 from typing import Any
 
@@ -87,10 +86,6 @@ async def _act(order: dict[str, Any], ctx: Context) -> Any:
             return "unblocked"
         case "exit in a task":
             await asyncio.gather(_exit(), asyncio.sleep(order.get("seconds", 0)))
-        case "end the loop":
-            asyncio.get_running_loop().call_soon(sys.exit, 0)
-            # As a handler in a thread is left that waits for the loop: Python does not end before it.
-            await asyncio.to_thread(threading.Event().wait)
         case "remember":
             remembered = await _remember(order, ctx)
             if order.get("die") and ctx.attempt == 1:

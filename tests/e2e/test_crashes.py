@@ -74,18 +74,3 @@ async def test_a_process_whose_event_loop_is_stuck_exits_and_its_turn_runs_again
     await product.fetch_nothing('UPDATE messages SET content = \'{"do": "echo"}\'')
     start_worker()
     await product.status_is(turn, "SUCCEEDED")
-
-
-async def test_a_process_whose_event_loop_was_ended_exits_and_its_turn_runs_again(
-    product: Product, start_worker: StartWorker
-) -> None:
-    ended = start_worker()
-    [turn] = await product.submit({"do": "end the loop"})
-
-    await until(lambda: ended.exit_code is not None)
-
-    assert ended.exit_code == 1
-    assert ended.said("worker.loop_ended")[0]["error_class"] == "SystemExit"
-    await product.fetch_nothing('UPDATE messages SET content = \'{"do": "echo"}\'')
-    start_worker()
-    await product.status_is(turn, "SUCCEEDED")

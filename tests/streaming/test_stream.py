@@ -16,13 +16,6 @@ from turnstile.streaming.stream import Append, Appended, EventWriter
 
 
 @pytest.fixture
-async def keys(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
-    """A plain client, to look from outside."""
-    async with redis.asyncio.Redis.from_url(settings.redis_url, decode_responses=True) as opened:
-        yield opened
-
-
-@pytest.fixture
 async def writer(settings: Settings) -> AsyncIterator[EventWriter]:
     opened = OwnEventWriter(settings)
     yield opened

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
+from types import SimpleNamespace
 from typing import Any, cast
 
 from tests.support.factories import CLAIMED
@@ -34,8 +35,8 @@ class Bench:
             history=nothing,
             memory=nothing,
             emitter=emitter,
-            values=nothing,
-            children=nothing,
+            values=cast("Any", SimpleNamespace(once=None)),
+            children=cast("Any", SimpleNamespace(submit=None, join=None)),
         )
 
     def _append(self, append: Append) -> "asyncio.Future[Appended]":

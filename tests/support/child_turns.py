@@ -57,8 +57,7 @@ class Family:
         return Children(turn, self.database, straight, self._intake)
 
     async def start(self, run: Children, content: Any = "work", **options: Any) -> Child:
-        wanted = ("session", "key", "queue", "max_attempts", "timeout_seconds", "expires_in_seconds", "metadata")
-        return await run.submit(content, **{**dict.fromkeys(wanted), **options})
+        return await run.submit(content, **options)
 
     async def settle(self, turn: ClaimedTurn, settlement: Settlement) -> TurnStatus:
         request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())

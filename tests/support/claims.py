@@ -13,12 +13,11 @@ from turnstile.statements.settle import RowLocked, Settled, Settlement, SettleRe
 from turnstile.statements.submit import submit
 
 
-async def submit_turns(database: Database, settings: Settings, *contents: str, session_id: str = "s") -> None:
-    await submit(
-        database,
-        [make_submission(settings.queue, session_id, content) for content in contents],
-        resend_seconds=settings.resend_seconds,
-    )
+async def submit_turns(database: Database, settings: Settings, *contents: str, session_id: str = "s") -> list[UUID]:
+    """Submits to a session; returns the turns' ids."""
+    wanted = [make_submission(settings.queue, session_id, content) for content in contents]
+    await submit(database, wanted, resend_seconds=settings.resend_seconds)
+    return [one.turn_id for one in wanted]
 
 
 async def claim_one(database: Database, settings: Settings, worker: str = "worker-a", **terms: int) -> object:

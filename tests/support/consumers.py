@@ -64,8 +64,10 @@ class Rig:
         await self.release.wait()
 
     @asynccontextmanager
-    async def consuming(self, slots: int | Slots, process: Served) -> AsyncIterator[Consumer]:
-        """Polls while the block runs, and ends in good order."""
+    async def consuming(
+        self, slots: int | Slots, process: Served, *, in_good_order: bool = False
+    ) -> AsyncIterator[Consumer]:
+        """Polls while the block runs. In good order: at the end the poll under way is waited for, up to a second."""
         made = Slots(slots) if isinstance(slots, int) else slots
         in_flight = TurnsInFlight()
         consumer = Consumer(self.watched, self.settings.queue, made, in_flight, process, self.stopping)  # type: ignore[arg-type]
@@ -75,5 +77,8 @@ class Rig:
         finally:
             self.release.set()
             self.stopping.set()
-            await asyncio.wait_for(polling, 30)
+            if not in_good_order:
+                polling.cancel()
+            await asyncio.wait({polling}, timeout=30)
+            assert polling.cancelled() or (polling.done() and polling.exception() is None)
             await asyncio.wait_for(in_flight.finished(), 30)

@@ -62,7 +62,7 @@ def ecs_agent() -> Iterator[Agent]:
             return
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=[0.01], daemon=True)
         thread.start()
         agent.uri = f"http://127.0.0.1:{server.server_address[1]}/api/x"
         yield agent

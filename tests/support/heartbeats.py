@@ -29,7 +29,7 @@ class Beating:
         self.beats = 0
         self.trouble: list[Exception] = []
         self.stops: list[StopReason] = []
-        self.told: list[CancelReason | None] = []
+        self.cancel_reasons: list[CancelReason | None] = []
         self.heartbeat = Heartbeat(
             settings, queues, address, asyncio.get_running_loop().call_soon_threadsafe, self._describe, self._beat_on
         )
@@ -44,9 +44,9 @@ class Beating:
         self.heartbeat.take(kept)
         return kept
 
-    def _stop(self, reason: StopReason, told: CancelReason | None = None) -> None:
+    def _stop(self, reason: StopReason, cancel_reason: CancelReason | None = None) -> None:
         self.stops.append(reason)
-        self.told.append(told)
+        self.cancel_reasons.append(cancel_reason)
 
     def _beat_on(self) -> None:
         self.beats += 1

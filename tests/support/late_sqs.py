@@ -1,4 +1,4 @@
-"""An SQS that answers well, but late."""
+"""An SQS that responds only when the test allows it."""
 
 import asyncio
 import json
@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class LateSqs:
-    """Answers every call well, but late."""
+    """Responds to no call before `may_answer` is set."""
 
-    late_seconds: float | None
-    """None: not before it may."""
     address: str = ""
     extended: list[list[str]] = field(default_factory=list)
     """The receipt handles of each call that has come."""
@@ -26,16 +24,15 @@ class LateSqs:
                 length = int(head.partition("content-length:")[2].partition("\r\n")[0])
                 entries = json.loads(await reader.readexactly(length))["Entries"]
                 self.extended.append([entry["ReceiptHandle"] for entry in entries])
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self.may_answer.wait(), self.late_seconds)
+                await self.may_answer.wait()
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         writer.close()
 
 
 @asynccontextmanager
-async def late(seconds: float | None) -> AsyncIterator[LateSqs]:
+async def late() -> AsyncIterator[LateSqs]:
     """A server for as long as the block."""
-    sqs = LateSqs(seconds)
+    sqs = LateSqs()
     server = await asyncio.start_server(sqs.serve, "127.0.0.1", 0)
     sqs.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:

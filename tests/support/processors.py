@@ -27,11 +27,22 @@ from turnstile.worker.slots.slots import Slots
 ECHO = Handler(lambda turn, _: turn.input)
 
 
-class Queues:
-    """Ignores deletions: no message of these tests was ever sent."""
+class Noting:
+    """Queues that note what a processor does with its messages."""
 
-    async def delete(self, *_: Any) -> None:
-        return
+    def __init__(self) -> None:
+        self.deleted: list[ReceivedMessage] = []
+        self.sent: list[OutgoingMessage] = []
+        self.dead: list[tuple[ReceivedMessage, str]] = []
+
+    async def dead_letter_malformed(self, _: str, message: ReceivedMessage, reason: str) -> None:
+        self.dead.append((message, reason))
+
+    async def delete(self, _: str, messages: Sequence[ReceivedMessage]) -> None:
+        self.deleted += messages
+
+    async def send(self, _: str, messages: Sequence[OutgoingMessage]) -> None:
+        self.sent += messages
 
 
 class Heart:
@@ -77,7 +88,7 @@ def processing(
         handler=handler,
         worker_id=worker_id,
         database=database,
-        queues=queues or cast("Any", Queues()),
+        queues=queues or cast("Any", Noting()),
         address=QueueAddress(settings.queue, "turns.fifo" if fifo else "turns", "dlq", 4.0),
         redis=cast("Any", None),
         lock=lock,
@@ -105,17 +116,3 @@ def processing(
 def message_about(turn_id: UUID, session_id: str = "s", tenant_id: str = "t") -> ReceivedMessage:
     """The turn's wake-up, as received."""
     return ReceivedMessage(uuid4().hex, WakeUp(tenant_id, session_id, turn_id).encode(), "handle", 1, {}, False)
-
-
-class Noting:
-    """Queues that note what a processor does with its messages."""
-
-    def __init__(self) -> None:
-        self.deleted: list[ReceivedMessage] = []
-        self.sent: list[OutgoingMessage] = []
-
-    async def delete(self, _: str, messages: Sequence[ReceivedMessage]) -> None:
-        self.deleted += messages
-
-    async def send(self, _: str, messages: Sequence[OutgoingMessage]) -> None:
-        self.sent += messages

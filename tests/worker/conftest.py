@@ -1,9 +1,8 @@
-"""A worker's session locks on the real Redis, a plain client beside it, and a queue that exists only for tests that use it."""
+"""A worker's session locks on the real Redis, and a queue that exists only for tests that use it."""
 
 from collections.abc import AsyncIterator
 
 import pytest
-import redis.asyncio
 
 from tests.support.redis_hands import OwnSessionLock
 from turnstile.config.queue_settings import QueueSettings
@@ -25,10 +24,3 @@ async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
     opened = OwnSessionLock(settings)
     yield opened
     await opened.close()
-
-
-@pytest.fixture
-async def keys(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
-    """A plain client, which reads what the product has written."""
-    async with redis.asyncio.Redis.from_url(settings.redis_url, decode_responses=True) as opened:
-        yield opened

@@ -2,18 +2,17 @@
 
 import asyncio
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
-from tests.support.factories import make_submission
+from tests.support.claims import submit_turns
 from tests.support.probes import until
 from tests.support.processors import message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.context import Turn
 from turnstile.handlers.handler import Handler
-from turnstile.statements.submit import submit
 from turnstile.worker.session_lock import Guard, SessionLock, name_lock
 
 both_kinds = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
@@ -36,19 +35,12 @@ def settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"lease_seconds": 600.0})
 
 
-async def submit_turns(settings: Settings, database: Database, *contents: str) -> UUID:
-    """Of one session; the id of the first."""
-    wanted = [make_submission(settings.queue, "s", content) for content in contents]
-    await submit(database, wanted, resend_seconds=600)
-    return wanted[0].turn_id
-
-
 @both_kinds
 async def test_the_next_turn_begins_while_the_message_is_being_deleted(
     settings: Settings, database: Database, lock: SessionLock, fifo: bool
 ) -> None:
     # The settle has claimed it: its lease runs, and is not renewed before the handler begins.
-    turn = await submit_turns(settings, database, "one", "two")
+    turn, _ = await submit_turns(database, settings, "one", "two")
     answered: list[Any] = []
     queues = SilentSqs()
 
@@ -66,7 +58,7 @@ async def test_the_next_turn_begins_while_the_message_is_being_deleted(
 async def test_the_lock_is_released_while_the_message_is_being_deleted(
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
-    turn = await submit_turns(settings, database, "one")
+    [turn] = await submit_turns(database, settings, "one")
     queues = SilentSqs()
 
     with processing(settings, database, lock, "w", queues=queues) as processor:

@@ -1,7 +1,5 @@
 """A dead letter revives only a turn of its own tenant, session and queue: a sender may name any turn."""
 
-from dataclasses import dataclass, field
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -9,27 +7,13 @@ import structlog.testing
 
 from tests.support.claims import fail_next
 from tests.support.factories import make_submission
-from tests.support.processors import message_about, processing
+from tests.support.processors import Noting, message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.submit import submit
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import DEAD_LETTER_GENERATION
 from turnstile.worker.session_lock import SessionLock
-
-
-@dataclass
-class Noting:
-    """Queues that note what becomes of a message."""
-
-    dead: list[tuple[ReceivedMessage, str]] = field(default_factory=list)
-    deleted: list[ReceivedMessage] = field(default_factory=list)
-
-    async def dead_letter_malformed(self, queue: str, message: ReceivedMessage, reason: str) -> None:
-        self.dead.append((message, reason))
-
-    async def delete(self, queue: str, messages: list[ReceivedMessage], **_: Any) -> None:
-        self.deleted += messages
 
 
 def dead_letter(turn_id: UUID, **named: str) -> ReceivedMessage:

@@ -11,14 +11,13 @@ from tests.support.factories import make_submission
 from tests.support.probes import until
 from tests.support.processors import Noting, message_about, processing
 from tests.support.redis_hands import OwnSessionLock
-from tests.support.row_locks import HANGS, sitting
+from tests.support.row_locks import HANGS, rows_locked
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import MessageStaysError, UnknownQueueError
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
-from turnstile.statements.defer import Defer, Owed, defer
 from turnstile.statements.session_head import WAKE_UNLOCKED_HEAD
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -48,11 +47,6 @@ def settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"resend_seconds": RESEND_SECONDS, "lease_seconds": 30.0})
 
 
-async def first_turn(database: Database) -> UUID:
-    [row] = await database.fetch("SELECT id FROM turns ORDER BY seq LIMIT 1", {})
-    return cast("UUID", row["id"])
-
-
 async def stays(processor: Processor, turn_id: UUID, session_id: str = "s") -> None:
     """Asserts that the wake-up is not processed, and must be given back."""
     with pytest.raises(MessageStaysError):
@@ -70,7 +64,7 @@ async def test_locked_heads_delay_no_other_session_and_are_answered_after_the_lo
         with processing(settings, pool, lock, "w", queues=queues, stopping=stopping) as processor:
             in_flight = TurnsInFlight()
             consumer = Consumer(queues, settings.queue, Slots(64), in_flight, processor.process, stopping)
-            with sitting(settings, "session_id LIKE 'locked%'"):
+            with rows_locked(settings, "session_id LIKE 'locked%'"):
                 await queues.send(settings.queue, locked)
                 polling = asyncio.create_task(consumer.run())
                 await until(lambda: len(in_flight) == len(locked))
@@ -95,11 +89,11 @@ async def test_locked_heads_delay_no_other_session_and_are_answered_after_the_lo
 async def test_the_message_stays_while_the_head_is_locked(
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
-    await submit_turns(database, settings, "one")
+    [turn] = await submit_turns(database, settings, "one")
     sqs = Noting()
 
-    with processing(settings, database, lock, "w", queues=sqs) as processor, sitting(settings, "true"):
-        await stays(processor, await first_turn(database))
+    with processing(settings, database, lock, "w", queues=sqs) as processor, rows_locked(settings, "true"):
+        await stays(processor, turn)
 
     assert (sqs.deleted, sqs.sent) == ([], [])
 
@@ -111,7 +105,7 @@ async def test_the_message_stays_while_a_head_of_another_queue_is_locked(
     head, second = make_submission("other"), make_submission(settings.queue)
     await submit(database, [head, second], resend_seconds=RESEND_SECONDS)
 
-    with processing(other, database, lock, "w") as processor, sitting(settings, "queue = 'other'"):
+    with processing(other, database, lock, "w") as processor, rows_locked(settings, "queue = 'other'"):
         await stays(processor, second.turn_id)
 
 
@@ -119,12 +113,14 @@ async def test_the_message_stays_while_a_head_of_another_queue_is_locked(
 async def test_another_message_is_sent_if_the_first_is_deleted_already(
     settings: Settings, database: Database, lock: SessionLock, fifo: bool
 ) -> None:
-    await submit_turns(database, settings, "one", "two")
-    first = await first_turn(database)
+    first, _ = await submit_turns(database, settings, "one", "two")
     message = message_about(first)
     sqs = Noting()
 
-    with processing(settings, database, lock, "w", queues=sqs, fifo=fifo) as processor, sitting(settings, "seq = 2"):
+    with (
+        processing(settings, database, lock, "w", queues=sqs, fifo=fifo) as processor,
+        rows_locked(settings, "seq = 2"),
+    ):
         await asyncio.wait_for(processor.process(message), HANGS)
 
     assert sqs.deleted == [message]
@@ -134,10 +130,9 @@ async def test_another_message_is_sent_if_the_first_is_deleted_already(
 async def test_a_wake_up_that_can_not_be_sent_ends_no_session_run_with_an_error(
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
-    await submit_turns(database, settings, "one", "two")
-    first = await first_turn(database)
+    first, _ = await submit_turns(database, settings, "one", "two")
 
-    with processing(settings, database, lock, "w", queues=Gone()) as processor, sitting(settings, "seq = 2"):
+    with processing(settings, database, lock, "w", queues=Gone()) as processor, rows_locked(settings, "seq = 2"):
         assert await asyncio.wait_for(processor.process(message_about(first)), HANGS) is None
 
 
@@ -150,7 +145,7 @@ async def test_a_head_that_is_locked_for_a_moment_is_made_due(
     await submit(database, [head, second], resend_seconds=RESEND_SECONDS)
     sqs = Noting()
 
-    with sitting(settings, "queue = 'other'") as transaction:
+    with rows_locked(settings, "queue = 'other'") as transaction:
 
         class Watched:
             """The database; the row is unlocked as soon as a statement has found it locked."""
@@ -175,12 +170,14 @@ async def test_a_head_that_is_answered_in_the_same_run_after_all_leaves_no_messa
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
     # Another wake-up makes the run claim once more.
-    await submit_turns(database, settings, "one")
-    first = await first_turn(database)
+    [first] = await submit_turns(database, settings, "one")
     message, another = message_about(first), message_about(first)
     sqs = Noting()
 
-    with sitting(settings, "true") as transaction, processing(settings, database, lock, "w", queues=sqs) as processor:
+    with (
+        rows_locked(settings, "true") as transaction,
+        processing(settings, database, lock, "w", queues=sqs) as processor,
+    ):
         claim = processor._claiming.claim
 
         async def claim_and_unlock(run: Any) -> Any:
@@ -195,21 +192,6 @@ async def test_a_head_that_is_answered_in_the_same_run_after_all_leaves_no_messa
 
     assert await statuses(database) == {"s": "SUCCEEDED"}
     assert (sqs.deleted, sqs.sent) == ([another, message], [])
-
-
-async def test_a_locked_session_is_not_deferred_and_delays_no_other_deferral(
-    settings: Settings, database: Database
-) -> None:
-    wanted = [make_submission(settings.queue, session) for session in ("locked", "free")]
-    await submit(database, wanted, resend_seconds=RESEND_SECONDS)
-
-    with sitting(settings, "session_id = 'locked'"):
-        asked = [Defer("t", name, 0.0) for name in ("free", "locked")]
-        owed_each = await asyncio.wait_for(defer(database, asked), HANGS)
-
-    assert owed_each == [Owed.YES, Owed.LOCKED]
-    owed = await database.fetch("SELECT session_id FROM turns WHERE send_at <= now()", {})
-    assert [row["session_id"] for row in owed] == ["free"]
 
 
 async def test_the_message_of_a_locked_session_stays_at_a_full_cap(
@@ -229,7 +211,7 @@ async def test_the_message_of_a_locked_session_stays_at_a_full_cap(
     with processing(capped, database, lock, "w", Handler(answer), queues=sqs, slots=slots) as processor:
         running = asyncio.create_task(processor.process(message_about(first.turn_id, "first")))
         await began.wait()
-        with sitting(settings, "session_id = 'locked'"):
+        with rows_locked(settings, "session_id = 'locked'"):
             await asyncio.gather(stays(processor, locked.turn_id, "locked"), processor.process(deferred))
 
         assert sqs.deleted == [deferred]
@@ -267,9 +249,9 @@ async def test_a_message_under_the_lock_is_deleted_while_another_worker_runs_its
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
     # The other worker has lost its lock: it finds that at its unlock, and looks once more.
-    await submit_turns(database, settings, "first", "second")
+    first, _ = await submit_turns(database, settings, "first", "second")
     await claim_one(database, settings, "another")
-    sqs, message = Noting(), message_about(await first_turn(database))
+    sqs, message = Noting(), message_about(first)
 
     with processing(settings, database, lock, "w", queues=sqs) as processor:
         await processor.process(message)

@@ -32,13 +32,13 @@ class Looking:
         self.kept: list[bool] = []
         self._lock = lock
 
-    async def release(self, held: LockedSession) -> Release:
+    async def release(self, ours: LockedSession) -> Release:
         self.kept += [run.keeps_lock for run in self.runs]
-        return await self._lock.release(held)
+        return await self._lock.release(ours)
 
-    async def give_up(self, held: LockedSession) -> None:
+    async def give_up(self, ours: LockedSession) -> None:
         self.kept += [run.keeps_lock for run in self.runs]
-        await self._lock.give_up(held)
+        await self._lock.give_up(ours)
 
 
 @pytest.fixture
@@ -77,19 +77,6 @@ async def test_the_head_of_another_queue_is_made_due(settings: Settings, databas
     assert left[1]["status"] == "PENDING"
 
 
-async def test_the_lock_is_dropped_from_the_heartbeat_before_its_release(
-    settings: Settings, database: Database, lock: SessionLock
-) -> None:
-    await submit_turns(database, settings, "one")
-    looking = Looking(lock)
-
-    with processing(settings, database, cast("Any", looking), "ours") as ours:
-        ours._deps.heartbeat.take = looking.runs.append
-        await ours.process(message_about(uuid4()))
-
-    assert looking.kept == [False]
-
-
 async def test_a_run_that_fails_releases_its_lock_and_drops_it_from_the_heartbeat(
     settings: Settings, database: Database, lock: SessionLock
 ) -> None:
@@ -122,11 +109,11 @@ async def test_a_run_that_goes_on_after_its_unlock_keeps_its_lock(
     class Busy(Looking):
         """Another wake-up sets the waiting mark just before the first release."""
 
-        async def release(self, held: LockedSession) -> Release:
+        async def release(self, ours: LockedSession) -> Release:
             if not self.kept:
                 await submit_turns(database, settings, "two")
-                await lock.acquire(replace(held, token="another"))
-            return await super().release(held)
+                await lock.acquire(replace(ours, token="another"))
+            return await super().release(ours)
 
     looking = Busy(lock)
     handler = Handler(lambda turn, _: meanwhile.append(looking.runs[0].keeps_lock))

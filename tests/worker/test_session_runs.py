@@ -34,9 +34,9 @@ class Counting:
     async def before_release(self) -> None:
         """Nothing."""
 
-    async def release(self, held: LockedSession) -> Release:
+    async def release(self, lock: LockedSession) -> Release:
         await self.before_release()
-        self.released.append(await self._lock.release(held))
+        self.released.append(await self._lock.release(lock))
         return self.released[-1]
 
 
@@ -51,7 +51,7 @@ def lock(lock: SessionLock) -> Counting:
     return Counting(lock)
 
 
-async def test_further_wake_ups_of_a_running_session_call_no_redis(
+async def test_further_wake_ups_of_a_running_session_and_no_others_call_no_redis(
     settings: Settings, database: Database, lock: Counting
 ) -> None:
     await submit_turns(database, settings, "one")
@@ -66,11 +66,14 @@ async def test_further_wake_ups_of_a_running_session_call_no_redis(
         await until(lambda: processor._handling._attempts)
         for _ in range(10):
             await processor.process(message_about(uuid4()))
+        assert lock.asked == [Guard.LOCKED]
+        for session, tenant in (("another", "t"), ("s", "another")):
+            await processor.process(message_about(uuid4(), session, tenant))
+        assert lock.asked == [Guard.LOCKED] * 3
         going_on.set()
         await holding
 
-    assert lock.asked == [Guard.LOCKED]
-    assert lock.released == [Release.RELEASED]
+    assert lock.released == [Release.RELEASED] * 3
 
 
 async def test_a_wake_up_near_the_end_of_a_run_is_answered_by_it(
@@ -122,48 +125,6 @@ async def test_a_wake_up_during_the_unlock_sets_the_waiting_mark(
     assert lock.asked == [Guard.LOCKED, Guard.BUSY]
     assert lock.released == [Release.LOOK_AGAIN, Release.RELEASED]
     assert await database.fetch(LEFT, {}) == [{"status": "SUCCEEDED"}] * 2
-
-
-async def test_after_a_failed_run_the_session_is_locked_again(
-    settings: Settings, database: Database, lock: Counting
-) -> None:
-    await submit_turns(database, settings, "one")
-
-    async def break_off(_: object) -> Any:
-        raise RuntimeError("a bug of ours")
-
-    with processing(settings, database, cast("Any", lock), "w") as processor:
-        claims, processor._claiming._claims = processor._claiming._claims, cast("Any", break_off)
-        with pytest.raises(RuntimeError):
-            await processor.process(message_about(uuid4()))
-        processor._claiming._claims = claims
-        await processor.process(message_about(uuid4()))
-
-    assert lock.asked == [Guard.LOCKED, Guard.LOCKED]
-    assert await database.fetch(LEFT, {}) == [{"status": "SUCCEEDED"}]
-
-
-async def test_wake_ups_of_other_sessions_are_not_marked(
-    settings: Settings, database: Database, lock: Counting
-) -> None:
-    await submit_turns(database, settings, "one")
-    inside = asyncio.Event()
-    going_on = asyncio.Event()
-
-    async def answer(turn: Turn, _: Any) -> Any:
-        inside.set()
-        await going_on.wait()
-        return turn.input
-
-    with processing(settings, database, cast("Any", lock), "w", Handler(answer)) as processor:
-        holding = asyncio.create_task(processor.process(message_about(uuid4())))
-        await inside.wait()
-        await processor.process(message_about(uuid4(), "another"))
-        await processor.process(message_about(uuid4(), "s", "another"))
-        going_on.set()
-        await holding
-
-    assert lock.asked == [Guard.LOCKED] * 3
 
 
 async def test_a_run_that_may_not_go_on_is_not_marked(settings: Settings, database: Database, lock: Counting) -> None:

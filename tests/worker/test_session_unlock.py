@@ -65,15 +65,6 @@ async def test_a_release_is_tried_although_the_circuit_is_open(
     await client.aclose()
 
 
-async def test_a_release_that_reaches_no_redis_has_an_unknown_result(
-    lock: SessionLock, cable: Cable, ours: LockedSession
-) -> None:
-    await lock.acquire(ours)
-    await cable.cut()
-
-    assert await lock.release(ours) is Release.UNKNOWN
-
-
 async def test_a_release_whose_response_was_lost_is_not_repeated(
     lock: SessionLock, cable: Cable, ours: LockedSession, theirs: LockedSession, keys: redis.asyncio.Redis
 ) -> None:

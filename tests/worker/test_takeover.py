@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from tests.support.factories import make_claim, make_submission
 from tests.support.probes import until
-from tests.support.processors import message_about, processing
+from tests.support.processors import Noting, message_about, processing
 from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -31,15 +31,12 @@ LAST_LIFE = 2
 """Crashes of a turn that one more would end."""
 
 
-class Silence:
-    """A queue without messages. Deletions are ignored: no message of these tests was ever sent."""
+class Silence(Noting):
+    """A queue without messages."""
 
     async def receive(self, *_: Any, **__: Any) -> list[Any]:
         await asyncio.Event().wait()
         return []
-
-    async def delete(self, *_: Any) -> None:
-        return
 
 
 class Ward:
@@ -177,15 +174,6 @@ async def test_of_turns_with_a_crash_one_that_a_crash_would_end_runs_alone(ward:
     ward.let_go("a", "b")
     await ward.succeeded(first, second)
     assert ward.began == ["a", "b"]
-
-
-async def test_turns_without_a_crash_run_beside_it(ward: Ward) -> None:
-    await ward.lose("a", crashes=LAST_LIFE)
-    await until(lambda: ward.began == ["a"])
-
-    ward.come_for("b", await ward.submit("b"))
-
-    await until(lambda: ward.began == ["a", "b"])
 
 
 async def test_a_message_takes_over_a_lost_turn_while_quarantine_has_a_place(ward: Ward) -> None:

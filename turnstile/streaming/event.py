@@ -1,8 +1,8 @@
 """The events of a turn: their kinds, their numbers, and which event may follow another. Pure.
 
 An id is `<fence>-<n>`: the fence of the claim that produced the event, and its number in that attempt, from 1 and without
-gaps. Ids rise strictly over all attempts of a turn, because fences do. The worker assigns the numbers, so they continue after
-a flush of Redis; a reader that missed events gets the whole text again (`reset`).
+gaps, except before a `reset`. Ids rise strictly over all attempts of a turn, because fences do. The worker assigns the numbers,
+so they continue after a flush of Redis; a reader that missed events gets the whole text again (`reset`).
 
 A reader's text is the deltas since the last event that *begins anew*: the first of an attempt, or a reset.
 """

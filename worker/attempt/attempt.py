@@ -20,10 +20,13 @@ from turnstile.worker.attempt.attempt_endings import AttemptEnding
 from turnstile.worker.attempt.context import TurnContext
 from turnstile.worker.attempt.outcome import Failed, Outcome, Stopped, StopReason, Succeeded, TimedOut, classify
 from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean
-from turnstile.worker.attempt.system_exit_guard import EXITS, HandlerExitedError, begin_attempt
 
 HAND_BACK_GRACE_SECONDS = 1.0
 """How long a handler may take to end at a shutdown. Short enough that its turn is handed back within two seconds."""
+
+
+class HandlerExitedError(Exception):
+    """The handler raised SystemExit or KeyboardInterrupt. They fail its turn, and nothing else (`worker.process.event_loop`)."""
 
 
 class Attempt:
@@ -36,20 +39,20 @@ class Attempt:
         self._threads = threads
         loop = asyncio.get_running_loop()
         self._stopped: asyncio.Future[StopReason] = loop.create_future()
-        self._told = CancelReason.TIMEOUT
+        self._cancel_reason = CancelReason.TIMEOUT
         self._hurried: asyncio.Future[None] = loop.create_future()
         self._interrupted = False
         self._job: concurrent.futures.Future[Any] | None = None
         self.left_behind: asyncio.Future[Any] | None = None
         """The handler's run, if it ignored its cancellation. Its slot is not free until this is done."""
 
-    def stop(self, reason: StopReason, told: CancelReason | None = None) -> None:
+    def stop(self, reason: StopReason, cancel_reason: CancelReason | None = None) -> None:
         """Asks the handler to end. Call it on the event loop, at any time and repeatedly: the first reason counts.
 
-        `told` is the reason that the handler sees: for a cancel request, the one in the turn's row.
+        `cancel_reason` is the reason that the handler sees: for a cancel request, the one in the turn's row.
         """
         if not self._stopped.done():
-            self._told = told or reason.told
+            self._cancel_reason = cancel_reason or reason.cancel_reason
             self._stopped.set_result(reason)
         if reason is StopReason.SHUTDOWN and not self._hurried.done():
             self._hurried.set_result(None)
@@ -91,14 +94,14 @@ class Attempt:
         if running.done() and not self._stopped.done():
             return self._outcome(running)
         timed_out = not self._stopped.done()
-        self._context.cancel(self._told)
+        self._context.cancel(self._cancel_reason)
         await self._let_end(running, cancel_grace_seconds)
         if timed_out:
             return TimedOut(timeout_seconds)
         reason = self._stopped.result()
-        told = self._interrupted or self._context.was_heard
+        noticed = self._interrupted or self._context.was_heard
         answered = running.done() and not running.cancelled() and not running.exception()
-        if reason is StopReason.SHUTDOWN and answered and not told:
+        if reason is StopReason.SHUTDOWN and answered and not noticed:
             # The handler did not see the stop, so its reply is complete: handing the turn back would only discard it. A handler
             # that has seen the stop may return an incomplete reply, so its turn runs again elsewhere.
             return self._outcome(running)
@@ -127,11 +130,10 @@ class Attempt:
         return job.done() and job.exception() is None and isinstance(job.result(), Awaitable | AsyncGenerator)
 
     async def _call(self) -> Any:
-        begin_attempt()
         try:
             return await self._reply()
-        except EXITS as error:
-            raise HandlerExitedError.from_exit(error) from error
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise HandlerExitedError(f"{type(error).__name__}: {error}") from error
 
     async def _reply(self) -> Any:
         if self._handler.is_generator:
@@ -174,8 +176,8 @@ class Attempt:
             # Inspecting the handler's exception or reply has failed. If this error were raised, it would end the session run, and
             # the turn would be taken over again and again: a crash loop.
             raised = None if running.cancelled() else running.exception()
-            told = type(raised or error).__name__
-            return Failed(told, f"the handler's result can't be inspected: {type(error).__name__}", may_heal=False)
+            name = type(raised or error).__name__
+            return Failed(name, f"the handler's result can't be inspected: {type(error).__name__}", may_heal=False)
 
     def _judge(self, running: asyncio.Future[Any]) -> Outcome:
         if running.cancelled():

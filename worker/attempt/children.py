@@ -53,15 +53,15 @@ class Children:
 
     async def submit(
         self,
-        content: Any,
+        input: Any,  # noqa: A002 - as the protocol has it
         *,
-        session: str | None,
-        key: str | None,
-        queue: str | None,
-        max_attempts: int | None,
-        timeout_seconds: float | None,
-        expires_in_seconds: float | None,
-        metadata: Mapping[str, Any] | None,
+        session: str | None = None,
+        key: str | None = None,
+        queue: str | None = None,
+        max_attempts: int | None = None,
+        timeout_seconds: float | None = None,
+        expires_in_seconds: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Child:
         """The child of this call: the one that an earlier run of the handler started, or else a new one.
 
@@ -83,7 +83,7 @@ class Children:
             tenant_id=self._turn.tenant_id,
             session_id=session_id,
             queue=(declared := self._intake.find_queue(queue or self._turn.queue)).name,
-            content=_check_input(content),
+            content=_check_input(input),
             fingerprint=b"",
             trace=continue_trace(
                 TraceContext(self._turn.trace_id, self._turn.span_id).traceparent, secrets.randbits(192)
@@ -101,7 +101,7 @@ class Children:
         await self._outlast(lambda: self._intake.accept(submission))
         return Child(child_id, session_id, key)
 
-    async def join(self, children: Sequence[Child], policy: str) -> list[Any]:
+    async def join(self, children: Sequence[Child], policy: str = "all") -> list[Any]:
         """The children's outputs, in the order of `children`; raises JoinPending while the policy must wait for children.
 
         Raises ChildFailedError as soon as the policy can't be met any more, and ValueError for children of other turns.

@@ -3,7 +3,7 @@
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import structlog
 
-from turnstile.handlers.child import Child
 from turnstile.handlers.context import Turn
 from turnstile.memory.history import History
 from turnstile.memory.interface import Memory
@@ -22,7 +21,6 @@ from turnstile.turn.identifiers import TraceContext
 from turnstile.worker.attempt.children import Children
 from turnstile.worker.attempt.emitter import Emitter
 from turnstile.worker.attempt.once import RecordedValues
-from turnstile.worker.attempt.system_exit_guard import WithoutExits
 from turnstile.worker.database_retry import Outlast
 
 MAX_HISTORY = 1000
@@ -67,7 +65,6 @@ class TurnContext:
         self._turn = turn
         self._history = history
         self._outlast = outlast
-        self._emitter = emitter
         self.memory = memory
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
@@ -76,8 +73,10 @@ class TurnContext:
         self.was_heard = False
         """Whether the handler has seen the request to end: in `cancelled` or `cancel_reason`, or by a call that was cancelled."""
         self._cancel_reason: CancelReason | None = None
-        self._values = values
-        self._children = children
+        self.emit = emitter.emit
+        self.once = values.once
+        self.submit = children.submit
+        self.join = children.join
         self.start_clock(timeout_seconds)
 
     @cached_property
@@ -130,7 +129,7 @@ class TurnContext:
         if threading.get_ident() == self._loop_thread:
             call.close()
             raise RuntimeError("wait_for is for handlers that run in a thread; an async function uses await")
-        waited_for = asyncio.run_coroutine_threadsafe(WithoutExits(call), self._loop)
+        waited_for = asyncio.run_coroutine_threadsafe(call, self._loop)
         self._awaited.add(waited_for)
         try:
             # Checked after the call was added: `cancel` either finds the call, or is noticed here.
@@ -139,14 +138,6 @@ class TurnContext:
             return waited_for.result()
         finally:
             self._awaited.discard(waited_for)
-
-    @property
-    def said_so_far(self) -> str | None:
-        """The text that this attempt has emitted; None if there is none."""
-        return self._emitter.text or None
-
-    def emit(self, event: Any) -> Awaitable[None]:
-        return self._emitter.emit(event)
 
     async def history(self, limit: int = 20) -> Sequence[Message]:
         if not 1 <= limit <= MAX_HISTORY:
@@ -159,35 +150,6 @@ class TurnContext:
                 lambda: self._history.read(turn.tenant_id, turn.session_id, turn.history_version, limit - len(said_now))
             )
         return [*before, *said_now]
-
-    async def once(self, key: str, fn: Callable[[], Any]) -> Any:
-        return await self._values.once(key, fn)
-
-    async def submit(
-        self,
-        input: Any,  # noqa: A002 - as the protocol has it
-        *,
-        session: str | None = None,
-        key: str | None = None,
-        queue: str | None = None,
-        max_attempts: int | None = None,
-        timeout_seconds: float | None = None,
-        expires_in_seconds: float | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Child:
-        return await self._children.submit(
-            input,
-            session=session,
-            key=key,
-            queue=queue,
-            max_attempts=max_attempts,
-            timeout_seconds=timeout_seconds,
-            expires_in_seconds=expires_in_seconds,
-            metadata=metadata,
-        )
-
-    async def join(self, children: Sequence[Child], policy: str = "all") -> list[Any]:
-        return await self._children.join(children, policy)
 
 
 def _own(content: Any) -> Any:

@@ -59,13 +59,13 @@ class Emitter:
         key: str,
         cap: int,
         append: "Callable[[Append], asyncio.Future[Appended]]",
-        tell: "Callable[[Emitter, bool], None]",
+        report: "Callable[[Emitter, bool], None]",
     ) -> None:
         self._turn = turn
         self._key = key
         self._cap = cap
         self._append = append
-        self._tell = tell
+        self._report = report
         """Called with True when there is something to append, and with False when all is appended."""
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
@@ -78,8 +78,6 @@ class Emitter:
         responds."""
         self._asked = 0
         """How many of them were in the last append."""
-        self._unsure = False
-        """Whether that portion may be in the stream already."""
         self._next_n = 1
         self._since_anew = 0
         self._anew = False
@@ -90,7 +88,7 @@ class Emitter:
         """Whether no further event is accepted: the last one has come, or another claim has the turn."""
         self._overflown = False
         self._patience_ends = 0.0
-        self._gathered.add(Saying.of(EventKind.STATUS, {"status": TurnStatus.RUNNING, "attempt": turn.attempt}), 0)
+        self._gathered.add(Saying.of(EventKind.STATUS, {"status": TurnStatus.RUNNING, "attempt": turn.attempt}))
         self._opening = self._loop.call_later(OPENING_SECONDS, self._open)
 
     @property
@@ -108,7 +106,7 @@ class Emitter:
         data = encode(cleaned)
         if (size := len(data.encode())) > MAX_EVENT_BYTES:
             raise ValueError(f"an event has {size} bytes as JSON, more than {MAX_EVENT_BYTES}")
-        self._say(Saying(EventKind.CUSTOM, data), size)
+        self._say(Saying(EventKind.CUSTOM, data))
         return SAID
 
     def handler_ended(self) -> None:
@@ -127,8 +125,8 @@ class Emitter:
             case TurnStatus.FAILED:
                 self._part(EventKind.ERROR, {"status": status})
             case TurnStatus.PENDING:
-                told = {"outcome": settlement.outcome, "after_seconds": round(settlement.after_seconds, 3)}
-                self._part(EventKind.STATUS, {"status": status, "attempt": self._turn.attempt, **told})
+                about = {"outcome": settlement.outcome, "after_seconds": round(settlement.after_seconds, 3)}
+                self._part(EventKind.STATUS, {"status": status, "attempt": self._turn.attempt, **about})
             case TurnStatus.RUNNING:
                 raise AssertionError("a settle ends the claim")
             case _:
@@ -175,12 +173,12 @@ class Emitter:
                 self._gathered.add_text(text)
             self._wake()
 
-    def _say(self, saying: Saying, size: int = 0, *, last: bool = False) -> None:
+    def _say(self, saying: Saying, *, last: bool = False) -> None:
         with self._lock:
             if self._silent:
                 return
             self._silent = last
-            self._gathered.add(saying, size)
+            self._gathered.add(saying)
             if self._gathered.is_too_much:
                 # The text and the end are kept; the handler's custom events are dropped.
                 self._begin_anew([one for one in self._gathered.sayings if one.kind is not EventKind.CUSTOM])
@@ -197,7 +195,7 @@ class Emitter:
         if threading.get_ident() == self._loop_thread:
             # Not call_soon_threadsafe, which would write to a socket to wake the loop, twice in each turn.
             self._loop.call_soon(self._speak)
-            self._tell(self, True)
+            self._report(self, True)
             return
         try:
             self._loop.call_soon_threadsafe(self._begin)
@@ -208,7 +206,7 @@ class Emitter:
     # --- append: by callbacks, because a task would cost as much as the rest of an append
 
     def _begin(self) -> None:
-        self._tell(self, True)
+        self._report(self, True)
         self._speak()
 
     def _speak(self) -> None:
@@ -216,7 +214,7 @@ class Emitter:
         if events := self._take():
             self._append(Append(self._key, events)).add_done_callback(self._hear)
         else:
-            self._tell(self, False)
+            self._report(self, False)
 
     def _hear(self, appended: "asyncio.Future[Appended]") -> None:
         if appended.cancelled() or (error := appended.exception()) is not None:
@@ -248,7 +246,7 @@ class Emitter:
                 self._since_anew = len(sayings) + (0 if self._anew else self._since_anew)
                 self._said = numbered(self._turn.fence, self._next_n, sayings)
                 self._next_n += len(sayings)
-                self._anew = self._unsure = False
+                self._anew = False
             self._speaking = bool(self._said)
             now = portion(self._said)
             self._asked = len(now)
@@ -263,20 +261,16 @@ class Emitter:
             case Appended.APPENDED:
                 with self._lock:
                     self._said = self._said[self._asked :]
-                    self._unsure = False
             case Appended.LOST:
                 log.info("events.lost", turn_id=str(self._turn.id))
                 with self._lock:
-                    if self._said and not self._unsure:
-                        # No reader can have seen these numbers, so they may be used again.
-                        self._next_n = self._said[0].id.n
                     others = [one.saying for one in self._said if one.saying.kind not in _TEXTS]
                     self._begin_anew([*others, *self._gathered.sayings])
                     self._said = []
             case Appended.SUPERSEDED:
                 self.fall_silent()
             case Appended.AWAY:
-                self._unsure = True
+                pass
             case _:
                 assert_never(answer)
 

@@ -13,7 +13,7 @@ MAX_GATHERED = 1000
 """The most events that wait for Redis. If there are more, one `reset` replaces them."""
 
 MAX_GATHERED_BYTES = 8 * 1024 * 1024
-"""The same bound for the bytes of the handler's custom events. Texts are bounded like a reply."""
+"""The same bound for the bytes of all of them but the texts, which are bounded like a reply."""
 
 MAX_APPEND_BYTES = 1_000_000
 """The most bytes in one append. Further events go into the next one."""
@@ -39,10 +39,10 @@ class Gathered:
         """All waiting events but the texts."""
         return [one for one in self._waiting if isinstance(one, Saying)]
 
-    def add(self, saying: Saying, size: int) -> None:
-        """Appends a saying. `size` is in bytes, and counts against MAX_GATHERED_BYTES."""
+    def add(self, saying: Saying) -> None:
+        """Appends a saying."""
         self._waiting.append(saying)
-        self._bytes += size
+        self._bytes += len(saying.data.encode())
 
     def add_text(self, text: str) -> None:
         """Extends the last text, or begins a new one after a saying."""

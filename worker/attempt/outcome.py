@@ -31,12 +31,12 @@ class StopReason(StrEnum):
     """The handler has not begun, because no slot became free. The turn is handed back."""
 
     @property
-    def told(self) -> CancelReason:
+    def cancel_reason(self) -> CancelReason:
         """The cancel reason that the handler sees, unless the turn's row has one."""
-        return _TOLD[self]
+        return _CANCEL_REASONS[self]
 
 
-_TOLD = {
+_CANCEL_REASONS = {
     StopReason.CANCELED: CancelReason.USER,
     StopReason.SHUTDOWN: CancelReason.SHUTDOWN,
     StopReason.SUPERSEDED: CancelReason.SUPERSEDED,

@@ -22,11 +22,10 @@ from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.advance_fences import ADVANCE
 from turnstile.turn.envelope import QueueAddress
-from turnstile.worker.attempt.system_exit_guard import outlive_exits
 from turnstile.worker.aws_lambda.event import read_event, report
 from turnstile.worker.aws_lambda.invocation import Invocation, longest_attempt
 from turnstile.worker.process import handler_loading
-from turnstile.worker.process.event_loop import new_event_loop
+from turnstile.worker.process.event_loop import WorkerLoop
 from turnstile.worker.resources import Resources, name_worker
 
 DATABASE_CONNECTIONS = 2
@@ -61,8 +60,7 @@ class Function:
         fixed = {"tenant_slots": "all"} if settings.tenant_slots == "fair" else {}
         self._settings = settings.model_copy(update=fixed)
         self._handler = handler
-        self._loop = new_event_loop()
-        outlive_exits(self._loop)
+        self._loop = WorkerLoop()
         self._queues = MessageQueues(settings)
         self._stack: AsyncExitStack | None = None
         self._resources: Resources | None = None
@@ -73,7 +71,8 @@ class Function:
     def answer(self, event: Any, request_id: str, seconds: float) -> dict[str, Any]:
         """One invocation. After EventRefusedError or QueueUnavailableError, SQS delivers every message again."""
         ends_at = time.monotonic() + seconds
-        return self._loop.run_until_complete(self._answer(event, request_id, ends_at, seconds))
+        answered: dict[str, Any] = self._loop.run_until_complete(self._answer(event, request_id, ends_at, seconds))
+        return answered
 
     def close(self) -> None:
         """Closes all connections and the loop. Lambda never calls it: it ends containers without notice."""
@@ -114,6 +113,8 @@ class Function:
             )
             await stack.enter_async_context(database)
             resources = Resources.open(stack, settings, self._handler, self.worker_id, database, self._queues, address)
+            # As in `worker.app`.
+            await resources.redis.lock.ping()
             self._stack = stack.pop_all()
         self._resources = resources
         return resources

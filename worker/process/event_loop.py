@@ -1,25 +1,46 @@
-"""A worker's event loop: asyncio's, except that it resolves host names on threads of its own.
+"""A worker's event loop: asyncio's, except that handlers can neither end it nor fill its resolver threads.
 
-asyncio resolves them on the loop's few default threads, which handlers use as well (`asyncio.to_thread`). Handlers that fill
-them, for instance with calls that hang, would block every new connection to SQS, Redis and Postgres.
+asyncio ends the loop when a task or a callback raises SystemExit or KeyboardInterrupt. The loop would be gone, but not the
+process: at its end Python waits for the handlers' threads, they wait for the loop, and the heartbeat's thread renews the leases
+of turns that no handler works on.
+
+asyncio resolves host names on the loop's few default threads, which handlers use as well (`asyncio.to_thread`). Handlers that
+fill them, for instance with calls that hang, would block every new connection to SQS, Redis and Postgres.
 """
 
 import asyncio
 import socket
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import structlog
+
 THREADS = 4
 """Resolver threads. More than one, so that a slow resolution of one name does not delay the others."""
 
+log = structlog.get_logger("turnstile.worker")
+
 
 class WorkerLoop(asyncio.SelectorEventLoop):
-    """An event loop with its own resolver threads. Create it by `new_event_loop`."""
+    """An event loop that outlives exits, with its own resolver threads."""
 
     def __init__(self) -> None:
         super().__init__()
         self._resolvers = ThreadPoolExecutor(THREADS, "resolver")
+
+    def run_until_complete(self, future: Any) -> Any:
+        """The same as asyncio's, but an exit ends only the task or callback that raised it. The task's awaiter sees the exit."""
+        main = asyncio.ensure_future(future, loop=self)
+        while not main.done():
+            try:
+                super().run_until_complete(main)
+            except (SystemExit, KeyboardInterrupt) as error:
+                # The place, for the handler's author; not the text, which may quote user content.
+                where = "".join(traceback.format_tb(error.__traceback__)[-6:])
+                log.warning("worker.exit_refused", error_class=type(error).__name__, where=where)
+        return main.result()
 
     async def getaddrinfo(self, *asked: Any, **how: Any) -> Any:
         """The same as asyncio's, on the resolver threads."""
@@ -29,8 +50,3 @@ class WorkerLoop(asyncio.SelectorEventLoop):
         """Closes the loop and its resolver threads; a resolution under way is not waited for."""
         self._resolvers.shutdown(wait=False, cancel_futures=True)
         super().close()
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Returns a new WorkerLoop."""
-    return WorkerLoop()

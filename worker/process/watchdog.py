@@ -1,31 +1,31 @@
-"""The watchdog: a process whose event loop is stuck logs the stack and exits. Its leases expire, and other workers take over."""
+"""The watchdog: a process whose event loop is stuck writes the stacks of its threads to stderr, and exits.
+
+Its leases expire, and other workers take over.
+"""
 
 import asyncio
+import faulthandler
 import os
-import sys
-import threading
 import time
-import traceback
 
 import structlog
 
 EXIT_STUCK = 70
 """The exit code: EX_SOFTWARE of sysexits.h."""
 
+STDERR = 2
+"""Its descriptor: `sys.stderr` may be something else than a file."""
+
 log = structlog.get_logger("turnstile.watchdog")
 
 
 class Watchdog:
-    """Checks the loop whenever `look` is called: from the heartbeat's thread, at least twice in `limit_seconds`.
-
-    Create it on the loop's own thread.
-    """
+    """Checks the loop whenever `look` is called: from the heartbeat's thread, at least twice in `limit_seconds`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limit_seconds: float) -> None:
         self._loop = loop
         self._limit_seconds = limit_seconds
         self._turned_at = self._looked_at = time.monotonic()
-        self._loop_thread = threading.get_ident()
 
     def stuck_for(self) -> float:
         """Seconds since the loop last ran, as far as the last looks show."""
@@ -43,9 +43,8 @@ class Watchdog:
         self._looked_at = now
         stuck = now - self._turned_at
         if stuck > self._limit_seconds:
-            frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the documented way to another stack
-            where = "".join(traceback.format_stack(frame)) if frame else ""
-            log.critical("watchdog.loop_stuck", seconds=round(stuck, 1), stack=where)
+            log.critical("watchdog.loop_stuck", seconds=round(stuck, 1))
+            faulthandler.dump_traceback(STDERR)
             os._exit(EXIT_STUCK)
         self._loop.call_soon_threadsafe(self._turned)
 

@@ -28,7 +28,7 @@ class Slots:
         self._free = count
         self._line: deque[asyncio.Future[None]] = deque()
         self._ends: deque[float] = deque()
-        self._told: Callable[[], None] = lambda: None
+        self._given_back: Callable[[], None] = lambda: None
         self._turned_away_at = -math.inf
 
     def ahead(self) -> int:
@@ -40,9 +40,9 @@ class Slots:
             return 0
         return min(self.count, int(len(self._ends) * AHEAD_SECONDS / PACE_SECONDS))
 
-    def tell(self, told: Callable[[], None]) -> None:
+    def on_give_back(self, call: Callable[[], None]) -> None:
         """Sets the function that is called whenever a slot was given back."""
-        self._told = told
+        self._given_back = call
 
     def turn_away(self) -> None:
         """Stops prefetching for PACE_SECONDS, because a session was deferred: its tenant has its share, and the worker would
@@ -77,4 +77,4 @@ class Slots:
             if not place.done():
                 self._free -= 1
                 place.set_result(None)
-        self._told()
+        self._given_back()

@@ -25,7 +25,7 @@ REMEMBERED_SECONDS = 60.0
 """How long a worker keeps slots free after another tenant's last turn. A look at the table finds a tenant that comes later, so a
 longer time would only leave slots idle."""
 
-LEAST_PUT_OFF_SECONDS = 5.0
+LEAST_DEFER_SECONDS = 5.0
 """The shortest deferral. Other workers may have room for the tenant by then."""
 MOST_DEFER_SECONDS = 120.0
 """The longest deferral. A longer one could outlast the flood. With 50,000 sessions it means some 400 messages a second."""
@@ -112,7 +112,7 @@ class TenantSlots:
         step = TURN_SECONDS / max(1, self._taken[tenant_id])
         end = min(self._line_ends.get(tenant_id, now) + step, now + MOST_DEFER_SECONDS)
         self._line_ends[tenant_id] = end
-        return max(LEAST_PUT_OFF_SECONDS, end - now)
+        return max(LEAST_DEFER_SECONDS, end - now)
 
     def _crowds(self, tenant_id: str) -> bool:
         # TIMES_FREE slots for each slot that stays free. So a new tenant finds a slot even beside several floods, and the floods

@@ -12,13 +12,13 @@ import pytest
 from tests.support.asking_sqs import give_environment
 from tests.support.scripted_sqs import scripted
 from turnstile.backends.sqs.client import POLL, SqsClient
-from turnstile.worker.process.event_loop import new_event_loop
+from turnstile.worker.process.event_loop import WorkerLoop
 
 
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
     """A worker's, whose one thread a handler has until the end of the test."""
-    opened = new_event_loop()
+    opened = WorkerLoop()
     opened.set_default_executor(ThreadPoolExecutor(1))
     may_end = threading.Event()
     opened.run_in_executor(None, partial(may_end.wait, 60))

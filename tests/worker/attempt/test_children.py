@@ -26,18 +26,15 @@ async def test_a_later_run_finds_the_same_children(family: Family, parent: Claim
     assert len(await family.database.fetch("SELECT 1 FROM turns", {})) == 4
 
 
-@pytest.mark.parametrize("tenant", ["t", "another"])
-async def test_a_turn_with_a_reused_id_has_no_children_of_the_earlier_turn(
-    family: Family, parent: ClaimedTurn, tenant: str
-) -> None:
+async def test_a_turn_with_a_reused_id_has_no_children_of_the_earlier_turn(family: Family, parent: ClaimedTurn) -> None:
     # The archive took the turn and left its child, whose session goes on; its id may be chosen again.
     earlier = await family.start(family.run(parent), key="notify")
     await family.end(earlier)
     for table, column in (("turns", "id"), ("messages", "turn_id")):
         await family.database.fetch(f"DELETE FROM {table} WHERE {column} = %(id)s", {"id": parent.id})  # type: ignore[arg-type]
-    again = make_submission(family.settings.queue, "again", turn_id=parent.id, tenant_id=tenant)
+    again = make_submission(family.settings.queue, "again", turn_id=parent.id)
     await submit(family.database, [again], resend_seconds=60.0)
-    (turn,) = await claim(family.database, make_terms(family.settings), [make_claim("again", tenant_id=tenant)])
+    (turn,) = await claim(family.database, make_terms(family.settings), [make_claim("again")])
     assert isinstance(turn, ClaimedTurn)
 
     later = await family.start(family.run(turn), key="notify")

@@ -27,13 +27,6 @@ async def test_the_first_event_says_that_the_attempt_has_begun(rig: EmitterRig) 
     assert json.loads(event.saying.data) == {"status": "RUNNING", "attempt": 1}
 
 
-async def test_a_quick_attempt_is_one_append(rig: EmitterRig) -> None:
-    rig.succeed("bye")
-    await rig.quiet()
-    assert rig.redis.kinds == ["status", "end"]
-    assert rig.redis.calls == 1
-
-
 async def test_after_the_handlers_end_the_first_event_waits_for_the_settle(rig: EmitterRig) -> None:
     rig.emitter.handler_ended()
     heard = asyncio.Event()

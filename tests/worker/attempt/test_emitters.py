@@ -38,30 +38,6 @@ def emitters(writer: Writer) -> Emitters:
     return Emitters(Settings(), cast("Any", writer))
 
 
-async def test_an_emitter_with_nothing_left_to_append_is_forgotten(emitters: Emitters, writer: Writer) -> None:
-    emitter = emitters.begin(CLAIMED)
-    emitter.settled(TurnStatus.SUCCEEDED, SUCCEEDED)
-    await turn_loop()
-    assert list(emitters._speaking) == [emitter]
-
-    writer.asked[0][1].set_result(Appended.APPENDED)
-    await turn_loop()
-
-    assert not emitters._speaking
-
-
-async def test_closing_waits_for_an_append_under_way(emitters: Emitters, writer: Writer) -> None:
-    emitters.begin(CLAIMED).settled(TurnStatus.SUCCEEDED, SUCCEEDED)
-    await turn_loop()
-    ending = asyncio.create_task(emitters.close())
-    await turn_loop()
-    assert not ending.done()
-
-    writer.asked[0][1].set_result(Appended.APPENDED)
-
-    await ending
-
-
 async def test_closing_waits_for_a_limited_time(emitters: Emitters, writer: Writer) -> None:
     emitter = emitters.begin(CLAIMED)
     emitter.settled(TurnStatus.SUCCEEDED, SUCCEEDED)

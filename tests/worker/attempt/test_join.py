@@ -23,10 +23,9 @@ async def test_a_join_of_no_children_returns_at_once(family: Family, parent: Cla
     assert await family.run(parent).join([], "all") == []
 
 
-@pytest.mark.parametrize("policy", ["any", "first"])
-async def test_a_join_that_can_never_end_is_refused(family: Family, parent: ClaimedTurn, policy: str) -> None:
-    with pytest.raises(ValueError, match=r"no child|not a valid"):
-        await family.run(parent).join([], policy)
+async def test_a_join_that_can_never_end_is_refused(family: Family, parent: ClaimedTurn) -> None:
+    with pytest.raises(ValueError, match="no child"):
+        await family.run(parent).join([], "any")
 
 
 async def test_a_join_of_a_turn_that_is_no_child_is_refused(family: Family, parent: ClaimedTurn) -> None:

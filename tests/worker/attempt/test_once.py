@@ -1,24 +1,19 @@
 """`ctx.once`: done once per turn, whatever becomes of the attempt; and never on behalf of a claim that is over."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.support.claims import claim_one, expire_leases, settle_one, submit_turns
+from tests.support.child_turns import RETRY, straight
+from tests.support.claims import claimed, expire_leases, settle_one, submit_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.settlement import AttemptOutcome, Settlement
-from turnstile.turn.status import TurnStatus
 from turnstile.worker.attempt.attempt_endings import ClaimLost
 from turnstile.worker.attempt.once import MAX_ALL_CHARACTERS, MAX_VALUE_CHARACTERS, RecordedValues, check_key
 from turnstile.worker.attempt.reply import UnfitReplyError
-
-RETRY = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RETRIED, fault=True, error_class="Boom")
-FAILURE = Settlement(status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="x")
 
 
 async def _step() -> None:
@@ -41,20 +36,10 @@ class Effect:
         return result
 
 
-async def straight(call: Callable[[], Awaitable[Any]]) -> Any:
-    return await call()
-
-
 @pytest.fixture
 async def turn(database: Database, settings: Settings) -> ClaimedTurn:
     await submit_turns(database, settings, "one")
-    return await _claim(database, settings)
-
-
-async def _claim(database: Database, settings: Settings) -> ClaimedTurn:
-    turn = await claim_one(database, settings)
-    assert isinstance(turn, ClaimedTurn)
-    return turn
+    return await claimed(database, settings)
 
 
 def values_of(turn: ClaimedTurn, database: Database) -> RecordedValues:
@@ -76,7 +61,7 @@ async def test_a_later_attempt_gets_the_recorded_value(
     effect = Effect("first", "second")
     await values_of(turn, database).once("charge", effect)
     await settle_one(database, settings, turn, RETRY)
-    again = await _claim(database, settings)
+    again = await claimed(database, settings)
 
     assert await values_of(again, database).once("charge", effect) == "first"
     assert effect.times == 1
@@ -123,7 +108,7 @@ async def test_a_superseded_attempt_records_nothing_and_ends(
 ) -> None:
     late = values_of(turn, database)
     await expire_leases(database)
-    successor = await _claim(database, settings)
+    successor = await claimed(database, settings)
 
     with pytest.raises(ClaimLost):
         await late.once("charge", Effect("late"))

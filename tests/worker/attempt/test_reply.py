@@ -61,10 +61,10 @@ def test_a_text_that_looks_like_an_escape_is_kept() -> None:
     assert clean("\\u0000").value == "\\u0000"
 
 
-def test_keys_are_cleaned_too() -> None:
-    cleaned = clean({"a\x00": ["b\ud800", {"\udc00": 1}]})
-
-    assert (cleaned.value, cleaned.removed) == ({"a": ["b", {"": 1}]}, 3)
+def containing_itself() -> list[Any]:
+    reply: list[Any] = []
+    reply.append(reply)
+    return reply
 
 
 @pytest.mark.parametrize(
@@ -74,18 +74,12 @@ def test_keys_are_cleaned_too() -> None:
         float("nan"),
         {("a", "b"): 1},
         10**5000,
+        nest("too deep for Python", 100_000),
+        containing_itself(),
     ],
     ids=lambda reply: type(reply).__name__,
 )
 def test_a_reply_that_is_not_json_is_unfit(reply: Any) -> None:
-    with pytest.raises(UnfitReplyError, match="not JSON"):
-        clean(reply)
-
-
-def test_a_reply_that_contains_itself_is_unfit() -> None:
-    reply: list[Any] = []
-    reply.append(reply)
-
     with pytest.raises(UnfitReplyError, match="not JSON"):
         clean(reply)
 
@@ -102,11 +96,6 @@ def test_a_deeper_reply_is_unfit(bottom: Any, depth: int) -> None:
 
     with pytest.raises(UnfitReplyError, match=f"the reply is nested more than {MAX_DEPTH} levels deep"):
         clean(nest(bottom, levels))
-
-
-def test_a_reply_that_is_too_deep_for_python_is_unfit() -> None:
-    with pytest.raises(UnfitReplyError, match="not JSON"):
-        clean(nest("fine", 100_000))
 
 
 def test_a_reply_longer_than_the_limit_is_unfit() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 from tests.support.attempts import LONG, THREADS, Bench, wait_forever
 from tests.support.probes import until
 from turnstile.handlers.context import Context, Turn
-from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker.attempt.outcome import TimedOut
 
 
@@ -47,19 +46,6 @@ async def test_a_handler_that_ignores_its_cancellation_is_left_behind(bench: Ben
     assert not attempt.left_behind.done()
     release.set()
     await attempt.left_behind
-
-
-async def test_a_function_in_a_thread_sees_that_it_is_cancelled(bench: Bench) -> None:
-    seen: list[tuple[bool, CancelReason | None]] = []
-
-    def look(_: Turn, ctx: Context) -> None:
-        while not ctx.cancelled:
-            pass
-        seen.append((ctx.cancelled, ctx.cancel_reason))
-
-    assert await bench.attempt(look).run(0.05, LONG) == TimedOut(0.05)
-    await until(lambda: seen)
-    assert seen == [(True, CancelReason.TIMEOUT)]
 
 
 async def test_a_function_in_a_thread_that_ignores_its_cancellation_is_left_behind(bench: Bench) -> None:

@@ -36,16 +36,6 @@ async def test_of_children_that_end_together_one_wakes_the_parent(family: Family
     assert sum(map(len, woken)) == 1
 
 
-async def test_a_parent_finds_a_child_that_ended_before_it_waited(family: Family, parent: ClaimedTurn) -> None:
-    child = await family.start(family.run(parent))
-    await family.end(child)
-    assert await wake_parents(family.database, [parent.id]) == []
-
-    await family.join(parent, child)
-
-    assert await wake_parents(family.database, [parent.id]) == [parent.id]
-
-
 async def test_the_relay_finds_a_join_whose_end_woke_no_parent(
     family: Family, parent: ClaimedTurn, settings: Settings, no_queues: NoQueues
 ) -> None:

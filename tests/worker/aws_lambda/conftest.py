@@ -12,6 +12,7 @@ from tests.support.stacks.stack import Stack
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
+from turnstile.worker.aws_lambda import invocation as lambda_invocation
 from turnstile.worker.aws_lambda.handler import Function
 
 
@@ -19,6 +20,14 @@ from turnstile.worker.aws_lambda.handler import Function
 def visibility_seconds() -> float:
     """No test sees a message again that was not given back."""
     return 600.0
+
+
+@pytest.fixture(autouse=True)
+def short_reserve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough to hand back on this machine, so that invocations may be short; and messages come back soon."""
+    monkeypatch.setattr(lambda_invocation, "RESERVE_SECONDS", 2.5)
+    monkeypatch.setattr(lambda_invocation, "MARGIN_SECONDS", 0.5)
+    monkeypatch.setattr(lambda_invocation, "BACK_AFTER_SECONDS", 1)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import threading
 import time
 
-import pytest
 import redis
 import structlog.testing
 
@@ -15,14 +14,6 @@ from turnstile.config.settings import Settings
 from turnstile.handlers.context import Context, Turn
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.loop import Relay
-from turnstile.worker.aws_lambda import invocation as lambda_invocation
-
-
-@pytest.fixture(autouse=True)
-def short_reserve(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enough to hand back on this machine, so that invocations may be short."""
-    monkeypatch.setattr(lambda_invocation, "RESERVE_SECONDS", 2.5)
-    monkeypatch.setattr(lambda_invocation, "MARGIN_SECONDS", 0.5)
 
 
 async def test_a_turn_that_does_not_fit_is_handed_back_in_time_and_answered_by_the_next_invocation(
@@ -35,9 +26,9 @@ async def test_a_turn_that_does_not_fit_is_handed_back_in_time_and_answered_by_t
     event = await source.poll(1)
     began = time.monotonic()
 
-    assert await source.invoke(one, event, seconds=6.0) == []
+    assert await source.invoke(one, event, seconds=4.5) == []
 
-    assert time.monotonic() - began < 6.0
+    assert time.monotonic() - began < 4.5
     assert await rows(database, "status", "attempt", "failures", "crashes", "owed") == [("PENDING", 0, 0, 0, True)]
     # After the end nothing may act on a lock or a lease: the container may be frozen.
     with redis.Redis.from_url(settings.redis_url) as keys:
@@ -57,7 +48,7 @@ async def test_a_turn_that_is_too_long_for_any_invocation_times_out(
     """If it were handed back free of charge, it would begin again for ever."""
     await send_turns(database, queues, settings, "a")
     with structlog.testing.capture_logs() as lines:
-        assert await source.invoke(function(never_end), await source.poll(1), seconds=8.0) == []
+        assert await source.invoke(function(never_end), await source.poll(1), seconds=5.0) == []
 
     [(attempt, failures)] = await rows(database, "attempt", "failures")
     assert attempt == failures >= 1
@@ -76,7 +67,7 @@ async def test_no_further_turn_begins_near_the_end(
             await until(lambda: [line for line in lines if line["event"] == "shutdown.draining"])
             return "ok"
 
-        await source.invoke(function(take_until_the_end_is_near, longer), event, seconds=7.0)
+        await source.invoke(function(take_until_the_end_is_near, longer), event, seconds=6.0)
 
     assert await rows(database, "status", "owed") == [("SUCCEEDED", None), ("PENDING", True)]
 

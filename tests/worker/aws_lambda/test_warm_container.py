@@ -14,7 +14,6 @@ from turnstile.handlers.context import Context, Turn
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.loop import Relay
 from turnstile.worker.aws_lambda import handler as lambda_handler
-from turnstile.worker.aws_lambda import invocation as lambda_invocation
 
 
 async def test_a_warm_container_keeps_its_connections(
@@ -68,7 +67,6 @@ async def test_a_handler_that_outlives_its_invocation_settles_nothing_later(
     settings: Settings,
     source: EventSource,
     function: MakeFunction,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     may_end = threading.Event()
 
@@ -79,8 +77,7 @@ async def test_a_handler_that_outlives_its_invocation_settles_nothing_later(
     one = function(deaf)
     one._whole_seconds = 30.0
     await send_turns(database, queues, settings, "a")
-    monkeypatch.setattr(lambda_invocation, "RESERVE_SECONDS", 2.5)
-    await source.invoke(one, await source.poll(1), seconds=6.0)
+    await source.invoke(one, await source.poll(1), seconds=4.5)
     assert await rows(database, "status", "attempt") == [("PENDING", 0)]
     await Relay(database, queues, settings).round()
     await source.invoke(function(), await source.poll(1))

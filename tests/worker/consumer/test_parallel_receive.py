@@ -31,18 +31,10 @@ async def test_no_extra_poll_follows_one_that_brought_fewer(rig: Rig) -> None:
         assert rig.watched.waits.count(False) == asked
 
 
-async def test_a_worker_of_few_slots_makes_no_extra_polls(rig: Rig) -> None:
-    await rig.send(9)
-    async with rig.consuming(9, rig.work_until_released):
-        await until(lambda: len(rig.received) == 9)
-
-    assert False not in rig.watched.waits
-
-
 async def test_an_extra_poll_waits_for_room_for_ten(rig: Rig) -> None:
     await rig.send(40)
     async with rig.consuming(20, rig.work_until_released) as consumer:
-        await until(lambda: len(rig.received) == 20 and len(consumer._waiting) == 1 + BESIDE)
+        await until(lambda: len(rig.received) == 20 and consumer._beside == BESIDE)
         asked = rig.watched.waits.count(False)
         rig.release.set()
         await until(lambda: len(rig.received) == 40)
@@ -95,7 +87,7 @@ async def test_room_that_a_poll_gives_back_wakes_a_waiting_poll(rig: Rig) -> Non
 
 async def test_a_stop_ends_polls_that_wait_for_room(rig: Rig) -> None:
     await rig.send(20)
-    async with rig.consuming(20, rig.work_until_released) as consumer:
-        await until(lambda: len(rig.received) == 20 and len(consumer._waiting) == 1 + BESIDE)
+    async with rig.consuming(20, rig.work_until_released, in_good_order=True) as consumer:
+        await until(lambda: len(rig.received) == 20 and consumer._beside == BESIDE)
 
     assert consumer._room_left == 20

@@ -47,17 +47,6 @@ async def test_a_faster_pace_makes_room(rig: Rig) -> None:
         await until(lambda: len(rig.received) == 20)
 
 
-async def test_nothing_is_prefetched_while_handlers_are_slow(rig: Rig) -> None:
-    await rig.send(3)
-    slots = Slots(2)
-    async with rig.consuming(slots, rig.work_until_released) as consumer:
-        await until(lambda: len(rig.received) == 2)
-        slots.take()
-        slots.give_back(0.1)
-
-        assert (consumer._room_left, consumer._find_room()) == (0, 0)
-
-
 async def test_room_that_is_gone_a_moment_later_ends_no_poll(rig: Rig) -> None:
     await rig.send(20)
     slots = Paced(10, ahead=0)

@@ -1,11 +1,11 @@
-"""A heartbeat that beats every 0.3 s, and a claimed turn."""
+"""A heartbeat that beats every 0.1 s, and a claimed turn."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.claims import claim_one, submit_turns
+from tests.support.claims import claimed, submit_turns
 from tests.support.heartbeats import Beating
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -15,8 +15,8 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """A beat every 0.3 s: most tests here wait for a few."""
-    return settings.model_copy(update={"lease_seconds": 0.9})
+    """A beat every 0.1 s: most tests here wait for a few."""
+    return settings.model_copy(update={"lease_seconds": 0.9, "heartbeat_seconds": 0.1})
 
 
 @pytest.fixture
@@ -30,6 +30,4 @@ async def beating(settings: Settings, queues: MessageQueues) -> AsyncIterator[Be
 @pytest.fixture
 async def turn(database: Database, settings: Settings) -> ClaimedTurn:
     await submit_turns(database, settings, "one")
-    claimed = await claim_one(database, settings)
-    assert isinstance(claimed, ClaimedTurn)
-    return claimed
+    return await claimed(database, settings)

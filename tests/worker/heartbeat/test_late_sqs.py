@@ -8,29 +8,25 @@ from structlog.testing import capture_logs
 
 import turnstile.backends.sqs.credentials
 import turnstile.message_queue
-from tests.support.claims import claim_one, submit_turns
-from tests.support.giving_credentials import Hanging, found, temporary
+from tests.support.claims import claimed, submit_turns
 from tests.support.heartbeats import Beating, beating_against, keep_messages
 from tests.support.late_sqs import late
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import BATCH, MessageQueues
-from turnstile.turn.claimed_turn import ClaimedTurn
 
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """A beat every 0.6 s."""
+    """A lease that runs out before SQS is given up."""
     return settings.model_copy(update={"lease_seconds": 1.8})
 
 
 async def keep_a_turn(beating: Beating, database: Database, settings: Settings) -> None:
     """Submits and claims a turn that the heartbeat keeps alive."""
     await submit_turns(database, settings, "one")
-    turn = await claim_one(database, settings)
-    assert isinstance(turn, ClaimedTurn)
-    beating.keep(turn)
+    beating.keep(await claimed(database, settings))
 
 
 async def renewed_more_than_three_times(database: Database) -> None:
@@ -46,13 +42,12 @@ async def renewed_more_than_three_times(database: Database) -> None:
     await until(renewed_often)
 
 
-@pytest.mark.parametrize(("answers_after", "messages"), [(None, 30), (0.15, 200)], ids=["never", "late"])
-async def test_leases_are_renewed_at_every_beat_whenever_sqs_responds(
-    answers_after: float | None, messages: int, settings: Settings, database: Database
+async def test_leases_are_renewed_at_every_beat_while_sqs_does_not_respond(
+    settings: Settings, database: Database
 ) -> None:
-    async with late(answers_after) as sqs, beating_against(sqs, settings) as beating:
+    async with late() as sqs, beating_against(sqs, settings) as beating:
         await keep_a_turn(beating, database, settings)
-        keep_messages(beating, messages)
+        keep_messages(beating, 30)
         beating.heartbeat.start()
 
         await renewed_more_than_three_times(database)
@@ -61,57 +56,27 @@ async def test_leases_are_renewed_at_every_beat_whenever_sqs_responds(
         assert beating.stops == []
 
 
-async def test_leases_are_renewed_at_every_beat_while_a_refresh_of_credentials_hangs(
-    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(turnstile.backends.sqs.credentials, "FRESH_SECONDS", -1.0)
-    refresh = Hanging()
-    credentials = temporary(refresh, minutes=14)
-    found(monkeypatch, lambda: credentials)
-    async with late(0) as sqs, beating_against(sqs, settings) as beating:
-        await keep_a_turn(beating, database, settings)
-        keep_messages(beating, 1)
-        beating.heartbeat.start()
-        try:
-            await renewed_more_than_three_times(database)
-        finally:
-            refresh.may_end.set()
-
-        assert refresh.threads
-        assert beating.stops == []
-
-
-async def test_messages_are_extended_by_one_call_at_a_time_and_skipped_ones_are_logged(
+async def test_messages_are_extended_by_one_call_at_a_time_and_again_when_sqs_responds(
     settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turnstile.message_queue, "EXTEND_SECONDS", 60.0)
     with capture_logs() as lines:
-        async with late(None) as sqs, beating_against(sqs, settings) as beating:
+        async with late() as sqs, beating_against(sqs, settings) as beating:
             keep_messages(beating, 1)
             beating.heartbeat.start()
             await until(lambda: beating.beats > 3)
 
             assert len(sqs.extended) == 1
             assert "heartbeat.extension_late" in [line["event"] for line in lines]
-
-
-async def test_messages_are_extended_again_when_sqs_responds_again(settings: Settings, database: Database) -> None:
-    async with late(None) as sqs, beating_against(sqs, settings) as beating:
-        keep_messages(beating, 1)
-        beating.heartbeat.start()
-        await until(lambda: beating.beats > 2)
-        late_ones = len(sqs.extended)
-
-        sqs.may_answer.set()
-
-        await until(lambda: len(sqs.extended) > late_ones + 2)
+            sqs.may_answer.set()
+            await until(lambda: len(sqs.extended) > 3)
 
 
 async def test_a_message_that_is_dropped_while_others_are_extended_is_not_extended(
     settings: Settings, database: Database
 ) -> None:
     """If it was given back meanwhile, the extension would hide it."""
-    async with late(None) as sqs, beating_against(sqs, settings) as beating:
+    async with late() as sqs, beating_against(sqs, settings) as beating:
         kept = keep_messages(beating, BATCH + 2)
         beating.heartbeat.start()
         await until(lambda: sqs.extended)
@@ -125,7 +90,7 @@ async def test_a_message_that_is_dropped_while_others_are_extended_is_not_extend
 
 
 async def test_a_stopped_heartbeat_extends_no_message(settings: Settings, database: Database) -> None:
-    async with late(None) as sqs, beating_against(sqs, settings) as beating:
+    async with late() as sqs, beating_against(sqs, settings) as beating:
         keep_messages(beating, 3 * BATCH)
         beating.heartbeat.start()
         await until(lambda: sqs.extended)
@@ -145,7 +110,8 @@ async def test_a_bug_of_the_extension_is_logged_and_the_next_beat_tries_again(
 
     with monkeypatch.context() as patched, capture_logs() as lines:
         patched.setattr(MessageQueues, "extend", broken)
-        async with late(0) as sqs, beating_against(sqs, settings) as beating:
+        async with late() as sqs, beating_against(sqs, settings) as beating:
+            sqs.may_answer.set()
             keep_messages(beating, 1)
             beating.heartbeat.start()
             await until(lambda: [line["event"] for line in lines].count("heartbeat.failed") > 1)

@@ -108,7 +108,7 @@ async def test_a_cancel_stops_the_attempt_with_the_rows_reason_and_the_lease_is_
 
     await until(renewed)
     assert set(beating.stops) == {StopReason.CANCELED}
-    assert set(beating.told) == {CancelReason.SUPERSEDED}
+    assert set(beating.cancel_reasons) == {CancelReason.SUPERSEDED}
 
 
 async def test_a_nudge_renews_a_turn_at_once(
@@ -147,6 +147,19 @@ async def test_a_settled_turn_is_not_stopped(
     await beats_on(beating)
 
     assert beating.stops == []
+
+
+async def test_a_lock_on_the_whole_table_takes_the_evidence_away(
+    settings: Settings, database: Database, beating: Beating
+) -> None:
+    """No worker can renew meanwhile, so a lease that runs out is no evidence of a lost worker."""
+    await until(lambda: beating.heartbeat.evidence.allows_takeover(time.monotonic()))
+
+    with psycopg.connect(settings.database_url) as other:
+        other.execute("LOCK TABLE turns IN SHARE MODE")
+        await until(lambda: not beating.heartbeat.evidence.allows_takeover(time.monotonic()))
+
+    await until(lambda: beating.heartbeat.evidence.allows_takeover(time.monotonic()))
 
 
 async def test_a_lease_that_ran_out_in_an_outage_is_renewed_after_it(

@@ -40,10 +40,6 @@ def test_protection_runs_out_under_steady_work_and_leaves_ecs_a_window() -> None
     assert play(lambda _: True, 1000) == [(0, True), (900 + 90, True)]
 
 
-def test_work_after_the_end_is_protected_at_once() -> None:
-    assert play(lambda now: now < 5 or now >= 40, 60) == [(0, True), (34, False), (40, True)]
-
-
 def test_a_refused_call_is_repeated_after_half_a_minute() -> None:
     assert play(lambda _: True, 100, agent_works=lambda now: now >= 60) == [(0, True), (30, True), (60, True)]
 

@@ -1,9 +1,7 @@
 """Scale-in protection against a stand-in of the ECS agent: the requests, and the effect of an agent that fails."""
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import pytest
@@ -38,18 +36,6 @@ async def protecting(uri: str) -> AsyncIterator[Work]:
     assert not loop.done()
     stopping.set()
     await loop
-
-
-async def test_the_agent_is_asked_while_handlers_occupy_all_threads_of_the_loop(agent: Agent) -> None:
-    over = threading.Event()
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-    blocked = asyncio.get_running_loop().run_in_executor(None, over.wait)
-
-    async with protecting(agent.uri):
-        await until(lambda: agent.wishes)
-        over.set()
-
-    await blocked
 
 
 async def test_protection_is_limited_in_time_and_given_back_when_the_work_is_done(agent: Agent) -> None:

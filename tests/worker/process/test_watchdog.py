@@ -71,7 +71,9 @@ def test_a_running_loop_goes_on(clock: Clock, loop: asyncio.AbstractEventLoop) -
     assert watchdog.stuck_for() == 0.0
 
 
-def test_a_stuck_loop_ends_the_process_after_the_limit(clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+def test_a_stuck_loop_ends_the_process_after_the_limit_and_its_stack_is_written(
+    clock: Clock, loop: asyncio.AbstractEventLoop, capfd: pytest.CaptureFixture[str]
+) -> None:
     watchdog = Watchdog(loop, LIMIT_SECONDS)
     began = clock.now
 
@@ -79,6 +81,7 @@ def test_a_stuck_loop_ends_the_process_after_the_limit(clock: Clock, loop: async
         look_on(watchdog, clock)
 
     assert ended.value.args == (EXIT_STUCK,)
+    assert "in look_on" in capfd.readouterr().err
     assert clock.now == began + LIMIT_SECONDS + BEAT_SECONDS
 
 

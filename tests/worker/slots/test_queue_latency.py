@@ -7,10 +7,6 @@ from turnstile.worker.slots.queue_latency import FORGET_SECONDS, WEIGHT, QueueLa
 NOW = 1_000_000.0
 
 
-def test_the_estimate_is_0_without_turns() -> None:
-    assert QueueLatency().seconds(NOW) == 0.0
-
-
 def test_a_single_long_wait_counts_for_a_tenth() -> None:
     queue_latency = QueueLatency()
 

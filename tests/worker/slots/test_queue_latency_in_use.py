@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.support.claims import claim_one, settle_one, submit_turns
+from tests.statements.calls import FAILURE
+from tests.support.claims import claimed, settle_one, submit_turns
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -15,28 +16,19 @@ from turnstile.statements.redrive import revive
 from turnstile.statements.submit import submit
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
-from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
-from turnstile.turn.settlement import AttemptOutcome, Settlement
-from turnstile.turn.status import TurnStatus
 from turnstile.worker.attempt.child_intake import ChildIntake
-
-FAILURE = Settlement(
-    status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class="Boom", error="x", dead_letter=True
-)
 
 
 async def test_the_wait_of_a_redriven_turn_begins_with_its_redrive(database: Database, settings: Settings) -> None:
     await submit_turns(database, settings, "one")
-    failed = await claim_one(database, settings)
-    assert isinstance(failed, ClaimedTurn)
+    failed = await claimed(database, settings)
     await settle_one(database, settings, failed, FAILURE)
     await database.fetch("UPDATE turns SET created_at = now() - interval '3 days'", {})
     await revive(database, [(failed.id, 1)], [start_trace(1)], expires_in_seconds=[900.0], resend_seconds=60.0)
 
-    again = await claim_one(database, settings)
+    again = await claimed(database, settings)
 
-    assert isinstance(again, ClaimedTurn)
     assert 0.0 <= again.queue_latency_seconds < 60.0
 
 
@@ -44,9 +36,8 @@ async def test_the_wait_of_a_turn_begins_with_its_submit(database: Database, set
     await submit_turns(database, settings, "one")
     await database.fetch("UPDATE turns SET created_at = now() - interval '300 s'", {})
 
-    turn = await claim_one(database, settings)
+    turn = await claimed(database, settings)
 
-    assert isinstance(turn, ClaimedTurn)
     assert 300.0 <= turn.queue_latency_seconds < 360.0
 
 

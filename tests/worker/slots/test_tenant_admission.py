@@ -11,16 +11,15 @@ from tests.support.factories import make_submission
 from tests.support.probes import until
 from tests.support.processors import message_about, processing
 from tests.support.redis_hands import OwnSessionLock
-from tests.support.row_locks import sitting
+from tests.support.row_locks import rows_locked
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.errors import DatabaseUnavailableError
 from turnstile.handlers.handler import Handler
 from turnstile.statements.submit import submit
 from turnstile.turn.message import WakeUp
 from turnstile.worker.database_retry import outlast
 from turnstile.worker.slots.tenant_admission import TenantCap
-from turnstile.worker.slots.tenant_slots import LEAST_PUT_OFF_SECONDS, TenantSlots
+from turnstile.worker.slots.tenant_slots import LEAST_DEFER_SECONDS, TenantSlots
 
 RESEND_SECONDS = 600.0
 
@@ -89,7 +88,7 @@ async def test_a_session_beyond_the_share_is_deferred_and_woken_when_a_slot_is_f
     await door.enters("first")
     turn = await door.comes("second")
     assert not await door.enters("second")
-    assert 0 < await door.owed_in(turn) < 2 * LEAST_PUT_OFF_SECONDS
+    assert 0 < await door.owed_in(turn) < 2 * LEAST_DEFER_SECONDS
 
     door.cap.leave("t", None)
 
@@ -104,7 +103,7 @@ async def test_the_next_session_is_woken_if_the_first_is_locked_or_answered_else
     for session in ("answered elsewhere", "second", "third"):
         await door.enters(session)
 
-    with sitting(door.settings, "session_id = 'second'"):
+    with rows_locked(door.settings, "session_id = 'second'"):
         door.cap.leave("t", None)
 
         await until(lambda: door.nudges)
@@ -135,19 +134,6 @@ async def test_a_slot_that_becomes_free_during_the_deferral_is_taken(settings: S
     assert await coming
 
 
-async def test_while_the_database_is_away_no_session_is_deferred(door: Door) -> None:
-    await door.enters("first")
-    away = "postgresql://127.0.0.1:1/nowhere"
-    async with Database(away, "test", size=1, wait_seconds=0.1) as database:
-        given_up = asyncio.Event()
-        given_up.set()
-        cap = TenantCap(TenantSlots(1, 64), "q", database, lambda: None, partial(outlast, given_up=given_up))
-        await cap.enter(WakeUp("t", "first", UUID(int=1)))
-
-        with pytest.raises(DatabaseUnavailableError):
-            await cap.enter(WakeUp("t", "second", UUID(int=1)))
-
-
 async def test_a_session_that_runs_here_is_not_deferred(settings: Settings, database: Database) -> None:
     capped, lock = settings.model_copy(update={"tenant_slots": 1}), OwnSessionLock(settings)
     wanted = [make_submission(settings.queue, session) for session in ("a", "c")]
@@ -166,7 +152,7 @@ async def test_a_session_that_runs_here_is_not_deferred(settings: Settings, data
         await submit(database, [again], resend_seconds=RESEND_SECONDS)
         for turn, session in ((again, "a"), (waits, "c")):
             await processor.process(message_about(turn.turn_id, session))
-        assert await owed_in(database, again.turn_id) > 2 * LEAST_PUT_OFF_SECONDS
+        assert await owed_in(database, again.turn_id) > 2 * LEAST_DEFER_SECONDS
         going_on.set()
         await holding
 
@@ -206,7 +192,7 @@ async def test_a_tenant_behind_a_flood_is_found_before_its_message_is_received(f
 
     assert not await fair.wakes_up("behind")
 
-    assert 0 < await fair.owed_in(behind) < 2 * LEAST_PUT_OFF_SECONDS
+    assert 0 < await fair.owed_in(behind) < 2 * LEAST_DEFER_SECONDS
     assert await fair.wakes_up("s", "two")
 
 
