@@ -9,7 +9,6 @@ from typing import cast
 
 from tests.proof.proxy.gate import Gate
 from tests.proof.proxy.lane import Lane
-from tests.proof.proxy.toxics import HalfOpen
 
 _LINGER_NOT = struct.pack("ii", 1, 0)
 
@@ -122,7 +121,7 @@ class Connection(ClientSide):
         self._client = cast("asyncio.Transport", transport)
         if not self.gate.admit(self):
             self.break_off(reset=True)
-        elif self.gate.find(HalfOpen) is None:
+        elif self.gate.find("half_open") is None:
             loop = asyncio.get_running_loop()
             # After the transport has begun to read, which it does right after this: Python 3.11.2 does not look whether it was
             # paused, and what came before the server was there would be lost.

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.proof.proxy.toxics import Drip, HalfOpen, Latency, Stall
+from tests.proof.proxy.toxics import Drip
 
 if TYPE_CHECKING:
     from tests.proof.proxy.gate import Gate
@@ -64,10 +64,10 @@ class Lane:
             self._timer.cancel()
 
     def _hold(self, data: bytes) -> None:
-        if self._gate.find(HalfOpen):
+        if self._gate.find("half_open"):
             self._throw_away()
             return
-        latency = self._gate.find(Latency)
+        latency = self._gate.find("latency")
         now = asyncio.get_running_loop().time()
         late = 0.0
         if latency is not None:
@@ -90,7 +90,7 @@ class Lane:
             self._timer.cancel()
             self._timer = None
         loop = asyncio.get_running_loop()
-        if self._gate.find(HalfOpen):
+        if self._gate.find("half_open"):
             if self._queue or self._ended:
                 self._throw_away()
             return
@@ -99,11 +99,11 @@ class Lane:
                 self._regulate()
                 return
             due, data = self._queue[0]
-            if self._gate.find(Latency) and due > loop.time():
+            if self._gate.find("latency") and due > loop.time():
                 self._timer = loop.call_at(due, self.pump)
                 self._regulate()
                 return
-            drip = self._gate.find(Drip)
+            drip = self._gate.find("drip")
             if drip is not None:
                 self._let_drip(drip, due, data)
                 self._timer = loop.call_later(drip.interval, self.pump)
@@ -133,7 +133,7 @@ class Lane:
             self._flow(flowing)
 
     def _is_stalled(self) -> bool:
-        if self._gate.find(Stall) is None:
+        if self._gate.find("stall") is None:
             return False
         self._gate.count("stall")
         return True

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from tests.proof.proxy.connection import Connection
 from tests.proof.proxy.gate import Gate
-from tests.proof.proxy.toxics import StatementAnswerLost
 
 _WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE|COMMIT|TRUNCATE|CREATE|DROP|ALTER)\b", re.IGNORECASE)
 _ENDS_BLOCK = re.compile(r"\s*(COMMIT|END)\b", re.IGNORECASE)
@@ -118,12 +117,12 @@ class PostgresConnection(Connection):
             self.request_complete()
 
     def _executed(self, sql: str) -> None:
-        if self.gate.find(StatementAnswerLost) is None or self._answer_lost or not writes(sql):
+        if self.gate.find("answer_lost") is None or self._answer_lost or not writes(sql):
             return
         # What is written inside a transaction block is not committed by its own answer.
         if self._is_in_block() and not _ENDS_BLOCK.match(sql):
             return
-        if self.gate.strikes(StatementAnswerLost):
+        if self.gate.strike("answer_lost"):
             self.lose_answer()
 
     def _is_in_block(self) -> bool:
