@@ -17,9 +17,9 @@ from bench import peers
 from bench.contenders import CONTENDERS
 from bench.experiment import Experiment, Sample, Samples, Scale
 from bench.experiments import ALL
+from bench.launch import NotMeasuredError
 from bench.rendering import render, tell
 from bench.results import look_around, write_samples, write_surroundings
-from bench.running import NotMeasuredError
 from bench.stage import ROOT, Stage, open_stage, tidy_up_when_terminated
 
 ROUNDS = 3

@@ -1,10 +1,8 @@
-"""The emulator as a process of its own, so that its CPU is accounted apart, and the harness's hand on it."""
+"""The emulator as a process of its own, so that its CPU is accounted apart, and a client for the harness."""
 
 import http.client
 import json
-import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.accounting import Tree
+from bench.launch import launch
 from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
 
 BATCH = 10
@@ -34,8 +33,8 @@ class Counts:
 class EmulatedSqs:
     """One emulator. Not for several threads at a time."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", port: int) -> None:
-        self.tree = Tree.of(process.pid)
+    def __init__(self, tree: Tree, port: int) -> None:
+        self.tree = tree
         self.address = f"http://{LOOPBACK}:{port}"
         self._connection = http.client.HTTPConnection(LOOPBACK, port, timeout=30)
 
@@ -82,16 +81,7 @@ def start_emulator(log: Path) -> Iterator[EmulatedSqs]:
     """An emulator for as long as the block."""
     port = choose_free()
     command = [sys.executable, "-m", "bench.emulator", "--port", str(port)]
-    with log.open("ab") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=Path(__file__).parents[1])  # noqa: S603
-    try:
-        emulator = EmulatedSqs(process, port)
-        deadline = time.monotonic() + START_SECONDS
-        while not emulator.answers():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the emulator did not start; see {log}")
-            time.sleep(0.02)
+    with launch("the emulator", command, log, Path(__file__).parents[1]) as launched:
+        emulator = EmulatedSqs(launched.tree, port)
+        launched.require("up", emulator.answers, START_SECONDS)
         yield emulator
-    finally:
-        process.kill()
-        process.wait()

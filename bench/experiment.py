@@ -45,7 +45,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TargetResult:
     """One target, and what was found. `met` is None where nothing could be said."""
 
     what: str
@@ -61,6 +61,9 @@ class Column:
     figure: str
     title: str
     digits: int = 0
+
+
+TIMES = (Column("p50", "p50 ms", 1), Column("p95", "p95", 1), Column("p99", "p99", 1), Column("most", "most", 1))
 
 
 class Samples:
@@ -116,23 +119,22 @@ class Experiment:
 
     name: str
     measures: str
-    target: str
     columns: Sequence[Column]
     run: Callable[[Stage, Scale], Iterator[Sample]]
     """One round: every contender once."""
-    judge: Callable[[Samples], list[Finding]] = lambda samples: []
+    judge: Callable[[Samples], list[TargetResult]] = lambda samples: []
     draw: Callable[[Samples], Mapping[str, str]] = lambda samples: {}
     """SVG by file name."""
 
 
-def at_least(what: str, value: float | None, bound: float, unit: str = "x") -> Finding:
+def at_least(what: str, value: float | None, bound: float, unit: str = "x") -> TargetResult:
     """A target that is met from `bound` upwards."""
-    return Finding(what, _told(value, unit), f"≥ {bound:g} {unit}", None if value is None else value >= bound)
+    return TargetResult(what, _told(value, unit), f"≥ {bound:g} {unit}", None if value is None else value >= bound)
 
 
-def at_most(what: str, value: float | None, bound: float, unit: str = "x") -> Finding:
+def at_most(what: str, value: float | None, bound: float, unit: str = "x") -> TargetResult:
     """A target that is met up to `bound`."""
-    return Finding(what, _told(value, unit), f"≤ {bound:g} {unit}", None if value is None else value <= bound)
+    return TargetResult(what, _told(value, unit), f"≤ {bound:g} {unit}", None if value is None else value <= bound)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

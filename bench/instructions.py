@@ -51,8 +51,8 @@ def _count(stage: Stage, contender: Contender, turns: int, out: Path) -> int:
     with stage.room("instructions") as room:
         stage.sqs.send_all(room.queue_url, contender.fill(room, turns))
         with run(stage, room, contender, slots=64, wrapped=counted) as running:
-            running.require("through", lambda: running.handled() >= turns, WAIT_SECONDS)
-            running.require("at the end", lambda: stage.sqs.counts(room.queue).left == 0, END_SECONDS)
+            running.require_handled(turns, WAIT_SECONDS)
+            running.require_empty(END_SECONDS)
             # It writes what it has counted when what it looks at has ended.
             running.process.terminate()
             running.process.wait(END_SECONDS)

@@ -80,7 +80,7 @@ def _record(stage: Stage, contender: Contender, turns: int, stacks_file: Path) -
     with stage.room("profile") as room:
         stage.sqs.send_all(room.queue_url, contender.fill(room, turns))
         with run(stage, room, contender, slots=64, wrapped=profiler) as running:
-            running.require("through", lambda: running.handled() >= turns, WAIT_SECONDS)
+            running.require_handled(turns, WAIT_SECONDS)
             # It writes when what it looks at has ended, and only then.
             for worker in running.tree.root.children():
                 worker.terminate()

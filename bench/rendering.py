@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bench.experiment import Experiment, Finding, Samples
+from bench.experiment import Experiment, Samples, TargetResult
 from bench.results import Surroundings, read_results, read_surroundings
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
@@ -42,7 +42,7 @@ def tell(surroundings: Surroundings, found: Iterable[tuple[Experiment, Samples]]
         f"{surroundings.machine}. Python {surroundings.python}, {servers}; {packages}.",
     ]
     findings = [one for experiment, samples in found for one in experiment.judge(samples)]
-    blocks = ["\n".join(head), *([tell_findings(findings)] if findings else [])]
+    blocks = ["\n".join(head), *([tell_targets(findings)] if findings else [])]
     for experiment, samples in found:
         blocks += [f"### {experiment.name}", f"{_capital(experiment.measures)}.", tell_samples(experiment, samples)]
     return "\n\n".join(blocks)
@@ -57,7 +57,7 @@ def _tell_rounds(found: Iterable[tuple[Experiment, Samples]]) -> str:
     return f"medians of {many} rounds" if few == many else f"medians of {few} to {many} rounds"
 
 
-def tell_findings(findings: Iterable[Finding]) -> str:
+def tell_targets(findings: Iterable[TargetResult]) -> str:
     """The targets, and what was found."""
     rows = [f"| {one.what} | {one.found} | {one.target} | {VERDICTS[one.met]} |" for one in findings]
     return "\n".join(["| what | found | target | |", "|---|---|---|---|", *rows])

@@ -15,7 +15,7 @@ import psycopg
 
 from bench.contenders import OURS
 from bench.drains import figures
-from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_most, percentile
+from bench.experiment import Column, Experiment, Sample, Samples, Scale, TargetResult, at_most, percentile
 from bench.running import Running, attempt
 from bench.running import run as start
 from bench.stage import VISIBILITY_SECONDS, Room, Stage
@@ -48,7 +48,7 @@ def _measure(stage: Stage, count: int) -> dict[str, float]:
         asyncio.run(_schedule(room, other, OTHERS))
         queues = [{"name": name, "dlq": f"{name}-dlq"} for name in (room.queue, other)]
         with start(stage, room, OURS, slots=64, wrapped=("env", f"TURNSTILE_QUEUES={json.dumps(queues)}")) as running:
-            running.require("polling", lambda: stage.sqs.counts(room.queue).first_receive_at is not None, WAIT_SECONDS)
+            running.require_polling(WAIT_SECONDS)
             instant = datetime.now(UTC) + timedelta(seconds=AHEAD_SECONDS)
             _fall_due(room, room.queue, instant)
             _fall_due(room, other, instant + timedelta(seconds=MIDST_SECONDS))
@@ -113,7 +113,7 @@ def _fall_due(room: Room, queue: str, instant: datetime) -> None:
         connection.execute("VACUUM ANALYZE turns")
 
 
-def judge(samples: Samples) -> list[Finding]:
+def judge(samples: Samples) -> list[TargetResult]:
     findings = []
     for case, contender in samples.rows():
         last, others = samples.median("last", contender, case), samples.median("others", contender, case)
@@ -127,7 +127,6 @@ def judge(samples: Samples) -> list[Finding]:
 EXPERIMENT = Experiment(
     name="relay",
     measures="seconds from the instant for which many turns are scheduled to the start of the last, with one worker",
-    target="10,000 within 6 s; another queue's turns wait for a tick and a round",
     columns=(
         Column("p50", "p50 s", 2),
         Column("last", "last s", 2),

@@ -44,7 +44,7 @@ def test_what_was_not_measured_has_no_verdict() -> None:
 
 def test_the_table_has_the_range_behind_the_median_and_the_notes() -> None:
     experiment = Experiment(
-        name="e", measures="m", target="t", columns=[Column("rate", "turns/s", 1)], run=lambda stage, scale: iter(())
+        name="e", measures="m", columns=[Column("rate", "turns/s", 1)], run=lambda stage, scale: iter(())
     )
 
     table = tell_samples(experiment, SAMPLES)
