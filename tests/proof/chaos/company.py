@@ -1,9 +1,9 @@
-"""What every run with real processes begins and ends with: stage, evidence, the product's processes and their clients."""
+"""What every run with real processes begins and ends with: servers, evidence, the product's processes and their clients."""
 
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.proof.chaos.environment import Environment, open_environment
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.handler_evidence import RUNS
 from tests.proof.chaos.journal import Journal
-from tests.proof.chaos.quiescence import gather
+from tests.proof.chaos.quiescence import gather, wait_for_rest
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.chaos.supervisor import Supervisor, pause
 from tests.proof.checker.evidence import Terms
@@ -25,10 +25,13 @@ from turnstile.ops.dev.stack.stack import LocalStack
 
 READY_SECONDS = 120.0
 
+Variables = Callable[[str], Awaitable[dict[str, str]]]
+"""From a process's name to its environment variables."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Company:
-    """A run's processes. Settings of the stage that differ are set before `start`."""
+    """A run's processes. What differs in the environment is set before `start`."""
 
     options: Options
     journal: Journal
@@ -44,21 +47,14 @@ class Company:
 
     async def start(self) -> None:
         """Starts all processes, and waits until the APIs are ready."""
-        options, urls = self.options, []
-        for number in range(1, options.apis + 1):
-            port = choose_free()
-            urls.append(f"http://127.0.0.1:{port}")
-            await self._add("api", number, TURNSTILE_API_PORT=str(port))
-        for number in range(1, options.workers + 1):
-            # Relays of their own are there; a relay in each worker would hide what they miss.
-            await self._add("worker", number, **self.worker_environment(relay=number == 1))
-        for number in range(1, options.relays + 1):
-            await self._add("relay", number)
-        await wait_until_ready(urls)
-        self._urls = itertools.cycle(urls)
+        many = {"api": self.options.apis, "worker": self.options.workers, "relay": self.options.relays}
+        self._urls = itertools.cycle(await start_processes(self.cast, many, self.variables))
 
-    def worker_environment(self, *, relay: bool) -> dict[str, str]:
-        return {"TURNSTILE_RELAY": str(relay).lower(), RUNS: str(self.folder / "runs.jsonl")}
+    async def variables(self, name: str, **more: str) -> dict[str, str]:
+        # A relay in each worker would hide what the relays miss.
+        relay = str(name == "worker-1").lower()
+        given = {"TURNSTILE_RELAY": relay, RUNS: str(self.folder / "runs.jsonl"), **more}
+        return await self.stage.variables(name, **given)
 
     def clients(
         self, prefix: str, stopping: asyncio.Event, options: Options | None = None, webhook_url: str | None = None
@@ -73,17 +69,37 @@ class Company:
             for number in range(given.clients)
         ]  # fmt: skip
 
+    async def rest(self) -> float | None:
+        """When all has settled; None if that took longer than the bound."""
+        return await wait_for_rest(self.stage.remains(), self.options.bound_seconds)
+
     async def end(self, *, healed_at: float, rested_at: float | None, options: Options | None = None) -> list[str]:
         """Stops all processes and gathers the evidence; the names of processes that SIGTERM did not end."""
         late = await self.cast.stop_all()
-        await gather(self.stage, self.journal)
-        write_terms(options or self.options, self.folder, healed_at=healed_at, rested_at=rested_at)
+        await gather(self.stage.remains(), self.journal)
+        given = options or self.options
+        terms = Terms(
+            name="chaos",
+            seed=given.seed,
+            lease_seconds=given.lease_seconds,
+            grace_seconds=scaled_settings.GRACE_SECONDS,
+            resend_seconds=scaled_settings.RESEND_SECONDS,
+            relay_tick_seconds=scaled_settings.RELAY_TICK_SECONDS,
+            retry_cap_seconds=scaled_settings.RETRY_CAP_SECONDS,
+            max_attempts=scaled_settings.MAX_ATTEMPTS,
+            max_crashes=scaled_settings.MAX_CRASHES,
+            slots=scaled_settings.SLOTS,
+            bound_seconds=given.bound_seconds,
+            healed_at=healed_at,
+            rested_at=rested_at,
+            calm=given.is_calm,
+            fifo=given.fifo,
+            halts=given.halt,
+            compensates=True,
+            tenant_slots=given.tenant_cap,
+        )
+        write_terms(terms, self.folder)
         return late
-
-    async def _add(self, role: str, number: int, **more: str) -> None:
-        name = f"{role}-{number}"
-        environment = self.stage.wiring.environment(await self.stage.addresses(name), **more)
-        await self.cast.add(name, role, [role], environment)
 
 
 @asynccontextmanager
@@ -103,18 +119,29 @@ async def open_company(
             exits.enter_async_context(open_environment(options, folder, stack)),
             exits.enter_async_context(nullcontext(server) if server else ForkServer.open()),
         )
-        stage.wiring.base.update(base or {})
+        stage.base.update(base or {})
         cast = await exits.enter_async_context(Supervisor(journal, forks, options.plant))
         http = await exits.enter_async_context(httpx.AsyncClient(timeout=TIMEOUT_SECONDS))
         yield Company(options=options, journal=journal, stage=stage, cast=cast, http=http)
 
 
-async def wait_until_ready(urls: list[str]) -> None:
-    """Until each of these APIs says so. Raises TimeoutError."""
+async def start_processes(cast: Supervisor, many: Mapping[str, int], variables: Variables) -> list[str]:
+    """Starts so many of each role, named `<role>-<number>`; the URLs of the APIs, which are ready."""
+    urls = []
+    for role, count in many.items():
+        for number in range(1, count + 1):
+            name = f"{role}-{number}"
+            environment = await variables(name)
+            if role == "api":
+                port = choose_free()
+                urls.append(f"http://127.0.0.1:{port}")
+                environment = {**environment, "TURNSTILE_API_PORT": str(port)}
+            await cast.add(name, role, environment)
     async with httpx.AsyncClient(timeout=2.0) as http, asyncio.timeout(READY_SECONDS):
         for url in urls:
             while not await _is_ready(http, url):
                 await pause(0.1)
+    return urls
 
 
 async def _is_ready(http: httpx.AsyncClient, url: str) -> bool:
@@ -124,25 +151,5 @@ async def _is_ready(http: httpx.AsyncClient, url: str) -> bool:
         return False
 
 
-def write_terms(options: Options, folder: Path, *, healed_at: float, rested_at: float | None) -> None:
-    stands = Terms(
-        name="chaos",
-        seed=options.seed,
-        lease_seconds=options.lease_seconds,
-        grace_seconds=scaled_settings.GRACE_SECONDS,
-        resend_seconds=scaled_settings.RESEND_SECONDS,
-        relay_tick_seconds=scaled_settings.RELAY_TICK_SECONDS,
-        retry_cap_seconds=scaled_settings.RETRY_CAP_SECONDS,
-        max_attempts=scaled_settings.MAX_ATTEMPTS,
-        max_crashes=scaled_settings.MAX_CRASHES,
-        slots=scaled_settings.SLOTS,
-        bound_seconds=options.bound_seconds,
-        healed_at=healed_at,
-        rested_at=rested_at,
-        calm=options.is_calm,
-        fifo=options.fifo,
-        halts=options.halt,
-        compensates=True,
-        tenant_slots=options.tenant_cap,
-    )
-    (folder / "run.json").write_text(json.dumps(asdict(stands), indent=2) + "\n")
+def write_terms(terms: Terms, folder: Path) -> None:
+    (folder / "run.json").write_text(json.dumps(asdict(terms), indent=2) + "\n")

@@ -1,24 +1,22 @@
 """The servers of a run: the embedded stack, a database with the audit, two queues, and the fault proxy in front of them."""
 
 import asyncio
-import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import boto3
 import psycopg
 
 from tests.proof.chaos import audit
-from tests.proof.chaos.scaled_settings import Addresses, Options, Queue, Wiring
+from tests.proof.chaos.quiescence import Remains
+from tests.proof.chaos.scaled_settings import Options, scaled
 from tests.proof.proxy.control import ProxyControl
-from turnstile.ops.dev.stack.stack import LocalStack, down, up
+from turnstile.ops.dev.stack.stack import LocalStack, temporary
 from turnstile.ops.migration_run import apply
 
 TEMPLATE = "template_chaos"
@@ -33,114 +31,90 @@ GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {ROLE};
 
 @dataclass(slots=True, kw_only=True)
 class Environment:
-    """Everything a nemesis may lay its hands on."""
+    """Everything that a fault can strike. `sqs`, `admin_url` and the stack lie past the proxy."""
 
     options: Options
-    folder: Path
     stack: LocalStack
     database: str
-    wiring: Wiring
+    queue: str
+    dlq: str
     proxy: ProxyControl
+    base: dict[str, str]
+    """Of the variables of all processes."""
     sqs: Any
-    """A boto3 client that goes past the proxy."""
     redis_url: str | None = None
-    """A Redis of the run's own, which nothing stands in front of, instead of the stack's."""
+    """A Redis of the run's own, without a proxy, instead of the stack's."""
 
     @property
     def admin_url(self) -> str:
-        """The run's database, for the superuser, past the proxy."""
+        """The run's database, for the superuser."""
         return self.stack.postgres.database_url(self.database)
 
     @property
-    def locks_url(self) -> str:
-        return self.stack.redis.url
-
-    @property
     def redis_prefix(self) -> str:
-        return self.wiring.redis_prefix
+        return f"{self.database}:"
 
-    async def addresses(self, name: str) -> Addresses:
-        """Ports of its own on the proxy for one process."""
-        postgres, redis, sqs = [await self.proxy.open(service, name) for service in ("postgres", "redis", "sqs")]
-        return Addresses(
-            postgres=f"postgresql://{ROLE}@127.0.0.1:{postgres}/{self.database}",
-            redis=self.redis_url or f"redis://127.0.0.1:{redis}/0",
-            sqs=f"http://127.0.0.1:{sqs}",
+    def queue_url(self, name: str) -> str:
+        return str(self.sqs.get_queue_url(QueueName=name)["QueueUrl"])
+
+    async def variables(self, process: str, **more: str) -> dict[str, str]:
+        """The variables of a process, which has ports of its own on the proxy."""
+        postgres, redis, sqs = [await self.proxy.open(service, process) for service in ("postgres", "redis", "sqs")]
+        return {
+            **self.base,
+            **scaled(self.options, self.queue, self.dlq),
+            "TURNSTILE_REDIS_PREFIX": self.redis_prefix,
+            "DATABASE_URL": f"postgresql://{ROLE}@127.0.0.1:{postgres}/{self.database}",
+            "REDIS_URL": self.redis_url or f"redis://127.0.0.1:{redis}/0",
+            "AWS_ENDPOINT_URL_SQS": f"http://127.0.0.1:{sqs}",
+            **more,
+        }
+
+    def remains(self) -> Remains:
+        return Remains(
+            database_url=self.admin_url,
+            redis_url=self.stack.redis.url,
+            redis_prefix=self.redis_prefix,
+            sqs=self.sqs,
+            queue_url=self.queue_url(self.queue),
+            dlq_url=self.queue_url(self.dlq),
         )
-
-    def queue_url(self, *, dead: bool = False) -> str:
-        queue = self.wiring.queue
-        return str(self.sqs.get_queue_url(QueueName=queue.dlq if dead else queue.sqs)["QueueUrl"])
 
 
 def end_on_sigterm() -> None:
-    """SIGTERM ends this process as Ctrl-C does: stack and cast are taken down on the way out."""
-
-    def end(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, end)
+    """SIGTERM ends this process as Ctrl-C does: it takes down its servers and processes on the way out."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @asynccontextmanager
 async def open_environment(
     options: Options, folder: Path, stack: LocalStack | None = None
 ) -> AsyncIterator[Environment]:
-    """Sets the stage in `folder`, on `stack` or on one of its own that is gone afterwards."""
+    """The servers of one run on `stack`, or on a stack of its own. `folder` gets the log of all SQS calls."""
     async with AsyncExitStack() as exits:
-        running = stack or await exits.enter_async_context(own_stack())
+        running = stack or await asyncio.to_thread(exits.enter_context, temporary(durable=False))
         database = f"chaos_{uuid4().hex[:12]}"
         await asyncio.to_thread(_make_database, running, database)
         exits.push_async_callback(asyncio.to_thread, running.postgres.drop_database, database)
+        given = running.environment()
+        base = {name: value for name, value in given.items() if name.startswith("AWS_") or name.lower() == "no_proxy"}
         suffix = ".fifo" if options.fifo else ""
-        queue = Queue(sqs=f"{database}{suffix}", dlq=f"{database}-dlq{suffix}", halts=options.halt)
-        sqs = await asyncio.to_thread(_make_queues, running, queue, fifo=options.fifo)
-        proxy = await exits.enter_async_context(
-            ProxyControl.start(
-                {name: (address.hostname, address.port) for name, address in _servers(running).items()},
-                wire=folder / "wire.jsonl",
-                seed=options.seed,
-            )
-        )
+        queue, dlq = f"{database}{suffix}", f"{database}-dlq{suffix}"
+        sqs = await asyncio.to_thread(_make_queues, base, queue, dlq)
+        servers = {"postgres": running.postgres.port, "redis": running.redis.port, "sqs": running.sqs.port}
+        upstreams = {name: ("127.0.0.1", port) for name, port in servers.items()}
+        wire = folder / "wire.jsonl"
+        proxy = await exits.enter_async_context(ProxyControl.start(upstreams, wire, seed=options.seed))
         yield Environment(
             options=options,
-            folder=folder,
             stack=running,
             database=database,
-            wiring=Wiring(
-                queue=queue,
-                base=_base(running),
-                redis_prefix=f"{database}:",
-                lease_seconds=options.lease_seconds,
-                tenant_slots=options.tenant_cap,
-            ),
+            queue=queue,
+            dlq=dlq,
             proxy=proxy,
+            base=base,
             sqs=sqs,
         )
-
-
-def _servers(stack: LocalStack) -> dict[str, Any]:
-    return {
-        "postgres": urlsplit(stack.postgres.url),
-        "redis": urlsplit(stack.redis.url),
-        "sqs": urlsplit(stack.sqs.address),
-    }
-
-
-def _base(stack: LocalStack) -> dict[str, str]:
-    given = stack.environment()
-    return {name: value for name, value in given.items() if name.startswith("AWS_") or name.lower() == "no_proxy"}
-
-
-@asynccontextmanager
-async def own_stack() -> AsyncIterator[LocalStack]:
-    """An embedded stack of its own, for as long as the block."""
-    home = Path(tempfile.mkdtemp(prefix="turnstile-chaos-"))
-    try:
-        yield await asyncio.to_thread(up, home, durable=False)
-    finally:
-        await asyncio.to_thread(down, home, purge=True)
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def _make_database(stack: LocalStack, name: str) -> None:
@@ -158,16 +132,15 @@ def _make_database(stack: LocalStack, name: str) -> None:
     stack.postgres.create_database(name, template=TEMPLATE)
 
 
-def _make_queues(stack: LocalStack, queue: Queue, *, fifo: bool) -> Any:
-    environment = stack.environment()
+def _make_queues(base: dict[str, str], *names: str) -> Any:
     client = boto3.client(
         "sqs",
-        endpoint_url=environment["AWS_ENDPOINT_URL_SQS"],
-        region_name=environment["AWS_REGION"],
-        aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+        endpoint_url=base["AWS_ENDPOINT_URL_SQS"],
+        region_name=base["AWS_REGION"],
+        aws_access_key_id=base["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=base["AWS_SECRET_ACCESS_KEY"],
     )
-    attributes: Any = {"FifoQueue": "true"} if fifo else {}
-    for name in (queue.sqs, queue.dlq):
+    for name in names:
+        attributes: Any = {"FifoQueue": "true"} if name.endswith(".fifo") else {}
         client.create_queue(QueueName=name, Attributes=attributes)
     return client

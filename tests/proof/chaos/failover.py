@@ -10,18 +10,17 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.proof.chaos.company import open_company
-from tests.proof.chaos.environment import Environment
 from tests.proof.chaos.journal import Journal, now
-from tests.proof.chaos.quiescence import wait_for_rest
+from tests.proof.chaos.quiescence import gather_locks
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.chaos.supervisor import pause
 from tests.proof.checker.__main__ import main as judge
-from tests.proof.checker.evidence import Fault, RedisKey
+from tests.proof.checker.evidence import Fault
 from tests.support.fleet.fleets import Fleet, cluster, sentinel_trio
 from tests.support.fleet.servers import Server, program_of
 from turnstile.ops.dev.stack.stack import LocalStack
@@ -31,16 +30,7 @@ TAKEN_OVER_SECONDS = 30.0
 LOOK_SECONDS = 0.05
 
 
-def _fleet(kind: str, program: str) -> AbstractContextManager[Fleet]:
-    match kind:
-        case "sentinels":
-            return sentinel_trio(program, replicas=FAILOVERS)
-        case "cluster":
-            return cluster(program, replicas=FAILOVERS)
-    raise ValueError(f"there is no fleet {kind!r}")
-
-
-FLEETS = ("sentinels", "cluster")
+FLEETS = {"sentinels": sentinel_trio, "cluster": cluster}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +49,7 @@ async def fail_over(
     """Makes one run; its evidence is in `folder`. Raises TimeoutError where no replica takes over."""
     async with open_company(options, folder, stack) as company, AsyncExitStack() as exits:
         stage, journal = company.stage, company.journal
-        fleet = await asyncio.to_thread(exits.enter_context, _fleet(kind, program_of(stage.stack)))
+        fleet = await asyncio.to_thread(exits.enter_context, FLEETS[kind](program_of(stage.stack), replicas=FAILOVERS))
         stage.redis_url = fleet.url
         await company.start()
         quiet = asyncio.Event()
@@ -75,9 +65,10 @@ async def fail_over(
         await pause(1.0)
         quiet.set()
         await asyncio.gather(*talking)
-        rested_at = await wait_for_rest(stage, options.bound_seconds)
+        rested_at = await company.rest()
         await company.end(healed_at=healed_at, rested_at=rested_at)
-        await asyncio.to_thread(_gather_keys, stage, [primary, *fleet.primaries[1:]], journal)
+        for server in (primary, *fleet.primaries[1:]):
+            await asyncio.to_thread(gather_locks, server.client, stage.redis_prefix, journal)
     return Outcome(accepted=company.tally.accepted, took_over=took_over, rested=rested_at is not None)
 
 
@@ -90,13 +81,6 @@ async def _take_over(fleet: Fleet, primary: Server, journal: Journal) -> tuple[S
         await pause(LOOK_SECONDS)
     journal.write(Fault(at=began, until=now(), kind="redis-failover", target=f"{primary.port} -> {successor.port}"))
     return successor, now() - began
-
-
-def _gather_keys(stage: Environment, primaries: Sequence[Server], journal: Journal) -> None:
-    for server in primaries:
-        for key in server.client.scan_iter(f"{stage.wiring.redis_prefix}lock:*", count=1000):
-            if (value := server.client.get(key)) is not None:
-                journal.write(RedisKey(key=key, value=str(value), ttl_ms=int(server.client.pttl(key))))
 
 
 def _say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""A run: set the stage, start the cast, let clients talk and the nemesis strike, heal, wait for rest, gather.
+"""A run: start the servers and processes, let clients call and faults strike, heal, wait for rest, gather.
 
 Safety is judged over the whole run; liveness from the moment on at which the last fault is over.
 """
@@ -6,6 +6,7 @@ Safety is judged over the whole run; liveness from the moment on at which the la
 import asyncio
 import json
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -13,18 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.proof.chaos.clients import Tally
-from tests.proof.chaos.company import open_company
+from tests.proof.chaos.company import Company, open_company
 from tests.proof.chaos.conversing import start_conversations
-from tests.proof.chaos.environment import Environment
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.halted_sessions import let_sessions_go_on
 from tests.proof.chaos.journal import now
 from tests.proof.chaos.kinds.scene import Scene
 from tests.proof.chaos.nemesis import Nemesis, choose
-from tests.proof.chaos.quiescence import wait_for_rest
 from tests.proof.chaos.redis_watch import watch
 from tests.proof.chaos.scaled_settings import Options
-from tests.proof.chaos.supervisor import Supervisor, pause
+from tests.proof.chaos.supervisor import pause
 from tests.proof.chaos.webhook_receiver import open_receiver
 from turnstile.ops.dev.stack.stack import LocalStack
 
@@ -69,10 +68,9 @@ async def run(
     begun = time.monotonic()
     async with open_company(options, folder, stack, server) as company:
         stage, cast, journal, tally = company.stage, company.cast, company.journal, company.tally
-        async with open_receiver(journal, stage.wiring.base, options.seed, moody=not options.is_calm) as receiver:
+        async with open_receiver(journal, stage.base, options.seed, moody=not options.is_calm) as receiver:
             watching = asyncio.Event()
-            redis_port = int(stage.stack.redis.url.rpartition(":")[2].partition("/")[0])
-            watcher = asyncio.create_task(watch(redis_port, stage.wiring.redis_prefix, journal, watching))
+            watcher = asyncio.create_task(watch(stage.stack.redis.port, stage.redis_prefix, journal, watching))
             await company.start()
             report(f"{len(cast.parts)} processes run after {time.monotonic() - begun:.1f} s")
             healing, quiet = asyncio.Event(), asyncio.Event()
@@ -83,7 +81,6 @@ async def run(
                 clients=clients,
                 rng=random.Random(f"{options.seed}/nemesis"),
                 healing=healing,
-                redrive_addresses=await stage.addresses("redrive"),
             )
             nemesis = Nemesis(scene, kinds, journal, options.between_faults_seconds)
             talking = [asyncio.create_task(client.run()) for client in clients]
@@ -103,10 +100,10 @@ async def run(
             quiet.set()
             await asyncio.gather(*talking)
             report(f"healed; {tally.accepted} turns accepted, {nemesis.struck.total()} faults; waiting for rest")
-            rested_at = await wait_for_rest(stage, options.bound_seconds)
+            rested_at = await company.rest()
             rested.set()
             await deciding
-            ill = await _ask_the_doctor(stage, cast)
+            ill = await _ask_the_doctor(company)
             late = await company.end(healed_at=healed_at, rested_at=rested_at)
             watching.set()
             await watcher
@@ -151,15 +148,15 @@ async def _heal(scene: Scene) -> None:
     await scene.stage.proxy.heal()
     for part in scene.cast.parts.values():
         if part.frozen:
-            scene.cast.resume(part)
+            scene.cast.send(part.name, signal.SIGCONT)
 
 
-async def _ask_the_doctor(stage: Environment, cast: Supervisor) -> list[str]:
+async def _ask_the_doctor(company: Company) -> list[str]:
     # Without the DLQ: that malformed messages lie there is right after a run that sends some.
     argv = ["doctor", "--json", "--no-dlq"]
-    visit = await cast.run("doctor", argv, stage.wiring.environment(await stage.addresses("doctor")))
+    visit = await company.cast.run(argv, await company.stage.variables("doctor"))
     code = await visit.exited
-    text = (stage.folder / "logs" / f"doctor-{visit.pid}.log").read_text()
+    text = (company.folder / "logs" / f"doctor-{visit.pid}.log").read_text()
     if "{" not in text:
         return [f"exit code {code}: {text.strip()}"]
     document, _ = json.JSONDecoder().raw_decode(text[text.index("{") :])

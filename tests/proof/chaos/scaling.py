@@ -21,7 +21,6 @@ from pathlib import Path
 from tests.proof.chaos import quick_minutes
 from tests.proof.chaos.company import Company, open_company
 from tests.proof.chaos.journal import now
-from tests.proof.chaos.quiescence import wait_for_rest
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.chaos.supervisor import Part, pause
 from tests.proof.chaos.target_tracking import Policy, Tracking, track
@@ -117,9 +116,8 @@ class Fleet:
     async def _start(self) -> None:
         name = f"worker-{next(self._numbers)}"
         agent = self.agents[name] = self.exits.enter_context(ecs_agent())
-        stage, own = self.company.stage, self.company.worker_environment(relay=False)
-        environment = stage.wiring.environment(await stage.addresses(name), ECS_AGENT_URI=agent.uri, **own)
-        await self.company.cast.add(name, "worker", ["worker"], environment)
+        environment = await self.company.variables(name, ECS_AGENT_URI=agent.uri, TURNSTILE_RELAY="false")
+        await self.company.cast.add(name, "worker", environment)
 
     def _end(self, part: Part) -> None:
         part.wanted = False
@@ -181,7 +179,7 @@ async def scale(
             await talk(wave.flood_turns_per_second, wave.flood_seconds, 2 * number)
             await talk(EBB_TURNS_PER_SECOND, wave.ebb_seconds, 2 * number + 1)
         healed_at = now()
-        rested_at = await wait_for_rest(company.stage, options.bound_seconds)
+        rested_at = await company.rest()
         await _until_small(fleet)
         following.cancel()
         last = len(fleet.tasks)

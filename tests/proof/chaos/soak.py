@@ -20,7 +20,6 @@ from pathlib import Path
 from tests.proof.chaos.company import Company, open_company
 from tests.proof.chaos.fork_server import TASKS
 from tests.proof.chaos.journal import now
-from tests.proof.chaos.quiescence import wait_for_rest
 from tests.proof.chaos.resources import Connections, Holding, count_connections, look_at
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.chaos.supervisor import pause
@@ -68,7 +67,7 @@ class Soak:
         rate = (company.tally.accepted - before) / (time.monotonic() - begun)
         stopping.set()
         await asyncio.gather(*talking)
-        if await wait_for_rest(company.stage, options.bound_seconds) is None:
+        if await company.rest() is None:
             raise RuntimeError("the load did not come to rest")
         return rate
 

@@ -10,8 +10,8 @@ import json
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, LiteralString
@@ -19,6 +19,7 @@ from typing import IO, Any, LiteralString
 import psycopg
 
 from bench.stage import Room, Stage
+from tests.proof.chaos.company import start_processes, write_terms
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.journal import Journal, now
 from tests.proof.chaos.quiescence import gather, wait_for_rest
@@ -27,8 +28,8 @@ from tests.proof.chaos.target_tracking import Policy, Tracking, track
 from tests.proof.load.arrivals import Pace, Talk, arrivals
 from tests.proof.load.plan import PACED, Outcome, Plan
 from tests.proof.load.sampling import Sampler
-from tests.proof.load.stage import Remains, environment_of, install_audit, sqs_client, start_cast, write_terms
-from tests.proof.load.ways import OverHttp, Way, open_direct
+from tests.proof.load.stage import install_audit, remains_of, terms_of, variables_of
+from tests.proof.load.ways import Submit, open_direct, open_over_http
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.backlog import read_backlog
 
@@ -53,7 +54,7 @@ class Load:
     """Processes, and the load on them."""
 
     plan: Plan
-    way: Way
+    way: Submit
     database: "psycopg.AsyncConnection[Any]"
     asked: IO[str]
     _under_way: int = 0
@@ -97,7 +98,7 @@ class Load:
         begun = now()
         self._under_way += 1
         try:
-            turn_id = await self.way.submit(talk.next())
+            turn_id = await self.way(talk.next())
         finally:
             self._under_way -= 1
         told = {"phase": phase, "burst": burst, "due": due, "at": begun, "until": now(), "turn_id": turn_id}
@@ -116,10 +117,15 @@ async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Sa
         exits.callback(journal.close)
         room = exits.enter_context(stage.room(f"load-{plan.name}"))
         await asyncio.to_thread(install_audit, room)
-        environment = environment_of(plan, room, folder)
+        environment, apis = variables_of(plan, room, folder), plan.apis if plan.over_http else 0
+
+        async def variables(_: str) -> dict[str, str]:
+            return environment
+
         cast = await exits.enter_async_context(Supervisor(journal, forks, plan.plant))
-        ports = await start_cast(plan, cast, environment)
-        way = await exits.enter_async_context(_open_way(plan, environment, room, ports, journal))
+        urls = await start_processes(cast, {"api": apis, "worker": plan.workers, "relay": 1}, variables)
+        opening = open_over_http(urls, journal) if plan.over_http else open_direct(environment, room.queue, journal)
+        way = await exits.enter_async_context(opening)
         database = await psycopg.AsyncConnection.connect(room.database_url, autocommit=True)
         exits.push_async_callback(database.close)
         asked = exits.enter_context((folder / "arrivals.jsonl").open("a"))
@@ -142,31 +148,17 @@ async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Sa
         sampling = asyncio.create_task(sampler.run(stopping))
         scaling = asyncio.create_task(_scale(plan, room, cast, environment, stopping, say))
         begun_at, ended_at = await load.ask(pace)
-        rested_at = await wait_for_rest(Remains(room, sqs_client(environment)), plan.bound_seconds)
+        remains = remains_of(room, environment)
+        rested_at = await wait_for_rest(remains, plan.bound_seconds)
         stopping.set()
         await asyncio.gather(sampling, scaling)
         for late in await cast.stop_all(within_seconds=STOP_SECONDS):
             say(f"{plan.name}: {late} did not end by SIGTERM")
-        await gather(Remains(room, sqs_client(environment)), journal, after_seconds=0.0)
+        await gather(remains, journal, after_seconds=0.0)
         outcome = Outcome(plan=plan, capacity=capacity, begun_at=begun_at, ended_at=ended_at, rested_at=rested_at)
-        write_terms(outcome, environment, folder)
+        write_terms(terms_of(outcome, environment), folder)
         (folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")
     return outcome
-
-
-@asynccontextmanager
-async def _open_way(
-    plan: Plan, environment: dict[str, str], room: Room, ports: list[int], journal: Journal
-) -> AsyncIterator[Way]:
-    if not plan.over_http:
-        async with open_direct(environment, room.queue, journal) as direct:
-            yield direct
-        return
-    over_http = OverHttp(ports, journal)
-    try:
-        yield over_http
-    finally:
-        over_http.close()
 
 
 async def _scale(
@@ -183,7 +175,7 @@ async def _scale(
             [backlog] = await read_backlog(database, [room.queue])
             standing = track(policy, standing, backlog.ready + backlog.running, len(workers))
             for _ in range(standing.desired - len(workers)):
-                workers.append(await cast.add(f"worker-{next(numbers)}", "worker", ["worker"], environment))
+                workers.append(await cast.add(f"worker-{next(numbers)}", "worker", environment))
             most = max(most, len(workers))
             for part in workers[standing.desired :]:
                 part.wanted = False

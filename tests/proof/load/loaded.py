@@ -121,7 +121,7 @@ def _groups(loaded: Loaded) -> list[str]:
 
 
 def _group(part: str) -> str:
-    return {"worker": "workers", "api": "api"}.get(part.partition("-")[0], part)
+    return {"worker": "workers", "api": "api", "relay": "relay"}.get(part.partition("-")[0], part)
 
 
 def memory(loaded: Loaded) -> dict[str, Sequence[Point]]:

@@ -8,13 +8,10 @@ A test that can't run on one of them says so: @pytest.mark.not_on("containers", 
 reasons.
 """
 
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, assert_never
 
 import pytest
@@ -22,7 +19,7 @@ import pytest
 from tests.support.given_queues import VARIABLE, find_given_queues
 from tests.support.stacks.aws import AwsStack, give_back
 from tests.support.stacks.stack import Stack
-from turnstile.ops.dev.stack.stack import LocalStack, down, up
+from turnstile.ops.dev.stack.stack import LocalStack, temporary
 
 
 class Kind(StrEnum):
@@ -58,12 +55,9 @@ def running_stack(config: pytest.Config) -> AbstractContextManager[Stack]:
 
 @contextmanager
 def _embedded(config: pytest.Config) -> Iterator[LocalStack]:
-    home = Path(tempfile.mkdtemp(prefix="turnstile-tests-"))
-    stack = up(home, durable=False)
-    config.stash[VERSIONS] = ", ".join(f"{name} {status.version}" for name, status in stack.status().items())
-    yield stack
-    down(home, purge=True)
-    shutil.rmtree(home, ignore_errors=True)
+    with temporary(durable=False) as stack:
+        config.stash[VERSIONS] = ", ".join(f"{name} {status.version}" for name, status in stack.status().items())
+        yield stack
 
 
 @contextmanager

@@ -30,7 +30,7 @@ async def flush(scene: Scene) -> str | None:
     times = scene.rng.randint(1, 4)
     async with redis.asyncio.Redis.from_url(scene.stage.stack.redis.url) as client:
         for _ in range(times):
-            keys = [key async for key in client.scan_iter(f"{scene.stage.wiring.redis_prefix}*", count=1000)]
+            keys = [key async for key in client.scan_iter(f"{scene.stage.redis_prefix}*", count=1000)]
             if keys:
                 await client.unlink(*keys)
             await scene.last(0.05, 0.5)

@@ -10,7 +10,6 @@ from typing import Any
 from tests.proof.chaos.clients import Client
 from tests.proof.chaos.environment import Environment
 from tests.proof.chaos.forking import Forked
-from tests.proof.chaos.scaled_settings import Addresses
 from tests.proof.chaos.supervisor import Part, Supervisor, pause
 
 ALL = "all"
@@ -35,7 +34,6 @@ class Scene:
     clients: list[Client]
     rng: random.Random
     healing: asyncio.Event
-    redrive_addresses: Addresses
 
     async def last(self, least: float, most: float) -> None:
         """Goes on for some seconds, or until the faults must stop."""
@@ -72,14 +70,12 @@ class Scene:
 
     async def redrive(self) -> Forked:
         """Starts a redrive of some dead turns, the oldest."""
-        environment = self.stage.wiring.environment(self.redrive_addresses)
-        return await self.cast.run(
-            "redrive", ["redrive", "--yes", "--limit", str(self.rng.randint(*REDRIVEN))], environment
-        )
+        argv = ["redrive", "--yes", "--limit", str(self.rng.randint(*REDRIVEN))]
+        return await self.cast.run(argv, await self.stage.variables("redrive"))
 
     async def inject(self, body: str) -> None:
         """Puts something on the main queue that no producer of ours sent."""
-        url = self.stage.queue_url()
+        url = self.stage.queue_url(self.stage.queue)
         more = {"MessageGroupId": "x", "MessageDeduplicationId": f"{self.rng.getrandbits(64):x}"}
         extra = more if self.stage.options.fifo else {}
         await asyncio.to_thread(self.stage.sqs.send_message, QueueUrl=url, MessageBody=body, **extra)
